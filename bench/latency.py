@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""How far the lab's ends are from the floor: a C libmosquitto loop through the same broker, taken in turn.
+
+Scenario 0, corrected, QoS 0, 20 ms by default. Prints one line a round and the medians of all rounds.
+Needs a running engine and the lab's images (./lab setup); run it on a machine that does nothing else.
+
+    python3 bench/latency.py [--rounds 5] [--messages 500] [--qos 0] [--interval 20]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+NETWORK = "looplab-bench-latency"
+FLOOR = "looplab/floor:dev"
+LIMITS = {"transport": 1.3, "application": 2.5}
+
+
+def docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@contextmanager
+def container(*words: str) -> Iterator[str]:
+    name = docker("run", "--detach", "--network", NETWORK, *words)
+    try:
+        yield name
+    finally:
+        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
+
+
+def floor(options: argparse.Namespace) -> dict[str, float]:
+    """O p50 and lateness of the C ends, each in a container of its own, as the lab's are."""
+    ends = ("--host", "broker", "--qos", str(options.qos), "--nodelay", "1")
+    with container(FLOOR, "--role", "bridge", *ends):
+        out = docker(
+            *("run", "--rm", "--network", NETWORK, FLOOR, "--role", "controller", *ends),
+            *("--messages", str(options.messages), "--interval-ms", str(options.interval)),
+        )
+    return {"O": json.loads(out)["O_us"]["p50"]}
+
+
+def lab(options: argparse.Namespace, tag: str) -> dict[str, float]:
+    """O p50 of the lab's own ends at both layers."""
+    variables: dict[str, Any] = {
+        "SCENARIO": "bench",
+        "COMMAND": "E",
+        "FIDELITY": "corrected",
+        "INTERVALS_MS": options.interval,
+        "MESSAGES": options.messages,
+        "REPETITIONS": 1,
+        "QOS": options.qos,
+        "TREATMENTS_URL": "http://127.0.0.1:1/",
+        "RESULTS_DIR": "/results",
+    }
+    settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+    with tempfile.TemporaryDirectory() as folder, container("--env", "FIDELITY=corrected", f"looplab/bridge:{tag}"):
+        Path(folder).chmod(0o777)
+        command = ["docker", "run", "--rm", "--network", NETWORK, "--volume", f"{folder}:/results", *settings]
+        done = subprocess.run([*command, f"looplab/controller:{tag}"], capture_output=True, text=True, check=False)
+        stored = list(Path(folder).glob("*/run.json"))
+        if not stored:
+            sys.exit(f"the run failed: {done.stdout}{done.stderr}")
+        cell = json.loads(stored[0].read_text())["cells"][0]
+    return {
+        "transport": cell["transport_O_us"]["p50"],
+        "application": cell["O_us"]["p50"],
+        "lateness_p99": cell["send_lateness_us"]["p99"],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--messages", type=int, default=500)
+    parser.add_argument("--interval", type=int, default=20)
+    parser.add_argument("--qos", type=int, default=0)
+    options = parser.parse_args()
+    settings = dict(line.split("=", 1) for line in (ROOT / ".env").read_text().splitlines() if "=" in line)
+    docker("build", "--quiet", "--tag", FLOOR, "--file", str(ROOT / "bench/floor.Dockerfile"), str(ROOT / "bench"))
+    docker("network", "create", NETWORK)
+    ratios: dict[str, list[float]] = {"transport": [], "application": []}
+    lateness = []
+    try:
+        configuration = f"{ROOT}/compose/mosquitto/corrected:/mosquitto/config:ro"
+        with container("--network-alias", "broker", "--volume", configuration, settings["MOSQUITTO_IMAGE"]):
+            for number in range(1, options.rounds + 1):
+                least, ours = floor(options), lab(options, settings["LAB_TAG"])
+                for layer, values in ratios.items():
+                    values.append(ours[layer] / least["O"])
+                lateness.append(ours["lateness_p99"])
+                print(
+                    f"round {number}: floor {least['O']:.0f} us, transport {ours['transport']:.0f} us, "
+                    f"application {ours['application']:.0f} us, lateness p99 {ours['lateness_p99']:.0f} us",
+                    flush=True,
+                )
+    finally:
+        docker("network", "rm", NETWORK)
+    for layer, values in ratios.items():
+        ratio = statistics.median(values)
+        verdict = "ok" if ratio <= LIMITS[layer] else "MISSED"
+        print(f"{layer:>12}: {ratio:.2f} x the floor (at most {LIMITS[layer]}) {verdict}")
+    print(f"    lateness: p99 {statistics.median(lateness):.0f} us (at most 500)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+#include "protocol.h"
+
+#include <string.h>
+
+#include "thermistor.h"
+
+enum request parse_request(uint8_t received)
+{
+    switch (received) {
+    case 'T': return REQUEST_TEMPERATURE;
+    case 'L': return REQUEST_LIGHT;
+    case 'S': return REQUEST_SOUND;
+    case '?': return REQUEST_IDENTITY;
+#ifdef LOOPLAB_FAULT_REQUEST
+    case 'H': return REQUEST_HANG;
+#endif
+    default: return REQUEST_NONE;
+    }
+}
+
+/* Appends a number with at least `digits_min` digits; returns the place after it. */
+static char *append_number(char *end, uint16_t number, uint8_t digits_min)
+{
+    char reversed[5];
+    uint8_t count = 0;
+    while (number > 0 || count < digits_min) {
+        reversed[count++] = (char)('0' + number % 10);
+        number /= 10;
+    }
+    while (count > 0)
+        *end++ = reversed[--count];
+    return end;
+}
+
+void format_temperature(char line[LINE_BYTES_MAX], int32_t centi_celsius)
+{
+    if (centi_celsius == TEMPERATURE_UNKNOWN) {
+        strcpy(line, "ERR thermistor\r\n");
+        return;
+    }
+    char *end = line;
+    if (centi_celsius < 0)
+        *end++ = '-';
+    /* The thermistor's range, -88 to 494 C, fits 16 bits without the sign. */
+    const uint16_t magnitude = (uint16_t)(centi_celsius < 0 ? -centi_celsius : centi_celsius);
+    end = append_number(end, magnitude / 100, 1);
+    *end++ = '.';
+    end = append_number(end, magnitude % 100, 2);
+    strcpy(end, "\r\n");
+}
+
+void format_level(char line[LINE_BYTES_MAX], uint16_t level)
+{
+    strcpy(append_number(line, level, 1), "\r\n");
+}

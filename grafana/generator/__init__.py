@@ -1,0 +1,1 @@
+"""Writes grafana/dashboards/*.json and compose/prometheus/published.yml."""

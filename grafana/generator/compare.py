@@ -1,0 +1,161 @@
+"""Dashboard: finished and running scenarios side by side, with what was published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generator import panels
+from generator.dashboard import choice, dashboard, fixed_choice
+from generator.live import METRICS
+from generator.queries import CHOSEN, curves, curves_with_published, last, statistics
+
+_CELLS = 'fidelity=~"$fidelity",interval_ms=~"$interval",qos=~"$qos"'
+
+# (figure, metric, scenarios, title, the question it answers)
+FIGURES = (
+    (
+        "6.1",
+        "R",
+        (0, 1),
+        "What the robot takes",
+        "Scenario 0 answers in the bridge, scenario 1 asks the robot over its serial line. "
+        "Published: about 70 us without the robot, about 4 ms with it.",
+    ),
+    (
+        "6.1",
+        "O",
+        (0, 1),
+        "All but the robot, with and without it",
+        "O leaves the robot's time out: should the two curves be the same? Published: 20 % under 8 ms in both.",
+    ),
+    (
+        "6.2",
+        "O",
+        (2, 3),
+        "CPU stress, with and without the robot",
+        "Published: 60 % under 10 ms with the robot, under 15 ms without.",
+    ),
+    (
+        "6.3",
+        "O",
+        (1, 2),
+        "What CPU stress does",
+        "Published: 80 % under 9 ms without stress, under 15 ms with it.",
+    ),
+    (
+        "6.4",
+        "O",
+        (1, 2, 4, 5),
+        "What priority does under stress",
+        "Scenario 4 prioritises the broker, scenario 5 the controller as well. Published: 85 % under 9.5 ms without "
+        "stress, 19.5 ms with it, 14.5 ms with stress and priority; the broker alone about as good as both.",
+    ),
+    (
+        "6.5",
+        "O",
+        (0, 3, 6),
+        "What the broker's priority does, without the robot",
+        "Published: 70 % under 10 ms without stress, 15 ms with it, 12.5 ms with stress and the broker's priority.",
+    ),
+)
+
+STATISTICS = ["n", "min", "avg", "p50", "p95", "p99", "max"]
+
+
+def compare_scenarios() -> dict[str, Any]:
+    """The dashboard for after the runs."""
+    drawn = [(8, _figure(*figure)) for figure in FIGURES]
+    return dashboard(
+        "looplab-compare",
+        "Compare scenarios",
+        "The published comparisons and any other, drawn from the newest run of each scenario.",
+        [
+            (14, [(24, _any())]),
+            (11, [(14, _table()), (10, _published())]),
+            (12, drawn[:3]),
+            (12, drawn[3:]),
+            (4, [(24, _notes())]),
+        ],
+        [
+            choice("scenario", "Scenario", "loop_run_info", "Drawn in the uppermost panel and the tables.", ["All"]),
+            choice(
+                "fidelity",
+                "Fidelity",
+                "loop_run_info",
+                "thesis: as published. corrected: as it was meant.",
+                ["thesis"],
+            ),
+            choice(
+                "interval",
+                "Interval (ms)",
+                "loop_latency_seconds_count",
+                "Time between two requests.",
+                ["20"],
+                of="interval_ms",
+            ),
+            choice("qos", "QoS", "loop_latency_seconds_count", "MQTT quality of service.", ["0"]),
+            fixed_choice("metric", "Latency", "For the uppermost panel and the tables.", METRICS, "O"),
+        ],
+        refresh="5s",
+        since="24h",
+    )
+
+
+def _figure(figure: str, metric: str, scenarios: tuple[int, ...], title: str, description: str) -> panels.Panel:
+    names = "|".join(f"scenario{number}" for number in scenarios)
+    return panels.cdf_panel(
+        f"Figure {figure} ({metric}): {title}",
+        f"{description} Squares: published points, the source does not say for which interval.",
+        curves_with_published(f'metric="{metric}",scenario=~"{names}",{_CELLS}', figure, metric),
+        x_label=f"{metric} latency",
+        x_min_s=0.00001 if metric == "R" else 0.0001,
+    )
+
+
+def _any() -> panels.Panel:
+    return panels.cdf_panel(
+        "CDF of $metric: the scenarios chosen above",
+        "At 10 ms the curve's height is the share of messages answered within 10 ms. Choose scenarios, fidelity, "
+        "interval, QoS and latency at the top. Dashed: CPU stress; long dashes: stress with priority; dotted: flood.",
+        curves(CHOSEN),
+        x_label="latency",
+        x_min_s=None,
+    )
+
+
+def _table() -> panels.Panel:
+    return panels.matrix(
+        "$metric in numbers",
+        "From the raw samples, no value left out. n counts the answers, late ones included.",
+        statistics(CHOSEN),
+        row="series",
+        column="stat",
+        columns=STATISTICS,
+        row_title="cell",
+        overrides=[panels.by_name("n", {"unit": "none", "decimals": 0})],
+    )
+
+
+def _published() -> panels.Panel:
+    selector = 'published_latency_seconds{scenario=~"$scenario",interval_ms=~"$interval",qos=~"$qos",metric="$metric"}'
+    joined = f'label_join({last(selector)}, "cell", "|", "scenario", "interval_ms", "qos")'
+    query = f'label_replace({joined}, "cell", "$1 $2 ms QoS $3", "cell", "([^|]*)[|]([^|]*)[|]([^|]*)")'
+    return panels.matrix(
+        "$metric as published",
+        "Tables 5.2 to 5.9 of the thesis, 1000 messages a cell; R was published as an average only. "
+        "At 10 ms most runs had fewer answers than requests, and no figures were given.",
+        f"max by (cell, statistic) ({query})",
+        row="cell",
+        column="statistic",
+        columns=["min", "avg", "max"],
+        row_title="cell",
+    )
+
+
+def _notes() -> panels.Panel:
+    return panels.words(
+        "How far these curves can be compared",
+        "Curves measured here are of this machine, squares of the thesis's: compare shapes and orderings, not "
+        "milliseconds. Published points are drawn at the nearest bound of the histogram (48 a decade, at most 2.5 % "
+        "off). The robot here is emulated unless a real one is connected.",
+    )

@@ -1,0 +1,132 @@
+"""A whole dashboard: places its panels, gives out ids, adds variables, links and the regions of the runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generator.panels import DATASOURCE, PLUGIN_VERSION, Panel
+
+# Grafana's grid is this wide.
+GRID_WIDTH = 24
+
+
+def dashboard(
+    uid: str,
+    title: str,
+    description: str,
+    rows: list[tuple[int, list[tuple[int, Panel]]]],
+    variables: list[dict[str, Any]],
+    *,
+    refresh: str,
+    since: str,
+) -> dict[str, Any]:
+    """`rows` are (height, [(width, panel), …]); ids follow the order, so they stay the same from run to run."""
+    panels, y = [], 0
+    for height, row in rows:
+        x = 0
+        for width, content in row:
+            if x + width > GRID_WIDTH:
+                raise ValueError(f"{title}: a row is wider than {GRID_WIDTH}")
+            panels.append({"id": len(panels) + 1, **content, "gridPos": {"h": height, "w": width, "x": x, "y": y}})
+            x += width
+        y += height
+    return {
+        "uid": uid,
+        "title": title,
+        "description": description,
+        "tags": ["looplab"],
+        "schemaVersion": 42,
+        "version": 1,
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": refresh,
+        "time": {"from": f"now-{since}", "to": "now"},
+        "timepicker": {"refresh_intervals": ["1s", "2s", "5s", "10s", "30s", "1m"]},
+        "timezone": "browser",
+        "fiscalYearStartMonth": 0,
+        "links": _links(),
+        "templating": {"list": variables},
+        "annotations": {"list": [_runs()]},
+        "panels": panels,
+    }
+
+
+def _links() -> list[dict[str, Any]]:
+    common = {"icon": "external link", "includeVars": False, "keepTime": True, "targetBlank": False, "tooltip": ""}
+    return [
+        {**common, "type": "dashboards", "title": "Dashboards", "tags": ["looplab"], "asDropdown": False, "url": ""},
+        {
+            **common,
+            "type": "link",
+            "title": "Handout",
+            "icon": "doc",
+            "tags": [],
+            "asDropdown": False,
+            "keepTime": False,
+            "targetBlank": True,
+            "tooltip": "What each scenario asks of you (served on this machine's port 9101)",
+            "url": "http://127.0.0.1:9101/handout",
+        },
+    ]
+
+
+def _runs() -> dict[str, Any]:
+    """A region for the time in which each run measured."""
+    return {
+        "name": "Runs",
+        "datasource": DATASOURCE,
+        "enable": True,
+        "hide": False,
+        "iconColor": "rgba(100, 100, 100, 0.6)",
+        "expr": "max by (scenario, fidelity) (loop_run_active == 1)",
+        "step": "5s",
+        "titleFormat": "{{scenario}}",
+        "textFormat": "{{fidelity}}",
+        "tagKeys": "scenario,fidelity",
+        "useValueForTime": False,
+    }
+
+
+def choice(name: str, label: str, metric: str, description: str, current: list[str], *, of: str = "") -> dict[str, Any]:
+    """A variable with the values that the label `of` (default `name`) of `metric` has."""
+    query = f"label_values({metric}, {of or name})"
+    return {
+        "type": "query",
+        "name": name,
+        "label": label,
+        "description": description,
+        "datasource": DATASOURCE,
+        "definition": query,
+        "query": {"query": query, "qryType": 1, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
+        # Asked again with each change of the time range: a scenario's first run appears.
+        "refresh": 2,
+        "sort": 3,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".+",
+        "current": {"text": current, "value": ["$__all" if value == "All" else value for value in current]},
+        "options": [],
+        "regex": "",
+        "hide": 0,
+        "skipUrlSync": False,
+    }
+
+
+def fixed_choice(name: str, label: str, description: str, options: dict[str, str], current: str) -> dict[str, Any]:
+    """A variable with given values: value -> text shown."""
+    return {
+        "type": "custom",
+        "name": name,
+        "label": label,
+        "description": description,
+        "query": ", ".join(f"{text} : {value}" for value, text in options.items()),
+        "multi": False,
+        "includeAll": False,
+        "current": {"text": options[current], "value": current, "selected": True},
+        "options": [{"text": text, "value": value, "selected": value == current} for value, text in options.items()],
+        "hide": 0,
+        "skipUrlSync": False,
+    }
+
+
+__all__ = ["PLUGIN_VERSION", "choice", "dashboard", "fixed_choice"]

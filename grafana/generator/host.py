@@ -1,0 +1,202 @@
+"""Dashboard: what a scenario does to the broker and to the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generator import panels
+from generator.dashboard import dashboard
+
+_MODES = {
+    "user": "#332288",
+    "system": "#CC6677",
+    "softirq": "#882255",
+    "irq": "#AA4499",
+    "iowait": "#DDAA33",
+    "nice": "#88CCEE",
+    "steal": "#777711",
+}
+
+
+def broker_and_host() -> dict[str, Any]:
+    """The dashboard that explains the other two."""
+    return dashboard(
+        "looplab-host",
+        "Broker and host",
+        "What the stress, the flood and the lab itself do to the broker and to this machine.",
+        [
+            (5, [(24, _parts())]),
+            (10, [(12, _host_cpu()), (12, _part_cpu())]),
+            (10, [(8, _runnable()), (8, _switches()), (8, _memory())]),
+            (10, [(8, _messages()), (8, _held()), (8, _clients())]),
+            (9, [(12, _bridge()), (12, _part_memory())]),
+        ],
+        [],
+        refresh="2s",
+        since="10m",
+    )
+
+
+def _parts() -> panels.Panel:
+    state = {
+        "type": "value",
+        "options": {
+            "0": {"text": "down", "color": "#CC3311", "index": 0},
+            "1": {"text": "up", "color": "#117733", "index": 1},
+        },
+    }
+    count = [panels.target("max by (part) (lab_processes) > 0", legend="{{part}} (processes)", instant=True)]
+    up = [
+        panels.target("max(lab_broker_up)", legend="broker answers", instant=True),
+        panels.target("max(lab_bridge_online)", legend="bridge online", instant=True),
+        panels.target("max(lab_robot_online)", legend="robot online", instant=True),
+        panels.target('max(up{job="live"})', legend="exporter answers", instant=True),
+    ]
+    mapped = [panels.by_name(query["legendFormat"], {"mappings": [state]}) for query in up]
+    return panels.numbers(
+        "Parts",
+        "Who is there. Bridge and robot are told by the broker: without a broker nothing is known of them.",
+        [*up, *count],
+        overrides=mapped,
+    )
+
+
+def _host_cpu() -> panels.Panel:
+    return panels.graph(
+        "The machine's processors",
+        "Processor time by kind, stacked; the dashed line is all there are. Touching it, whoever wants to run must "
+        "wait, the control loop included. softirq is the network's share.",
+        [
+            panels.target('max by (mode) (lab:host_cpu:cores{mode!="idle"})', legend="{{mode}}"),
+            panels.target("max(lab_host_cpus)", legend="all processors"),
+        ],
+        unit="short",
+        label="processors",
+        stacked=True,
+        overrides=[
+            *panels.colours(_MODES),
+            panels.by_name(
+                "all processors",
+                {
+                    "color": panels.fixed("#CC3311"),
+                    "custom.stacking": {"mode": "none"},
+                    "custom.fillOpacity": 0,
+                    "custom.lineStyle": {"fill": "dash", "dash": [10, 10]},
+                },
+            ),
+        ],
+    )
+
+
+def _part_cpu() -> panels.Panel:
+    return panels.graph(
+        "Processors used by each part",
+        "1 is one whole processor. Stress and flood are the disturbance, the exporter is the price of looking.",
+        [panels.target("max by (part) (lab:part_cpu:cores)", legend="{{part}}")],
+        unit="short",
+        label="processors",
+        stacked=True,
+        overrides=panels.colours(panels.PART_COLOURS),
+    )
+
+
+def _runnable() -> panels.Panel:
+    return panels.graph(
+        "Tasks that want a processor",
+        "Tasks running or waiting at the moment of looking, and the average over one minute. "
+        "More than there are processors means waiting.",
+        [
+            panels.target("max(lab_host_runnable)", legend="now"),
+            panels.target("max(lab_host_load1)", legend="average of 1 min"),
+            panels.target("max(lab_host_cpus)", legend="processors"),
+        ],
+        unit="short",
+        label="tasks",
+        overrides=panels.colours({"now": "#88CCEE", "average of 1 min": "#332288", "processors": "#CC3311"}),
+    )
+
+
+def _switches() -> panels.Panel:
+    return panels.graph(
+        "Context switches",
+        "How often a processor changed from one task to another; each costs some microseconds and a cold cache.",
+        [panels.target("rate(lab_host_context_switches_total[5s])", legend="a second")],
+        unit="short",
+        label="switches a second",
+        overrides=panels.colours({"a second": "#332288"}),
+    )
+
+
+def _memory() -> panels.Panel:
+    return panels.graph(
+        "The machine's memory",
+        "Available: what can be had without swapping. The stress takes and gives back 128 MiB five times over.",
+        [
+            panels.target("max(lab_host_memory_available_bytes)", legend="available"),
+            panels.target("max(lab_host_memory_total_bytes)", legend="in all"),
+        ],
+        unit="bytes",
+        label="memory",
+        overrides=panels.colours({"available": "#117733", "in all": "#CC3311"}),
+    )
+
+
+def _messages() -> panels.Panel:
+    return panels.graph(
+        "Messages through the broker",
+        "PUBLISH packets a second, in and out. No line: the broker is not there.",
+        [
+            panels.target("max(lab:broker_publish_received:per_second)", legend="in"),
+            panels.target("max(lab:broker_publish_sent:per_second)", legend="out"),
+        ],
+        unit="short",
+        label="packets a second",
+        overrides=panels.colours({"in": "#117733", "out": "#CC6677"}),
+    )
+
+
+def _held() -> panels.Panel:
+    return panels.graph(
+        "Held and dropped by the broker",
+        "Held: queued, in flight and retained. Dropped ones are lost for their subscriber.",
+        [
+            panels.target("max(lab_broker_stored_messages)", legend="held"),
+            panels.target("max(lab_broker_publish_dropped_total)", legend="dropped"),
+        ],
+        unit="short",
+        label="messages",
+        overrides=panels.colours({"held": "#332288", "dropped": "#CC3311"}),
+    )
+
+
+def _clients() -> panels.Panel:
+    return panels.graph(
+        "Clients of the broker",
+        "The lab itself is three: controller, bridge, exporter. The flood adds up to a hundred.",
+        [panels.target("max(lab_broker_clients_connected)", legend="connected")],
+        unit="short",
+        label="clients",
+        overrides=panels.colours({"connected": "#332288"}),
+    )
+
+
+def _bridge() -> panels.Panel:
+    return panels.graph(
+        "What the bridge counts",
+        "Merged: answers of the robot that came in one burst and were taken for one (the published loss at 10 ms). "
+        "Timeouts: the robot did not answer.",
+        [panels.target("max by (event) (lab_bridge_events_total)", legend="{{event}}")],
+        unit="short",
+        label="messages since the bridge's start",
+    )
+
+
+def _part_memory() -> panels.Panel:
+    return panels.graph(
+        "Memory of each part",
+        "Resident memory, as the kernel counts it.",
+        [panels.target("max by (part) (lab_process_resident_memory_bytes)", legend="{{part}}")],
+        unit="bytes",
+        label="memory",
+        overrides=panels.colours(panels.PART_COLOURS),
+    )

@@ -1,0 +1,27 @@
+/* The board program's command line. */
+#ifndef ROBOT_OPTIONS_H
+#define ROBOT_OPTIONS_H
+
+#include <stdbool.h>
+
+enum transport { TRANSPORT_TCP, TRANSPORT_PTY };
+
+struct options {
+    enum transport transport;
+    char tcp_host[64];
+    unsigned tcp_port; /* 0: any free one, said in the ready line */
+    const char *pty_path;
+    const char *firmware_path;
+    const char *trace_path; /* NULL: no trace */
+    double temperature_c;   /* NAN: the thermistor is open */
+    unsigned light_level;
+    unsigned sound_level;
+    unsigned usb_frame_us;
+    unsigned usb_in_phase_us;
+    unsigned boot_ms;
+};
+
+/* Exits 2 with one sentence on wrong use; --help and --version exit 0. */
+struct options options_parse(int argc, char **argv);
+
+#endif

@@ -1,0 +1,40 @@
+#include "statistics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "mcu.h"
+
+struct statistics statistics;
+
+void statistics_deadline(uint64_t due_ns, uint64_t done_ns)
+{
+    const uint64_t lag_ns = done_ns > due_ns ? done_ns - due_ns : 0;
+    statistics.deadlines++;
+    if (lag_ns > statistics.lag_max_ns)
+        statistics.lag_max_ns = lag_ns;
+    if (lag_ns > LAG_LIMIT_NS)
+        statistics.lags_over_limit++;
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+void statistics_print(uint64_t cycles, uint64_t refused_clients, uint64_t overrun_bytes)
+{
+    fprintf(stderr,
+            "robot: statistics lag_max_us=%" PRIu64 " lags_over_1ms=%" PRIu64 " deadlines=%" PRIu64
+            " simulated_s=%.3f cpu_s=%.3f wakeups=%" PRIu64 " stops=%" PRIu64 " clients=%" PRIu64 " refused=%" PRIu64
+            " resets=%" PRIu64 " watchdog_resets=%" PRIu64 " bytes_to_robot=%" PRIu64 " bytes_to_host=%" PRIu64
+            " bytes_not_taken=%" PRIu64 " bytes_in_boot=%" PRIu64 "\n",
+            statistics.lag_max_ns / 1000, statistics.lags_over_limit, statistics.deadlines, (double)cycles / MCU_HZ,
+            cpu_seconds(), statistics.wakeups, mcu_stops(), statistics.clients, refused_clients, statistics.resets,
+            statistics.watchdog_resets, statistics.bytes_to_robot, statistics.bytes_to_host,
+            statistics.bytes_not_taken + overrun_bytes, statistics.bytes_in_boot);
+}

@@ -1,0 +1,32 @@
+/* Counts of a run: how far the emulation lagged behind real time, and what passed through it. */
+#ifndef ROBOT_STATISTICS_H
+#define ROBOT_STATISTICS_H
+
+#include <stdint.h>
+
+/* Lags above this make a measured response time doubtful. */
+#define LAG_LIMIT_NS 1000000u
+
+struct statistics {
+    uint64_t clients;
+    uint64_t resets;
+    uint64_t watchdog_resets;
+    uint64_t bytes_to_robot;
+    uint64_t bytes_to_host;
+    uint64_t bytes_not_taken; /* by a client that does not read */
+    uint64_t bytes_in_boot;   /* swallowed by the boot loader */
+    uint64_t wakeups;
+    uint64_t deadlines;
+    uint64_t lag_max_ns;
+    uint64_t lags_over_limit;
+};
+
+extern struct statistics statistics;
+
+/* Something due at one time was done at another (both CLOCK_MONOTONIC). */
+void statistics_deadline(uint64_t due_ns, uint64_t done_ns);
+
+/* One line of name=value pairs on standard error. */
+void statistics_print(uint64_t cycles, uint64_t refused_clients, uint64_t overrun_bytes);
+
+#endif

@@ -1,0 +1,119 @@
+"""From raw samples to cells: every message is counted exactly once, no latency is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from looplab.parameters import Parameters
+from looplab.samples import ABSENT, ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING
+
+OUTCOMES = {WAITING: "lost", ANSWERED: "answered", LATE: "late", ROBOT_ERROR: "robot_error"}
+WIRE_COLUMNS = ("wire_sent_ns", "wire_received_ns", "wire_robot_ns")
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
+
+class Columns(Protocol):
+    """Columns of looplab.samples by name: a SampleStore, or a mapping of sequences."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+def quantile(ascending: Sequence[int], share: float) -> float:
+    """The `share` quantile of sorted values, interpolated linearly between neighbours (Hyndman and Fan's
+    type 7, numpy's default). Raises ValueError where there is none."""
+    if not ascending:
+        raise ValueError("no values")
+    position = share * (len(ascending) - 1)
+    low = int(position)
+    high = min(low + 1, len(ascending) - 1)
+    return ascending[low] + (position - low) * (ascending[high] - ascending[low])
+
+
+def summarise(values_ns: Sequence[int]) -> dict[str, float | int | None]:
+    """min, max, avg and percentiles in microseconds (three decimals) of durations in ns; null where none."""
+    if not values_ns:
+        return {"n": 0, "min": None, "max": None, "avg": None, **dict.fromkeys(QUANTILES)}
+    ascending = sorted(values_ns)
+    result: dict[str, float | int | None] = {
+        "n": len(ascending),
+        "min": _us(ascending[0]),
+        "max": _us(ascending[-1]),
+        "avg": _us(sum(ascending) / len(ascending)),
+    }
+    result.update({name: _us(quantile(ascending, share)) for name, share in QUANTILES.items()})
+    return result
+
+
+def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, Any]:
+    """One cell's counts and latencies; `counts` are those that belong to no single row."""
+    state = columns["state"]
+    sent = [row for row in rows if state[row] != NOT_SENT]
+    tally = dict.fromkeys(OUTCOMES.values(), 0)
+    for row in sent:
+        tally[OUTCOMES[state[row]]] += 1
+    measured = [row for row in sent if state[row] in (ANSWERED, LATE)]
+    total = [columns["received_ns"][row] - columns["sent_ns"][row] for row in measured]
+    robot = [columns["robot_ns"][row] for row in measured]
+    wire = list(_wire_overheads(columns, measured))
+    return {
+        "sent": len(sent),
+        "answered": tally["answered"],
+        "late": tally["late"],
+        "lost": tally["lost"],
+        "robot_errors": tally["robot_error"],
+        **counts,
+        "T_us": summarise(total),
+        "R_us": summarise(robot),
+        "O_us": summarise([t - r for t, r in zip(total, robot, strict=True)]),
+        "transport_O_us": summarise(wire),
+        "send_lateness_us": summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent]),
+    }
+
+
+def cell_rows(parameters: Parameters) -> Iterator[tuple[float, int, range]]:
+    """(interval_ms, qos, rows) of each cell."""
+    size = parameters.messages * parameters.repetitions
+    for index, (interval_ms, qos) in enumerate(parameters.cells):
+        yield interval_ms, qos, range(index * size, (index + 1) * size)
+
+
+def sample_lines(parameters: Parameters, columns: Columns, rows: range) -> Iterator[str]:
+    """The lines of samples.csv for `rows`, without line ends; rows that were never sent have none."""
+    size = parameters.messages * parameters.repetitions
+    cells = parameters.cells
+    state = columns["state"]
+    for row in rows:
+        if state[row] == NOT_SENT:
+            continue
+        interval_ms, qos = cells[row // size]
+        repetition = row % size // parameters.messages
+        due, sent, received = columns["due_ns"][row], columns["sent_ns"][row], columns["received_ns"][row]
+        head = f"{interval_ms:g},{qos},{repetition},{row},{due},{sent}"
+        outcome = OUTCOMES[state[row]]
+        if received == ABSENT:
+            yield f"{head},,,,,{outcome}"
+            continue
+        total, robot = received - sent, columns["robot_ns"][row]
+        yield f"{head},{received},{total / 1e3:.3f},{robot / 1e3:.3f},{(total - robot) / 1e3:.3f},{outcome}"
+
+
+def transport_lines(columns: Columns, rows: range) -> Iterator[str]:
+    """The lines of transport.csv: sequence and the three latencies where bytes enter and leave sockets."""
+    for row in rows:
+        sent, received, robot = (columns[name][row] for name in WIRE_COLUMNS)
+        if ABSENT in (sent, received, robot):
+            continue
+        total = received - sent
+        yield f"{row},{total / 1e3:.3f},{robot / 1e3:.3f},{(total - robot) / 1e3:.3f}"
+
+
+def _wire_overheads(columns: Columns, rows: Sequence[int]) -> Iterator[int]:
+    sent, received, robot = (columns[name] for name in WIRE_COLUMNS)
+    for row in rows:
+        if ABSENT not in (sent[row], received[row], robot[row]):
+            yield received[row] - sent[row] - robot[row]
+
+
+def _us(nanoseconds: float) -> float:
+    return round(nanoseconds / 1000, 3)

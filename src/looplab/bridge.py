@@ -1,0 +1,265 @@
+"""The bridge: requests from MQTT to the robot's serial port and back. It knows no scenario."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import sys
+from collections import deque
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+from looplab import processes
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.mqtt_link import Link
+from looplab.parameters import FIDELITIES, FRAMINGS
+from looplab.protocol import (
+    OFFLINE,
+    ONLINE,
+    STATUS_GARBLED,
+    STATUS_OFFLINE,
+    STATUS_OK,
+    STATUS_TIMEOUT,
+    TOPIC_ANSWER,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_REQUEST,
+    TOPIC_ROBOT_STATUS,
+    Request,
+    parse_request,
+)
+from looplab.robot_port import RobotPort
+
+# The robot answers in about 4 ms; this is how long the bridge waits before it gives an answer up.
+ANSWER_TIMEOUT_MS = 250
+IDLE_NS = 300_000_000
+# Requests waiting for the robot at once; a flood on request/ must not grow memory without end.
+MAX_OUTSTANDING = 1000
+
+_REQUEST_TOPIC = TOPIC_REQUEST.encode()
+
+
+class Waiting(NamedTuple):
+    """A request on its way to the robot; times are monotonic ns of the bridge."""
+
+    request: Request
+    qos: int
+    entered_ns: int
+    wire_entered_ns: int
+
+
+class Bridge:
+    """Pairs requests and answers: the robot answers in order, so the oldest waiting request comes first."""
+
+    def __init__(self, host: str, port: int, *, tcp_nodelay: bool, robot: RobotPort) -> None:
+        self.counts = {
+            "requests": 0,
+            "answers": 0,
+            "malformed": 0,
+            "queued": 0,
+            "timeouts": 0,
+            "merged": 0,
+            "unasked": 0,
+        }
+        self._robot = robot
+        self._waiting: deque[Waiting] = deque()
+        self._arrived: list[Waiting] = []
+        self._wire_run, self._wire_sequence, self._wire_ns = b"", 0, 0
+        self._published: tuple[bytes, bytes] = (b"", b"")
+        self._said_online = False
+        self._quiet_ns = 0
+        self._link = Link(
+            host,
+            port,
+            f"bridge-{socket.gethostname()}-{os.getpid()}",
+            tcp_nodelay=tcp_nodelay,
+            subscriptions=[(TOPIC_REQUEST, 2)],
+            on_message=self._request,
+            will=(TOPIC_BRIDGE_STATUS, OFFLINE),
+            on_connect=self._announce,
+        )
+
+    def run(self) -> None:
+        """Serve until interrupted."""
+        link, robot = self._link, self._robot
+        while True:
+            readable = link.wait(self._next_wake_ns(), robot.descriptors)
+            if self._arrived:
+                self._forward()
+            if readable or robot.must_poll:
+                self._collect(robot.read())
+                if robot.take_restart():
+                    self._give_up(STATUS_OFFLINE)
+            if self._said_online != robot.online:
+                # At once, for while requests come there is no idle moment.
+                self._publish_state()
+            now = perf_counter_ns()
+            if self._waiting and now - self._waiting[0].entered_ns > ANSWER_TIMEOUT_MS * 1_000_000:
+                self._give_up(STATUS_TIMEOUT)
+                robot.resynchronise()
+            elif now >= self._quiet_ns:
+                self._idle(now)
+
+    def close(self) -> None:
+        """Say goodbye: retained status offline, then disconnect."""
+        if self._link.connected:
+            self._link.publish(TOPIC_ROBOT_STATUS, OFFLINE, 1, retain=True)
+            self._link.publish(TOPIC_BRIDGE_STATUS, OFFLINE, 1, retain=True)
+        self._link.close()
+        self._robot.close()
+
+    def _request(self, topic: bytes, payload: bytes, qos: int) -> None:
+        entered_ns = perf_counter_ns()
+        request = parse_request(payload) if topic == _REQUEST_TOPIC else None
+        if request is None:
+            self.counts["malformed"] += 1
+            return
+        sock = self._link.sock
+        self._arrived.append(Waiting(request, qos, entered_ns, sock.received_ns if sock else entered_ns))
+
+    def _forward(self) -> None:
+        """Answer E at once, hand T to the robot; outside paho's callback, where publishing is immediate."""
+        if self._robot.online:
+            self._quiet_ns = perf_counter_ns() + IDLE_NS
+        arrived, self._arrived = self._arrived, []
+        for item in arrived:
+            self.counts["requests"] += 1
+            if item.request.command == b"E":
+                self._answer(item, STATUS_OK, b"%.2f" % random.uniform(15.0, 35.0))
+            elif len(self._waiting) < MAX_OUTSTANDING and self._robot.write(item.request.command):
+                # It waits for those before it: R grows where requests come in bunches, whatever the robot does.
+                self.counts["queued"] += bool(self._waiting)
+                self._waiting.append(item)
+            else:
+                self._answer(item, STATUS_OFFLINE, b"")
+
+    def _collect(self, answers: list[tuple[bytes, int]]) -> None:
+        """`answers` are (value, requests it stands for): more than one where a burst merged lines."""
+        for value, stands_for in answers:
+            if not self._waiting:
+                self.counts["unasked"] += 1
+                continue
+            self._answer(self._waiting.popleft(), STATUS_OK if value else STATUS_GARBLED, value)
+            for _ in range(min(stands_for - 1, len(self._waiting))):
+                self._waiting.popleft()
+                self.counts["merged"] += 1
+
+    def _give_up(self, status: str) -> None:
+        while self._waiting:
+            self.counts["timeouts"] += 1
+            self._answer(self._waiting.popleft(), status, b"")
+
+    def _answer(self, item: Waiting, status: str, value: bytes) -> None:
+        request = item.request
+        head = b"%s,%d,%s," % (request.run, request.sequence, status.encode())
+        tail = b",%s" % value
+        if self._wire_ns and self._wire_run == request.run:
+            tail += b",%d,%d" % (self._wire_sequence, self._wire_ns)
+        answered_ns = perf_counter_ns()
+        self._link.publish(TOPIC_ANSWER, head + b"%d" % (answered_ns - item.entered_ns) + tail, item.qos)
+        self.counts["answers"] += 1
+        sock = self._link.sock
+        # An answer that was queued (no connection, too many unconfirmed) has not left the socket yet.
+        left_ns = sock.sent_ns if sock is not None and sock.sent_ns >= answered_ns else 0
+        self._wire_run, self._wire_sequence = request.run, request.sequence
+        self._wire_ns = left_ns - item.wire_entered_ns if left_ns else 0
+
+    def _next_wake_ns(self) -> int:
+        now = perf_counter_ns()
+        if self._robot.must_poll and self._waiting:
+            return now + 1_000_000
+        if self._waiting:
+            return self._waiting[0].entered_ns + ANSWER_TIMEOUT_MS * 1_000_000
+        return max(self._quiet_ns, now + 1_000_000)
+
+    def _idle(self, now: int) -> None:
+        """Nothing asked for a while: see to the robot's port and to what is retained about us."""
+        self._quiet_ns = now + IDLE_NS
+        self._robot.maintain()
+        if self._robot.take_restart():
+            self._give_up(STATUS_OFFLINE)
+        self._publish_state()
+
+    def _announce(self) -> None:
+        self._published = (b"", b"")
+        # The robot's first: who sees the bridge online must not find what an earlier one said of the robot.
+        self._publish_state()
+        self._link.publish(TOPIC_BRIDGE_STATUS, ONLINE, 1, retain=True)
+
+    def _publish_state(self) -> None:
+        self._said_online = self._robot.online
+        if not self._link.connected:
+            return
+        state = (ONLINE if self._robot.online else OFFLINE, json.dumps(self.info()).encode())
+        if state[0] != self._published[0]:
+            self._link.publish(TOPIC_ROBOT_STATUS, state[0], 1, retain=True)
+        if state[1] != self._published[1]:
+            self._link.publish(TOPIC_BRIDGE_INFO, state[1], 1, retain=True)
+        self._published = state
+
+    def info(self) -> dict[str, Any]:
+        """What a run records about the bridge: how it was really set up, and its counts."""
+        sock = self._link.sock
+        return {
+            "framing": self._robot.framing,
+            "tcp_nodelay": bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) if sock else None,
+            "scheduling": processes.own_scheduling(),
+            "serial": self._robot.url,
+            "robot": self._robot.identity,
+            "robot_fault": self._robot.fault,
+            "reopened": self._robot.reopened,
+            "counts": self.counts,
+        }
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _settings(environment: dict[str, str]) -> tuple[bool, str]:
+    fidelity = environment.get("FIDELITY", "").strip() or "thesis"
+    if fidelity not in FIDELITIES:
+        raise LabError(f"FIDELITY={fidelity!r}: expected thesis or corrected.", "Mend it in .env.", EXIT_USAGE)
+    nodelay = environment.get("TCP_NODELAY", "").strip().lower() or ("on" if fidelity == "corrected" else "off")
+    framing = environment.get("ROBOT_FRAMING", "").strip() or FRAMINGS[fidelity]
+    if nodelay not in ("on", "off"):
+        raise LabError(f"TCP_NODELAY={nodelay!r}: expected on or off.", "Mend it in .env.", EXIT_USAGE)
+    if framing not in FRAMINGS.values():
+        raise LabError(f"ROBOT_FRAMING={framing!r}: expected burst or line.", "Mend it in .env.", EXIT_USAGE)
+    return nodelay == "on", framing
+
+
+def _port(environment: dict[str, str]) -> int:
+    text = environment.get("BROKER_PORT", "").strip() or "1883"
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
+        raise LabError(f"BROKER_PORT={text!r}: expected 1 to 65535.", "Mend it in .env.", EXIT_USAGE)
+    return int(text)
+
+
+def main() -> int:
+    """Run the bridge from its environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, FIDELITY and its parts."""
+    processes.set_name("lab-bridge")
+    signal.signal(signal.SIGTERM, _stop)
+    environment = dict(os.environ)
+    try:
+        nodelay, framing = _settings(environment)
+        port = _port(environment)
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    robot = RobotPort(environment.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
+    host = environment.get("BROKER_HOST", "").strip() or "broker"
+    bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot)
+    print(f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}", flush=True)
+    try:
+        bridge.run()
+    except KeyboardInterrupt:
+        bridge.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""./lab: the one command of the lab."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Dispatch one command; errors become one message with its remedy, and their exit code."""
+    options = _parser().parse_args(arguments)
+    root = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[2])
+    try:
+        return _dispatch(root, options)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("\nlab: interrupted", file=sys.stderr)
+        return EXIT_INVALID
+    except BrokenPipeError:
+        # Somebody closed the pipe (| head): no more to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_GOOD
+
+
+def _dispatch(root: Path, options: argparse.Namespace) -> int:
+    command = options.command
+    if command == "run":
+        from looplab.host.run import run
+
+        variables = _variables(options)
+        return run(root, options.scenario, variables, as_json=options.json, allow_invalid=options.allow_invalid)
+    if command == "setup":
+        from looplab.host.lab import Lab
+        from looplab.host.steps import say
+
+        Lab(root).make_ready(ask_again=True)
+        say("This machine is ready: ./lab run scenario5")
+        return EXIT_GOOD
+    if command == "doctor":
+        from looplab.host.doctor import doctor
+        from looplab.host.lab import Lab
+
+        lab = Lab(root)
+        return doctor(
+            root,
+            as_json=options.json,
+            ports=lab.ports(),
+            upstream=lab.upstream_images(),
+            own=tuple(lab.own_images().values()),
+        )
+    if command == "down":
+        from looplab.host.lab import Lab
+
+        return Lab(root).down()
+    if command == "new":
+        from looplab.host.new import new
+
+        folder = new(root, options.name)
+        print(f"{folder.relative_to(root)} is there: edit params.env and compose.yaml, then ./lab run {options.name}")
+        return EXIT_GOOD
+    if command == "report":
+        from looplab.report import report
+
+        return report(root, options.run, options.out)
+    if command == "check":
+        from looplab.host.check import check
+
+        return check(root, options.exercise, options.run)
+    if command == "bundle":
+        from looplab.host.bundle import bundle
+
+        return bundle(root, options.file, options.scenario)
+    if command == "load":
+        from looplab.host.bundle import load
+
+        return load(root, options.file)
+    if command == "watch":
+        from looplab.host.watch import watch
+
+        return watch()
+    from looplab.host.testing import test
+
+    return test(options.unit, options.rest)
+
+
+def _variables(options: argparse.Namespace) -> dict[str, str]:
+    """The options of `run` as the variables that params.env and .env read."""
+    quick = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1"} if options.quick else {}
+    given = {
+        "INTERVALS_MS": options.intervals,
+        "MESSAGES": options.messages,
+        "REPETITIONS": options.repetitions,
+        "QOS": options.qos,
+        "FIDELITY": options.fidelity,
+        "ROBOT": options.robot,
+    }
+    return {**quick, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./lab",
+        description="Measure the response time of a robot controlled over MQTT.",
+        epilog="Exit codes: 0 good; 1 invalid run or failed check; 2 wrong use; 3 the machine lacks something.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run scenarios and show their tables")
+    run.add_argument("scenario", nargs="+", metavar="SCENARIO", help="scenario0 … scenario8, your own, or all")
+    run.add_argument("--intervals", metavar="MS,…", help="time between two messages, e.g. 100,50,20,10")
+    run.add_argument("--messages", metavar="N", help="messages in a repetition")
+    run.add_argument("--repetitions", metavar="N", help="repetitions of each cell")
+    run.add_argument("--qos", metavar="0,1,2", help="quality of service, one cell each")
+    run.add_argument("--fidelity", choices=("thesis", "corrected"), help="as published, or as it was meant")
+    run.add_argument("--robot", choices=("virtual", "usb", "remote"), help="where the robot is")
+    run.add_argument("--quick", action="store_true", help="20 ms only, 100 messages, 1 repetition")
+    run.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    run.add_argument("--allow-invalid", action="store_true", help="exit code 0 for an invalid run, too")
+    doctor = commands.add_parser("doctor", help="what this machine can and cannot do")
+    doctor.add_argument("--json", action="store_true", help="one JSON document")
+    commands.add_parser("setup", help="install, pull and build what a run needs")
+    commands.add_parser("down", help="stop and remove all containers; results stay")
+    new = commands.add_parser("new", help="a scenario of your own from the template")
+    new.add_argument("name", metavar="NAME")
+    commands.add_parser("watch", help="live view in this terminal")
+    check = commands.add_parser("check", help="an exercise's bands, orderings and answers against runs: a score")
+    check.add_argument("exercise", metavar="SCENARIO", help="a scenario, or an exercise of docs/exercises")
+    check.add_argument("run", nargs="?", metavar="RUN", help="a run, or a folder with one folder for each student")
+    report = commands.add_parser("report", help="published and measured side by side: a page, tables, figures")
+    report.add_argument("run", nargs="*", metavar="RUN", help="run ids or folders; else the newest of each scenario")
+    report.add_argument("--out", type=Path, metavar="DIR", help="where to write it (default: report/)")
+    bundle = commands.add_parser("bundle", help="all images in one archive, for a room without a network")
+    bundle.add_argument("file", type=Path, metavar="FILE", help="the archive to write")
+    bundle.add_argument("scenario", nargs="*", metavar="SCENARIO", help="what must run there; else every scenario")
+    load = commands.add_parser("load", help="take the images out of such an archive")
+    load.add_argument("file", type=Path, metavar="FILE", help="the archive to read")
+    test = commands.add_parser("test", help="lint and tests")
+    test.add_argument("--unit", action="store_true", help="only what needs no engine")
+    test.add_argument("rest", nargs="*", metavar="-- PYTEST ARGUMENTS", help="handed to pytest")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,375 @@
+"""One run from its parameters to results/: waits for the parts, measures cell by cell, accounts, stores."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from looplab import processes, treatments
+from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
+from looplab.environment import describe
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.measure import Measurement
+from looplab.mqtt_link import Link
+from looplab.parameters import Parameters, read_parameters
+from looplab.protocol import (
+    COMMAND_ROBOT,
+    OFFLINE,
+    ONLINE,
+    TOPIC_ANSWER,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_ROBOT_STATUS,
+)
+from looplab.run_folder import SAMPLES_HEADER, SCHEMA, TRANSPORT_HEADER, RunFolder
+from looplab.samples import SampleStore
+from looplab.table import table
+
+LONGEST_NOTE_BYTES = 10_000
+WARMUP_INTERVAL_NS = 20_000_000
+# Twice the bridge's own pause before it publishes its counts.
+BRIDGE_REPORT_NS = 600_000_000
+TREATMENTS_URL = f"http://treatments:{9100}/facts"
+
+
+class Interrupted(Exception):
+    """Somebody asked the run to stop."""
+
+
+class Controller:
+    """Owns one run; `say(event, **facts)` reports progress to a person or to ./lab."""
+
+    def __init__(self, parameters: Parameters, results: Path, live: Path | None, say: Callable[..., None]) -> None:
+        self.parameters = parameters
+        self._say = say
+        self._live = live
+        self.store = _sample_store(parameters.samples, live)
+        self._folder = RunFolder(results, parameters.scenario, parameters.samples)
+        self._token = secrets.token_hex(4)
+        self._retained: dict[str, bytes] = {}
+        self._retained_changes: list[dict[str, Any]] = []
+        self._client = treatments.TreatmentsClient(os.environ.get("TREATMENTS_URL") or TREATMENTS_URL)
+        self._looks: list[dict[str, Any] | None] = []
+        self._loads: list[dict[str, Any]] = []
+        self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
+        self._link = Link(
+            parameters.broker_host,
+            parameters.broker_port,
+            f"controller-{self._token}",
+            tcp_nodelay=parameters.tcp_nodelay,
+            subscriptions=[(TOPIC_ANSWER, max(parameters.qos)), ("lab/#", 1)],
+            on_message=self._received,
+        )
+        self._current: Measurement | None = None
+        self.measurement = self._measurement(self.store, self._token)
+
+    def run(self) -> dict[str, Any]:
+        """Measure, store, and return the run.json document. Raises LabError, Interrupted."""
+        try:
+            self._wait_for_parts()
+            warmup = self._warm_up()
+            self._look()
+            self._sweep()
+            self._hear_bridge()
+            run = self._document(warmup)
+            self._write_all()
+        except (Interrupted, KeyboardInterrupt):
+            self._keep("interrupted")
+            raise Interrupted from None
+        except LabError as error:
+            self._keep(str(error))
+            raise
+        finally:
+            self._link.close()
+        self._folder.finish(run)
+        self._state("finished")
+        return run
+
+    def _measurement(self, store: SampleStore, token: str) -> Measurement:
+        p = self.parameters
+        return Measurement(self._link, store, p.command, token, p.messages * p.repetitions, p.deadline_ms, self._note)
+
+    def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
+        if self._current is not None:
+            self._current.received(topic, payload, qos)
+        else:
+            self._note(topic, payload)
+
+    def _note(self, topic: bytes, payload: bytes) -> None:
+        """Keep what is retained under lab/: who is online, what the bridge says of itself."""
+        name = topic.decode("ascii", "replace")
+        if name not in (TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_INFO):
+            self.measurement.foreign += 1
+            return
+        if len(payload) > LONGEST_NOTE_BYTES or (name != TOPIC_BRIDGE_INFO and payload not in (ONLINE, OFFLINE)):
+            self.measurement.malformed += 1
+            return
+        if name != TOPIC_BRIDGE_INFO and self._retained.get(name) != payload:
+            self._retained_changes.append({"at_ns": perf_counter_ns(), "topic": name, "status": payload.decode()})
+        self._retained[name] = payload
+
+    def _wait_for_parts(self) -> None:
+        p = self.parameters
+        self._say("waiting", what=f"broker at {p.broker_host}:{p.broker_port}")
+        if not self._link.connect(p.parts_timeout_s):
+            raise LabError(
+                f"No broker: {self._link.last_error or 'no answer'} after {p.parts_timeout_s} s.",
+                "See `docker compose logs` of the broker, and that one scenario alone is running.",
+                EXIT_MACHINE,
+            )
+        self._say("waiting", what="bridge")
+        self._until(
+            lambda: self._retained.get(TOPIC_BRIDGE_STATUS) == ONLINE,
+            "The bridge did not come online",
+            "See `docker compose logs bridge`.",
+        )
+        if p.command == COMMAND_ROBOT:
+            self._say("waiting", what="robot")
+            self._until(
+                lambda: self._retained.get(TOPIC_ROBOT_STATUS) == ONLINE,
+                "The robot did not come online",
+                "See `docker compose logs bridge robot`, and SERIAL_URL in .env.",
+                lambda: str(self._bridge_info().get("robot_fault", "")),
+            )
+        if p.load != "none":
+            self._say("waiting", what=p.load)
+            self._until(
+                lambda: treatments.running(self._client.facts(p, published=False), p.load),
+                f"The {p.load} load was not seen running",
+                f"See `docker compose logs` of the {p.load} service.",
+            )
+
+    def _until(
+        self, condition: Callable[[], bool], problem: str, remedy: str, detail: Callable[[], str] = lambda: ""
+    ) -> None:
+        timeout_s = self.parameters.parts_timeout_s
+        end_ns = perf_counter_ns() + timeout_s * 1_000_000_000
+        while not condition():
+            if perf_counter_ns() > end_ns:
+                why = f" ({detail()})" if detail() else ""
+                raise LabError(f"{problem} within {timeout_s} s{why}.", remedy, EXIT_MACHINE)
+            self._link.wait(perf_counter_ns() + 100_000_000)
+
+    def _warm_up(self) -> dict[str, Any]:
+        """A few requests along the whole way, with a token of their own: counted, not part of any cell."""
+        count = self.parameters.warmup_messages
+        if not count:
+            return {"sent": 0, "answered": 0}
+        store = SampleStore(count)
+        self._current = self._measurement(store, f"w{self._token}")
+        self._current.repetition(0, count, WARMUP_INTERVAL_NS, min(self.parameters.qos))
+        result = cell(store, range(count), {})
+        return {"sent": result["sent"], "answered": result["answered"], "lost": result["lost"]}
+
+    def _sweep(self) -> None:
+        p = self.parameters
+        self._current = self.measurement
+        started = time.monotonic()
+        for interval_ms, qos, rows in cell_rows(p):
+            for repetition in range(p.repetitions):
+                first = rows.start + repetition * p.messages
+                self.measurement.repetition(first, p.messages, round(interval_ms * 1e6), qos)
+                done = range(first, first + p.messages)
+                self._folder.append("samples.csv", sample_lines(p, self.store, done))
+                self._say(
+                    "repetition",
+                    scenario=p.scenario,
+                    interval_ms=interval_ms,
+                    qos=qos,
+                    repetition=repetition + 1,
+                    repetitions=p.repetitions,
+                    messages_done=done.stop,
+                    messages=p.samples,
+                    answered=self._answered(done),
+                    seconds_left=round(self._seconds_left(done.stop), 1),
+                    elapsed_s=round(time.monotonic() - started, 1),
+                )
+            # First, because nobody listens while the treatments are looked at.
+            self.measurement.drain(rows)
+            self._look()
+
+    def _seconds_left(self, messages_done: int) -> float:
+        p = self.parameters
+        per_cell = p.messages * p.repetitions
+        left = 0.0
+        for index, (interval_ms, _qos) in enumerate(p.cells):
+            messages = min(per_cell, max(0, (index + 1) * per_cell - messages_done))
+            left += messages * interval_ms / 1000
+        return left
+
+    def _answered(self, rows: range) -> int:
+        received = self.store["received_ns"]
+        return sum(received[row] >= 0 for row in rows)
+
+    def _look(self) -> None:
+        """Have the treatments applied and verified, between cells and never within one."""
+        look = self._client.facts(self.parameters, published=self.parameters.load == "flood")
+        before = self._looks[-1] if self._looks else None
+        if before is not None and look is not None:
+            self._loads.append(treatments.load_strength(self.parameters, before, look))
+        self._looks.append(look)
+        self._state("running")
+        self._link.wait(perf_counter_ns() + 10_000_000)
+
+    def _judged(self) -> list[treatments.Treatment]:
+        return treatments.judge(self.parameters, self._looks, self._bridge_info())
+
+    def _hear_bridge(self) -> None:
+        """The bridge tells its counts when it has been idle for a moment; where nothing comes, it has told them."""
+        known = self._retained.get(TOPIC_BRIDGE_INFO)
+        end_ns = perf_counter_ns() + BRIDGE_REPORT_NS
+        while self._retained.get(TOPIC_BRIDGE_INFO) == known and perf_counter_ns() < end_ns:
+            self._link.wait(perf_counter_ns() + 20_000_000)
+
+    def _document(self, warmup: dict[str, Any]) -> dict[str, Any]:
+        p = self.parameters
+        found = self._judged()
+        measurement = self.measurement
+        cells = []
+        for index, (interval_ms, qos, rows) in enumerate(cell_rows(p)):
+            counts = {
+                "duplicates": measurement.duplicates[index],
+                "out_of_order": measurement.out_of_order[index],
+                "disconnects": measurement.disconnects[index],
+            }
+            entry = {"interval_ms": interval_ms, "qos": qos, **cell(self.store, rows, counts)}
+            if index < len(self._loads):
+                entry["load"] = self._loads[index]
+            cells.append(entry)
+        wrong = [f"{t.what}: wanted {t.wanted}, found {t.found}" for t in found if t.required and not t.verified]
+        return {
+            "schema": SCHEMA,
+            "run_id": self._folder.run_id,
+            "scenario": p.scenario,
+            "fidelity": p.fidelity,
+            "valid": not wrong,
+            "invalid_because": wrong,
+            "parameters": p.as_json(),
+            "token": self._token,
+            "warmup": warmup,
+            "cells": cells,
+            "malformed": measurement.malformed,
+            "foreign": measurement.foreign,
+            "events": self._retained_changes,
+            "bridge": self._bridge_info(),
+            "treatments": [t.as_json() for t in found],
+            "environment": self._environment,
+        }
+
+    def _bridge_info(self) -> dict[str, Any]:
+        try:
+            info = json.loads(self._retained.get(TOPIC_BRIDGE_INFO, b"{}"))
+        except ValueError:
+            return {}
+        return info if isinstance(info, dict) else {}
+
+    def _write_all(self) -> None:
+        rows = range(self.parameters.samples)
+        self._folder.rewrite("samples.csv", SAMPLES_HEADER, sample_lines(self.parameters, self.store, rows))
+        self._folder.rewrite("transport.csv", TRANSPORT_HEADER, transport_lines(self.store, rows))
+
+    def _keep(self, why: str) -> None:
+        """An interrupted run keeps every sample it has; one that sent nothing leaves nothing behind."""
+        if not any(self.store["state"]):
+            self._folder.discard()
+            self._state("interrupted")
+            return
+        # Where the disk is full, what was appended after each repetition stays as it is.
+        with contextlib.suppress(LabError):
+            self._write_all()
+        path = self._folder.interrupt(
+            {"run_id": self._folder.run_id, "scenario": self.parameters.scenario, "interrupted_because": why}
+        )
+        self._state("interrupted")
+        self._say("interrupted", path=path.name, why=why)
+
+    def _state(self, state: str) -> None:
+        """What the exporter needs to read the live samples; written between repetitions only."""
+        if self._live is None:
+            return
+        document = {
+            "state": state,
+            "run_id": self._folder.run_id,
+            "parameters": self.parameters.as_json(),
+            "treatments": [t.as_json() for t in self._judged()] if self._looks else [],
+        }
+        fresh = self._live / "state.json.new"
+        fresh.write_text(json.dumps(document))
+        fresh.replace(self._live / "state.json")
+
+
+def _sample_store(samples: int, live: Path | None) -> SampleStore:
+    try:
+        return SampleStore(samples, live / "samples.bin" if live else None)
+    except OSError as error:
+        raise LabError(
+            f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",
+            "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/shared.yaml.",
+            EXIT_MACHINE,
+        ) from error
+
+
+def say_plain(event: str, **facts: Any) -> None:
+    """Progress for a person who started the lab with plain Compose."""
+    if event == "waiting":
+        print(f"waiting for the {facts['what']}", flush=True)
+    elif event == "repetition":
+        print(
+            f"{facts['scenario']}: interval {facts['interval_ms']:g} ms, QoS {facts['qos']}, repetition "
+            f"{facts['repetition']}/{facts['repetitions']}: {facts['answered']} answered, "
+            f"{facts['messages_done']}/{facts['messages']} sent, about {facts['seconds_left']:.0f} s left",
+            flush=True,
+        )
+    elif event == "interrupted":
+        print(f"interrupted: {facts['why']}; what was measured is kept in results/{facts['path']}", flush=True)
+
+
+def say_json(event: str, **facts: Any) -> None:
+    """Progress for ./lab: one JSON object a line."""
+    print(json.dumps({"event": event, **facts}), flush=True)
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    # Once is enough: a second Ctrl-C must not cut short the keeping of what was measured.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise Interrupted
+
+
+def main() -> int:
+    """Run from the environment; exit code 0 valid run, 1 invalid or interrupted, 2 wrong use, 3 machine."""
+    processes.set_name("lab-controller")
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    as_json = os.environ.get("LOOPLAB_EVENTS") == "json"
+    say = say_json if as_json else say_plain
+    live = Path(os.environ["LIVE_DIR"]) if os.environ.get("LIVE_DIR") else None
+    try:
+        parameters = read_parameters()
+        controller = Controller(parameters, Path(os.environ.get("RESULTS_DIR") or "results"), live, say)
+        run = controller.run()
+    except LabError as error:
+        say("error", message=error.message, remedy=error.remedy, exit_code=error.exit_code)
+        if not as_json:
+            print(error, file=sys.stderr, flush=True)
+        return error.exit_code
+    except Interrupted:
+        return EXIT_INVALID
+    if as_json:
+        say("finished", run_id=run["run_id"], valid=run["valid"])
+    else:
+        print(f"\n{table(run)}\nstored in results/{run['run_id']}", flush=True)
+    return EXIT_GOOD if run["valid"] else EXIT_INVALID
+
+
+if __name__ == "__main__":
+    sys.exit(main())

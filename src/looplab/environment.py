@@ -1,0 +1,52 @@
+"""The machine a run was made on, as far as a container can see it; ./lab adds what only the host knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+UNKNOWN = "unknown (started without ./lab)"
+
+
+def describe(handed_in: str = "") -> dict[str, Any]:
+    """`handed_in` is a JSON object from ./lab with engine, compose, images and revision; may be empty."""
+    facts: dict[str, Any] = {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
+        "clock_source": _text(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+        "load_before": list(os.getloadavg()),
+        "engine": UNKNOWN,
+        "compose": UNKNOWN,
+        "images": {},
+        "revision": UNKNOWN,
+    }
+    try:
+        added = json.loads(handed_in) if handed_in.strip() else {}
+    except ValueError:
+        added = None
+    if isinstance(added, dict):
+        facts.update(added)
+    else:
+        facts["note"] = "LOOPLAB_ENVIRONMENT is no JSON object and was left out"
+    return facts
+
+
+def _cpu() -> str:
+    for line in _text(Path("/proc/cpuinfo")).splitlines():
+        if line.lower().startswith(("model name", "hardware")):
+            return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return "unknown"

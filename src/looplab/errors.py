@@ -1,0 +1,25 @@
+"""Errors that tell a person what happened and what to do about it."""
+
+from __future__ import annotations
+
+EXIT_GOOD = 0
+EXIT_INVALID = 1
+EXIT_USAGE = 2
+EXIT_MACHINE = 3
+
+
+class LabError(Exception):
+    """Something a person can mend.
+
+    `message` says what happened and where, `remedy` what to do (a command, a file, a variable),
+    `exit_code` is one of the codes above: 1 invalid run, 2 wrong use, 3 the machine lacks something.
+    """
+
+    def __init__(self, message: str, remedy: str = "", exit_code: int = EXIT_INVALID) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.remedy}" if self.remedy else self.message

@@ -1,0 +1,83 @@
+"""What is said of a run as a whole, running or stored: parameters, start, treatments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from looplab.exporter_cells import Cell, joined
+from looplab.exposition import line
+
+_INFO = (
+    "command",
+    "load",
+    "intervals_ms",
+    "qos",
+    "messages",
+    "repetitions",
+    "deadline_ms",
+    "priority_broker",
+    "priority_controller",
+    "apply_priority",
+    "tcp_nodelay",
+    "robot_framing",
+)
+
+
+def run_texts(run_id: str, parameters: Mapping[str, Any], cells: Sequence[Cell], *, active: bool) -> dict[str, str]:
+    """Sample lines of one run, its cells' included."""
+    labels = {"scenario": str(parameters["scenario"]), "fidelity": str(parameters["fidelity"])}
+    info = {**labels, "run_id": run_id, **{name: _plain(parameters.get(name)) for name in _INFO}}
+    planned = (
+        len(parameters["intervals_ms"]) * len(parameters["qos"]) * parameters["messages"] * parameters["repetitions"]
+    )
+    begun = [cell for cell in cells if cell.sent]
+    texts = {
+        **joined([cell.texts() for cell in cells]),
+        "loop_run_active": line("loop_run_active", labels, int(active)),
+        "loop_run_info": line("loop_run_info", info, 1),
+        "loop_run_messages_planned": line("loop_run_messages_planned", labels, planned),
+        "loop_cell_current": "".join(line("loop_cell_current", c.labels, int(c is begun[-1])) for c in begun),
+    }
+    started = _started(run_id)
+    if started is not None:
+        texts["loop_run_started_timestamp_seconds"] = line("loop_run_started_timestamp_seconds", labels, started)
+        texts["loop_cell_run_started_timestamp_seconds"] = "".join(
+            line("loop_cell_run_started_timestamp_seconds", cell.labels, started) for cell in begun
+        )
+    return texts
+
+
+def treatment_text(scenario: str, fidelity: str, treatments: Iterable[Mapping[str, Any]]) -> str:
+    """loop_treatment_verified's lines."""
+    return "".join(
+        line(
+            "loop_treatment_verified",
+            {
+                "scenario": scenario,
+                "fidelity": fidelity,
+                "what": str(treatment["what"]),
+                "wanted": str(treatment["wanted"]),
+                "found": str(treatment["found"]),
+                "required": _plain(treatment.get("required", True)),
+            },
+            int(bool(treatment["verified"])),
+        )
+        for treatment in treatments
+    )
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return " ".join(f"{item:g}" for item in value)
+    return "" if value is None else str(value)
+
+
+def _started(run_id: str) -> float | None:
+    try:
+        return datetime.strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

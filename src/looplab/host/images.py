@@ -1,0 +1,247 @@
+"""Have every image the lab runs: the local one, else the registry's, else one built from Debian packages."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.host.base_image import BUNDLE_REMEDY, ORIGIN_LABEL, make_base_image
+from looplab.host.command import call, follow
+from looplab.host.registry import Registry, ask_registry, registry_of, repository_of
+from looplab.host.steps import Step, say
+
+BASE_IMAGE = "debian:trixie-slim"
+BASE_VARIABLE = "BASE_IMAGE"
+OWN_PREFIX = "looplab/"
+# Upstream repositories whose program Debian packages too: the folder that builds the stand-in.
+STAND_INS = {"eclipse-mosquitto": "images/mosquitto", "prom/prometheus": "images/prometheus"}
+GRAFANA_REPOSITORY = "grafana/grafana"
+FLOOD_REPOSITORY = "inovex/mqtt-stresser"
+
+PULL_TIMEOUT_S = 1800.0
+BUILD_TIMEOUT_S = 1800.0
+BUILD_EXPECTED_S = 60.0
+# "Step 3/12 : RUN ..." of the classic builder, "#7 [robot build 2/5] RUN ..." of BuildKit.
+_BUILD_STEP = re.compile(r"^(?:Step (\d+)/(\d+) :|#\d+ \[(?:[\w.-]+ )*(\d+)/(\d+)\])")
+_BUILT_IMAGE = re.compile(r"(?:Successfully tagged|naming to) (\S+)")
+
+
+@dataclass(frozen=True)
+class ImageFact:
+    """What `run.json` records of an image."""
+
+    reference: str
+    id: str
+    origin: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"reference": self.reference, "id": self.id, "origin": self.origin}
+
+
+@dataclass
+class Images:
+    """Outcome of ensure_images: variables for Compose, and what a person should know once."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    facts: dict[str, ImageFact] = field(default_factory=dict)
+
+
+def image_fact(reference: str) -> ImageFact | None:
+    """The local image of that name, None where there is none."""
+    answer = call(["docker", "image", "inspect", "--format", "{{json .}}", reference])
+    return read_image_fact(reference, answer.stdout) if answer.good else None
+
+
+def read_image_fact(reference: str, document: str) -> ImageFact:
+    image = json.loads(document)
+    labels = (image.get("Config") or {}).get("Labels") or {}
+    built = (
+        labels.get(ORIGIN_LABEL) == "built"
+        or reference.startswith(OWN_PREFIX)
+        # Imported by hand: neither label nor digest (one loaded from a bundle has no digest either).
+        or (not image.get("RepoDigests") and str(image.get("Comment", "")).startswith("Imported from"))
+    )
+    return ImageFact(reference, str(image["Id"]), "built" if built else "registry")
+
+
+def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """For run.json: {name: {reference, id, origin}} of those images that are here."""
+    found = {name: image_fact(reference) for name, reference in references.items()}
+    return {name: fact.as_dict() for name, fact in found.items() if fact is not None}
+
+
+class Registries:
+    """Asks each registry once: an unreachable one must not cost its patience for every image."""
+
+    def __init__(self, ask: Callable[[str], Registry] = ask_registry) -> None:
+        self._ask = ask
+        self._known: dict[str, Registry] = {}
+
+    def of(self, reference: str) -> Registry:
+        name = registry_of(reference)
+        if name not in self._known:
+            self._known[name] = self._ask(reference)
+        return self._known[name]
+
+
+def ensure_images(
+    root: Path,
+    references: Mapping[str, str],
+    *,
+    flood_stand_in: str = "",
+    registries: Registries | None = None,
+    images: Images | None = None,
+    settled: Mapping[str, str] | None = None,
+) -> Images:
+    """Make every reference of `references` (variable name -> upstream image) usable, or do without it.
+
+    Variables for Compose come back: GRAFANA=off and FLOOD_IMAGE, where those had to change. The base is made only
+    when a stand-in needs it: a room that loaded a bundle has all images and no base. `settled` holds the
+    variables of an earlier call: what was done without then is not asked for again.
+    """
+    asked = registries or Registries()
+    images = images or Images()
+    for variable, reference in references.items():
+        without_grafana = (settled or {}).get("GRAFANA") == "off" and image_fact(reference) is None
+        if without_grafana and repository_of(reference) == GRAFANA_REPOSITORY:
+            images.variables["GRAFANA"] = "off"
+        elif reference == flood_stand_in:
+            images.variables[variable] = flood_stand_in
+        else:
+            _ensure_one(root, variable, reference, flood_stand_in, asked, images)
+    return images
+
+
+def ensure_base(asked: Registries, images: Images) -> None:
+    """The image that all of our own are FROM, and that Compose may have to come out of."""
+    if BASE_VARIABLE in images.facts:
+        return
+    if image_fact(BASE_IMAGE) is None and not _pulled(BASE_IMAGE, asked):
+        make_base_image(BASE_IMAGE)
+        images.notes.append(f"{BASE_IMAGE} was built from Debian's packages: no registry gave it.")
+    _record(BASE_VARIABLE, BASE_IMAGE, images)
+
+
+def _ensure_one(
+    root: Path, variable: str, reference: str, flood_stand_in: str, asked: Registries, images: Images
+) -> None:
+    repository = repository_of(reference)
+    ours = reference.startswith(OWN_PREFIX)
+    here = image_fact(reference) is not None
+    # Our own images are built later, all at once, by the caller: no registry has them.
+    got = here or (not ours and _pulled(reference, asked))
+    if got:
+        _record(variable, reference, images)
+    elif repository in STAND_INS:
+        ensure_base(asked, images)
+        build_image(root / STAND_INS[repository], reference)
+        images.notes.append(f"{reference} was built from Debian's package: no registry gave it.")
+        _record(variable, reference, images)
+    elif repository == FLOOD_REPOSITORY and flood_stand_in:
+        images.variables[variable] = flood_stand_in
+        images.notes.append(f"{reference} cannot be had here: {flood_stand_in}, with the same flags, floods.")
+    elif repository == GRAFANA_REPOSITORY:
+        images.variables["GRAFANA"] = "off"
+        images.notes.append(f"{reference} cannot be had here and has no stand-in: no Grafana.")
+    elif not ours:
+        registry = asked.of(reference)
+        because = registry.detail or "the registry does not have it"
+        raise LabError(f"The image {reference} cannot be had: {because}.", BUNDLE_REMEDY, EXIT_MACHINE)
+
+
+def _record(variable: str, reference: str, images: Images) -> None:
+    fact = image_fact(reference)
+    if fact is not None:
+        images.facts[variable] = fact
+
+
+def _pulled(reference: str, asked: Registries) -> bool:
+    """Whether the registry gave it; a registry that does not answer was asked once and is not asked again."""
+    if not asked.of(reference).answers:
+        return False
+    layers: dict[str, bool] = {}
+    with Step(f"Getting {reference}", expected_s=30) as step:
+
+        def count(line: str) -> None:
+            note_layer(layers, line)
+            step.advance(sum(layers.values()), len(layers), f"{sum(layers.values())} of {len(layers)} layers")
+
+        done = follow(["docker", "pull", reference], count, timeout_s=PULL_TIMEOUT_S)
+        if not done.good:
+            step.finish_as(f"not to be had: {done.said}")
+    return done.good
+
+
+def note_layer(layers: dict[str, bool], line: str) -> None:
+    """Keep count of the layers from what `docker pull` prints where it is no terminal."""
+    layer, _, state = line.partition(": ")
+    if state.startswith(("Pulling fs layer", "Waiting")):
+        layers.setdefault(layer, False)
+    elif state.startswith(("Pull complete", "Already exists")):
+        layers[layer] = True
+
+
+def read_build_step(line: str) -> tuple[int, int] | None:
+    """(step, of how many) where the line opens a step of a build."""
+    found = _BUILD_STEP.match(line)
+    if found is None:
+        return None
+    number, total = (found[1], found[2]) if found[1] else (found[3], found[4])
+    return int(number), int(total)
+
+
+def build_image(folder: Path, reference: str, *, context: Path | None = None, options: Sequence[str] = ()) -> None:
+    """docker build with progress; a failing build shows its last lines, since the reason stands there."""
+    command = ["docker", "build", "--tag", reference, "--file", str(folder / "Dockerfile"), *options]
+    _build(f"Building {reference}", [*command, str(context or folder)], reference)
+
+
+def build_with_compose(
+    root: Path, services: Sequence[str] = (), *, compose_options: Sequence[str] = (), count: int = 0
+) -> None:
+    """Build the lab's own images by Compose; `count` says how many, for the time left."""
+    options = compose_options or ("--profile", "*")
+    title = "Building the lab's images"
+    _build(title, ["docker", "compose", *options, "build", *services], "the lab's images", root, count)
+
+
+def _build(title: str, command: Sequence[str], what: str, directory: Path | None = None, images: int = 1) -> None:
+    built: set[str] = set()
+    with Step(title, expected_s=BUILD_EXPECTED_S) as step:
+
+        def watch(line: str) -> None:
+            if (named := _BUILT_IMAGE.search(line)) is not None:
+                built.add(named[1])
+            at = read_build_step(line)
+            if images == 1 and at is not None:
+                step.advance(at[0] - 1, at[1], f"step {at[0]} of {at[1]}")
+            elif images > 1:
+                # Several are built at once and share layers: only whole images say how far it is.
+                step.advance(min(len(built), images), images, f"{len(built)} of {images} images")
+
+        done = follow(command, watch, timeout_s=BUILD_TIMEOUT_S, directory=str(directory or "."))
+    if done.good:
+        return
+    tail = [line for line in done.stdout.splitlines() if line.strip()][-15:]
+    print("\n".join(f"  | {line}" for line in tail), file=sys.stderr)
+    raise LabError(f"Building {what} failed: {done.said}", _build_remedy(done.stdout, command), EXIT_MACHINE)
+
+
+def _build_remedy(output: str, command: Sequence[str]) -> str:
+    network_signs = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
+    if any(sign in output for sign in network_signs):
+        return f"Debian's package mirror cannot be reached from a build. {BUNDLE_REMEDY}"
+    if "no space left on device" in output:
+        return "Free disk space: docker system df shows what takes it, docker image prune removes old layers."
+    return f"The lines above say why. To see everything: {' '.join(command)}"
+
+
+def say_notes(images: Images) -> None:
+    for note in images.notes:
+        say(note)

@@ -1,0 +1,155 @@
+"""What ./lab knows of this checkout: its settings, images and ports; and how it makes the machine ready."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.host import images as lab_images
+from looplab.host.command import call
+from looplab.host.compose import Compose, run_environment
+from looplab.host.engine import find_engine, require_compose
+from looplab.host.machine import parse_env, read_machine_file
+from looplab.host.setup import SetUp, set_up
+from looplab.host.steps import say
+from looplab.host.versions import show_version
+
+OWN = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood")
+UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")
+PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
+SOURCES = {"src/looplab": "*.py", "images": "**/*", "firmware": "**/*"}
+STAMP = Path(".cache/images.sha256")
+
+
+class Lab:
+    """One checkout of the lab at `root`, with `options` from the command line as variables."""
+
+    def __init__(self, root: Path, options: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self._options = dict(options or {})
+
+    def settings(self) -> dict[str, str]:
+        """Every variable Compose sees: .env, then this machine's, the shell's, the options'."""
+        try:
+            fixed = parse_env((self.root / ".env").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            fixed = {}
+        return {**fixed, **run_environment(read_machine_file(self.root), self._options)}
+
+    def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
+        """Compose with this lab's variables and `extra` above them."""
+        variables = run_environment(read_machine_file(self.root), {**self._user(), **self._options, **(extra or {})})
+        return Compose(self.root, variables)
+
+    def upstream_images(self) -> dict[str, str]:
+        """The references .env pins, by variable."""
+        settings = self.settings()
+        return {name: settings[name] for name in UPSTREAM if settings.get(name)}
+
+    def own_images(self) -> dict[str, str]:
+        """The lab's own images by name."""
+        settings = self.settings()
+        tag = settings.get("LAB_TAG", "latest")
+        return {**{name: f"looplab/{name}:{tag}" for name in OWN}, "stress": settings["STRESS_IMAGE"]}
+
+    def ports(self) -> dict[str, int]:
+        """The ports a run publishes, by variable."""
+        settings = self.settings()
+        found = {}
+        for name in PORTS:
+            text = settings.get(name, "")
+            if not text.isdigit() or not 0 < int(text) < 65536:
+                raise LabError(f"{name}={text!r} is no port.", f"Set {name} in .env to a number from 1 to 65535.", 2)
+            if name != "LAB_GRAFANA_PORT" or settings.get("GRAFANA") != "off":
+                found[name] = int(text)
+        return found
+
+    def make_ready(self, *, ask_again: bool = False) -> SetUp:
+        """Engine, Compose, images: what is missing is installed, pulled or built.
+
+        `ask_again` for what could not be had last time, too.
+        """
+        return set_up(
+            self.root,
+            self.upstream_images(),
+            flood_stand_in=self.own_images()["flood"],
+            ports=self.ports(),
+            own=tuple(self.own_images().values()),
+            build_own=self._build_own,
+            ask_again=ask_again,
+        )
+
+    def down(self) -> int:
+        """Stop and remove every container and network of the lab; returns the exit code."""
+        require_compose(find_engine())
+        done = self.compose().down()
+        if not done.good:
+            raise LabError(f"Compose could not stop the lab: {done.said}", "See `docker ps`.", EXIT_MACHINE)
+        say("Everything is stopped; results/ is as it was.")
+        return EXIT_GOOD
+
+    def check_ports(self, done: SetUp) -> None:
+        """LabError (exit code 3) where a port is held by something that is not this lab."""
+        wanted = self.ports()
+        for use in done.machine.ports:
+            if use.variable in wanted and use.taken and "of this lab" not in use.owner:
+                raise LabError(
+                    f"Port {use.port} is in use{f' by {use.owner}' if use.owner else ''}.",
+                    f"Set {use.variable} in .env to a free port, e.g. {use.variable}={use.port + 10000}.",
+                    EXIT_MACHINE,
+                )
+
+    def environment_facts(self, done: SetUp) -> dict[str, Any]:
+        """What run.json says of the host, that no container can see."""
+        engine = done.machine.engine
+        references = {**self.upstream_images(), **done.variables, **self.own_images()}
+        named = {name: value for name, value in references.items() if ":" in value}
+        return {
+            "engine": f"{engine.server_version} ({engine.operating_system})",
+            "compose": show_version(engine.compose) if engine.compose else "unknown",
+            "cgroup": f"v{engine.cgroup_version}",
+            "images": lab_images.image_facts(named),
+            "revision": self.revision(),
+        }
+
+    def revision(self) -> str:
+        """The git commit, with "+changes" where the checkout differs from it."""
+        commit = call(["git", "-C", str(self.root), "rev-parse", "HEAD"])
+        if not commit.good:
+            return "no git checkout"
+        changed = call(["git", "-C", str(self.root), "status", "--porcelain", "--untracked-files=no"])
+        return commit.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+
+    def _user(self) -> dict[str, str]:
+        """Files in results/ belong to whoever owns that folder; root hands them to .env's LAB_UID."""
+        facts = (self.root / "results").stat()
+        if facts.st_uid == 0 or "LAB_UID" in os.environ:
+            return {}
+        return {"LAB_UID": str(facts.st_uid), "LAB_GID": str(facts.st_gid)}
+
+    def _build_own(self, variables: Mapping[str, str]) -> None:
+        """Build our images where their sources changed since they were last built here."""
+        fingerprint = self._fingerprint()
+        stamp = self.root / STAMP
+        missing = any(lab_images.image_fact(reference) is None for reference in self.own_images().values())
+        if not missing and stamp.exists() and stamp.read_text() == fingerprint:
+            return
+        os.environ.update({name: value for name, value in variables.items() if name not in os.environ})
+        lab_images.build_with_compose(self.root, count=len(OWN))
+        lab_images.build_image(self.root / "images/flood", self.own_images()["flood"])
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(fingerprint)
+
+    def _fingerprint(self) -> str:
+        """Over what .dockerignore lets into the builds."""
+        digest = hashlib.sha256(json.dumps(self.own_images()).encode())
+        for source, pattern in SOURCES.items():
+            for path in sorted((self.root / source).glob(pattern)):
+                if path.is_file():
+                    digest.update(str(path.relative_to(self.root)).encode() + b"\0" + path.read_bytes())
+        return digest.hexdigest()

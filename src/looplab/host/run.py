@@ -1,0 +1,159 @@
+"""./lab run: from whatever this machine is to a table, scenario by scenario."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.host.compose import Compose
+from looplab.host.lab import Lab
+from looplab.host.progress import RunProgress
+from looplab.host.scenarios import Scenario, chosen
+from looplab.host.steps import say, show_duration
+from looplab.table import table
+
+# What may go on across runs: it neither measures nor joins the PID namespace of the treatments service.
+KEPT_BEFORE = ("prometheus", "grafana")
+# What a finished run leaves nothing to do; the treatments service stays, for the exporter lives in its namespace.
+DONE_AFTER = ("bridge", "robot", "prepare")
+SCHEMA = 1
+# Exit code of a container whose process got SIGKILL.
+KILLED = 137
+NOTICE_LOOKS = 10
+NOTICE_PAUSE_S = 0.2
+
+
+def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bool, allow_invalid: bool) -> int:
+    """Run scenarios one after another; prints tables, or one JSON document. Returns the exit code."""
+    lab = Lab(root, options)
+    wanted = chosen(root, names)
+    # Every parameter is read before anything is started: a slip of the pen costs no run.
+    parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
+    done = lab.make_ready()
+    lab.check_ports(done)
+    compose = lab.compose({"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(lab.environment_facts(done))})
+    runs = []
+    whole_s = sum(sum(i * p.messages * p.repetitions for i, _ in p.cells) / 1000 for p in parameters)
+    say(f"{len(wanted)} scenario(s), {show_duration(whole_s)} of sending, fidelity {parameters[0].fidelity}")
+    scenario = wanted[0]
+    try:
+        _clear(compose, scenario.name)
+        for number, scenario in enumerate(wanted, 1):
+            say(f"[{number}/{len(wanted)}] {scenario.name}: {scenario.title}")
+            document = _one(root, compose, scenario)
+            runs.append(document)
+            if not as_json:
+                print(table(document) + "\n", flush=True)
+    except KeyboardInterrupt:
+        _interrupted(compose, scenario, root)
+        return EXIT_INVALID
+    except BaseException:
+        compose.down()
+        raise
+    compose.remove(list(DONE_AFTER))
+    if as_json:
+        print(json.dumps({"schema": SCHEMA, "runs": runs}, indent=1))
+    _where(lab)
+    valid = all(document["valid"] for document in runs)
+    return EXIT_GOOD if valid or allow_invalid else EXIT_INVALID
+
+
+def _one(root: Path, compose: Compose, scenario: Scenario) -> dict[str, Any]:
+    compose.up(scenario.name)
+    progress = RunProgress()
+    run_id, error = "", {}
+    for event in compose.events(scenario.controller):
+        progress.show(event)
+        if event.get("event") == "finished":
+            run_id = event["run_id"]
+        elif event.get("event") == "error":
+            error = event
+    progress.close()
+    if error:
+        raise LabError(error["message"], error["remedy"], error["exit_code"])
+    if not run_id:
+        raise _ended_early(root, compose, scenario)
+    compose.remove(_services(compose, scenario))
+    document: dict[str, Any] = json.loads((root / "results" / run_id / "run.json").read_text())
+    return document
+
+
+def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
+    """The controller ended and could not say why."""
+    code = compose.exit_code(scenario.controller)
+    kept = _kept(root, scenario)
+    stored = f"What it measured is kept in results/{kept}. " if kept else ""
+    if code == KILLED and _ended(compose, "treatments"):
+        return LabError(
+            f"The treatments container ended during {scenario.name}, and every measured process with it.",
+            f"{stored}Something killed it (out of memory? see `dmesg`): run {scenario.name} again.",
+            EXIT_MACHINE,
+        )
+    killed = " (killed: out of memory? see `dmesg`)" if code == KILLED else ""
+    return LabError(
+        f"The controller of {scenario.name} ended with exit code {code}{killed} before the run was whole.",
+        f"{stored}See what it said above, then run {scenario.name} again.",
+        EXIT_USAGE if code == EXIT_USAGE else EXIT_MACHINE,
+    )
+
+
+def _ended(compose: Compose, service: str) -> bool:
+    """The engine notices containers that end together one after another: it is given a moment."""
+    for _ in range(NOTICE_LOOKS):
+        if service not in compose.running():
+            return True
+        time.sleep(NOTICE_PAUSE_S)
+    return False
+
+
+def _kept(root: Path, scenario: Scenario) -> str:
+    """Give what a killed controller left its lasting name; a folder without run.json is an interrupted run."""
+    left = sorted((root / "results").glob(f".*-{scenario.name}.partial"))
+    if not left:
+        return ""
+    final = left[-1].with_name(left[-1].name.removeprefix(".").removesuffix(".partial"))
+    try:
+        left[-1].rename(final)
+    except OSError:
+        return left[-1].name
+    return final.name
+
+
+def _clear(compose: Compose, profile: str) -> None:
+    """Two scenarios at once would disturb each other and share the name `broker`: only the new one runs."""
+    services = list(compose.config(profile)["services"])
+    kept = [name for name in services if name in KEPT_BEFORE]
+    measuring = [name for name in compose.running() if name.endswith(("-broker", "-controller", "-stress", "-flood"))]
+    if measuring:
+        say(f"Stopping what ran before: {', '.join(measuring)}")
+    compose.remove([name for name in compose.containers() if name not in kept])
+    compose.renew(profile, kept)
+
+
+def _services(compose: Compose, scenario: Scenario) -> list[str]:
+    return [name for name in compose.containers() if name.startswith(f"{scenario.prefix}-")]
+
+
+def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:
+    say("\ninterrupted: keeping what was measured, stopping the containers")
+    before = {path.name for path in (root / "results").iterdir()}
+    compose.stop(scenario.controller)
+    kept = sorted({path.name for path in (root / "results").iterdir()} - before)
+    compose.down()
+    if kept:
+        say(f"kept in results/{kept[-1]}")
+
+
+def _where(lab: Lab) -> None:
+    settings = lab.settings()
+    address = settings.get("LAB_BIND", "127.0.0.1")
+    seen = [f"Prometheus http://{address}:{settings['LAB_PROMETHEUS_PORT']}"]
+    if settings.get("GRAFANA") != "off":
+        seen.insert(0, f"Grafana http://{address}:{settings['LAB_GRAFANA_PORT']}")
+    say(f"Runs are in results/. To look at them: {', '.join(seen)}. ./lab down stops everything.")
+    sys.stdout.flush()

@@ -1,0 +1,77 @@
+"""The scenarios of the lab: one folder each under compose/scenarios/."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.host.machine import parse_env
+from looplab.parameters import Parameters, read_parameters
+
+FOLDER = Path("compose/scenarios")
+TEMPLATE = "_template"
+THESIS = tuple(f"scenario{n}" for n in range(9))
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?-([^}]*))?\}")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`name` is its folder, its profile and its SCENARIO; `prefix` starts the names of its services."""
+
+    name: str
+    title: str
+    prefix: str
+    settings: Mapping[str, str]
+
+    @property
+    def controller(self) -> str:
+        return f"{self.prefix}-controller"
+
+    def parameters(self, environment: Mapping[str, str]) -> Parameters:
+        """What its controller will read, with `environment` overriding as Compose lets it."""
+        return read_parameters({**environment, **expand(self.settings, environment)})
+
+
+def expand(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """`${NAME:-default}` as Compose expands it in an env_file."""
+
+    def one(found: re.Match[str]) -> str:
+        return environment.get(found[1], "") or found[2] or ""
+
+    return {name: _REFERENCE.sub(one, value) for name, value in settings.items()}
+
+
+def scenarios(root: Path) -> dict[str, Scenario]:
+    """Every scenario there is, in the order of their names (numbers count as numbers)."""
+    folders = [path.parent for path in (root / FOLDER).glob("[!_]*/params.env")]
+    return {path.name: _read(path) for path in sorted(folders, key=_natural)}
+
+
+def chosen(root: Path, names: Iterable[str]) -> list[Scenario]:
+    """The scenarios of `names`, `all` standing for the thesis's nine; LabError (exit code 2) for others."""
+    known = scenarios(root)
+    wanted: list[str] = []
+    for name in names:
+        wanted += THESIS if name == "all" else [name]
+    for name in wanted:
+        if name not in known:
+            raise LabError(f"There is no scenario {name!r}.", f"Known are: {', '.join(known)}.", EXIT_USAGE)
+    return [known[name] for name in dict.fromkeys(wanted)]
+
+
+def _read(folder: Path) -> Scenario:
+    settings = parse_env((folder / "params.env").read_text(encoding="utf-8"))
+    compose = (folder / "compose.yaml").read_text(encoding="utf-8")
+    found = re.search(r"^\s*([A-Za-z0-9_.-]+)-controller:\s*$", compose, re.MULTILINE)
+    if found is None:
+        raise LabError(f"{folder}/compose.yaml has no service named …-controller.", "See _template.", EXIT_USAGE)
+    return Scenario(folder.name, settings.get("TITLE", folder.name), found[1], settings)
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    parts = re.findall(r"\d+|\D+", path.name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

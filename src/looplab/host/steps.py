@@ -1,0 +1,101 @@
+"""Say on standard error what long work is doing, how long it has taken and what is left."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TextIO
+
+REFRESH_S = 0.5
+# Where lines cannot be rewritten (a log, CI), one line now and then shows that work goes on.
+HEARTBEAT_S = 30.0
+LINE_WIDTH = 79
+
+
+def show_duration(seconds: float) -> str:
+    """As a person says it: 7 s, 2 min 05 s."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+class Step:
+    """One piece of long work, used as a context; `expected_s` is an estimate for the time left."""
+
+    def __init__(self, title: str, expected_s: float = 0.0, stream: TextIO | None = None) -> None:
+        self.title = title
+        self._expected_s = expected_s
+        self._stream = stream if stream is not None else sys.stderr
+        self._live = self._stream.isatty()
+        self._share = 0.0
+        self._note = ""
+        self._outcome = ""
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._keep_saying, daemon=True)
+        self._begun_s = time.monotonic()
+
+    def __enter__(self) -> Step:
+        self._begun_s = time.monotonic()
+        if not self._live:
+            self._print(f"{self.title} ...")
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+        result = self._outcome or ("done" if kind is None else "failed")
+        self._end_line(f"{self.title}: {result} ({show_duration(self._elapsed_s())})")
+
+    def advance(self, done: int, total: int, note: str = "") -> None:
+        """How much of the work is behind us, for the time left."""
+        self._share = min(1.0, done / total) if total > 0 else 0.0
+        self._note = note or f"{done} of {total}"
+
+    def finish_as(self, outcome: str) -> None:
+        """The word that the closing line shows instead of "done"."""
+        self._outcome = outcome
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._begun_s
+
+    def _status(self) -> str:
+        elapsed_s = self._elapsed_s()
+        parts = [f"{self.title} ...", show_duration(elapsed_s)]
+        if self._note:
+            parts.insert(1, self._note)
+        left_s = self._left_s(elapsed_s)
+        if left_s >= 1:
+            parts.append(f"about {show_duration(left_s)} left")
+        return ", ".join(parts).replace("...,", "...", 1)
+
+    def _left_s(self, elapsed_s: float) -> float:
+        if self._share > 0.05:
+            return elapsed_s * (1 - self._share) / self._share
+        return self._expected_s - elapsed_s
+
+    def _keep_saying(self) -> None:
+        pause_s = REFRESH_S if self._live else HEARTBEAT_S
+        while not self._done.wait(pause_s):
+            if self._live:
+                self._stream.write("\r\x1b[K" + self._status()[:LINE_WIDTH])
+                self._stream.flush()
+            else:
+                self._print(self._status())
+
+    def _end_line(self, text: str) -> None:
+        if self._live:
+            self._stream.write("\r\x1b[K")
+        self._print(text)
+
+    def _print(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+def say(text: str) -> None:
+    """One plain line to the person at the terminal; standard output stays free for results."""
+    print(text, file=sys.stderr, flush=True)

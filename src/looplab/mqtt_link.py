@@ -1,0 +1,217 @@
+"""An MQTT connection driven by one thread, with a time stamp where bytes enter and leave the socket.
+
+A network thread of its own costs a context switch each way (see bench/README.md); here the caller's
+thread waits in select(), reads and writes. Reconnecting alone happens in a helper thread, so that an
+open-loop schedule goes on while a broker is away.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable
+from time import perf_counter_ns, sleep
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.reasoncodes import ReasonCode
+
+RETRY_S = 0.2
+CONNECT_TIMEOUT_S = 2.0
+RECEIVE_BYTES = 65536
+
+
+class StampedSocket(socket.socket):
+    """A socket that reads ahead and remembers when bytes last entered and left (monotonic ns)."""
+
+    received_ns = 0
+    sent_ns = 0
+    pending = b""
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        chunk = self.pending
+        if not chunk:
+            chunk = super().recv(RECEIVE_BYTES)
+            self.received_ns = perf_counter_ns()
+        self.pending = chunk[size:]
+        return chunk[:size]
+
+    def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]
+        self.sent_ns = perf_counter_ns()
+        return super().send(data)
+
+
+class _Client(mqtt.Client):
+    """paho's client on a socket that somebody else connected."""
+
+    next_socket: StampedSocket | None = None
+
+    def _create_socket_connection(self) -> StampedSocket:
+        sock, self.next_socket = self.next_socket, None
+        if sock is None:
+            raise ConnectionError("no connected socket at hand")
+        return sock
+
+
+class Link:
+    """One MQTT client on one thread.
+
+    `on_message(topic, payload, qos)` (topic as bytes) is called within `wait`; it must not publish (paho holds its
+    callback lock there), but leave that to the caller of `wait`. `subscriptions` is a list of
+    (topic, qos). `tcp_nodelay` sets TCP_NODELAY on this end's socket. Times are monotonic ns.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        *,
+        tcp_nodelay: bool,
+        subscriptions: list[tuple[str, int]],
+        on_message: Callable[[bytes, bytes, int], None],
+        will: tuple[str, bytes] | None = None,
+        on_connect: Callable[[], None] | None = None,
+    ) -> None:
+        self.host, self.port = host, port
+        self.tcp_nodelay = tcp_nodelay
+        self.disconnects = 0
+        self.connected = False
+        self.last_error = ""
+        self.sock: StampedSocket | None = None
+        self._subscriptions = subscriptions
+        self._on_message = on_message
+        self._on_connect = on_connect
+        self._announce = False
+        self._closing = False
+        self._connecting: threading.Thread | None = None
+        self._fresh: StampedSocket | None = None
+        self._fruitless = False
+        self._misc_due_ns = 0
+        self.client = _Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=mqtt.MQTTv311)
+        self.client.on_message = self._received
+        self.client.on_connect = self._accepted
+        self.client.on_disconnect = self._lost
+        self.client.connect_async(host, port)
+        if will is not None:
+            self.client.will_set(will[0], will[1], qos=1, retain=True)
+
+    def publish(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> bool:
+        """Send now; False where there is no connection (QoS 1 and 2 are kept by paho and sent later)."""
+        return self.client.publish(topic, payload, qos, retain).rc == mqtt.MQTT_ERR_SUCCESS
+
+    def wait(self, until_ns: int, others: tuple[int, ...] | None = None) -> list[int]:
+        """Handle MQTT until `until_ns` (monotonic ns).
+
+        With `others` (file descriptors, possibly none) it returns as soon as anything arrived, MQTT
+        served first, so that the caller can act on it; the result is those of them that are readable.
+        """
+        while True:
+            now = perf_counter_ns()
+            if now >= self._misc_due_ns:
+                self._housekeeping(now)
+            sock = self.sock
+            wait_ns = min(until_ns, self._misc_due_ns) - now
+            watched: tuple[Any, ...] = (sock, *(others or ())) if sock is not None else others or ()
+            writers = (sock,) if sock is not None and self.client.want_write() else ()
+            ready, writable, _ = select.select(watched, writers, (), wait_ns / 1e9 if wait_ns > 0 else 0)
+            if writable:
+                self.client.loop_write()
+            if sock is not None and sock in ready:
+                self._read(sock)
+            if others is not None and ready:
+                return [fd for fd in ready if fd is not sock]
+            if perf_counter_ns() >= until_ns:
+                return []
+
+    def connect(self, timeout_s: float) -> bool:
+        """Wait until the broker has accepted this client; False after `timeout_s`."""
+        end_ns = perf_counter_ns() + int(timeout_s * 1e9)
+        while not self.connected and perf_counter_ns() < end_ns:
+            self.wait(perf_counter_ns() + 20_000_000)
+        return self.connected
+
+    def close(self) -> None:
+        """Disconnect politely (no last will)."""
+        self._closing = True
+        if self.sock is not None:
+            self.client.disconnect()
+        if self.sock is not None:
+            self.client.loop_write()
+
+    def _read(self, sock: StampedSocket) -> None:
+        read = self.client.loop_read
+        read()
+        while sock.pending and self.sock is sock:
+            read()
+        if self.client.want_write() and self.sock is sock:
+            self.client.loop_write()
+        if self._announce:
+            self._announce = False
+            if self._on_connect is not None:
+                self._on_connect()
+
+    def _housekeeping(self, now: int) -> None:
+        self._misc_due_ns = now + 500_000_000
+        if self.sock is None:
+            self._misc_due_ns = now + 5_000_000
+            self._reconnect()
+        else:
+            self.client.loop_misc()
+
+    def _reconnect(self) -> None:
+        # `_fresh` is looked at only once the helper has ended, so that no second connection is opened.
+        if self._closing or (self._connecting is not None and self._connecting.is_alive()):
+            return
+        fresh, self._fresh = self._fresh, None
+        if fresh is None:
+            self._connecting = threading.Thread(target=self._dial, args=(self._fruitless,), daemon=True)
+            self._connecting.start()
+            return
+        self._fruitless = True
+        self.sock = self.client.next_socket = fresh
+        try:
+            self.client.reconnect()
+        except OSError as error:
+            self.last_error = str(error)
+            self.sock = None
+
+    def _dial(self, slowly: bool) -> None:
+        """Open a TCP connection; runs in the helper thread and touches nothing but `_fresh`.
+
+        `slowly` after a connection that no broker accepted: something listens there, but does not serve.
+        """
+        if slowly:
+            sleep(RETRY_S)
+        try:
+            plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)
+        except OSError as error:
+            self.last_error = f"{self.host}:{self.port}: {error}"
+            sleep(RETRY_S)
+            return
+        sock = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_nodelay))
+        self._fresh = sock
+
+    def _accepted(self, _client: object, _data: object, _flags: object, reason: ReasonCode, _p: object) -> None:
+        if reason.is_failure:
+            self.last_error = f"{self.host}:{self.port} refused: {reason}"
+            return
+        self.connected = True
+        self._fruitless = False
+        self._announce = True
+        # Here, because paho sends what waits at QoS 1 and 2 next: its answers must find us subscribed.
+        for topic, qos in self._subscriptions:
+            self.client.subscribe(topic, qos)
+
+    def _lost(self, _client: object, _data: object, _flags: object, _reason: object, _p: object) -> None:
+        if self.connected and not self._closing:
+            self.disconnects += 1
+        self.connected = False
+        self.sock = None
+        self._misc_due_ns = 0
+
+    def _received(self, _client: object, _data: object, message: mqtt.MQTTMessage) -> None:
+        self._on_message(message._topic, message.payload, message.qos)

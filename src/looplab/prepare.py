@@ -1,0 +1,66 @@
+"""What every start of the lab does first: say what can be started, open results/ for the controller's user."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def scenarios(folder: Path) -> list[tuple[str, str]]:
+    """(name, title) of each scenario under `folder`, read from its params.env."""
+    found = []
+    for path in sorted(folder.glob("[!_]*/params.env")):
+        settings = dict(
+            line.split("=", 1) for line in path.read_text().splitlines() if "=" in line and not line.startswith("#")
+        )
+        found.append((path.parent.name, settings.get("TITLE", "").strip()))
+    return found
+
+
+def open_results(folder: Path, uid: int, gid: int) -> str:
+    """Let `uid`:`gid` write into `folder`; returns "" or why that cannot be done."""
+    facts = folder.stat()
+    mode = facts.st_mode
+    if (facts.st_uid == uid and mode & 0o300 == 0o300) or (facts.st_gid == gid and mode & 0o030 == 0o030):
+        return ""
+    if mode & 0o003 == 0o003:
+        return ""
+    try:
+        # As /tmp: anyone may add, nobody may remove another's.
+        folder.chmod(0o1777)
+    except OSError as error:
+        return f"results/ is not writable for user {uid} ({error.strerror}): set LAB_UID in .env to its owner"
+    return ""
+
+
+def guide(found: list[tuple[str, str]], environment: dict[str, str]) -> str:
+    """What a bare `docker compose up` shows."""
+    width = max((len(name) for name, _ in found), default=0)
+    lines = ["Looplab: start one scenario, e.g. docker compose --profile scenario5 up", ""]
+    lines += [f"  {name:<{width}}  {title}" for name, title in found]
+    lines += ["", "Live: Prometheus http://127.0.0.1:" + (environment.get("LAB_PROMETHEUS_PORT") or "9090")]
+    if environment.get("GRAFANA", "on") != "off":
+        lines[-1] += ", Grafana http://127.0.0.1:" + (environment.get("LAB_GRAFANA_PORT") or "3000")
+    lines += ["Runs are stored in results/. Stop: docker compose --profile '*' down"]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Print the guide, open results/; exit code 3 where it cannot be opened, 2 where .env is wrong."""
+    environment = dict(os.environ)
+    print(guide(scenarios(Path("/scenarios")), environment), flush=True)
+    try:
+        uid, gid = (int(environment.get(name) or 1000) for name in ("LAB_UID", "LAB_GID"))
+    except ValueError as error:
+        print(f"LAB_UID and LAB_GID in .env must be whole numbers: {error}", file=sys.stderr)
+        return 2
+    problem = open_results(Path("/results"), uid, gid)
+    if problem:
+        print(problem, file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""What /proc says of a process: scheduling of each thread, limits, capabilities, CPU time, TCP sockets.
+
+Reads live processes only; the sockets need CAP_SYS_PTRACE (pidfd_getfd(2)), the rest nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+CAP_SYS_NICE = 23
+PR_SET_NAME = 15
+PR_SET_TIMERSLACK = 29
+# The same number on every architecture Linux has had it on.
+SYS_PIDFD_GETFD = 438
+
+POLICIES = {
+    os.SCHED_OTHER: "SCHED_OTHER",
+    os.SCHED_FIFO: "SCHED_FIFO",
+    os.SCHED_RR: "SCHED_RR",
+    os.SCHED_BATCH: "SCHED_BATCH",
+    os.SCHED_IDLE: "SCHED_IDLE",
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def set_name(name: str) -> None:
+    """Name this process (at most 15 bytes) so that others find it, and ask for sharp timers (1 ns slack)."""
+    _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+    _libc.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
+def own_scheduling() -> str:
+    """This thread's policy and priority, e.g. `SCHED_FIFO 90`."""
+    return describe(os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
+
+
+def describe(policy: int, priority: int) -> str:
+    """A policy in words, with its priority where it has one."""
+    name = POLICIES.get(policy & ~os.SCHED_RESET_ON_FORK, f"policy {policy}")
+    return f"{name} {priority}" if priority else name
+
+
+def named(name: str, proc: Path = Path("/proc")) -> list[int]:
+    """Process ids whose name (comm) is `name`, in ascending order."""
+    found = []
+    for entry in proc.iterdir():
+        if entry.name.isdigit():
+            try:
+                comm = (entry / "comm").read_text().rstrip("\n")
+            except OSError:
+                continue
+            if comm == name:
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
+    """All that is asked of one process, or None where it has ended.
+
+    `cpu_ticks` are USER_HZ ticks (see os.sysconf("SC_CLK_TCK")), `started_ticks` since boot.
+    """
+    root = proc / str(pid)
+    try:
+        fields = _stat_fields(root)
+        return {
+            "pid": pid,
+            "started_ticks": int(fields[19]),
+            "cpu_ticks": int(fields[11]) + int(fields[12]),
+            "threads": [thread for tid in _thread_ids(root) if (thread := _thread(tid)) is not None],
+            "rtprio_limit": _rtprio_limit(root),
+            "sys_nice_bounding": _has_capability(root, "CapBnd", CAP_SYS_NICE),
+            "sys_nice_effective": _has_capability(root, "CapEff", CAP_SYS_NICE),
+            "sockets": tcp_sockets(pid, proc),
+        }
+    except (ProcessLookupError, FileNotFoundError):
+        return None
+
+
+def set_fifo(pid: int, priority: int, proc: Path = Path("/proc")) -> str:
+    """Put every thread of `pid` under SCHED_FIFO; returns "" or why the kernel refused."""
+    try:
+        for tid in _thread_ids(proc / str(pid)):
+            # A helper thread may end while one looks: that refuses nothing.
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(priority))
+    except OSError as error:
+        return f"SCHED_FIFO {priority} for process {pid} refused: {error.strerror}"
+    return ""
+
+
+def tcp_sockets(pid: int, proc: Path = Path("/proc")) -> list[dict[str, Any]] | str:
+    """Connected TCP sockets of `pid` with their TCP_NODELAY, or the reason why they cannot be read."""
+    # Listing /proc/<pid>/fd would take a further capability; its length alone is for all to read.
+    count = int(_status(proc / str(pid), "FDSize"))
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError as error:
+        return f"not readable: {error.strerror}"
+    try:
+        found = [_tcp_socket(pidfd, fd) for fd in range(count)]
+    except PermissionError as error:
+        return f"not readable: {error.strerror}"
+    finally:
+        os.close(pidfd)
+    return [entry for entry in found if entry is not None]
+
+
+def _tcp_socket(pidfd: int, fd: int) -> dict[str, Any] | None:
+    copy = _libc.syscall(SYS_PIDFD_GETFD, pidfd, fd, 0)
+    if copy < 0:
+        error = ctypes.get_errno()
+        if error in (errno.EPERM, errno.EACCES, errno.ENOSYS):
+            raise PermissionError(error, os.strerror(error))
+        return None
+    if not stat.S_ISSOCK(os.fstat(copy).st_mode):
+        os.close(copy)
+        return None
+    with socket.socket(fileno=copy) as sock:
+        if sock.family not in (socket.AF_INET, socket.AF_INET6) or sock.type != socket.SOCK_STREAM:
+            return None
+        try:
+            peer = sock.getpeername()
+        except OSError:
+            return None
+        local = sock.getsockname()
+        nodelay = bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+    return {"local_port": local[1], "peer": peer[0], "peer_port": peer[1], "tcp_nodelay": nodelay}
+
+
+def _thread_ids(root: Path) -> list[int]:
+    return sorted(int(task.name) for task in (root / "task").iterdir())
+
+
+def _thread(tid: int) -> dict[str, Any] | None:
+    """None for one that has ended meanwhile, as helper threads do while their process lives on."""
+    try:
+        policy = os.sched_getscheduler(tid)
+        return {"tid": tid, "scheduling": describe(policy, os.sched_getparam(tid).sched_priority)}
+    except ProcessLookupError:
+        return None
+
+
+def _stat_fields(root: Path) -> list[str]:
+    """Fields of /proc/<pid>/stat from the third on; the second may hold spaces and brackets."""
+    return (root / "stat").read_text().rpartition(")")[2].split()
+
+
+def _rtprio_limit(root: Path) -> str:
+    for line in (root / "limits").read_text().splitlines():
+        if line.startswith("Max realtime priority"):
+            return line.split()[3]
+    return "unknown"
+
+
+def _has_capability(root: Path, which: str, capability: int) -> bool:
+    return bool(int(_status(root, which), 16) >> capability & 1)
+
+
+def _status(root: Path, key: str) -> str:
+    for line in (root / "status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return line.split()[1]
+    return "0"

@@ -1,0 +1,79 @@
+"""What travels over MQTT: topics, the request and the answer.
+
+Request `<command>-<run>-<sequence>`, answer `<run>,<sequence>,<status>,<R_ns>,<value>`.
+The bridge appends two fields to an answer, `<sequence>,<wire_R_ns>`: how long an earlier answer took
+between its request's bytes entering and its own bytes leaving the bridge's socket (known only once sent).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+TOPIC_REQUEST = "request/"
+TOPIC_ANSWER = "answer/"
+TOPIC_BRIDGE_STATUS = "lab/bridge/status"
+TOPIC_ROBOT_STATUS = "lab/robot/status"
+TOPIC_BRIDGE_INFO = "lab/bridge/info"
+ONLINE = b"online"
+OFFLINE = b"offline"
+
+COMMAND_ROBOT = "T"
+COMMAND_EMULATED = "E"
+
+STATUS_OK = "ok"
+STATUS_TIMEOUT = "timeout"
+STATUS_OFFLINE = "offline"
+STATUS_GARBLED = "garbled"
+
+MAX_PAYLOAD_BYTES = 160
+
+_REQUEST = re.compile(rb"([TE])-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
+_ANSWER = re.compile(
+    rb"([A-Za-z0-9_.-]{1,64}),([0-9]{1,9}),([a-z]{1,16}),([0-9]{1,18}),([ -+\--~]{0,32})"
+    rb"(?:,([0-9]{1,9}),([0-9]{1,18}))?"
+)
+
+
+class Request(NamedTuple):
+    """One request as received: `command` is b"T" or b"E", `run` a token, `sequence` counts from 0."""
+
+    command: bytes
+    run: bytes
+    sequence: int
+
+
+class Answer(NamedTuple):
+    """One answer as received; `wire_*` are -1 where the bridge sent none."""
+
+    run: bytes
+    sequence: int
+    status: bytes
+    robot_ns: int
+    value: bytes
+    wire_sequence: int
+    wire_robot_ns: int
+
+
+def parse_request(payload: bytes) -> Request | None:
+    """The request in `payload`, or None where it is malformed (to be counted and ignored)."""
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        return None
+    found = _REQUEST.fullmatch(payload)
+    if found is None:
+        return None
+    command, run, sequence = found.groups()
+    return Request(command, run, int(sequence))
+
+
+def parse_answer(payload: bytes) -> Answer | None:
+    """The answer in `payload`, or None where it is malformed (to be counted and ignored)."""
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        return None
+    found = _ANSWER.fullmatch(payload)
+    if found is None:
+        return None
+    run, sequence, status, robot_ns, value, wire_sequence, wire_ns = found.groups()
+    if wire_sequence is None:
+        return Answer(run, int(sequence), status, int(robot_ns), value, -1, -1)
+    return Answer(run, int(sequence), status, int(robot_ns), value, int(wire_sequence), int(wire_ns))

@@ -1,0 +1,126 @@
+"""A run on disk: results/<run_id>/ with samples.csv, transport.csv and, once whole, run.json."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, LabError
+
+SCHEMA = 1
+SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
+TRANSPORT_HEADER = "sequence,transport_total_us,transport_robot_us,transport_overhead_us"
+# A line of samples.csv and one of transport.csv are at most this long together.
+BYTES_PER_SAMPLE = 220
+
+
+class RunFolder:
+    """Writes one run under a temporary name; `finish` or `interrupt` gives it its own."""
+
+    def __init__(self, results: Path, scenario: str, samples: int, started: datetime | None = None) -> None:
+        self.results = results
+        self.run_id, self.path = "", results
+        try:
+            self._check_space(samples)
+            self._make(scenario, started or datetime.now(UTC))
+            self._write("samples.csv", [SAMPLES_HEADER])
+            self._write("transport.csv", [TRANSPORT_HEADER])
+        except OSError as error:
+            raise _disk_error(self.path, error) from error
+
+    def append(self, name: str, lines: Iterable[str]) -> None:
+        """Append lines to samples.csv or transport.csv and have them on disk when this returns."""
+        try:
+            self._write(name, lines)
+        except OSError as error:
+            raise _disk_error(self.path / name, error) from error
+
+    def rewrite(self, name: str, header: str, lines: Iterable[str]) -> None:
+        """Write a file anew (late answers arrive after their repetition's lines were written)."""
+        try:
+            self._replace(name, itertools.chain([header], lines))
+        except OSError as error:
+            raise _disk_error(self.path / name, error) from error
+
+    def finish(self, run: dict[str, Any]) -> Path:
+        """Store run.json and give the folder its final name, which is returned."""
+        return self._close("run.json", run)
+
+    def interrupt(self, what: dict[str, Any]) -> Path:
+        """Keep what was measured: a folder without run.json, with interrupted.json saying why."""
+        return self._close("interrupted.json", what)
+
+    def discard(self) -> None:
+        """Nothing was measured: leave nothing behind."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _close(self, name: str, document: dict[str, Any]) -> Path:
+        final = self.results / self.run_id
+        try:
+            try:
+                self._replace(name, [json.dumps(document, indent=1)])
+            finally:
+                # A full disk still lets a folder be renamed: its samples are found where runs are looked for.
+                self.path.rename(final)
+                self.path = final
+        except OSError as error:
+            raise _disk_error(final, error) from error
+        return final
+
+    def _make(self, scenario: str, started: datetime) -> None:
+        """The folder; a run that started within the same second as another takes the next free one."""
+        while True:
+            self.run_id = f"{started:%Y%m%dT%H%M%SZ}-{scenario}"
+            self.path = self.results / f".{self.run_id}.partial"
+            if not (self.results / self.run_id).exists():
+                with contextlib.suppress(FileExistsError):
+                    self.path.mkdir()
+                    return
+            started += timedelta(seconds=1)
+
+    def _replace(self, name: str, lines: Iterable[str]) -> None:
+        """Whole or not at all: a disk that fills up leaves the file as it was."""
+        fresh = self.path / f".{name}.new"
+        try:
+            fresh.unlink(missing_ok=True)
+            self._write(fresh.name, lines)
+            fresh.replace(self.path / name)
+        except OSError:
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            raise
+
+    def _write(self, name: str, lines: Iterable[str]) -> None:
+        with (self.path / name).open("a", encoding="ascii", newline="\n") as file:
+            file.writelines(line + "\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _check_space(self, samples: int) -> None:
+        self.results.mkdir(parents=True, exist_ok=True)
+        room = os.statvfs(self.results)
+        needed = samples * BYTES_PER_SAMPLE + 1_000_000
+        free = room.f_bavail * room.f_frsize
+        if free < needed:
+            raise OSError(errno.ENOSPC, f"no space left, {needed / 1e6:.1f} MB needed and {free / 1e6:.1f} MB free")
+
+
+def _disk_error(path: Path, error: OSError) -> LabError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "Free some disk space (old runs in results/ may go), then run again."
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        remedy = (
+            "results/ must be writable for user id "
+            f"{os.getuid()}: set LAB_UID in .env to the owner of results/, or `chmod a+rwx results`."
+        )
+    else:
+        remedy = "See that results/ is a folder on a disk that can be written."
+    return LabError(f"Cannot store the run in {path}: {error.strerror}.", remedy, EXIT_MACHINE)

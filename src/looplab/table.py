@@ -1,0 +1,62 @@
+"""A run as a table of 80 columns."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import Any
+
+WIDTH = 80
+_HEAD = f"{'interval':>9} {'QoS':>3} {'sent':>6} {'answ.':>6} {'lost':>5} {'late':>4} {'err.':>4}"
+_LATENCY_HEAD = f"{'':>14} {'min':>9} {'avg':>9} {'p50':>9} {'p95':>9} {'p99':>9} {'max':>9}"
+_ROWS = (
+    ("T", "T_us"),
+    ("R", "R_us"),
+    ("O", "O_us"),
+    ("O transport", "transport_O_us"),
+    ("send lateness", "send_lateness_us"),
+)
+
+
+def table(run: dict[str, Any]) -> str:
+    """The table of one run (a run.json document), latencies in milliseconds, ends without a line feed."""
+    lines = [f"{run['scenario']}, fidelity {run['fidelity']}, run {run['run_id']}", "latencies in ms", ""]
+    for cell in run["cells"]:
+        lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
+        lines += [_latencies(label, cell[key]) for label, key in _ROWS]
+        lines += _load(cell.get("load", {}))
+        lines.append("")
+    if run["valid"]:
+        lines.append("VALID: every treatment was found as wanted.")
+    else:
+        lines.append("INVALID:")
+        lines += [fill(f"  - {why}", WIDTH, subsequent_indent="    ") for why in run["invalid_because"]]
+    return "\n".join(lines)
+
+
+def _counts(cell: dict[str, Any]) -> list[str]:
+    text = (
+        f"{cell['interval_ms']:>6g} ms {cell['qos']:>3} {cell['sent']:>6} {cell['answered']:>6} "
+        f"{cell['lost']:>5} {cell['late']:>4} {cell['robot_errors']:>4}"
+    )
+    extras = [f"{cell[key]} {label}" for key, label in _EXTRAS if cell[key]]
+    return [text, "   " + ", ".join(extras)] if extras else [text]
+
+
+def _load(load: dict[str, Any]) -> list[str]:
+    """How hard the load was: CPU seconds a second, messages a second at the broker (the loop's own included)."""
+    figures = [
+        f"{role} {load[key] / load['seconds']:.2f} CPU s/s"
+        for role, key in (("stress", "stress_cpu_s"), ("flood", "flood_cpu_s"))
+        if key in load and load["seconds"]
+    ]
+    if "broker_publish_per_s" in load:
+        figures.append(f"{load['broker_publish_per_s']:.0f} messages/s at the broker")
+    return [f"{'load':>14} {', '.join(figures)}"] if figures else []
+
+
+_EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnects", "disconn."))
+
+
+def _latencies(label: str, figures: dict[str, Any]) -> str:
+    cells = [figures[key] for key in ("min", "avg", "p50", "p95", "p99", "max")]
+    return f"{label:>14} " + " ".join(f"{'-' if v is None else f'{v / 1000:.3f}':>9}" for v in cells)

@@ -1,0 +1,70 @@
+"""What must hold of every run, whatever was measured."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+SCHEMA = json.loads((Path(__file__).parent / "run.schema.json").read_text())
+SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
+COUNT_OF_OUTCOME = {"answered": "answered", "late": "late", "lost": "lost", "robot_error": "robot_errors"}
+
+
+def check_run(folder: Path, run: dict[str, Any]) -> None:
+    """Schema, sums, and samples.csv telling the same story as run.json."""
+    jsonschema.validate(run, SCHEMA, cls=jsonschema.Draft202012Validator)
+    assert run["valid"] == (not run["invalid_because"])
+    parameters = run["parameters"]
+    assert [(cell["qos"], cell["interval_ms"]) for cell in run["cells"]] == [
+        (qos, interval) for qos in parameters["qos"] for interval in parameters["intervals_ms"]
+    ]
+    samples = read_samples(folder)
+    for cell in run["cells"]:
+        check_sums(cell, parameters["messages"] * parameters["repetitions"])
+        rows = [row for row in samples if (float(row["interval_ms"]), int(row["qos"])) == _key(cell)]
+        assert len(rows) == cell["sent"]
+        for outcome, count in COUNT_OF_OUTCOME.items():
+            assert sum(row["outcome"] == outcome for row in rows) == cell[count], outcome
+    assert [int(row["sequence"]) for row in samples] == list(range(len(samples)))
+    for row in samples:
+        check_times(row)
+
+
+def check_sums(cell: dict[str, Any], sent: int) -> None:
+    assert cell["sent"] == sent
+    assert cell["sent"] == cell["answered"] + cell["late"] + cell["lost"] + cell["robot_errors"]
+
+
+def check_times(row: dict[str, str]) -> None:
+    """T2 - T1 is T, T - R is O, and no message leaves before it is due."""
+    assert int(row["sent_ns"]) >= int(row["due_ns"])
+    if row["outcome"] == "lost":
+        assert row["received_ns"] == row["total_us"] == row["robot_us"] == row["overhead_us"] == ""
+        return
+    total_us, robot_us = float(row["total_us"]), float(row["robot_us"])
+    assert abs(total_us - (int(row["received_ns"]) - int(row["sent_ns"])) / 1000) < 0.0015
+    assert abs(float(row["overhead_us"]) - (total_us - robot_us)) < 0.0015
+    assert 0 < robot_us < total_us
+
+
+def read_samples(folder: Path) -> list[dict[str, str]]:
+    with (folder / "samples.csv").open(newline="") as file:
+        reader = csv.DictReader(file)
+        assert reader.fieldnames == SAMPLES_HEADER.split(",")
+        return list(reader)
+
+
+def treatments(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {treatment["what"]: treatment for treatment in run["treatments"]}
+
+
+def total(run: dict[str, Any], count: str) -> int:
+    return sum(cell[count] for cell in run["cells"])
+
+
+def _key(cell: dict[str, Any]) -> tuple[float, int]:
+    return float(cell["interval_ms"]), int(cell["qos"])

@@ -1,0 +1,182 @@
+"""Faults in the middle of a run: it goes on or ends clearly, its counts add up, nothing is left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e_lab import Background, Lab
+from paho.mqtt import publish
+from run_checks import check_run, read_samples, total, treatments
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
+
+FIRST_REPETITION = "20 ms QoS 0 1/"
+
+
+def start(lab: Lab, scenario: str, repetitions: int, *options: str, **variables: str) -> Background:
+    """./lab run at 20 ms, its first repetition (2 s) done."""
+    running = lab.start(
+        "run", scenario, "--intervals", "20", "--messages", "100", "--repetitions", str(repetitions), *options,
+        ROBOT_FRAMING="line", **variables,
+    )  # fmt: skip
+    running.wait_for(FIRST_REPETITION)
+    return running
+
+
+def only_run(output: str) -> dict[str, Any]:
+    (run,) = json.loads(output)["runs"]
+    result: dict[str, Any] = run
+    return result
+
+
+def statuses(run: dict[str, Any], topic: str) -> list[str]:
+    return [event["status"] for event in run["events"] if event["topic"] == topic]
+
+
+def broker_went(run: dict[str, Any]) -> None:
+    assert total(run, "disconnects") == 1
+    assert total(run, "lost") > 0
+
+
+def bridge_went(run: dict[str, Any]) -> None:
+    """Its last will speaks for it, then its successor."""
+    assert statuses(run, "lab/bridge/status")[-2:] == ["offline", "online"]
+    assert total(run, "lost") > 0
+    assert total(run, "disconnects") == 0
+
+
+def robot_went(run: dict[str, Any]) -> None:
+    """The bridge goes on and answers for it."""
+    assert statuses(run, "lab/robot/status")[-2:] == ["offline", "online"]
+    assert run["bridge"]["reopened"] >= 1
+    assert total(run, "robot_errors") > 0
+    assert total(run, "disconnects") == 0
+
+
+KILLED = {"s1-broker": broker_went, "bridge": bridge_went, "robot": robot_went}
+
+
+@needs_root
+@pytest.mark.parametrize("service", KILLED)
+def test_a_run_goes_on_after_a_part_was_killed(lab: Lab, service: str) -> None:
+    running = start(lab, "scenario1", 4, "--json", "--allow-invalid")
+    time.sleep(0.5)
+    lab.kill_process(service)
+    code, output, said = running.finish()
+    assert code == 0, said
+    run = only_run(output)
+    folder = lab.root / "results" / run["run_id"]
+    check_run(folder, run)
+    KILLED[service](run)
+    samples = read_samples(folder)
+    for repetition in ("0", "3"):
+        outcomes = {row["outcome"] for row in samples if row["repetition"] == repetition}
+        assert outcomes == {"answered"}, f"repetition {repetition}"
+    assert any(row["outcome"] != "answered" for row in samples)
+
+
+def to_process(running: Background) -> None:
+    os.kill(running.process.pid, signal.SIGINT)
+
+
+def to_group(running: Background) -> None:
+    """As a terminal does on Ctrl-C: everything that ./lab started gets it as well."""
+    os.killpg(running.process.pid, signal.SIGINT)
+
+
+@pytest.mark.parametrize("interrupt", [to_process, to_group])
+def test_an_interrupted_run_is_kept_and_stopped(lab: Lab, interrupt: Callable[[Background], None]) -> None:
+    before = set(lab.interrupted())
+    running = start(lab, "scenario0", 5)
+    interrupt(running)
+    code, _, said = running.finish(timeout_s=60)
+    assert code == 1
+    assert "Traceback" not in said
+    (folder,) = set(lab.interrupted()) - before
+    assert f"results/{folder.name}" in said
+    assert not (folder / "run.json").exists()
+    assert json.loads((folder / "interrupted.json").read_text())["interrupted_because"] == "interrupted"
+    samples = read_samples(folder)
+    assert 100 <= len(samples) < 500
+    assert {row["outcome"] for row in samples[:100]} == {"answered"}
+    assert lab.containers(running=False) == {}
+    assert lab.networks() == []
+    assert partial_folders(lab) == []
+
+
+def test_interrupting_before_the_first_message_leaves_nothing(lab: Lab) -> None:
+    before = set((lab.root / "results").iterdir())
+    running = lab.start("run", "scenario0", "--quick")
+    running.wait_for("[1/1]")
+    to_group(running)
+    code, _, said = running.finish(timeout_s=60)
+    assert code == 1
+    assert "Traceback" not in said
+    assert "interrupted" in said
+    assert lab.containers(running=False) == {}
+    assert set((lab.root / "results").iterdir()) == before
+
+
+@needs_root
+@pytest.mark.parametrize(("options", "wanted_code"), [((), 1), (("--allow-invalid",), 0)])
+def test_a_run_whose_stress_died_is_invalid(lab: Lab, options: tuple[str, ...], wanted_code: int) -> None:
+    running = start(lab, "scenario3", 2, "--json", *options)
+    lab.kill_process("s3-stress")
+    code, output, said = running.finish()
+    assert code == wanted_code, said
+    run = only_run(output)
+    assert not run["valid"]
+    assert treatments(run)["stress load"]["found"] == "seen in 1 of 2 looks"
+    assert any("stress load" in why for why in run["invalid_because"])
+
+
+@needs_root
+def test_a_run_whose_treatments_service_died_ends_clearly(lab: Lab) -> None:
+    """It owns the PID namespace of the measured: the kernel ends them all with it."""
+    before = {path.name for path in (lab.root / "results").iterdir()}
+    running = start(lab, "scenario0", 5)
+    lab.kill_process("treatments")
+    code, _, said = running.finish(timeout_s=60)
+    assert code == 3
+    assert "Traceback" not in said
+    assert "treatments container ended" in said
+    assert lab.containers(running=False) == {}
+    (kept,) = {path.name for path in (lab.root / "results").iterdir()} - before
+    assert f"results/{kept}" in said
+    assert not (lab.root / "results" / kept / "run.json").exists()
+    assert len(read_samples(lab.root / "results" / kept)) >= 100
+
+
+FOREIGN_REQUEST = b"E-somebody-7"
+FOREIGN_ANSWER = b"somebody,7,ok,1000,20.00"
+RUBBISH = [b"", b"hello", b"T-", b"T-x-1-2y", b"T--1", b"-,,,", bytes(range(256)), b"\xff\xfe" * 500, b"A" * 300_000]
+
+
+def test_rubbish_on_the_topics_is_counted_and_disturbs_nothing(lab: Lab) -> None:
+    running = start(lab, "scenario0", 3, "--json")
+    messages = [(topic, payload, 1, False) for topic in ("request/", "answer/") for payload in RUBBISH]
+    messages += [("request/", FOREIGN_REQUEST, 1, False), ("answer/", FOREIGN_ANSWER, 1, False)]
+    publish.multiple(messages, hostname="127.0.0.1", port=int(lab.environment["LAB_BROKER_PORT"]))
+    code, output, said = running.finish()
+    assert code == 0, said
+    run = only_run(output)
+    check_run(lab.root / "results" / run["run_id"], run)
+    assert total(run, "answered") == total(run, "sent") == 300
+    assert total(run, "duplicates") == total(run, "disconnects") == 0
+    assert run["malformed"] == len(RUBBISH)
+    # The answer that was forged, and the bridge's true one to the request that was.
+    assert run["foreign"] == 2
+    assert run["bridge"]["counts"]["malformed"] == len(RUBBISH)
+    warm_up = run["parameters"]["warmup_messages"]
+    assert run["bridge"]["counts"]["requests"] == 300 + warm_up + 1
+
+
+def partial_folders(lab: Lab) -> list[Path]:
+    return list((lab.root / "results").glob(".*.partial"))

@@ -1,0 +1,79 @@
+"""What the handouts tell a student to type is typed, with fewer messages, and leads where they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from e2e_lab import Lab
+from handouts import HANDOUTS, commands, name_of
+
+from looplab.report.exercise import read_exercise
+
+# Enough for every check to be judged, little enough for all handouts in a few minutes.
+SMALL = {"INTERVALS_MS": "20", "MESSAGES": "20", "REPETITIONS": "3"}
+# The scenarios' handouts differ in names alone (tested below): one of them is typed, and every other exercise.
+# LAB_ALL_HANDOUTS=1 has them all typed, which takes some minutes more.
+LIKE_ONE_ANOTHER = [handout for handout in HANDOUTS if re.fullmatch(r"scenario\d", name_of(handout))]
+EXAMPLE = next(handout for handout in LIKE_ONE_ANOTHER if name_of(handout) == "scenario5")
+TYPED = [
+    handout
+    for handout in HANDOUTS
+    if handout is EXAMPLE or handout not in LIKE_ONE_ANOTHER or os.environ.get("LAB_ALL_HANDOUTS")
+]
+
+
+def form(handout: Path) -> list[str]:
+    """The commands with every scenario's name taken out."""
+    return [re.sub(r"( scenario\d)+", " SCENARIO", command) for command in commands(handout)]
+
+
+@pytest.mark.parametrize("handout", LIKE_ONE_ANOTHER, ids=name_of)
+def test_a_scenarios_handout_has_the_commands_of_the_typed_one(handout: Path) -> None:
+    assert form(handout) == form(EXAMPLE)
+    check = [command for command in commands(handout) if "check" in command]
+    assert set(check) == {f"./lab check {name_of(handout)}"}
+    assert any(re.search(rf"run .*{name_of(handout)}\b", command) for command in commands(handout))
+
+
+@pytest.mark.parametrize("handout", TYPED, ids=name_of)
+def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -> None:
+    lab.forget_runs()
+    shutil.rmtree(lab.root / "answers", ignore_errors=True)
+    name = name_of(handout)
+    exercise = read_exercise(lab.root, name)
+    scores = []
+    for command in commands(handout):
+        done = type_in(lab, command)
+        if "./lab check" in command:
+            assert done.returncode == 1, done.stdout
+            scores.append(done.stdout)
+        else:
+            assert done.returncode == 0, f"{command}: {done.stderr}"
+    assert f"score: 0 of {exercise.total}" in scores[0]
+    for wanted in exercise.runs:
+        # Priority that this machine refuses makes an invalid run, and the check says so.
+        assert f"1/1  {wanted.handle}: " in scores[-1] or "is INVALID" in scores[-1], scores[-1]
+    page = (lab.root / "report/index.html").read_text()
+    assert all(folder.name in page for folder in lab.runs())
+    assert lab.containers() == {}
+
+
+def type_in(lab: Lab, command: str) -> subprocess.CompletedProcess[str]:
+    """The line as it stands, but for this Python in place of the launcher, which has tests of its own."""
+    line = command.replace("./lab", f"{sys.executable} -m looplab.cli")
+    return subprocess.run(
+        ["sh", "-c", line],
+        cwd=lab.root,
+        env={**lab.environment, **SMALL},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )

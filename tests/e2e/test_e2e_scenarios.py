@@ -1,0 +1,133 @@
+"""All nine scenarios, by plain Compose and by ./lab, against the published table of treatments."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any, NamedTuple
+
+import pytest
+from e2e_lab import Lab, docker
+from run_checks import check_run, total, treatments
+
+
+class Published(NamedTuple):
+    """One line of the published table: what is asked, what loads the machine, who may have priority."""
+
+    scenario: str
+    command: str
+    load: str
+    broker_priority: int
+    controller_priority: int
+    qos: tuple[int, ...] = (0,)
+
+
+PUBLISHED = [
+    Published("scenario0", "E", "none", 0, 0),
+    Published("scenario1", "T", "none", 0, 0),
+    Published("scenario2", "T", "stress", 0, 0),
+    Published("scenario3", "E", "stress", 0, 0),
+    Published("scenario4", "T", "stress", 90, 0),
+    Published("scenario5", "T", "stress", 90, 99),
+    Published("scenario6", "E", "stress", 90, 0),
+    Published("scenario7", "T", "flood", 0, 0),
+    Published("scenario8", "T", "flood", 0, 99, (0, 1, 2)),
+]
+NAMES = [published.scenario for published in PUBLISHED]
+
+
+def check_as_published(run: dict[str, Any], published: Published) -> None:
+    """The treatments of the published table, found on the live processes."""
+    parameters, found = run["parameters"], treatments(run)
+    assert run["scenario"] == published.scenario
+    assert run["valid"], run["invalid_because"]
+    assert (parameters["command"], parameters["load"]) == (published.command, published.load)
+    assert tuple(parameters["qos"]) == published.qos
+    for load in ("stress", "flood"):
+        assert found[f"{load} load"]["found"] == ("running" if published.load == load else "not running")
+    for role, priority in (("broker", published.broker_priority), ("controller", published.controller_priority)):
+        # As published: the flags permit priority and set none.
+        assert found[f"{role} scheduling policy"]["found"] == "SCHED_OTHER"
+        assert (f"{role} may use real-time priority" in found) == (priority > 0)
+        if priority:
+            assert found[f"{role} may use real-time priority"]["verified"]
+            assert found[f"{role} rtprio limit"]["wanted"] == str(priority)
+        assert found[f"{role} TCP_NODELAY"]["found"] == "off"
+    assert found["bridge TCP_NODELAY"]["found"] == "off"
+    assert found["robot framing"]["found"] == "burst"
+    for cell in run["cells"]:
+        if published.load == "stress":
+            assert cell["load"]["stress_cpu_s"] > 0
+        if published.load == "flood":
+            assert cell["load"]["broker_publish_per_s"] > 60
+        if published.command == "T":
+            # Wire, sensor and USB frames take milliseconds; an emulated answer takes none.
+            assert cell["R_us"]["min"] > 2000
+        elif published.load == "none":
+            assert cell["R_us"]["p50"] < 1000
+    # Bursts may merge answers, a flood may delay them: how many is a result. A broken lab answers none.
+    assert total(run, "answered") >= 0.5 * total(run, "sent")
+    assert run["bridge"]["counts"]["requests"] >= total(run, "answered")
+
+
+@pytest.fixture(scope="module")
+def all_runs(session_lab: Lab) -> subprocess.CompletedProcess[str]:
+    """./lab run all --quick --json, once for all tests of this file."""
+    session_lab.forget_runs()
+    done = session_lab.run("run", "all", "--quick", "--messages", "60", "--json", timeout_s=400)
+    session_lab.down()
+    return done
+
+
+def test_run_all_prints_nine_documents(all_runs: subprocess.CompletedProcess[str]) -> None:
+    assert all_runs.returncode == 0, all_runs.stderr
+    document = json.loads(all_runs.stdout)
+    assert document["schema"] == 1
+    assert [run["scenario"] for run in document["runs"]] == NAMES
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=NAMES)
+def test_run_all_is_as_published(
+    session_lab: Lab, all_runs: subprocess.CompletedProcess[str], published: Published
+) -> None:
+    run = next(run for run in json.loads(all_runs.stdout)["runs"] if run["scenario"] == published.scenario)
+    folder = session_lab.root / "results" / run["run_id"]
+    assert json.loads((folder / "run.json").read_text()) == run
+    check_run(folder, run)
+    check_as_published(run, published)
+
+
+def test_run_records_the_images_and_where_they_came_from(all_runs: subprocess.CompletedProcess[str]) -> None:
+    for run in json.loads(all_runs.stdout)["runs"]:
+        images = run["environment"]["images"]
+        assert images
+        references = {image["reference"]: image for image in images.values()}
+        for name, image in images.items():
+            assert docker("image", "inspect", "--format", "{{.Id}}", image["reference"]) == image["id"], name
+        assert {image["origin"] for reference, image in references.items() if reference.startswith("looplab/")} == {
+            "built"
+        }
+        assert any(reference.startswith("eclipse-mosquitto:") for reference in references)
+
+
+# One of each make: no load, stress with both priorities, flood; ./lab starts all nine by the same profiles above.
+PLAIN = [published for published in PUBLISHED if published.scenario in ("scenario0", "scenario5", "scenario8")]
+
+
+@pytest.mark.parametrize("published", PLAIN, ids=[published.scenario for published in PLAIN])
+def test_plain_compose_runs_by_itself(lab: Lab, published: Published) -> None:
+    prefix = f"s{published.scenario.removeprefix('scenario')}"
+    up = lab.compose(
+        "--profile", published.scenario, "up", "--detach",
+        INTERVALS_MS="20", MESSAGES="25", REPETITIONS="2", WARMUP_MESSAGES="5",
+    )  # fmt: skip
+    assert up.returncode == 0, up.stderr
+    assert lab.wait_for_end(f"{prefix}-controller") == 0
+    folder, run = lab.newest()
+    check_run(folder, run)
+    check_as_published(run, published)
+    logs = lab.compose("logs", "--no-log-prefix", f"{prefix}-controller").stdout
+    assert f"stored in results/{run['run_id']}" in logs
+    assert "VALID" in logs
+    # The run is over and its metrics are still served.
+    assert {"prometheus", "exporter"} <= set(lab.containers(running=False))

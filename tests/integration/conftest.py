@@ -1,0 +1,78 @@
+"""Fixtures that end what they start, in the order that leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from parts import HOST, MOSQUITTO, Broker, Child, Listener, RobotDouble, python
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _mosquitto() -> None:
+    if MOSQUITTO is None:
+        message = "mosquitto is not installed: apt-get install mosquitto"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    brokers: list[Broker] = []
+
+    def start(*, nodelay: bool = True, more: str = "") -> Broker:
+        brokers.append(Broker(tmp_path, nodelay=nodelay, more=more))
+        return brokers[-1]
+
+    yield start
+    for broker in brokers:
+        broker.stop()
+
+
+@pytest.fixture
+def broker(start_broker: Callable[..., Broker]) -> Broker:
+    return start_broker()
+
+
+@pytest.fixture
+def listener(broker: Broker) -> Iterator[Listener]:
+    found = Listener(broker.port)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def robot() -> Iterator[RobotDouble]:
+    double = RobotDouble()
+    yield double
+    double.unplug()
+
+
+@pytest.fixture
+def start_child(tmp_path: Path) -> Iterator[Callable[..., Child]]:
+    """Starts one of the lab's modules with these variables."""
+    children: list[Child] = []
+
+    def start(module: str, **variables: str) -> Child:
+        log = tmp_path / f"{module}-{len(children)}.log"
+        children.append(Child(python(module), log, variables))
+        return children[-1]
+
+    yield start
+    for child in reversed(children):
+        if child.process.poll() is None:
+            child.stop()
+
+
+@pytest.fixture
+def start_bridge(broker: Broker, robot: RobotDouble, start_child: Callable[..., Child]) -> Callable[..., Child]:
+    """A real bridge between the broker and the robot double; variables override."""
+
+    def start(**variables: str) -> Child:
+        settings = {
+            "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port), "SERIAL_URL": robot.url, "FIDELITY": "corrected",
+        }  # fmt: skip
+        return start_child("looplab.bridge", **{**settings, **variables})
+
+    return start

@@ -1,0 +1,366 @@
+"""The bridge as a real process between a real broker and a robot double, in good and bad days."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from parts import Broker, Child, Listener, RobotDouble, free_port, until
+
+from looplab.protocol import (
+    OFFLINE,
+    ONLINE,
+    TOPIC_ANSWER,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_REQUEST,
+    TOPIC_ROBOT_STATUS,
+    Answer,
+    parse_answer,
+)
+
+StartBridge = Callable[..., Child]
+
+
+def answers(listener: Listener, run: str = "run") -> dict[int, Answer]:
+    """By sequence; fails where one is malformed or comes twice."""
+    found: dict[int, Answer] = {}
+    for payload in listener.payloads(TOPIC_ANSWER):
+        answer = parse_answer(payload)
+        assert answer is not None, payload
+        if answer.run == run.encode():
+            assert answer.sequence not in found, payload
+            found[answer.sequence] = answer
+    return found
+
+
+def ask(listener: Listener, sequence: int, command: str = "T", run: str = "run", qos: int = 1) -> None:
+    listener.say(TOPIC_REQUEST, f"{command}-{run}-{sequence}", qos)
+
+
+def ask_and_wait(listener: Listener, sequence: int, command: str = "T", run: str = "run") -> Answer:
+    ask(listener, sequence, command, run)
+    answer: Answer = until(lambda: answers(listener, run).get(sequence), f"answer {sequence}")
+    return answer
+
+
+def info(listener: Listener) -> dict[str, Any]:
+    return dict(json.loads(listener.last(TOPIC_BRIDGE_INFO) or b"{}"))
+
+
+def wait_for_counts(listener: Listener, **wanted: int) -> None:
+    def met() -> bool:
+        counts = info(listener).get("counts", {})
+        return all(counts.get(name) == value for name, value in wanted.items())
+
+    until(met, f"counts {wanted}, found {info(listener).get('counts')}")
+
+
+def wait_online(listener: Listener) -> None:
+    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == ONLINE, "bridge online")
+    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == ONLINE, "robot online")
+
+
+@pytest.fixture
+def bridge(start_bridge: StartBridge, listener: Listener) -> Child:
+    child = start_bridge()
+    wait_online(listener)
+    return child
+
+
+def test_an_emulated_answer_comes_without_the_robot(bridge: Child, listener: Listener, robot: RobotDouble) -> None:
+    for sequence in range(20):
+        answer = ask_and_wait(listener, sequence, "E")
+        assert answer.status == b"ok"
+        assert 15 <= float(answer.value) <= 35
+    assert robot.asked == 0
+
+
+def test_the_robots_answer_is_passed_on(bridge: Child, listener: Listener, robot: RobotDouble) -> None:
+    robot.answer = lambda number: b"-%d.25\r\n" % number
+    found = [ask_and_wait(listener, sequence) for sequence in range(20)]
+    assert [answer.value for answer in found] == [b"-%d.25" % number for number in range(20)]
+    assert {answer.status for answer in found} == {b"ok"}
+    assert all(answer.robot_ns > 0 for answer in found)
+    # An answer tells the wire time of the one before it, which is the longer of the two.
+    assert [answer.wire_sequence for answer in found] == [-1, *range(19)]
+    for earlier, later in pairwise(found):
+        assert later.wire_robot_ns >= earlier.robot_ns
+
+
+def test_wire_times_stay_within_their_run(bridge: Child, listener: Listener) -> None:
+    ask_and_wait(listener, 5, "E", run="first")
+    answer = ask_and_wait(listener, 0, "E", run="second")
+    assert answer.wire_sequence == -1
+    assert ask_and_wait(listener, 1, "E", run="second").wire_sequence == 0
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_an_answer_has_the_quality_of_its_request(bridge: Child, listener: Listener, qos: int) -> None:
+    ask(listener, 0, "E", qos=qos)
+    until(lambda: answers(listener), "the answer")
+    assert [message.qos for message in listener.messages if message.topic == TOPIC_ANSWER] == [qos]
+
+
+def test_pipelined_requests_are_paired_in_order(bridge: Child, listener: Listener, robot: RobotDouble) -> None:
+    robot.answer = lambda number: b"%d.00\r\n" % number
+    for sequence in range(50):
+        listener.client.publish(TOPIC_REQUEST, f"T-run-{sequence}", 1)
+    until(lambda: len(answers(listener)) == 50, "all answers")
+    assert [answers(listener)[k].value for k in range(50)] == [b"%d.00" % k for k in range(50)]
+
+
+@pytest.mark.parametrize(("framing", "answered", "merged"), [("line", 3, 0), ("burst", 1, 2)])
+def test_answers_that_meet(
+    start_bridge: StartBridge, listener: Listener, robot: RobotDouble, framing: str, answered: int, merged: int
+) -> None:
+    start_bridge(ROBOT_FRAMING=framing)
+    wait_online(listener)
+    # The robot keeps quiet twice, then writes three answers at once.
+    robot.answer = lambda number: b"1.00\r\n2.00\r\n3.00\r\n" if number == 2 else b"" if number < 2 else b"4.00\r\n"
+    for sequence in range(3):
+        listener.client.publish(TOPIC_REQUEST, f"T-run-{sequence}", 1)
+    until(lambda: answers(listener), "an answer")
+    until(lambda: robot.asked == 3, "the robot was asked three times")
+    assert ask_and_wait(listener, 3).value == b"4.00"
+    found = answers(listener)
+    assert [found[k].value for k in sorted(found) if k < 3] == [b"1.00", b"2.00", b"3.00"][:answered]
+    wait_for_counts(listener, requests=4, answers=answered + 1, merged=merged, unasked=0, timeouts=0)
+
+
+@pytest.mark.parametrize("framing", ["line", "burst"])
+def test_a_line_in_pieces_is_one_answer(
+    start_bridge: StartBridge, listener: Listener, robot: RobotDouble, framing: str
+) -> None:
+    start_bridge(ROBOT_FRAMING=framing)
+    wait_online(listener)
+    robot.answer = lambda _number: b"2"
+    ask(listener, 0)
+    until(lambda: robot.asked == 1, "the robot was asked")
+    for piece in (b"7", b".5", b"0\r"):
+        robot.say(piece)
+    assert answers(listener) == {}
+    robot.say(b"\n")
+    until(lambda: answers(listener), "the answer")
+    assert answers(listener)[0].value == b"27.50"
+
+
+def test_a_robot_that_missed_its_time_is_heard_again_while_requests_go_on(
+    bridge: Child, listener: Listener, robot: RobotDouble
+) -> None:
+    mute = True
+    robot.answer = lambda _number: b"" if mute else b"25.50\r\n"
+    last = -1
+
+    def got(status: bytes) -> bool:
+        # More often than the bridge is ever idle: its recovery must not wait for a pause.
+        nonlocal last
+        last += 1
+        ask(listener, last)
+        return any(answer.status == status for answer in answers(listener).values())
+
+    until(lambda: got(b"timeout"), "the time runs out")
+    assert answers(listener)[0].status == b"timeout"
+    assert answers(listener)[0].robot_ns >= 250_000_000
+    mute = False
+    until(lambda: got(b"ok"), "the robot is heard again")
+    until(lambda: len(answers(listener)) == last + 1, "every request is answered")
+    assert {answer.status for answer in answers(listener).values()} <= {b"ok", b"timeout", b"offline"}
+
+
+def test_an_answer_after_its_time_is_never_taken_for_anothers(
+    bridge: Child, listener: Listener, robot: RobotDouble
+) -> None:
+    robot.answer = lambda number: b"" if number == 0 else b"25.50\r\n"
+    assert ask_and_wait(listener, 0).status == b"timeout"
+    robot.say(b"99.99\r\n")
+    for sequence in range(1, 40):
+        assert ask_and_wait(listener, sequence).value in (b"25.50", b"")
+    assert answers(listener)[39].status == b"ok"
+
+
+def test_garbage_from_the_robot_is_no_answer(bridge: Child, listener: Listener, robot: RobotDouble) -> None:
+    garbage = [b"\xff\xfe\x00\r\n", b"2,5\r\n", b"\x1b[31m20.00\r\n", b"nan\r\n", b"\r\n", b"123456.0\r\n", b"x" * 300]
+    robot.answer = lambda number: garbage[number] if number < len(garbage) else b"25.50\r\n"
+    found = [ask_and_wait(listener, sequence) for sequence in range(len(garbage))]
+    assert {(answer.status, answer.value) for answer in found} == {(b"garbled", b"")}
+    robot.say(b"\r\n")
+    assert ask_and_wait(listener, 50, "E").status == b"ok"
+    assert until(lambda: ask_and_wait(listener, 51).status == b"ok", "the robot is heard again")
+
+
+def test_what_nobody_asked_for_is_counted(bridge: Child, listener: Listener, robot: RobotDouble) -> None:
+    robot.say(b"20.00\r\n21.00\r\n")
+    wait_for_counts(listener, unasked=2)
+    assert ask_and_wait(listener, 0).value == b"25.50"
+
+
+def test_a_robot_that_resets_itself_loses_what_it_was_asked(
+    bridge: Child, listener: Listener, robot: RobotDouble
+) -> None:
+    robot.answer = lambda number: RobotDouble.GREETING if number == 0 else b"25.50\r\n"
+    answer = ask_and_wait(listener, 0)
+    assert answer.status == b"offline"
+    # Told at once by the ready line, not by the time that ran out.
+    assert info(listener)["counts"]["timeouts"] == 0 or answer.robot_ns < 250_000_000
+    assert ask_and_wait(listener, 1).value == b"25.50"
+
+
+def test_a_robot_unplugged_and_back(bridge: Child, listener: Listener, robot: RobotDouble) -> None:
+    assert ask_and_wait(listener, 0).status == b"ok"
+    robot.unplug()
+    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+    assert ask_and_wait(listener, 1).status == b"offline"
+    assert ask_and_wait(listener, 2, "E").status == b"ok"
+    until(lambda: robot.url in info(listener)["robot_fault"], "the fault is named")
+    robot.plug()
+    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == ONLINE, "robot online again")
+    assert ask_and_wait(listener, 3).status == b"ok"
+    assert listener.last(TOPIC_BRIDGE_STATUS) == ONLINE
+    until(lambda: info(listener)["reopened"] == 1, "one reopening")
+
+
+def test_the_robots_return_is_told_although_requests_never_cease(
+    bridge: Child, listener: Listener, robot: RobotDouble
+) -> None:
+    robot.unplug()
+    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+    robot.plug()
+    last = 0
+
+    def told() -> bool:
+        nonlocal last
+        last += 1
+        ask(listener, last)
+        return listener.last(TOPIC_ROBOT_STATUS) == ONLINE
+
+    until(told, "robot online again")
+
+
+def test_a_device_by_name_unplugged_and_back(start_bridge: StartBridge, listener: Listener, tmp_path: Path) -> None:
+    double = RobotDouble(tmp_path / "ttyROBOT")
+    try:
+        start_bridge(SERIAL_URL=double.url)
+        wait_online(listener)
+        assert info(listener)["robot"] == "looplab double 1.0"
+        assert ask_and_wait(listener, 0).value == b"25.50"
+        double.unplug()
+        until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+        double.plug()
+        until(lambda: listener.last(TOPIC_ROBOT_STATUS) == ONLINE, "robot online again")
+        assert ask_and_wait(listener, 1).value == b"25.50"
+    finally:
+        double.unplug()
+
+
+def test_a_robot_that_opening_does_not_reset_is_asked_who_it_is(
+    start_bridge: StartBridge, listener: Listener, robot: RobotDouble
+) -> None:
+    robot.greets = False
+    start_bridge()
+    wait_online(listener)
+    until(lambda: info(listener).get("robot") == "looplab double 1.0", "its identity")
+    assert until(lambda: ask_and_wait(listener, len(answers(listener))).status == b"ok", "an answer")
+
+
+def test_no_robot_is_no_reason_to_stop(start_bridge: StartBridge, listener: Listener) -> None:
+    url = f"socket://127.0.0.1:{free_port()}"
+    start_bridge(SERIAL_URL=url)
+    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == ONLINE, "bridge online")
+    until(lambda: url in info(listener).get("robot_fault", ""), "the fault is named")
+    assert listener.last(TOPIC_ROBOT_STATUS) == OFFLINE
+    assert ask_and_wait(listener, 0).status == b"offline"
+    assert ask_and_wait(listener, 1, "E").status == b"ok"
+
+
+def test_what_is_no_request_is_counted_and_ignored(bridge: Child, listener: Listener, robot: RobotDouble) -> None:
+    bad = [b"", b"hello", b"T-run", b"X-run-1", b"T-run-x", bytes(range(256)), b"\0" * 10, b"T-run-1\n", b"9" * 200_000]
+    for payload in bad:
+        listener.say(TOPIC_REQUEST, payload)
+    assert ask_and_wait(listener, 0).status == b"ok"
+    wait_for_counts(listener, malformed=len(bad), requests=1, answers=1)
+    assert robot.asked == 1
+    assert list(answers(listener)) == [0]
+
+
+def test_status_is_retained_and_the_last_will_tells_of_a_crash(
+    bridge: Child, broker: Broker, listener: Listener, start_bridge: StartBridge
+) -> None:
+    late = Listener(broker.port)
+    try:
+        for topic, payload in ((TOPIC_BRIDGE_STATUS, ONLINE), (TOPIC_ROBOT_STATUS, ONLINE)):
+            assert until(lambda topic=topic: late.last(topic), topic) == payload  # type: ignore[misc]
+        assert all(message.retain for message in late.messages)
+    finally:
+        late.close()
+    bridge.signal(signal.SIGKILL)
+    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == OFFLINE, "the last will")
+    start_bridge()
+    wait_online(listener)
+    assert ask_and_wait(listener, 0).status == b"ok"
+
+
+def test_a_bridge_that_is_stopped_says_goodbye_for_both(bridge: Child, listener: Listener) -> None:
+    assert bridge.stop() == 0
+    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == OFFLINE, "bridge offline")
+    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+    assert "Traceback" not in bridge.said()
+
+
+def test_a_broker_that_dies_is_found_again(bridge: Child, broker: Broker) -> None:
+    broker.kill()
+    broker.start()
+    listener = Listener(broker.port)
+    try:
+        wait_online(listener)
+        assert ask_and_wait(listener, 0).status == b"ok"
+    finally:
+        listener.close()
+
+
+@pytest.mark.parametrize("nodelay", ["on", "off"])
+def test_the_bridge_says_how_it_is_really_set_up(
+    start_bridge: StartBridge, listener: Listener, robot: RobotDouble, nodelay: str
+) -> None:
+    start_bridge(TCP_NODELAY=nodelay, ROBOT_FRAMING="burst")
+    wait_online(listener)
+    found = until(lambda: info(listener), "its settings")
+    assert (found["tcp_nodelay"], found["framing"], found["serial"]) == (nodelay == "on", "burst", robot.url)
+    assert found["scheduling"].startswith("SCHED_")
+
+
+@pytest.fixture
+def plain_child(start_child: Callable[..., Child]) -> Callable[..., Child]:
+    return lambda **variables: start_child("looplab.bridge", **variables)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("FIDELITY", "both"), ("TCP_NODELAY", "maybe"), ("ROBOT_FRAMING", "lines"), ("BROKER_PORT", "mqtt"),
+        ("BROKER_PORT", "70000"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_one_sentence(plain_child: Callable[..., Child], name: str, text: str) -> None:
+    child = plain_child(**{name: text})
+    assert child.wait() == 2
+    assert name in child.said()
+    assert "Traceback" not in child.said()
+
+
+def test_a_port_that_is_nobodys_protocol_is_told(start_bridge: StartBridge, listener: Listener) -> None:
+    start_bridge(SERIAL_URL="nonsense://robot")
+    until(lambda: "nonsense://robot" in info(listener).get("robot_fault", ""), "the fault is named")
+
+
+def test_a_listener_that_is_no_robot_is_told(start_bridge: StartBridge, listener: Listener) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        start_bridge(SERIAL_URL=f"socket://127.0.0.1:{mute.getsockname()[1]}")
+        until(lambda: "no robot answers" in info(listener).get("robot_fault", ""), "the fault is named")
+        assert ask_and_wait(listener, 0).status == b"offline"

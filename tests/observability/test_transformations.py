@@ -1,0 +1,116 @@
+"""Every panel's transformations, run by Grafana's own code (npm's @grafana/data) over the real answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from observed_lab import DASHBOARDS, Lab, fill
+
+NODE = Path(__file__).parent / "node"
+
+
+@pytest.fixture(scope="module")
+def grafana_data() -> Path:
+    """The npm packages of package-lock.json, installed on first use."""
+    if not (NODE / "node_modules" / "@grafana" / "data").exists():
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        done = subprocess.run(command, cwd=NODE, capture_output=True, text=True, timeout=500, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return NODE
+
+
+def panels_with_transformations() -> list[dict[str, Any]]:
+    return [
+        panel for path in DASHBOARDS for panel in json.loads(path.read_text())["panels"] if panel.get("transformations")
+    ]
+
+
+@pytest.fixture(scope="module")
+def transformed(measured: Lab, grafana_data: Path) -> dict[str, Any]:
+    """Panel title -> its frames."""
+    jobs = [
+        {"panel": panel, "answer": measured.query(fill(panel["targets"][0]["expr"]))}
+        for panel in panels_with_transformations()
+    ]
+    done = subprocess.run(
+        ["node", "transform.js"],
+        cwd=grafana_data,
+        input=json.dumps(jobs),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    return {job["panel"]["title"]: frames for job, frames in zip(jobs, results, strict=True)}
+
+
+def cdf_panels() -> list[Any]:
+    return [pytest.param(p, id=p["title"]) for p in panels_with_transformations() if p["type"] == "xychart"]
+
+
+@pytest.mark.parametrize("panel", cdf_panels())
+def test_cdf_has_ascending_numeric_x_and_one_numeric_y_a_series(transformed: dict[str, Any], panel: Any) -> None:
+    (frame,) = transformed[panel["title"]]
+    x, *curves = frame["fields"]
+    assert [field["type"] for field in frame["fields"]] == ["number"] * len(frame["fields"])
+    assert x["values"] == sorted(x["values"])
+    assert len(set(x["values"])) == len(x["values"]) >= 193
+    assert all(isinstance(value, float | int) for value in x["values"])
+    assert curves
+    for curve in curves:
+        if curve["name"].endswith(" published"):
+            drawn = [value for value in curve["values"] if value != "NaN"]
+            assert len(drawn) == 1, "one published point a scenario and figure"
+            # Missing values are drawn at 0; NaN is not drawn.
+            assert None not in curve["values"]
+        else:
+            assert all(isinstance(value, float | int) for value in curve["values"])
+            assert curve["values"] == sorted(curve["values"])
+            assert curve["values"][-1] == pytest.approx(1, abs=0.2)
+    names = [field["name"] for field in frame["fields"]]
+    assert len(set(names)) == len(names)
+    # The first override is x's: a name that matches nothing would leave x without its unit and scale.
+    assert frame["overridden"][0] == [x["name"]]
+
+
+def test_figures_show_their_scenarios_and_published_points(transformed: dict[str, Any]) -> None:
+    (frame,) = next(frames for title, frames in transformed.items() if title.startswith("Figure 6.4"))
+    names = {field["name"].split()[0] + (" p" if "published" in field["name"] else "") for field in frame["fields"][1:]}
+    expected = {f"scenario{n}" for n in (1, 2, 4, 5)}
+    assert names == expected | {f"{name} p" for name in expected}
+
+
+def test_all_nine_scenarios_get_their_own_look(transformed: dict[str, Any]) -> None:
+    (frame,) = next(frames for title, frames in transformed.items() if title.startswith("CDF of $metric"))
+    assert len(frame["fields"]) == 10
+    curves = [field["name"] for field in frame["fields"][1:]]
+    assert frame["overridden"][1:10] == [[name] for name in curves]
+
+
+def test_table_has_its_columns_in_order(transformed: dict[str, Any]) -> None:
+    (frame,) = transformed["$metric in numbers"]
+    assert [field["display"] for field in frame["fields"]] == ["cell", "n", "min", "avg", "p50", "p95", "p99", "max"]
+    assert len(frame["fields"][0]["values"]) == 9
+    low, middle, high = (next(f for f in frame["fields"] if f["display"] == name) for name in ("min", "p50", "max"))
+    for a, b, c in zip(low["values"], middle["values"], high["values"], strict=True):
+        assert 0 < a <= b <= c < 10
+
+
+def test_published_table_shows_what_the_thesis_printed(transformed: dict[str, Any]) -> None:
+    (frame,) = transformed["$metric as published"]
+    columns = {field["display"]: field["values"] for field in frame["fields"]}
+    assert list(columns) == ["cell", "min", "avg", "max"]
+    at = columns["cell"].index("scenario1 20 ms QoS 0")
+    assert [columns[name][at] for name in ("min", "avg", "max")] == [0.006858, 0.0087447, 0.024667]
+
+
+def test_treatments_read_as_sentences(transformed: dict[str, Any]) -> None:
+    (frame,) = transformed["Treatments: wanted and found"]
+    assert [field["display"] for field in frame["fields"]] == ["treatment", "wanted", "found", "required", "as wanted"]
+    assert frame["overridden"] == [["Value"]] or frame["overridden"] == [["as wanted"]]

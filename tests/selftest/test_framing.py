@@ -1,0 +1,49 @@
+"""The published "loss of packets" at 10 ms, cause and cure: answers that meet, and how they are framed."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loop_harness import Run, bridge, broker, measure, robot
+
+from looplab.host.machine import parse_env
+from looplab.impairment import ImpairmentProxy, Rule
+
+ROOT = Path(__file__).resolve().parents[2]
+# Jitter with a standard deviation of 5 ms: uniform over sqrt(12) times that, in order, as on a wireless link.
+JITTER = Rule(impairment="delay", direction="to_broker", jitter_us=5000 * 12**0.5, seed=7)
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def serial_url() -> Iterator[str]:
+    image = f"looplab/robot:{parse_env((ROOT / '.env').read_text())['LAB_TAG']}"
+    if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode:
+        pytest.skip(f"the image {image} is not here: ./lab setup builds it")
+    with robot(image) as url:
+        yield url
+
+
+def run_with(framing: str, serial_url: str, folder: Path, *rules: Rule) -> Run:
+    with broker(folder) as port, bridge(port, SERIAL_URL=serial_url, ROBOT_FRAMING=framing):
+        time.sleep(0.5)
+        with ImpairmentProxy(("127.0.0.1", port), rules) as proxy:
+            return measure(folder / "results", proxy.port, COMMAND="T", ROBOT_FRAMING=framing, MESSAGES="500")
+
+
+def test_burst_framing_merges_answers_that_meet(serial_url: str, tmp_path: Path) -> None:
+    run = run_with("burst", serial_url, tmp_path, JITTER)
+    assert run.cell["answered"] < run.cell["sent"] == 500
+    # Every loss is a merged answer that the bridge counted, and nothing else.
+    assert run.cell["lost"] == run.document["bridge"]["counts"]["merged"] > 0
+
+
+def test_line_framing_loses_none(serial_url: str, tmp_path: Path) -> None:
+    run = run_with("line", serial_url, tmp_path, JITTER)
+    assert run.cell["answered"] + run.cell["late"] == run.cell["sent"] == 500
+    assert run.cell["lost"] == run.document["bridge"]["counts"]["merged"] == 0

@@ -1,0 +1,86 @@
+"""Stand-ins for the programs of the host: each answers as the real one was seen to answer."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Answer = tuple[str, str, int]
+
+# Recorded from Docker 28.2.2 (client) and 20.10.24 (engine); fields the lab does not read are left out.
+COMPOSE_PLUGIN = {"Name": "compose", "Version": "2.26.1-4", "Path": "/usr/local/lib/docker/cli-plugins/docker-compose"}
+SERVER: dict[str, Any] = {
+    "ID": "3SR4:7BBZ:KJV6:ZAEQ:JVBA:67KI:IUDU:C6XJ:RZ32:CFZB:VF6N:5TJZ",
+    "Driver": "overlay2",
+    "CgroupDriver": "cgroupfs",
+    "CgroupVersion": "1",
+    "KernelVersion": "6.18.44",
+    "OperatingSystem": "Debian GNU/Linux 12 (bookworm)",
+    "OSType": "linux",
+    "Architecture": "x86_64",
+    "DockerRootDir": "/var/lib/docker",
+    "ServerVersion": "20.10.24+dfsg1",
+    "SecurityOptions": ["name=seccomp,profile=default"],
+}
+NO_SERVER: dict[str, Any] = {"ID": "", "ServerVersion": "", "OSType": "", "SecurityOptions": None}
+NO_ANSWER_TEXT = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+NO_RIGHTS_TEXT = (
+    "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock: "
+    'Get "http://%2Fvar%2Frun%2Fdocker.sock/v1.50/info": dial unix /var/run/docker.sock: connect: permission denied'
+)
+RTPRIO_REFUSED = (
+    "docker: Error response from daemon: failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: error during container init: error setting rlimits for ready process: "
+    "error setting rlimit type 14: operation not permitted: unknown\n\nRun 'docker run --help' for more information\n"
+)
+
+
+def client(version: str = "28.2.2", plugins: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    return {"Version": version, "Context": "default", "Plugins": [COMPOSE_PLUGIN] if plugins is None else plugins}
+
+
+def good_info(**changes: Any) -> Answer:
+    """What `docker info --format '{{json .}}'` prints where all is well."""
+    return json.dumps({**SERVER, "ClientInfo": client(), **changes}), "", 0
+
+
+def broken_info(complaint: str, **changes: Any) -> Answer:
+    """Current clients complain on standard error and exit 1."""
+    return json.dumps({**NO_SERVER, "ClientInfo": client(), **changes}), complaint + "\n", 1
+
+
+def broken_info_20_10(complaint: str) -> Answer:
+    """Clients of 20.10 exit 0 and complain inside the document."""
+    document = {"ServerErrors": [complaint], "ClientInfo": {"Context": "default", "Plugins": [COMPOSE_PLUGIN]}}
+    return json.dumps(document), "", 0
+
+
+class Programs:
+    """A folder that is the whole PATH; every call is written down."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def add(self, name: str, answers: Mapping[str, Answer]) -> None:
+        """`answers` maps a shell pattern over all arguments, tried in order, to stdout, stderr and exit code."""
+        script = ["#!/bin/sh", f'printf "%s\\n" "$*" >> {self._log(name)}', 'case "$*" in']
+        for number, (pattern, (stdout, stderr, code)) in enumerate(answers.items()):
+            out, err = self.folder / f".{name}.{number}.out", self.folder / f".{name}.{number}.err"
+            out.write_text(stdout)
+            err.write_text(stderr)
+            script.append(f"{pattern}) /bin/cat {shlex.quote(str(out))}; /bin/cat {err} >&2; exit {code} ;;")
+        script += [f'*) echo "fake {name}: not foreseen: $*" >&2; exit 99 ;;', "esac", ""]
+        path = self.folder / name
+        path.write_text("\n".join(script))
+        path.chmod(0o755)
+
+    def calls(self, name: str) -> list[str]:
+        log = self._log(name)
+        return log.read_text().splitlines() if log.exists() else []
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f".{name}.log"

@@ -1,0 +1,145 @@
+"""Bundles: whole or not at all, refused when damaged; the engine is a stand-in that keeps what it was given."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from looplab.errors import LabError
+from looplab.host.bundle import load_bundle, read_bundle, write_bundle
+
+PAYLOAD = os.urandom(3_000_000)
+DOCKER = """#!/bin/sh
+here=$(dirname "$0")
+case "$1 $2" in
+    "image inspect")
+        for reference; do :; done
+        [ -e "$here/images/$(echo "$reference" | tr ':/' '__')" ] || exit 1
+        echo "{\\"Id\\": \\"sha256:$(cat "$here/images/$(echo "$reference" | tr ':/' '__')")\\", \\"Config\\": {}}"
+        ;;
+    "load --quiet")
+        cat >"$here/loaded"
+        [ ! -e "$here/load-fails" ] || { echo "no space left on device" >&2; exit 1; }
+        ;;
+    "save "*)
+        [ ! -e "$here/save-fails" ] || { echo "cannot save" >&2; exit 1; }
+        cat "$here/payload"
+        ;;
+esac
+"""
+IMAGES = ("looplab/robot:1", "eclipse-mosquitto:2")
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a docker that has IMAGES."""
+    place = tmp_path / "bin"
+    (place / "images").mkdir(parents=True)
+    (place / "docker").write_text(DOCKER)
+    (place / "docker").chmod(0o755)
+    (place / "payload").write_bytes(PAYLOAD)
+    for number, name in enumerate(IMAGES):
+        (place / "images" / name.replace(":", "_").replace("/", "_")).write_text(f"{number}" * 64)
+    monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
+    return place
+
+
+@pytest.fixture
+def file(engine: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "room.bundle"
+    write_bundle(path, IMAGES, {"lab": "0.1.0"})
+    return path
+
+
+def test_what_was_saved_is_what_the_engine_gets(engine: Path, file: Path) -> None:
+    manifest = load_bundle(file)
+    assert gzip.decompress((engine / "loaded").read_bytes()) == PAYLOAD
+    assert manifest["images"] == {name: f"sha256:{f'{n}' * 64}" for n, name in enumerate(IMAGES)}
+
+
+def test_a_bundle_can_be_unpacked_by_hand(file: Path) -> None:
+    with tarfile.open(file) as archive:
+        assert archive.getnames() == ["images.tar.gz", "bundle.json"]
+        member = archive.extractfile("images.tar.gz")
+        assert member is not None
+        assert gzip.decompress(member.read()) == PAYLOAD
+
+
+@pytest.mark.parametrize("place", [0.0, 0.001, 0.3, 0.5, 0.9])
+def test_one_changed_byte_is_refused_and_nothing_is_loaded(engine: Path, file: Path, place: float) -> None:
+    content = bytearray(file.read_bytes())
+    at = int(place * len(content))
+    content[at] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(LabError) as error:
+        load_bundle(file)
+    assert error.value.exit_code == 1
+    assert not (engine / "loaded").exists()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_cut_copy_is_refused(engine: Path, file: Path, share: float) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(LabError, match=r"no whole bundle|damaged"):
+        load_bundle(file)
+    assert not (engine / "loaded").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "word", "code"),
+    [
+        ({"schema": 2}, "schema 2", 2),
+        ({"architecture": "pdp11"}, "images for pdp11", 3),
+        ({"images": {IMAGES[0]: "sha256:other"}}, "not what the bundle says", 3),
+    ],
+)
+def test_a_bundle_of_another_kind_is_named(engine: Path, tmp_path: Path, change: dict, word: str, code: int) -> None:
+    path = tmp_path / "other.bundle"
+    write_bundle(path, IMAGES, {"lab": "0.1.0", **change})
+    with pytest.raises(LabError, match=word) as error:
+        load_bundle(path)
+    assert error.value.exit_code == code
+
+
+def test_what_is_no_bundle_at_all(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear bundle")
+    with pytest.raises(LabError, match="no whole bundle"):
+        read_bundle(tmp_path / "letter.txt")
+    with pytest.raises(LabError, match="There is no file"):
+        read_bundle(tmp_path / "nothing")
+    with tarfile.open(tmp_path / "other.tar", "w") as archive:
+        archive.add(tmp_path / "letter.txt", "bundle.json")
+    with pytest.raises(LabError, match="no whole bundle"):
+        read_bundle(tmp_path / "other.tar")
+
+
+def test_a_failing_engine_leaves_no_half_bundle(engine: Path, file: Path, tmp_path: Path) -> None:
+    before = file.read_bytes()
+    (engine / "save-fails").touch()
+    with pytest.raises(LabError, match="cannot save"):
+        write_bundle(file, IMAGES, {"lab": "0.1.0"})
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+    (engine / "load-fails").touch()
+    with pytest.raises(LabError, match="no space left") as error:
+        load_bundle(file)
+    assert "docker system df" in error.value.remedy
+
+
+def test_an_image_that_is_not_here_is_named(engine: Path, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="missing:1"):
+        write_bundle(tmp_path / "x", [*IMAGES, "missing:1"], {})
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_manifest_says_what_it_holds(file: Path) -> None:
+    manifest, offset, size = read_bundle(file)
+    assert json.dumps(manifest)
+    assert manifest["archive"]["bytes"] == size
+    assert offset == 512
