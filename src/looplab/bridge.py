@@ -71,6 +71,7 @@ class Bridge:
         self._published: tuple[bytes, bytes] = (b"", b"")
         self._said_online = False
         self._quiet_ns = 0
+        self._stopping = False
         self._link = Link(
             host,
             port,
@@ -83,9 +84,9 @@ class Bridge:
         )
 
     def run(self) -> None:
-        """Serve until interrupted."""
+        """Serve until told to stop."""
         link, robot = self._link, self._robot
-        while True:
+        while not self._stopping:
             readable = link.wait(self._next_wake_ns(), robot.descriptors)
             if self._arrived:
                 self._forward()
@@ -102,6 +103,13 @@ class Bridge:
                 robot.resynchronise()
             elif now >= self._quiet_ns:
                 self._idle(now)
+
+    def stop(self, *_signal: object) -> None:
+        """End `run` at its next turn, IDLE_NS from now at most; a signal handler.
+
+        It raises nothing: an exception that a signal raises in a finalizer, as of a port just unplugged, is lost.
+        """
+        self._stopping = True
 
     def close(self) -> None:
         """Say goodbye: retained status offline, then disconnect."""
@@ -215,10 +223,6 @@ class Bridge:
         }
 
 
-def _stop(_signal: int, _frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 def _settings(environment: dict[str, str]) -> tuple[bool, str]:
     fidelity = environment.get("FIDELITY", "").strip() or "thesis"
     if fidelity not in FIDELITIES:
@@ -242,7 +246,6 @@ def _port(environment: dict[str, str]) -> int:
 def main() -> int:
     """Run the bridge from its environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, FIDELITY and its parts."""
     processes.set_name("lab-bridge")
-    signal.signal(signal.SIGTERM, _stop)
     environment = dict(os.environ)
     try:
         nodelay, framing = _settings(environment)
@@ -253,11 +256,11 @@ def main() -> int:
     robot = RobotPort(environment.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
     host = environment.get("BROKER_HOST", "").strip() or "broker"
     bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, bridge.stop)
     print(f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}", flush=True)
-    try:
-        bridge.run()
-    except KeyboardInterrupt:
-        bridge.close()
+    bridge.run()
+    bridge.close()
     return 0
 
 
