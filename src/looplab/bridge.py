@@ -36,6 +36,8 @@ from looplab.robot_port import RobotPort
 # The robot answers in about 4 ms; this is how long the bridge waits before it gives an answer up.
 ANSWER_TIMEOUT_MS = 250
 IDLE_NS = 300_000_000
+# The bridge may be on another machine: the broker must soon say when it is gone. It never blocks for that long.
+KEEPALIVE_S = 5
 # Requests waiting for the robot at once; a flood on request/ must not grow memory without end.
 MAX_OUTSTANDING = 1000
 
@@ -81,6 +83,7 @@ class Bridge:
             on_message=self._request,
             will=(TOPIC_BRIDGE_STATUS, OFFLINE),
             on_connect=self._announce,
+            keepalive_s=KEEPALIVE_S,
         )
 
     def run(self) -> None:

@@ -21,6 +21,16 @@ from paho.mqtt.reasoncodes import ReasonCode
 RETRY_S = 0.2
 CONNECT_TIMEOUT_S = 2.0
 RECEIVE_BYTES = 65536
+KEEPALIVE_S = 60
+# A peer that went without a word (a cable pulled) is given up after this, and a new connection tried: TCP's own
+# doubling pauses would go on for up to two minutes after the network is back.
+PEER_TIMEOUT_MS = 3000
+_TCP_OPTIONS = (
+    (socket.TCP_KEEPIDLE, 1),
+    (socket.TCP_KEEPINTVL, 1),
+    (socket.TCP_KEEPCNT, PEER_TIMEOUT_MS // 1000),
+    (socket.TCP_USER_TIMEOUT, PEER_TIMEOUT_MS),
+)
 
 
 class StampedSocket(socket.socket):
@@ -60,7 +70,8 @@ class Link:
 
     `on_message(topic, payload, qos)` (topic as bytes) is called within `wait`; it must not publish (paho holds its
     callback lock there), but leave that to the caller of `wait`. `subscriptions` is a list of
-    (topic, qos). `tcp_nodelay` sets TCP_NODELAY on this end's socket. Times are monotonic ns.
+    (topic, qos). `tcp_nodelay` sets TCP_NODELAY on this end's socket. The broker says the last will 1.5 x
+    `keepalive_s` after it last heard of a client whose network is gone. Times are monotonic ns.
     """
 
     def __init__(
@@ -74,6 +85,7 @@ class Link:
         on_message: Callable[[bytes, bytes, int], None],
         will: tuple[str, bytes] | None = None,
         on_connect: Callable[[], None] | None = None,
+        keepalive_s: int = KEEPALIVE_S,
     ) -> None:
         self.host, self.port = host, port
         self.tcp_nodelay = tcp_nodelay
@@ -94,7 +106,7 @@ class Link:
         self.client.on_message = self._received
         self.client.on_connect = self._accepted
         self.client.on_disconnect = self._lost
-        self.client.connect_async(host, port)
+        self.client.connect_async(host, port, keepalive_s)
         if will is not None:
             self.client.will_set(will[0], will[1], qos=1, retain=True)
 
@@ -193,6 +205,9 @@ class Link:
             return
         sock = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_nodelay))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _TCP_OPTIONS:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
         self._fresh = sock
 
     def _accepted(self, _client: object, _data: object, _flags: object, reason: ReasonCode, _p: object) -> None:
