@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import secrets
 import signal
 import socket
 import sys
 from collections import deque
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from looplab import processes
+from looplab import __version__, environment, processes
+from looplab.bridge_state import Counts
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.mqtt_link import Link
 from looplab.parameters import FIDELITIES, FRAMINGS
@@ -36,6 +39,7 @@ from looplab.robot_port import RobotPort
 # The robot answers in about 4 ms; this is how long the bridge waits before it gives an answer up.
 ANSWER_TIMEOUT_MS = 250
 IDLE_NS = 300_000_000
+COUNTED = ("requests", "answers", "malformed", "queued", "timeouts", "merged", "unasked")
 # The bridge may be on another machine: the broker must soon say when it is gone. It never blocks for that long.
 KEEPALIVE_S = 5
 # Requests waiting for the robot at once; a flood on request/ must not grow memory without end.
@@ -56,16 +60,11 @@ class Waiting(NamedTuple):
 class Bridge:
     """Pairs requests and answers: the robot answers in order, so the oldest waiting request comes first."""
 
-    def __init__(self, host: str, port: int, *, tcp_nodelay: bool, robot: RobotPort) -> None:
-        self.counts = {
-            "requests": 0,
-            "answers": 0,
-            "malformed": 0,
-            "queued": 0,
-            "timeouts": 0,
-            "merged": 0,
-            "unasked": 0,
-        }
+    def __init__(
+        self, host: str, port: int, *, tcp_nodelay: bool, robot: RobotPort, state_dir: Path | None = None
+    ) -> None:
+        self.counts = Counts(COUNTED, state_dir)
+        self._identity = {"instance": secrets.token_hex(4), "boot": environment.boot_id()[:8]}
         self._robot = robot
         self._waiting: deque[Waiting] = deque()
         self._arrived: list[Waiting] = []
@@ -101,6 +100,7 @@ class Bridge:
                 # At once, for while requests come there is no idle moment.
                 self._publish_state()
             now = perf_counter_ns()
+            self.counts.beat(now)
             if self._waiting and now - self._waiting[0].entered_ns > ANSWER_TIMEOUT_MS * 1_000_000:
                 self._give_up(STATUS_TIMEOUT)
                 robot.resynchronise()
@@ -202,9 +202,11 @@ class Bridge:
 
     def _publish_state(self) -> None:
         self._said_online = self._robot.online
+        info = self.info()
+        self.counts.tell({**info, "robot_online": self._robot.online, **self._connection()})
         if not self._link.connected:
             return
-        state = (ONLINE if self._robot.online else OFFLINE, json.dumps(self.info()).encode())
+        state = (ONLINE if self._robot.online else OFFLINE, json.dumps(info).encode())
         if state[0] != self._published[0]:
             self._link.publish(TOPIC_ROBOT_STATUS, state[0], 1, retain=True)
         if state[1] != self._published[1]:
@@ -222,7 +224,19 @@ class Bridge:
             "robot": self._robot.identity,
             "robot_fault": self._robot.fault,
             "reopened": self._robot.reopened,
+            "version": __version__,
+            # A bridge that was started anew is another instance; a machine that was, another boot.
+            **self._identity,
             "counts": self.counts,
+        }
+
+    def _connection(self) -> dict[str, Any]:
+        link = self._link
+        return {
+            "connected": link.connected,
+            "broker": f"{link.host}:{link.port}",
+            "disconnects": link.disconnects,
+            "last_error": "" if link.connected else link.last_error,
         }
 
 
@@ -247,18 +261,19 @@ def _port(environment: dict[str, str]) -> int:
 
 
 def main() -> int:
-    """Run the bridge from its environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, FIDELITY and its parts."""
+    """Run from the environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, FIDELITY and its parts, STATE_DIR."""
     processes.set_name("lab-bridge")
-    environment = dict(os.environ)
+    settings = dict(os.environ)
     try:
-        nodelay, framing = _settings(environment)
-        port = _port(environment)
+        nodelay, framing = _settings(settings)
+        port = _port(settings)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    robot = RobotPort(environment.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
-    host = environment.get("BROKER_HOST", "").strip() or "broker"
-    bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot)
+    robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
+    host = settings.get("BROKER_HOST", "").strip() or "broker"
+    state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
+    bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot, state_dir=state_dir)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, bridge.stop)
     print(f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}", flush=True)

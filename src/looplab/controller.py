@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab import processes, treatments
+from looplab import presence, processes, treatments
 from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.environment import describe
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
@@ -22,7 +22,6 @@ from looplab.measure import Measurement
 from looplab.mqtt_link import Link
 from looplab.parameters import Parameters, read_parameters
 from looplab.protocol import (
-    COMMAND_ROBOT,
     OFFLINE,
     ONLINE,
     TOPIC_ANSWER,
@@ -126,37 +125,36 @@ class Controller:
                 "See `docker compose logs` of the broker, and that one scenario alone is running.",
                 EXIT_MACHINE,
             )
-        self._say("waiting", what="bridge")
-        self._until(
-            lambda: self._retained.get(TOPIC_BRIDGE_STATUS) == ONLINE,
-            "The bridge did not come online",
-            "See `docker compose logs bridge`.",
-        )
-        if p.command == COMMAND_ROBOT:
-            self._say("waiting", what="robot")
-            self._until(
-                lambda: self._retained.get(TOPIC_ROBOT_STATUS) == ONLINE,
-                "The robot did not come online",
-                "See `docker compose logs bridge robot`, and SERIAL_URL in .env.",
-                lambda: str(self._bridge_info().get("robot_fault", "")),
-            )
+        self._wait_for_bridge()
         if p.load != "none":
             self._say("waiting", what=p.load)
-            self._until(
-                lambda: treatments.running(self._client.facts(p, published=False), p.load),
-                f"The {p.load} load was not seen running",
-                f"See `docker compose logs` of the {p.load} service.",
-            )
+            self._wait_for_load()
 
-    def _until(
-        self, condition: Callable[[], bool], problem: str, remedy: str, detail: Callable[[], str] = lambda: ""
-    ) -> None:
-        timeout_s = self.parameters.parts_timeout_s
-        end_ns = perf_counter_ns() + timeout_s * 1_000_000_000
-        while not condition():
+    def _wait_for_bridge(self) -> None:
+        """Until bridge and robot are there and set up as this run is; LabError (3) names the first that is not."""
+        p = self.parameters
+        end_ns, told = 0, ""
+        while (missing := presence.missing(p, self._retained)) is not None:
+            if missing.settled:
+                raise LabError(f"{missing.problem}.", missing.remedy, EXIT_MACHINE)
+            if missing.part != told:
+                self._say("waiting", what=missing.part)
+                told = missing.part
+                end_ns = perf_counter_ns() + p.parts_timeout_s * 1_000_000_000
             if perf_counter_ns() > end_ns:
-                why = f" ({detail()})" if detail() else ""
-                raise LabError(f"{problem} within {timeout_s} s{why}.", remedy, EXIT_MACHINE)
+                raise LabError(f"{missing.problem} within {p.parts_timeout_s} s.", missing.remedy, EXIT_MACHINE)
+            self._link.wait(perf_counter_ns() + 100_000_000)
+
+    def _wait_for_load(self) -> None:
+        p = self.parameters
+        end_ns = perf_counter_ns() + p.parts_timeout_s * 1_000_000_000
+        while not treatments.running(self._client.facts(p, published=False), p.load):
+            if perf_counter_ns() > end_ns:
+                raise LabError(
+                    f"The {p.load} load was not seen running within {p.parts_timeout_s} s.",
+                    f"See `docker compose logs` of the {p.load} service.",
+                    EXIT_MACHINE,
+                )
             self._link.wait(perf_counter_ns() + 100_000_000)
 
     def _warm_up(self) -> dict[str, Any]:
@@ -266,11 +264,7 @@ class Controller:
         }
 
     def _bridge_info(self) -> dict[str, Any]:
-        try:
-            info = json.loads(self._retained.get(TOPIC_BRIDGE_INFO, b"{}"))
-        except ValueError:
-            return {}
-        return info if isinstance(info, dict) else {}
+        return presence.bridge_info(self._retained)
 
     def _write_all(self) -> None:
         rows = range(self.parameters.samples)

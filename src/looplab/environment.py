@@ -38,6 +38,11 @@ def describe(handed_in: str = "") -> dict[str, Any]:
     return facts
 
 
+def boot_id() -> str:
+    """The kernel's name for the time since this machine was started."""
+    return _text(Path("/proc/sys/kernel/random/boot_id"))
+
+
 def _cpu() -> str:
     for line in _text(Path("/proc/cpuinfo")).splitlines():
         if line.lower().startswith(("model name", "hardware")):

@@ -12,6 +12,7 @@ from looplab.errors import EXIT_USAGE, LabError
 
 FIDELITIES = ("thesis", "corrected")
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
+ROBOTS = ("virtual", "usb", "remote")
 LOADS = ("none", "stress", "flood")
 MAX_SAMPLES = 20_000_000
 
@@ -29,6 +30,7 @@ class Parameters:
     messages: int
     repetitions: int
     command: str
+    robot: str
     load: str
     priority_broker: int
     priority_controller: int
@@ -71,6 +73,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
         messages=get.integer("MESSAGES", 100, 1, 1_000_000),
         repetitions=get.integer("REPETITIONS", 10, 1, 10_000),
         command=get.choice("COMMAND", "T", ("T", "E")),
+        robot=get.choice("ROBOT", "virtual", ROBOTS),
         load=get.choice("LOAD", "none", LOADS),
         priority_broker=get.integer("PRIORITY_BROKER", 0, 0, 99),
         priority_controller=get.integer("PRIORITY_CONTROLLER", 0, 0, 99),

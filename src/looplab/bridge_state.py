@@ -1,0 +1,84 @@
+"""What the bridge tells other processes of its machine without a word on the network: two small files in memory.
+
+`bridge.json` says how it is set up and connected (rewritten when that changes, at idle moments), `counts.bin`
+holds its counters as they grow: 64-bit integers, the monotonic ns of the bridge's last turn first. Reading them
+costs the bridge nothing, so its metrics are another process's work (bridge_exporter.py).
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+STATE_FILE, COUNTS_FILE = "bridge.json", "counts.bin"
+
+
+class Counts(dict[str, int]):
+    """The bridge's counters, written through to `counts.bin` of `folder` (None: kept here alone)."""
+
+    def __init__(self, names: Iterable[str], folder: Path | None = None) -> None:
+        super().__init__(dict.fromkeys(names, 0))
+        size = 8 * (1 + len(self))
+        self._folder = folder
+        self._cells = memoryview(_map(folder / COUNTS_FILE, size) if folder else bytearray(size)).cast("q")
+        self._index = {name: number for number, name in enumerate(self, 1)}
+        self._told = ""
+
+    def __setitem__(self, name: str, value: int) -> None:
+        super().__setitem__(name, value)
+        self._cells[self._index[name]] = value
+
+    def beat(self, now_ns: int) -> None:
+        """The bridge is alive at `now_ns` (monotonic)."""
+        self._cells[0] = now_ns
+
+    def tell(self, state: dict[str, Any]) -> None:
+        """Renew `bridge.json` where `state` has changed; a full or missing folder must not stop the bridge."""
+        if self._folder is None:
+            return
+        text = json.dumps({**state, "counts": list(self)})
+        if text == self._told:
+            return
+        fresh = self._folder / f"{STATE_FILE}.new"
+        try:
+            fresh.write_text(text)
+            fresh.replace(self._folder / STATE_FILE)
+        except OSError:
+            return
+        self._told = text
+
+
+class BridgeState(NamedTuple):
+    """`said` is bridge.json's object, `beat_ns` the monotonic ns of the bridge's last turn."""
+
+    said: dict[str, Any]
+    counts: dict[str, int]
+    beat_ns: int
+
+
+def read(folder: Path) -> BridgeState | None:
+    """What the bridge last said; None where there is no bridge or it is just being started."""
+    try:
+        said = json.loads((folder / STATE_FILE).read_text())
+        cells = (folder / COUNTS_FILE).read_bytes()
+        names = said["counts"]
+        beat_ns, *values = struct.unpack(f"={1 + len(names)}q", cells)
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
+        return None
+    return BridgeState(said, dict(zip(names, values, strict=True)), beat_ns)
+
+
+def _map(path: Path, size: int) -> mmap.mmap:
+    """A fresh file for each bridge: whoever still maps the former one's keeps that."""
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        os.posix_fallocate(fd, 0, size)
+        return mmap.mmap(fd, size)
+    finally:
+        os.close(fd)
