@@ -19,10 +19,10 @@ from looplab.host.setup import SetUp, set_up
 from looplab.host.steps import say
 from looplab.host.versions import show_version
 
-OWN = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood")
+OWN = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood", "link")
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
-SOURCES = {"src/looplab": "*.py", "images": "**/*", "firmware": "**/*"}
+SOURCES = {"src/looplab": "*.py", "src/looplab/link": "*.py", "images": "**/*", "firmware": "**/*"}
 STAMP = Path(".cache/images.sha256")
 
 
@@ -142,6 +142,8 @@ class Lab:
         os.environ.update({name: value for name, value in variables.items() if name not in os.environ})
         lab_images.build_with_compose(self.root, count=len(OWN))
         lab_images.build_image(self.root / "images/flood", self.own_images()["flood"])
+        # In no scenario unless LINK asks for it, and then it must be there.
+        lab_images.build_image(self.root / "images/link", self.own_images()["link"], context=self.root)
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(fingerprint)
 

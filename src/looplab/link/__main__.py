@@ -1,0 +1,106 @@
+"""The sidecar's process: emulates the links of its network namespace, or answers probes (--echo)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from time import monotonic
+
+from looplab import processes
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.link.backend import choose
+from looplab.link.probe import ECHO_PORT, echo
+from looplab.link.route import parse_rto_min, raise_rto_min
+from looplab.link.service import LOOK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, Emulator, resolve, serve
+from looplab.link.settings import LinkSettings, from_environment
+
+
+def main() -> int:
+    """Exit code 0 when asked to stop, 2 wrong settings, 3 the machine lacks something or the emulation ended."""
+    parser = argparse.ArgumentParser(prog="python3 -m looplab.link", description=__doc__)
+    parser.add_argument("--echo", action="store_true", help=f"only answer probes (UDP {ECHO_PORT})")
+    arguments = parser.parse_args()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # A flag: an exception raised by a signal can be lost in a finalizer.
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        _raise_rto()
+        if arguments.echo:
+            processes.set_name("lab-link-echo")
+            echo(stop.is_set)
+        else:
+            processes.set_name("lab-link-watch")
+            _emulate(stop)
+    except LabError as error:
+        print(f"link: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+    return EXIT_GOOD
+
+
+def _raise_rto() -> None:
+    milliseconds = parse_rto_min(os.environ.get("LINK_RTO_MIN_MS", ""))
+    if milliseconds:
+        routes = raise_rto_min(milliseconds)
+        print(f"link: TCP waits at least {milliseconds} ms before it sends again ({len(routes)} routes)", flush=True)
+
+
+def _emulate(stop: threading.Event) -> None:
+    links = from_environment(os.environ)
+    port = _port(os.environ.get("LINK_PORT", ""))
+    backend = choose(os.environ.get("LINK_BACKEND", ""))
+    emulator = Emulator(backend)
+    try:
+        _wait_for_peers(links, stop)
+        if stop.is_set():
+            return
+        emulator.apply(links)
+        serve(emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port)
+        print(f"link: {backend.name}, {len(links)} links", flush=True)
+        _watch(emulator, stop)
+    finally:
+        emulator.close()
+
+
+def _watch(emulator: Emulator, stop: threading.Event) -> None:
+    """Until asked to stop; raises LabError where the back end fails."""
+    resolved_s = monotonic()
+    while not stop.wait(LOOK_S):
+        why = emulator.backend.fault()
+        if why:
+            raise LabError(
+                f"The link is not emulated any more: {why}.",
+                "The link is as it was. Start this container anew and repeat the run.",
+                EXIT_MACHINE,
+            )
+        if monotonic() - resolved_s > RESOLVE_S:
+            emulator.follow_peers()
+            resolved_s = monotonic()
+
+
+def _wait_for_peers(links: list[LinkSettings], stop: threading.Event) -> None:
+    """A peer's container may start after this one."""
+    end_s = monotonic() + PEER_TIMEOUT_S
+    for link in links:
+        while not stop.is_set():
+            try:
+                resolve(link.peer)
+                break
+            except LabError as error:
+                if monotonic() > end_s:
+                    raise LabError(error.message, error.remedy, EXIT_MACHINE) from None
+            stop.wait(LOOK_S)
+
+
+def _port(text: str) -> int:
+    text = text.strip() or str(PORT)
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise LabError(f"LINK_PORT={text!r} is no port.", "Mend LINK_PORT.", EXIT_USAGE)
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Delays drawn as netem draws them, from the tables that iproute2 installs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.link.settings import LinkSettings
+
+# An entry of a table is this many times the deviation it stands for (NETEM_DIST_SCALE of Linux).
+TABLE_SCALE = 8192
+TABLE_FOLDERS = ("/usr/lib/tc", "/usr/share/tc", "/usr/share/iproute2")
+TABLES = ("normal", "pareto", "paretonormal")
+
+
+def sampler(link: LinkSettings, rng: random.Random) -> Callable[[], int]:
+    """A function that draws one delay in ns, never below 0. Raises LabError where a table is missing."""
+    delay_ns, jitter_ns = link.delay_ms * 1e6, link.jitter_ms * 1e6
+    draw = rng.random
+    if not jitter_ns:
+        constant = round(delay_ns)
+        return lambda: constant
+    if link.distribution == "uniform":
+        return lambda: max(0, int(delay_ns + (2 * draw() - 1) * jitter_ns))
+    delays = [max(0, round(delay_ns + jitter_ns * entry / TABLE_SCALE)) for entry in table(link.distribution)]
+    size = len(delays)
+    return lambda: delays[int(draw() * size)]
+
+
+@cache
+def table(name: str) -> tuple[int, ...]:
+    """The entries of iproute2's <name>.dist. Raises LabError (exit code 3) where it is not installed."""
+    for folder in (*sorted(str(path) for path in Path("/usr/lib").glob("*-linux-*/tc")), *TABLE_FOLDERS):
+        path = Path(folder) / f"{name}.dist"
+        if path.is_file():
+            return parse_table(path.read_text(encoding="ascii"))
+    raise LabError(f"iproute2's table {name}.dist is not installed.", "apt-get install iproute2", EXIT_MACHINE)
+
+
+def parse_table(text: str) -> tuple[int, ...]:
+    """Whole numbers between comments that begin with #."""
+    lines = (line.partition("#")[0] for line in text.splitlines())
+    return tuple(int(word) for line in lines for word in line.split())
+
+
+def theory(link: LinkSettings) -> tuple[float, float]:
+    """(mean, standard deviation) in ms of the delays `sampler` draws, what is below zero counted as none."""
+    if not link.jitter_ms:
+        return link.delay_ms, 0.0
+    if link.distribution == "uniform":
+        steps = 20_000
+        drawn: Sequence[float] = [link.delay_ms + (2 * (n + 0.5) / steps - 1) * link.jitter_ms for n in range(steps)]
+    else:
+        drawn = [link.delay_ms + link.jitter_ms * entry / TABLE_SCALE for entry in table(link.distribution)]
+    delays = [max(0.0, delay) for delay in drawn]
+    mean = sum(delays) / len(delays)
+    return mean, (sum((delay - mean) ** 2 for delay in delays) / len(delays)) ** 0.5

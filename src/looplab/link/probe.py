@@ -1,0 +1,194 @@
+"""UDP probes along the same way as the packets of a link, and the responder at its other end.
+
+Both ends are on one machine and stamp with one CLOCK_MONOTONIC, so each way is measured by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import select
+import socket
+import struct
+from collections import OrderedDict
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.link.figures import Delays
+
+ECHO_PORT = 9108
+# Token of the series, sequence; then from there: how many arrived so far, when it arrived, when it left (ns).
+_PROBE = struct.Struct("!8sIQIQQ")
+_TOKEN_BYTES = 8
+# Series the responder counts at a time; an older one's count would only begin anew.
+_SERIES = 64
+MOST_PROBES = 1_000_000
+LEAST_INTERVAL_MS, MOST_INTERVAL_MS = 0.1, 10_000
+MOST_BYTES = 1400
+WAIT_S = 2.0
+# How soon a responder that nobody asks notices that it shall stop.
+STOP_LOOK_S = 0.5
+_LOOK_NS = 50_000_000
+
+
+class Way:
+    """One direction: the delays of what arrived, and how often each packet did, in the order of arrival."""
+
+    def __init__(self) -> None:
+        self.delays = Delays()
+        self.seen: dict[int, int] = {}
+        self.overtaken = 0
+        self._most = -1
+
+    def add(self, packet: int, delay_ns: int) -> None:
+        """`packet` is the number it was sent with."""
+        self.delays.add(delay_ns)
+        self.seen[packet] = self.seen.get(packet, 0) + 1
+        self.overtaken += packet < self._most
+        self._most = max(self._most, packet)
+
+    @property
+    def duplicates(self) -> int:
+        return sum(self.seen.values()) - len(self.seen)
+
+    def as_json(self, lost: int) -> dict[str, Any]:
+        return {
+            **self.delays.as_json(),
+            "lost": lost,
+            "duplicates": self.duplicates,
+            "out_of_order": self.overtaken,
+        }
+
+
+class Series:
+    """Everything one series of `count` probes brought back."""
+
+    def __init__(self, count: int) -> None:
+        self.token = secrets.token_bytes(_TOKEN_BYTES)
+        self.count = count
+        self.unsent = 0
+        self._rtt, self._back = Way(), Way()
+        # By the number of its arrival there; the way there is only known from what comes back.
+        self._arrivals: dict[int, tuple[int, int]] = {}
+
+    def take(self, data: bytes, now_ns: int) -> None:
+        """One answer; what is not of this series is ignored."""
+        if len(data) < _PROBE.size or data[:_TOKEN_BYTES] != self.token:
+            return
+        _, sequence, sent_ns, arrival, arrived_ns, left_ns = _PROBE.unpack_from(data)
+        self._rtt.add(sequence, now_ns - sent_ns)
+        self._back.add(arrival, now_ns - left_ns)
+        self._arrivals[arrival] = (sequence, arrived_ns - sent_ns)
+
+    @property
+    def whole(self) -> bool:
+        return len(self._rtt.seen) >= self.count
+
+    def as_json(self) -> dict[str, Any]:
+        """there_ms, back_ms, rtt_ms; where the way back loses the last answers, they count as lost on the way there."""
+        there = Way()
+        for arrival in sorted(self._arrivals):
+            there.add(*self._arrivals[arrival])
+        arrivals = max(self._arrivals, default=0)
+        return {
+            "there_ms": there.as_json(max(0, self.count - arrivals + there.duplicates)),
+            "back_ms": self._back.as_json(arrivals - len(self._back.seen)),
+            "rtt_ms": self._rtt.as_json(self.count - len(self._rtt.seen)),
+            "unsent": self.unsent,
+        }
+
+
+def echo(stopped: Callable[[], bool], address: str = "0.0.0.0", port: int = ECHO_PORT) -> None:
+    """Answer probes until `stopped`. Raises LabError (exit code 3) where the port cannot be opened."""
+    arrivals: OrderedDict[bytes, int] = OrderedDict()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as responder:
+        try:
+            responder.bind((address, port))
+        except OSError as error:
+            raise LabError(
+                f"UDP port {port} cannot be opened: {error.strerror}.", "Is another responder there?", EXIT_MACHINE
+            ) from error
+        responder.settimeout(STOP_LOOK_S)
+        while not stopped():
+            with contextlib.suppress(OSError, struct.error):
+                _answer(responder, arrivals)
+
+
+def _answer(responder: socket.socket, arrivals: OrderedDict[bytes, int]) -> None:
+    data, sender = responder.recvfrom(2 * MOST_BYTES)
+    arrived_ns = perf_counter_ns()
+    token, sequence, sent_ns, _, _, _ = _PROBE.unpack_from(data)
+    arrivals[token] = arrivals.get(token, 0) + 1
+    if len(arrivals) > _SERIES:
+        arrivals.popitem(last=False)
+    reply = _PROBE.pack(token, sequence, sent_ns, arrivals[token], arrived_ns, perf_counter_ns())
+    responder.sendto(reply + data[_PROBE.size :], sender)
+
+
+def parse_probe(document: object) -> dict[str, Any]:
+    """The arguments of POST /probe; raises LabError (exit code 2)."""
+    if not isinstance(document, dict) or not isinstance(document.get("peer"), str):
+        raise LabError("A probe needs a peer.", 'Send {"peer": "broker", "count": 200, "interval_ms": 5}.', EXIT_USAGE)
+    bounds = {
+        "count": (200, 1, MOST_PROBES),
+        "interval_ms": (5, LEAST_INTERVAL_MS, MOST_INTERVAL_MS),
+        "size_bytes": (64, _PROBE.size, MOST_BYTES),
+    }
+    values: dict[str, Any] = {"peer": document["peer"]}
+    for name, (default, least, most) in bounds.items():
+        value = document.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+            raise LabError(f"{name}={value!r}: expected {least} to {most}.", f"Mend {name}.", EXIT_USAGE)
+        values[name] = value if name == "interval_ms" else int(value)
+    return values
+
+
+def probe(
+    address: str,
+    count: int,
+    interval_ms: float,
+    size_bytes: int = 64,
+    *,
+    wait_s: float = WAIT_S,
+    port: int = ECHO_PORT,
+) -> dict[str, Any]:
+    """Send `count` probes of `size_bytes` (UDP payload) on an open-loop schedule; returns Series.as_json.
+
+    Listens `wait_s` beyond the last one. Raises LabError (exit code 3) where not one comes back.
+    """
+    series = Series(count)
+    padding = bytes(size_bytes - _PROBE.size)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
+        ours.connect((address, port))
+        start_ns = perf_counter_ns()
+        for sequence in range(count):
+            _listen(ours, series, start_ns + int(sequence * interval_ms * 1e6))
+            try:
+                ours.send(_PROBE.pack(series.token, sequence, perf_counter_ns(), 0, 0, 0) + padding)
+            except OSError:
+                series.unsent += 1
+        end_ns = perf_counter_ns() + int(wait_s * 1e9)
+        while not series.whole and (now_ns := perf_counter_ns()) < end_ns:
+            _listen(ours, series, min(end_ns, now_ns + _LOOK_NS))
+        # A copy of the last one may still come.
+        _listen(ours, series, perf_counter_ns() + _LOOK_NS)
+    result = series.as_json()
+    if not result["rtt_ms"]["n"]:
+        raise LabError(
+            f"None of {count} probes to {address} came back.",
+            f"The peer's sidecar must run `python3 -m looplab.link --echo` (UDP {port}).",
+            EXIT_MACHINE,
+        )
+    return result
+
+
+def _listen(ours: socket.socket, series: Series, until_ns: int) -> None:
+    """Take answers until the time has come."""
+    while (left_ns := until_ns - perf_counter_ns()) > 0:
+        if select.select([ours], [], [], left_ns / 1e9)[0]:
+            # A refused port makes recv fail: the responder may not be up yet, and what is lost is counted.
+            with contextlib.suppress(OSError):
+                data = ours.recv(2 * MOST_BYTES)
+                series.take(data, perf_counter_ns())

@@ -1,0 +1,37 @@
+"""The least retransmission time-out of TCP, raised on every route of this network namespace."""
+
+from __future__ import annotations
+
+import json
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.link.commands import run
+
+# The kernel's own bound (TCP_RTO_MAX).
+MAX_RTO_MIN_MS = 120_000
+
+
+def parse_rto_min(text: str) -> int:
+    """Milliseconds of LINK_RTO_MIN_MS, 0 where it is empty; raises LabError (exit code 2)."""
+    text = text.strip() or "0"
+    if not text.isdigit() or int(text) > MAX_RTO_MIN_MS:
+        raise LabError(
+            f"LINK_RTO_MIN_MS={text!r}: expected 0 to {MAX_RTO_MIN_MS} ms.", "Mend LINK_RTO_MIN_MS.", EXIT_USAGE
+        )
+    return int(text)
+
+
+def raise_rto_min(milliseconds: int) -> list[str]:
+    """Set rto_min on each IPv4 route and return those routes. Raises LabError (exit code 3).
+
+    By route, because /proc/sys is read-only in a container and net.ipv4.tcp_rto_min_us is of Linux 6.11.
+    """
+    changed = []
+    for route in json.loads(run(["ip", "-json", "-4", "route", "show"]) or "[]"):
+        words = [str(route["dst"])]
+        for name, key in (("via", "gateway"), ("dev", "dev"), ("proto", "protocol"), ("scope", "scope")):
+            words += [name, str(route[key])] if key in route else []
+        words += ["src", str(route["prefsrc"])] if "prefsrc" in route else []
+        run(["ip", "-4", "route", "change", *words, "rto_min", f"{milliseconds}ms"])
+        changed.append(" ".join(words))
+    return changed

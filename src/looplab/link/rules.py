@@ -1,0 +1,71 @@
+"""The iptables rules that hand a link's packets to its queue, in two chains of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.link.commands import attempt, refusal, run
+from looplab.link.settings import LinkSettings
+
+# Built-in chain -> ours. Both address matches are part of every kernel that has iptables at all.
+CHAINS = {"OUTPUT": "LAB-LINK-OUT", "INPUT": "LAB-LINK-IN"}
+_WAYS = {"egress": ("LAB-LINK-OUT", "-d"), "ingress": ("LAB-LINK-IN", "-s")}
+
+
+class Rules:
+    """One network namespace's rules; `iptables` is the flavour this kernel accepts."""
+
+    def __init__(self) -> None:
+        self._iptables = _flavour()
+
+    def install(self) -> None:
+        """Make the chains and lead all packets through them, once."""
+        self.replace([], {}, [])
+        for built_in, own in CHAINS.items():
+            if not attempt([self._iptables, "-w", "-C", built_in, "-j", own])[0]:
+                run([self._iptables, "-w", "-I", built_in, "-j", own])
+
+    def replace(
+        self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]], queues: Sequence[int]
+    ) -> None:
+        """Lead each link's packets to its queue, all at once; with the queue unattended they pass (bypass)."""
+        lines = ["*filter", *(f":{own} - [0:0]" for own in CHAINS.values())]
+        for link, queue in zip(links, queues, strict=True):
+            chain, end = _WAYS[link.direction]
+            lines += [
+                f"-A {chain} {end} {address} -j NFQUEUE --queue-num {queue} --queue-bypass"
+                for address in addresses[link.peer]
+            ]
+        run([f"{self._iptables}-restore", "-w", "--noflush"], "\n".join([*lines, "COMMIT", ""]))
+
+    def remove(self) -> None:
+        """Take away everything that was installed; quiet where it is gone already."""
+        for built_in, own in CHAINS.items():
+            for words in (("-D", built_in, "-j", own), ("-F", own), ("-X", own)):
+                attempt([self._iptables, "-w", *words])
+
+
+def _flavour() -> str:
+    """iptables over nf_tables where the kernel can, else the old one."""
+    command, said = ["iptables-nft"], ""
+    for name in ("iptables-nft", "iptables-legacy"):
+        command = [name, "-w", "-S", "OUTPUT"]
+        good, said = attempt(command)
+        # Listing needs no NFQUEUE target; a chain of no consequence shows whether it is there.
+        if good and _has_target(name):
+            return name
+    if "NFQUEUE" in said or not said:
+        raise LabError(
+            "This kernel has no NFQUEUE target.", "Load xt_NFQUEUE and nfnetlink_queue on the host.", EXIT_MACHINE
+        )
+    raise refusal(command, said)
+
+
+def _has_target(name: str) -> bool:
+    probe = "LAB-LINK-PROBE"
+    text = f"*filter\n:{probe} - [0:0]\n-A {probe} -j NFQUEUE --queue-num 0 --queue-bypass\nCOMMIT\n"
+    good = attempt([f"{name}-restore", "-w", "--noflush"], text)[0]
+    attempt([name, "-w", "-F", probe])
+    attempt([name, "-w", "-X", probe])
+    return good

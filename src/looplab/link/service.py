@@ -1,0 +1,193 @@
+"""The emulator's service: one set of links at a time, told over HTTP, watched, and restored at the end.
+
+    PUT /links     a JSON list of LinkSettings; all take effect at once, or none
+    GET /links     the back end, and of each link its settings, counts and the delay it really made since PUT
+    DELETE /links  every link as it was
+    POST /probe    {"peer", "count", "interval_ms"}: UDP probes to the peer's echo responder
+
+Bodies and answers are JSON; an error is {"message", "remedy"}. What changes anything is taken from this network
+namespace only; GET from anywhere the port is bound to (LINK_BIND).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic
+from typing import Any, Protocol
+
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.link.probe import WAIT_S, parse_probe, probe
+from looplab.link.settings import LinkSettings, read_links
+
+PORT = 9107
+MAX_REQUEST_BYTES = 65536
+PEER_TIMEOUT_S = 60.0
+LOOK_S = 0.25
+# How often a peer's address is asked for again: its container may have been replaced.
+RESOLVE_S = 0.5
+
+
+class BackEnd(Protocol):
+    """What carries out the links."""
+
+    name: str
+
+    @property
+    def pids(self) -> list[int]: ...
+    def fault(self) -> str: ...
+    def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None: ...
+    def move(self, addresses: Mapping[str, Sequence[str]]) -> None: ...
+    def state(self) -> list[dict[str, Any]]: ...
+    def close(self) -> None: ...
+
+
+class Emulator:
+    """The links that are set, and the back end that makes them; every method may be called by any thread."""
+
+    def __init__(self, backend: BackEnd) -> None:
+        self.backend = backend
+        self._lock = threading.Lock()
+        self._links: list[LinkSettings] = []
+        self._addresses: dict[str, list[str]] = {}
+        self._applied_s = monotonic()
+        self._moves = 0
+
+    def apply(self, links: Sequence[LinkSettings]) -> dict[str, Any]:
+        """Replace all links; raises LabError, and then those before go on."""
+        with self._lock:
+            addresses = {link.peer: resolve(link.peer) for link in links}
+            self.backend.apply(links, addresses)
+            self._links, self._addresses, self._applied_s, self._moves = list(links), addresses, monotonic(), 0
+            return {"backend": self.backend.name, "links": [link.as_json() for link in links]}
+
+    def state(self) -> dict[str, Any]:
+        """What GET /links answers. Raises LabError where the emulation has ended."""
+        with self._lock:
+            counted = self.backend.state()
+            links = [
+                {"settings": link.as_json(), "addresses": self._addresses[link.peer], **counts}
+                for link, counts in zip(self._links, counted, strict=True)
+            ]
+            age_s = round(monotonic() - self._applied_s, 3)
+            return {"backend": self.backend.name, "since_s": age_s, "moves": self._moves, "links": links}
+
+    def probe(self, document: object) -> dict[str, Any]:
+        """What POST /probe answers; waits as long as the links to that peer may take."""
+        wanted = parse_probe(document)
+        longest_ms = sum(link.delay_ms + 8 * link.jitter_ms for link in self._links if link.peer == wanted["peer"])
+        address = resolve(wanted.pop("peer"))[0]
+        return probe(address, **wanted, wait_s=WAIT_S + longest_ms / 1000)
+
+    def follow_peers(self) -> None:
+        """Lead the links to where their peers are now; a name that resolves no more keeps its address."""
+        with self._lock:
+            fresh = {}
+            for peer, known in self._addresses.items():
+                try:
+                    fresh[peer] = resolve(peer)
+                except LabError:
+                    fresh[peer] = known
+            if fresh != self._addresses:
+                self.backend.move(fresh)
+                self._addresses = fresh
+                self._moves += 1
+
+    def close(self) -> None:
+        """Restore all links."""
+        with self._lock:
+            self._links, self._addresses = [], {}
+            self.backend.close()
+
+
+def resolve(peer: str) -> list[str]:
+    """The IPv4 addresses of a host, sorted; raises LabError (exit code 2) where there is none."""
+    try:
+        found = socket.getaddrinfo(peer, None, socket.AF_INET, socket.SOCK_DGRAM)
+    except OSError as error:
+        raise LabError(
+            f"The peer {peer!r} of a link has no address here: {error}.",
+            "Name a service on the same network as the emulator's target, or an IPv4 address.",
+            EXIT_USAGE,
+        ) from None
+    return sorted({str(entry[4][0]) for entry in found})
+
+
+def serve(emulator: Emulator, address: str, port: int) -> ThreadingHTTPServer:
+    """Start answering in threads of their own; raises LabError (exit code 3) where the port is taken."""
+    try:
+        server = ThreadingHTTPServer((address, port), _handler(emulator))
+    except OSError as error:
+        raise LabError(
+            f"Port {address}:{port} cannot be opened: {error.strerror}.",
+            "Another emulator is in this network namespace, or set LINK_PORT.",
+            EXIT_MACHINE,
+        ) from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def _handler(emulator: Emulator) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer("/links", emulator.state, anyone=True)
+
+        def do_PUT(self) -> None:
+            self._answer("/links", lambda: emulator.apply(read_links(self._body())))
+
+        def do_DELETE(self) -> None:
+            self._answer("/links", lambda: emulator.apply([]))
+
+        def do_POST(self) -> None:
+            self._answer("/probe", lambda: emulator.probe(_decoded(self._body())))
+
+        def _answer(self, path: str, act: Callable[[], dict[str, Any]], *, anyone: bool = False) -> None:
+            if self.path != path:
+                self._reply(404, _error("There is no such thing.", "PUT, GET, DELETE /links or POST /probe."))
+            elif not anyone and not self.client_address[0].startswith("127."):
+                self._reply(403, _error("Only the emulator's own network namespace may do that.", "Ask there."))
+            else:
+                try:
+                    self._reply(200, act())
+                except LabError as error:
+                    code = 400 if error.exit_code == EXIT_USAGE else 503
+                    self._reply(code, _error(error.message, error.remedy))
+
+        def _body(self) -> str:
+            length = self.headers.get("Content-Length", "")
+            if not length.isdigit() or not 0 < int(length) <= MAX_REQUEST_BYTES:
+                self.close_connection = True
+                raise LabError(
+                    f"The request's body is {length or 'not there'}.", f"1 to {MAX_REQUEST_BYTES} bytes.", EXIT_USAGE
+                )
+            return self.rfile.read(int(length)).decode("utf-8", "replace")
+
+        def _reply(self, code: int, body: dict[str, Any]) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_args: object) -> None:
+            """Stay silent: a line for each look would only wake the disk."""
+
+    return Handler
+
+
+def _decoded(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise LabError(f"The request is not JSON: {error}.", "Send a JSON object.", EXIT_USAGE) from None
+
+
+def _error(message: str, remedy: str) -> dict[str, str]:
+    return {"message": message, "remedy": remedy}
