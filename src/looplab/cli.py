@@ -75,8 +75,9 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
         return check(root, options.exercise, options.run)
     if command == "bundle":
         from looplab.host.bundle import bundle
+        from looplab.host.wheels import read_pythons
 
-        return bundle(root, options.file, options.scenario)
+        return bundle(root, options.file, options.scenario, read_pythons(options.pythons))
     if command == "load":
         from looplab.host.bundle import load
 
@@ -135,10 +136,11 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="published and measured side by side: a page, tables, figures")
     report.add_argument("run", nargs="*", metavar="RUN", help="run ids or folders; else the newest of each scenario")
     report.add_argument("--out", type=Path, metavar="DIR", help="where to write it (default: report/)")
-    bundle = commands.add_parser("bundle", help="all images in one archive, for a room without a network")
+    bundle = commands.add_parser("bundle", help="images and packages in one file, for a room without a network")
     bundle.add_argument("file", type=Path, metavar="FILE", help="the archive to write")
     bundle.add_argument("scenario", nargs="*", metavar="SCENARIO", help="what must run there; else every scenario")
-    load = commands.add_parser("load", help="take the images out of such an archive")
+    bundle.add_argument("--pythons", metavar="3.11,…", help="Python versions of the other machines (default: this one)")
+    load = commands.add_parser("load", help="make this machine ready from such a file")
     load.add_argument("file", type=Path, metavar="FILE", help="the archive to read")
     test = commands.add_parser("test", help="lint and tests")
     test.add_argument("--unit", action="store_true", help="only what needs no engine")

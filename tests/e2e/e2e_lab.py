@@ -240,8 +240,8 @@ class Lab:
         return [sys.executable, "-m", "looplab.cli", *words]
 
 
-def copy_of_checkout(target: Path) -> Path:
-    """Every file git knows or would take, as it is on disk now, and what ./lab setup left here."""
+def copy_of_checkout(target: Path, *, as_set_up: bool = True) -> Path:
+    """Every file git knows or would take, as it is on disk now, and (`as_set_up`) what ./lab setup left here."""
     listing = subprocess.run(
         ["git", "-C", str(CHECKOUT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         capture_output=True,
@@ -252,12 +252,13 @@ def copy_of_checkout(target: Path) -> Path:
         if source.is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name)
-    (target / ".cache").mkdir(exist_ok=True)
-    for path in (CHECKOUT / ".cache").glob("*.*"):
-        shutil.copy2(path, target / ".cache")
-    if (CHECKOUT / ".env.machine").exists():
-        shutil.copy2(CHECKOUT / ".env.machine", target)
     (target / "results").mkdir(exist_ok=True)
+    if as_set_up:
+        (target / ".cache").mkdir(exist_ok=True)
+        for path in (CHECKOUT / ".cache").glob("*.*"):
+            shutil.copy2(path, target / ".cache")
+        if (CHECKOUT / ".env.machine").exists():
+            shutil.copy2(CHECKOUT / ".env.machine", target)
     return target
 
 

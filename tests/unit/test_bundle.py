@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from looplab.errors import LabError
+from looplab.host import virtual_environment
 from looplab.host.bundle import load_bundle, read_bundle, write_bundle
+from looplab.host.wheels import read_pythons, this_python
 
 PAYLOAD = os.urandom(3_000_000)
 DOCKER = """#!/bin/sh
@@ -33,6 +35,7 @@ case "$1 $2" in
 esac
 """
 IMAGES = ("looplab/robot:1", "eclipse-mosquitto:2")
+PACKAGES = {"one-1.0-py3-none-any.whl": os.urandom(70_001), "two-2.0-py3-none-any.whl": b""}
 
 
 @pytest.fixture
@@ -46,13 +49,24 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number, name in enumerate(IMAGES):
         (place / "images" / name.replace(":", "_").replace("/", "_")).write_text(f"{number}" * 64)
     monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(virtual_environment, "CACHE", tmp_path / "cache")
     return place
 
 
 @pytest.fixture
-def file(engine: Path, tmp_path: Path) -> Path:
+def wheels(tmp_path: Path) -> Path:
+    """A folder of packages, and something that is none."""
+    place = tmp_path / "wheels"
+    place.mkdir()
+    for name, content in {**PACKAGES, "notes.txt": b"x"}.items():
+        (place / name).write_bytes(content)
+    return place
+
+
+@pytest.fixture
+def file(engine: Path, wheels: Path, tmp_path: Path) -> Path:
     path = tmp_path / "room.bundle"
-    write_bundle(path, IMAGES, {"lab": "0.1.0"})
+    write_bundle(path, IMAGES, {"lab": "0.1.0"}, wheels)
     return path
 
 
@@ -62,15 +76,31 @@ def test_what_was_saved_is_what_the_engine_gets(engine: Path, file: Path) -> Non
     assert manifest["images"] == {name: f"sha256:{f'{n}' * 64}" for n, name in enumerate(IMAGES)}
 
 
+def test_the_packages_lie_where_the_launcher_looks(file: Path) -> None:
+    place = virtual_environment.wheels_place()
+    place.mkdir(parents=True)
+    (place / "old-0.9-py3-none-any.whl").write_text("of an earlier bundle")
+    load_bundle(file)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == PACKAGES
+
+
+def test_versions_of_python() -> None:
+    assert read_pythons(None) == [this_python()]
+    assert read_pythons("3.11, 3.13,3.11") == ["3.11", "3.13"]
+    for text in ("", "3", "3.10", "3.11;3.12", "three"):
+        with pytest.raises(LabError, match="no Python the lab runs on"):
+            read_pythons(text)
+
+
 def test_a_bundle_can_be_unpacked_by_hand(file: Path) -> None:
     with tarfile.open(file) as archive:
-        assert archive.getnames() == ["images.tar.gz", "bundle.json"]
+        assert archive.getnames() == ["images.tar.gz", *(f"wheels/{name}" for name in PACKAGES), "bundle.json"]
         member = archive.extractfile("images.tar.gz")
         assert member is not None
         assert gzip.decompress(member.read()) == PAYLOAD
 
 
-@pytest.mark.parametrize("place", [0.0, 0.001, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("place", [0.0, 0.001, 0.3, 0.5, 0.9, 0.978, 0.99])
 def test_one_changed_byte_is_refused_and_nothing_is_loaded(engine: Path, file: Path, place: float) -> None:
     content = bytearray(file.read_bytes())
     at = int(place * len(content))
@@ -80,6 +110,7 @@ def test_one_changed_byte_is_refused_and_nothing_is_loaded(engine: Path, file: P
         load_bundle(file)
     assert error.value.exit_code == 1
     assert not (engine / "loaded").exists()
+    assert not virtual_environment.wheels_place().exists()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
@@ -99,9 +130,11 @@ def test_a_cut_copy_is_refused(engine: Path, file: Path, share: float) -> None:
         ({"images": {IMAGES[0]: "sha256:other"}}, "not what the bundle says", 3),
     ],
 )
-def test_a_bundle_of_another_kind_is_named(engine: Path, tmp_path: Path, change: dict, word: str, code: int) -> None:
+def test_a_bundle_of_another_kind_is_named(
+    engine: Path, wheels: Path, tmp_path: Path, change: dict, word: str, code: int
+) -> None:
     path = tmp_path / "other.bundle"
-    write_bundle(path, IMAGES, {"lab": "0.1.0", **change})
+    write_bundle(path, IMAGES, {"lab": "0.1.0", **change}, wheels)
     with pytest.raises(LabError, match=word) as error:
         load_bundle(path)
     assert error.value.exit_code == code
@@ -123,7 +156,7 @@ def test_a_failing_engine_leaves_no_half_bundle(engine: Path, file: Path, tmp_pa
     before = file.read_bytes()
     (engine / "save-fails").touch()
     with pytest.raises(LabError, match="cannot save"):
-        write_bundle(file, IMAGES, {"lab": "0.1.0"})
+        write_bundle(file, IMAGES, {"lab": "0.1.0"}, tmp_path)
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
     (engine / "load-fails").touch()
@@ -134,12 +167,14 @@ def test_a_failing_engine_leaves_no_half_bundle(engine: Path, file: Path, tmp_pa
 
 def test_an_image_that_is_not_here_is_named(engine: Path, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="missing:1"):
-        write_bundle(tmp_path / "x", [*IMAGES, "missing:1"], {})
+        write_bundle(tmp_path / "x", [*IMAGES, "missing:1"], {}, tmp_path)
     assert not (tmp_path / "x").exists()
 
 
 def test_the_manifest_says_what_it_holds(file: Path) -> None:
-    manifest, offset, size = read_bundle(file)
+    manifest, members = read_bundle(file)
     assert json.dumps(manifest)
-    assert manifest["archive"]["bytes"] == size
-    assert offset == 512
+    assert members["images.tar.gz"] == (512, manifest["archive"]["bytes"])
+    assert {name: members[name][1] for name in manifest["files"]} == {
+        f"wheels/{name}": len(content) for name, content in PACKAGES.items()
+    }

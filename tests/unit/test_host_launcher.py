@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,38 @@ def test_without_an_index_what_needs_more_packages_says_which(checkout: Path, co
     assert done.stdout == ""
     assert f"./lab {command} cannot start" in done.stderr
     assert "matplotlib==" in done.stderr
+
+
+def put_wheel(place: Path, tag: str) -> None:
+    """A package of the name and version that every environment holds, with nothing in it but its name."""
+    name, _, version = virtual_environment.requirements("core")[0].partition("==")
+    place.mkdir(parents=True)
+    with zipfile.ZipFile(place / f"{name}-{version}-{tag}.whl", "w") as wheel:
+        described = f"{name}-{version}.dist-info"
+        wheel.writestr(f"{name}.py", "bundled = True\n")
+        wheel.writestr(f"{described}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{described}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+        wheel.writestr(f"{described}/RECORD", "")
+
+
+def test_the_packages_of_a_bundle_are_taken_where_they_fit(checkout: Path) -> None:
+    wheels = checkout / ".cache/wheels"
+    put_wheel(wheels, "py3-none-any")
+    done = launch([str(checkout / "lab"), "x"])
+    assert f"python {checkout}/.venv/bin/python" in done.stdout, done.stderr
+    held = launch([str(checkout / ".venv/bin/python"), "-c", "import rich; print(rich.bundled)"])
+    assert held.stdout == "True\n"
+    shutil.rmtree(wheels)
+    put_wheel(wheels, "cp27-cp27m-win32")
+    refused = launch([str(checkout / "lab"), "report"])
+    assert refused.returncode == 3
+    assert "packages do not fit this Python" in refused.stderr
+
+
+def test_load_asks_for_no_package_before_it_brings_them(checkout: Path) -> None:
+    done = launch([str(checkout / "lab"), "load", "room.bundle"])
+    assert (done.returncode, done.stderr) == (7, "")
+    assert not (checkout / ".venv").exists()
 
 
 def test_many_first_uses_at_once(checkout: Path) -> None:

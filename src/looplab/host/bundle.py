@@ -1,18 +1,21 @@
-"""./lab bundle and ./lab load: all images in one archive, for a room without a network.
+"""./lab bundle and ./lab load: all images and Python packages in one archive, for a room without a network.
 
-A bundle is a tar of two members: images.tar.gz, what `docker save` gives, and bundle.json, which says what is in
-it and holds the checksum of the other. Both can be unpacked by hand.
+A bundle is a tar: images.tar.gz is what `docker save` gives, wheels/ holds the packages that report and check need,
+bundle.json says what is in it and holds the checksums of the others. All can be unpacked by hand.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import platform
+import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -25,9 +28,11 @@ from looplab.host.lab import STAMP, Lab
 from looplab.host.machine import read_machine_file, write_machine_file
 from looplab.host.scenarios import chosen
 from looplab.host.steps import Step, say
+from looplab.host.virtual_environment import REPORT, ensure_environment, requirements, wheels_place
+from looplab.host.wheels import fetch_wheels, this_python
 
 SCHEMA = 1
-IMAGES, MANIFEST = "images.tar.gz", "bundle.json"
+IMAGES, MANIFEST, WHEELS = "images.tar.gz", "bundle.json", "wheels/"
 BLOCK_BYTES = 512
 PIECE_BYTES = 1 << 20
 # Beyond this level gzip takes three times as long for a few per cent.
@@ -36,8 +41,8 @@ LEVEL = 5
 DECISIONS = ("FLOOD_IMAGE", "GRAFANA")
 
 
-def bundle(root: Path, file: Path, profiles: Sequence[str]) -> int:
-    """Write the images of `profiles` (none: of all scenarios) to `file`; returns the exit code."""
+def bundle(root: Path, file: Path, profiles: Sequence[str], pythons: Sequence[str]) -> int:
+    """Write the images of `profiles` (none: of all scenarios) and the packages for `pythons` to `file`."""
     lab = Lab(root)
     scenarios = chosen(root, profiles)
     if file.is_dir() or not file.parent.is_dir():
@@ -51,9 +56,15 @@ def bundle(root: Path, file: Path, profiles: Sequence[str]) -> int:
         "variables": {name: value for name, value in lab.settings().items() if name in DECISIONS},
         "sources": lab._fingerprint(),
     }
-    manifest = write_bundle(file, references, facts)
+    with tempfile.TemporaryDirectory(prefix="looplab-wheels-") as place:
+        facts["wheels"] = _wheels(Path(place), pythons)
+        manifest = write_bundle(file, references, facts, Path(place))
     size_mb = file.stat().st_size / 1e6
-    say(f"{file}: {len(manifest['images'])} images, {size_mb:.0f} MB. On the other machine: ./lab load {file.name}")
+    packages = (
+        f"packages for Python {', '.join(fitting)}" if (fitting := manifest["wheels"]["pythons"]) else "no packages"
+    )
+    say(f"{file}: {len(manifest['images'])} images, {packages}, {size_mb:.0f} MB.")
+    say(f"On the other machine: ./lab load {file.name}")
     return EXIT_GOOD
 
 
@@ -66,12 +77,14 @@ def load(root: Path, file: Path) -> int:
     missing = [name for name in lab.own_images().values() if image_fact(name) is None]
     if missing:
         say(f"This checkout also wants {', '.join(missing)}: the bundle is of lab {manifest['lab']}.")
-    say(f"{len(manifest['images'])} images are here. No network is needed from now on: ./lab run scenario5")
+    example = next((name for name in manifest.get("profiles", []) if name != "all"), "scenario5")
+    say(f"{len(manifest['images'])} images are here. No network is needed from now on: ./lab run {example}")
+    _install_wheels(manifest)
     return EXIT_GOOD
 
 
-def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Save `references` to `file`, whole or not at all; returns its manifest."""
+def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any], wheels: Path) -> dict[str, Any]:
+    """Save `references` and the files of `wheels` to `file`, whole or not at all; returns its manifest."""
     known = {reference: image_fact(reference) for reference in references}
     absent = [reference for reference, fact in known.items() if fact is None]
     if absent:
@@ -87,7 +100,10 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
     try:
         with partial.open("wb") as out:
             manifest["archive"] = _save(out, references)
-            _add_manifest(out, manifest)
+            manifest["files"] = {WHEELS + path.name: _add_file(out, path) for path in sorted(wheels.glob("*.whl"))}
+            text = (json.dumps(manifest, indent=1) + "\n").encode()
+            _add(out, MANIFEST, len(text), io.BytesIO(text))
+            out.write(bytes(2 * BLOCK_BYTES))
         partial.replace(file)
     except OSError as error:
         raise LabError(
@@ -99,15 +115,19 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
 
 
 def load_bundle(file: Path) -> dict[str, Any]:
-    """Hand a bundle's images to the engine once its checksum was found right; returns its manifest."""
-    manifest, offset, size = read_bundle(file)
+    """Hand a bundle's images to the engine and its packages to .cache, once all checksums were found right.
+
+    Returns its manifest.
+    """
+    manifest, members = read_bundle(file)
+    offset, size = members[IMAGES]
     if manifest["architecture"] != platform.machine():
         raise LabError(
             f"{file} holds images for {manifest['architecture']}; this machine is {platform.machine()}.",
             "Make the bundle on a machine of this kind.",
             EXIT_MACHINE,
         )
-    _verify(file, offset, manifest["archive"])
+    _verify(file, {IMAGES: manifest["archive"], **manifest.get("files", {})}, members)
     with Step(f"Loading {len(manifest['images'])} images", expected_s=size / 20e6) as step:
         _hand_to_engine(file, offset, size, lambda done: step.advance(done, size, _megabytes(done, size)))
     for reference, wanted in manifest["images"].items():
@@ -116,17 +136,22 @@ def load_bundle(file: Path) -> dict[str, Any]:
             raise LabError(
                 f"{reference} is not what the bundle says after loading.", "Look at `docker images`.", EXIT_MACHINE
             )
+    _unpack_wheels(file, manifest.get("files", {}), members)
     return manifest
 
 
-def read_bundle(file: Path) -> tuple[dict[str, Any], int, int]:
-    """(manifest, where the images begin, how many bytes they are); LabError where it is no whole bundle."""
+def read_bundle(file: Path) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
+    """Its manifest, and where each member begins and how many bytes it has; LabError where it is no whole bundle."""
     try:
         with tarfile.open(file, "r:") as archive:
-            members = {member.name: member for member in archive.getmembers()}
-            images, described = members[IMAGES], archive.extractfile(members[MANIFEST])
+            found = {member.name: member for member in archive.getmembers()}
+            described = archive.extractfile(found[MANIFEST])
             assert described is not None
             manifest = json.load(described)
+            members = {name: (member.offset_data, member.size) for name, member in found.items()}
+            absent = {IMAGES, *manifest.get("files", {})} - members.keys()
+            if absent:
+                raise ValueError(f"it lacks {', '.join(sorted(absent))}")
             needed = {"schema", "architecture", "images", "archive", "lab"}
             if not isinstance(manifest, dict) or not needed <= manifest.keys():
                 raise ValueError("its manifest is incomplete")
@@ -142,7 +167,7 @@ def read_bundle(file: Path) -> tuple[dict[str, Any], int, int]:
             "Use the same version of the lab on both machines.",
             EXIT_USAGE,
         )
-    return manifest, images.offset_data, images.size
+    return manifest, members
 
 
 def _references(lab: Lab, profiles: Sequence[str]) -> list[str]:
@@ -150,7 +175,10 @@ def _references(lab: Lab, profiles: Sequence[str]) -> list[str]:
     found = set(lab.own_images().values())
     compose = lab.compose()
     for profile in profiles:
-        found |= {str(service["image"]) for service in compose.config(profile)["services"].values()}
+        # A service that is only built has no reference to save it under: own_images knows those.
+        found |= {
+            str(service["image"]) for service in compose.config(profile)["services"].values() if "image" in service
+        }
     return sorted(found)
 
 
@@ -183,9 +211,19 @@ def _save(out: IO[bytes], references: Sequence[str]) -> dict[str, Any]:
     return {"name": IMAGES, "bytes": counted.bytes, "sha256": counted.digest.hexdigest()}
 
 
-def _add_manifest(out: IO[bytes], manifest: Mapping[str, Any]) -> None:
-    text = (json.dumps(manifest, indent=1) + "\n").encode()
-    out.write(_header(MANIFEST, len(text)) + text + bytes(-len(text) % BLOCK_BYTES) + bytes(2 * BLOCK_BYTES))
+def _add_file(out: IO[bytes], path: Path) -> dict[str, Any]:
+    """One file as a member; returns how many bytes it has and their checksum."""
+    with path.open("rb") as source:
+        digest = hashlib.file_digest(source, "sha256")
+        source.seek(0)
+        _add(out, WHEELS + path.name, path.stat().st_size, source)
+    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def _add(out: IO[bytes], name: str, size: int, source: IO[bytes]) -> None:
+    out.write(_header(name, size))
+    shutil.copyfileobj(source, out, PIECE_BYTES)
+    out.write(bytes(-size % BLOCK_BYTES))
 
 
 def _header(name: str, size: int) -> bytes:
@@ -194,18 +232,25 @@ def _header(name: str, size: int) -> bytes:
     return member.tobuf(tarfile.GNU_FORMAT)
 
 
-def _verify(file: Path, offset: int, archive: Mapping[str, Any]) -> None:
-    digest = hashlib.sha256()
-    size = int(archive["bytes"])
-    with Step(f"Checking {file.name}", expected_s=size / 300e6) as step:
-        for done, piece in _pieces(file, offset, size):
-            digest.update(piece)
-            step.advance(done, size, _megabytes(done, size))
-        if digest.hexdigest() != archive["sha256"]:
-            step.finish_as("damaged")
-    if digest.hexdigest() != archive["sha256"]:
+def _verify(file: Path, checksums: Mapping[str, Mapping[str, Any]], members: Mapping[str, tuple[int, int]]) -> None:
+    """LabError where one member is not what it was when the bundle was made."""
+    whole = sum(members[name][1] for name in checksums)
+    before, damaged = 0, ""
+    with Step(f"Checking {file.name}", expected_s=whole / 300e6) as step:
+        for name, checksum in checksums.items():
+            digest = hashlib.sha256()
+            for done, piece in _pieces(file, *members[name]):
+                digest.update(piece)
+                step.advance(before + done, whole, _megabytes(before + done, whole))
+            before += members[name][1]
+            if (members[name][1], digest.hexdigest()) != (checksum["bytes"], checksum["sha256"]):
+                damaged = name
+                step.finish_as("damaged")
+                break
+    if damaged:
         raise LabError(
-            f"{file} is damaged: its checksum is not the one it was made with. Nothing was loaded.", "Copy it again."
+            f"{file} is damaged: the checksum of its {damaged} is not the one it was made with. Nothing was loaded.",
+            "Copy it again.",
         )
 
 
@@ -240,6 +285,43 @@ def _pieces(file: Path, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
         while done < size and (piece := source.read(min(PIECE_BYTES, size - done))):
             done += len(piece)
             yield done, piece
+
+
+def _unpack_wheels(file: Path, names: Iterable[str], members: Mapping[str, tuple[int, int]]) -> None:
+    """Into .cache, where the launcher looks before it asks a package index; those of an earlier bundle go."""
+    place = wheels_place()
+    shutil.rmtree(place, ignore_errors=True)
+    for name in names:
+        place.mkdir(parents=True, exist_ok=True)
+        # The base name alone: nothing in a bundle may name a place outside.
+        with (place / Path(name).name).open("wb") as out:
+            out.writelines(piece for _, piece in _pieces(file, *members[name]))
+
+
+def _wheels(place: Path, pythons: Sequence[str]) -> dict[str, Any]:
+    """Fetch what a room needs for report and check; says so where it cannot be had, the images go without."""
+    wanted = requirements(REPORT)
+    missed = fetch_wheels(place, wanted, pythons)
+    for version, why in missed.items():
+        say(f"The packages for Python {version} cannot be had ({why}): they are not in the bundle.")
+        say("  ./lab run works without; ./lab report and ./lab check need them, or a machine with a network.")
+    return {"pythons": [version for version in pythons if version not in missed], "requirements": wanted}
+
+
+def _install_wheels(manifest: Mapping[str, Any]) -> None:
+    """At once, so that what is missing shows now and not in the lesson."""
+    told: Mapping[str, Any] = manifest.get("wheels", {})
+    fitting = [str(version) for version in told.get("pythons", [])]
+    if told.get("requirements", []) != requirements(REPORT) and fitting:
+        say("This checkout wants other versions of the packages than the bundle holds: use the same state of the lab.")
+    trouble = ensure_environment(REPORT)
+    if not trouble:
+        say("./lab report and ./lab check are ready, too.")
+        return
+    say(f"./lab run will work; ./lab report and ./lab check will not: {trouble}.")
+    if this_python() not in fitting:
+        held = f"only has packages for Python {', '.join(fitting)}" if fitting else "has no Python packages"
+        say(f"  The bundle {held}; here is {this_python()}. Make it with ./lab bundle FILE --pythons {this_python()}.")
 
 
 def _settle(root: Path, lab: Lab, manifest: Mapping[str, Any]) -> None:

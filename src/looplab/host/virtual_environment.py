@@ -24,6 +24,8 @@ OLDEST_PYTHON = (3, 11)
 CORE, REPORT, TEST = "core", "report", "test"
 EXTRAS = {CORE: (), REPORT: ("report",), TEST: ("report", "test")}
 NEEDS = {"report": REPORT, "check": REPORT, "test": TEST}
+# Brings the packages itself: nothing is asked for before.
+BRINGS = ("load",)
 WORDS = {
     CORE: "getting the package rich (once)",
     REPORT: "getting the packages that figures and statistics need (once; about 30 s)",
@@ -73,6 +75,11 @@ def is_ready(kind: str) -> bool:
     return False
 
 
+def wheels_place() -> Path:
+    """Where ./lab load leaves the packages of a bundle."""
+    return CACHE / "wheels"
+
+
 def failed_lately(kind: str) -> bool:
     try:
         mark = (CACHE / "venv.failed").read_text().split()
@@ -94,12 +101,30 @@ def make_environment(kind: str) -> str:
         if trouble:
             return trouble
     say(WORDS[kind])
-    command = [str(python_of_environment()), "-m", "pip", "install", *PIP_OPTIONS, *requirements(kind)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return f"the package index cannot be reached or lacks a package ({_last_line(done.stderr)})"
+    trouble = _install(kind)
+    if trouble:
+        return trouble
     stamp(kind).write_text(fingerprint(kind))
     return ""
+
+
+def _install(kind: str) -> str:
+    """From a bundle's wheels where they serve, else from the package index; "" or why neither did."""
+    command = [str(python_of_environment()), "-m", "pip", "install", *PIP_OPTIONS]
+    loaded = any(wheels_place().glob("*.whl"))
+    if loaded and _done([*command, "--no-index", f"--find-links={wheels_place()}", *requirements(kind)]) == "":
+        return ""
+    failure = _done([*command, *requirements(kind)])
+    if not failure:
+        return ""
+    wheels = "the bundle's packages do not fit this Python or this state of the lab, and " if loaded else ""
+    return f"{wheels}the package index cannot be reached or lacks a package ({failure})"
+
+
+def _done(command: list[str]) -> str:
+    """ "" or the last thing that a failing command said."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return _last_line(done.stderr) if done.returncode else ""
 
 
 def _create() -> str:
@@ -161,6 +186,8 @@ def hand_over(python: str, arguments: list[str]) -> None:
 
 def main(arguments: list[str]) -> int:
     kind = NEEDS.get(arguments[0], CORE) if arguments else CORE
+    if arguments and arguments[0] in BRINGS and not is_ready(kind):
+        hand_over(sys.executable, arguments)
     trouble = ensure_environment(kind)
     if trouble and kind != CORE:
         say(f"./lab {arguments[0]} cannot start: {trouble}.")
