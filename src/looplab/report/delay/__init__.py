@@ -1,0 +1,1 @@
+"""The report of the experiment qos-delay: publisher-to-subscriber latency against network delay."""
