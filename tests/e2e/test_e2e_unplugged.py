@@ -44,7 +44,8 @@ def bundle(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_scenario_report_and_check_without_a_network(room: Room, bundle: Path) -> None:
     checkout = copy_of_checkout(room.place / "lab", as_set_up=False)
-    assert room.run("ip", "route", root=checkout).stdout == ""
+    # The engine's own bridges are all that is reached from here.
+    assert room.run("ip", "route", "get", "192.0.2.1", root=checkout).returncode != 0
     assert room.run("python3", "-m", "pip", "download", "rich", root=checkout).returncode != 0
     assert room.docker("images", "--quiet") == ""
     loaded = room.run("./lab", "load", str(bundle), root=checkout, timeout_s=600)
