@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from simulated_delay_runs import SYMMETRICAL, as_published, one_way, write_delay_run
+from simulated_runs import write_run
 
+from looplab.report import report
 from looplab.report.claims import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
 from looplab.report.delay.command import write_delay_report
 from looplab.report.delay.findings import Finding, causes, judge, questions
@@ -168,3 +172,18 @@ def _edit(folder: Path, before: str, after: str) -> None:
 
 def _cut(path: Path) -> None:
     path.write_text("\n".join(path.read_text().splitlines()[:-5]) + "\n")
+
+
+def test_the_command_line_gives_both_reports_their_own_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "results"
+    folder = write_delay_run(results, pairs=SYMMETRICAL[:1])
+    assert report(tmp_path, [], None) == 0
+    assert (tmp_path / "report" / "qos-delay.html").is_file()
+    assert not (tmp_path / "report" / "index.html").exists()
+    loop = write_run(results, "scenario0", cells={(20.0, 0): (np.full((3, 20), 900.0), np.full((3, 20), 100.0))})
+    for named in ([], [loop.name, folder.name]):
+        shutil.rmtree(tmp_path / "report")
+        assert report(tmp_path, named, None) == 0
+        assert (tmp_path / "report" / "index.html").is_file()
+        assert (tmp_path / "report" / "qos-delay.html").is_file()
+    assert "not used" not in capsys.readouterr().out

@@ -11,6 +11,20 @@ DEFAULT_OUT = "report"
 def report(root: Path, runs: Sequence[str], out: Path | None) -> int:
     """Write index.html, CSV tables and figures to `out` (default: report/); returns the exit code."""
     # Imported late: the rest of the lab works without the columnar library and the figures.
+    from looplab.errors import EXIT_GOOD, EXIT_INVALID
     from looplab.report.command import write_report
+    from looplab.report.delay.command import write_delay_report
+    from looplab.report.delay.runs import delay_folders
 
-    return write_report(root / "results", runs, out or root / DEFAULT_OUT)
+    results, place = root / "results", out or root / DEFAULT_OUT
+    delay = delay_folders(results, runs)
+    if not delay:
+        return write_report(results, runs, place)
+    code = EXIT_GOOD if write_delay_report(delay, place) else EXIT_INVALID
+    loop = [name for name in runs if not {results / name, Path(name)} & set(delay)]
+    others = loop if runs else _folders(results) - set(delay)
+    return max(code, write_report(results, loop, place)) if others else code
+
+
+def _folders(results: Path) -> set[Path]:
+    return {path for path in results.iterdir() if path.is_dir()}

@@ -64,7 +64,8 @@ def drawings(run: DelayRun) -> list[Drawing]:
 def _interval(value: Interval, unit: float) -> tuple[float | None, float | None, float | None]:
     if not value.known:
         return value.estimate / unit, None, None
-    return value.estimate / unit, value.low / unit, value.high / unit
+    # Where it ends beyond the largest value, no bar can be drawn.
+    return value.estimate / unit, value.low / unit, value.high / unit if np.isfinite(value.high) else None
 
 
 def _against_delay(
@@ -125,7 +126,9 @@ def _series(axes: Axes, qos: int, held: Sequence[Point]) -> None:
          [(p.high if p.high is not None else p.y) - p.y for p in held]]
     )  # fmt: skip
     axes.errorbar(
-        [p.x for p in held], y, yerr=np.abs(errors), color=colour, linestyle=line, marker=mark, markersize=5,
+        [p.x for p in held], y, yerr=np.abs(errors), color=colour, linestyle=line, marker=mark,
+        markersize=8 if qos == 1 else 5,
+        markerfacecolor="none" if qos == 1 else colour,
         linewidth=1.6, capsize=2.5, label=f"QoS {qos}",
     )  # fmt: skip
 

@@ -27,9 +27,9 @@ METHOD = (
     "Publisher and subscriber are one process with one clock; the latency is that from the publish call to the "
     "subscriber's callback. The end-to-end delay is the mean of both links' delays as the emulator made them, packet "
     "by packet.",
-    f"Messages that follow each other share a connection and are correlated. Intervals are therefore drawn from blocks "
-    f"of {BLOCK_S:g} s, not from single messages (expanded percentile bootstrap); a cell shorter than three blocks has "
-    "no interval.",
+    f"Messages that follow each other share a connection and are correlated. Intervals are therefore those of "
+    f"blocks of {BLOCK_S:g} s, not of single messages, each block a repetition as on the page of the scenarios; a cell "
+    "shorter than three blocks has no interval.",
     "“About n” means within a factor 1.41 of n, nearer to n than to the next published step. A finding is reproduced "
     "where the whole interval of every cell lies inside, not reproduced where that of some cell lies outside, "
     "undecided between.",
@@ -79,6 +79,8 @@ def show(value: float, unit: str) -> str:
     """A figure for a table; a dash where there is none. `unit`: us, bytes, packets or × (a ratio)."""
     if math.isnan(value):
         return "–"
+    if math.isinf(value):
+        return "beyond"
     if unit == "us":
         return show_ms(value)
     return f"{value:.0f}" if unit == "bytes" else f"{value:.2f}"

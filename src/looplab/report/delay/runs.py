@@ -18,11 +18,10 @@ from looplab.run_folder import SAMPLES_HEADER, SCHEMA
 
 EXPERIMENT = "qos-delay"
 HEADER = f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"
-# A cell is one long repetition. Its messages are resampled in blocks of this length, much longer than the
-# connection remembers (a round trip), so that blocks are nearly independent.
+# A cell is one long repetition. Blocks of this length stand for repetitions: much longer than what the connection
+# remembers (a round trip), so that they are nearly independent.
 BLOCK_S = 1.0
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-SEED = 20201028
 _NEEDED = {
     "run_id": str,
     "fidelity": str,
@@ -134,6 +133,15 @@ def is_delay_run(folder: Path) -> bool:
     return isinstance(document, dict) and document.get("experiment") == EXPERIMENT
 
 
+def delay_folders(results: Path, named: Sequence[str]) -> list[Path]:
+    """The runs of this experiment among `named` (run ids or folders); without any, among all of `results`."""
+    if named:
+        places = [path for name in named for path in (results / name, Path(name))]
+    else:
+        places = sorted(results.iterdir()) if results.is_dir() else []
+    return [path for path in places if is_delay_run(path)]
+
+
 def select(folders: Sequence[Path]) -> DelaySelection:
     """Of `folders` (each a run of this experiment) the newest of each fidelity that can be read."""
     selection = DelaySelection()
@@ -162,7 +170,6 @@ def read(folder: Path) -> DelayRun | Unusable:
     except (OSError, pl.exceptions.PolarsError) as error:
         lines = str(error).splitlines()
         return Unusable(folder.name, "damaged", f"samples.csv cannot be read ({lines[0] if lines else 'empty'}).")
-    rng = np.random.default_rng(SEED)
     cells: dict[Key, DelayCell] = {}
     for cell in document["cells"]:
         key = (float(cell["delay_pb_ms"]), float(cell["delay_bs_ms"]), int(cell["qos"]))
@@ -173,11 +180,11 @@ def read(folder: Path) -> DelayRun | Unusable:
             return Unusable(
                 folder.name, "damaged", f"samples.csv holds {held.height} messages of a cell with {cell['sent']} sent."
             )
-        cells[key] = _cell(key, cell, held, rng)
+        cells[key] = _cell(key, cell, held)
     return DelayRun(StoredRun(folder, document), cells)
 
 
-def _cell(key: Key, document: Mapping[str, Any], held: pl.DataFrame, rng: np.random.Generator) -> DelayCell:
+def _cell(key: Key, document: Mapping[str, Any], held: pl.DataFrame) -> DelayCell:
     measured = held.filter(pl.col("outcome").is_in(["answered", "late"]))
     values = measured["total_us"].to_numpy().astype(np.float64)
     made_ms = _number(document.get("end_to_end_ms"), "total") or 0.0
@@ -186,7 +193,7 @@ def _cell(key: Key, document: Mapping[str, Any], held: pl.DataFrame, rng: np.ran
         return DelayCell(key, document, made_ms, nothing, nothing, dict.fromkeys(QUANTILES, nothing))
     due_s = (measured["due_ns"] - held["due_ns"].min()).to_numpy() / 1e9
     blocks = np.floor(due_s / BLOCK_S).astype(np.int64)
-    mean, quantiles = cell_intervals(values, blocks, list(QUANTILES.values()), rng)
+    mean, quantiles = cell_intervals(values, blocks, list(QUANTILES.values()))
     return DelayCell(key, document, made_ms, mean, _over(mean, made_ms), dict(zip(QUANTILES, quantiles, strict=True)))
 
 
