@@ -50,19 +50,24 @@ def robot() -> Iterator[RobotDouble]:
 
 
 @pytest.fixture
-def start_child(tmp_path: Path) -> Iterator[Callable[..., Child]]:
-    """Starts one of the lab's modules with these variables."""
+def start_command(tmp_path: Path) -> Iterator[Callable[..., Child]]:
+    """Starts a command with these variables."""
     children: list[Child] = []
 
-    def start(module: str, **variables: str) -> Child:
-        log = tmp_path / f"{module}-{len(children)}.log"
-        children.append(Child(python(module), log, variables))
+    def start(command: list[str], **variables: str) -> Child:
+        children.append(Child(command, tmp_path / f"child-{len(children)}.log", variables))
         return children[-1]
 
     yield start
     for child in reversed(children):
         if child.process.poll() is None:
             child.stop()
+
+
+@pytest.fixture
+def start_child(start_command: Callable[..., Child]) -> Callable[..., Child]:
+    """Starts one of the lab's modules with these variables."""
+    return lambda module, **variables: start_command(python(module), **variables)
 
 
 @pytest.fixture

@@ -172,6 +172,7 @@ class RobotDouble:
     def __init__(self, url_or_link: Path | None = None, *, greets: bool = True) -> None:
         self.asked = 0
         self.opened = 0
+        self.greeted = False
         self.greets = greets
         self.answer: Callable[[int], bytes] = lambda _number: b"25.50\r\n"
         self._link = url_or_link
@@ -248,6 +249,7 @@ class RobotDouble:
         time.sleep(BOOT_S)
         if self.greets:
             os.write(channel, self.GREETING)
+            self.greeted = True
         # An OSError is the other end hanging up.
         with contextlib.suppress(OSError):
             while not self._stop.is_set():

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sys
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from parts import Broker, Child, Listener, RobotDouble, free_port, until
+from parts import HOST, Broker, Child, Listener, RobotDouble, free_port, until
 
 from looplab.protocol import (
     OFFLINE,
@@ -311,6 +313,42 @@ def test_a_bridge_that_is_stopped_says_goodbye_for_both(bridge: Child, listener:
     until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == OFFLINE, "bridge offline")
     until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
     assert "Traceback" not in bridge.said()
+
+
+def test_it_ends_when_it_is_told_to_in_the_moment_its_robot_goes(start_bridge: StartBridge, tmp_path: Path) -> None:
+    """Sixteen bridges, the signal from 0 to 1.5 ms after the cable: the time in which a bridge sees to its port."""
+    for batch in range(4):
+        doubles = [RobotDouble(tmp_path / f"tty{batch}{number}") for number in range(4)]
+        try:
+            children = [start_bridge(SERIAL_URL=double.url) for double in doubles]
+            until(lambda doubles=doubles: all(double.greeted for double in doubles), "every robot greeted")
+            for number, (double, child) in enumerate(zip(doubles, children, strict=True)):
+                double.unplug()
+                time.sleep((4 * batch + number) * 1e-4)
+                assert child.stop() == 0
+        finally:
+            for double in doubles:
+                double.unplug()
+
+
+def test_a_signal_within_a_finalizer_is_not_lost(
+    start_command: Callable[..., Child], listener: Listener, broker: Broker, robot: RobotDouble
+) -> None:
+    """An exception that the handler raised there would be."""
+    program = """
+import itertools, os, signal, sys
+from serial.urlhandler import protocol_socket
+from looplab import bridge
+finalised = itertools.count()
+protocol_socket.Serial.__del__ = lambda self: next(finalised) or os.kill(os.getpid(), signal.SIGTERM)
+sys.exit(bridge.main())
+"""
+    child = start_command(
+        [sys.executable, "-c", program], BROKER_HOST=HOST, BROKER_PORT=str(broker.port), SERIAL_URL=robot.url
+    )
+    wait_online(listener)
+    robot.unplug()
+    assert child.wait() == 0
 
 
 def test_a_broker_that_dies_is_found_again(bridge: Child, broker: Broker) -> None:
