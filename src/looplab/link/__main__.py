@@ -69,7 +69,7 @@ def _watch(emulator: Emulator, stop: threading.Event) -> None:
     """Until asked to stop; raises LabError where the back end fails."""
     resolved_s = monotonic()
     while not stop.wait(LOOK_S):
-        why = emulator.backend.fault()
+        why = emulator.fault()
         if why:
             raise LabError(
                 f"The link is not emulated any more: {why}.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.link import netem
+from looplab.link.commands import CAPABILITY_REMEDY, refusal
 from looplab.link.nfqueue import Nfqueue
 from looplab.link.service import BackEnd
 
@@ -14,6 +16,20 @@ def choose(name: str) -> BackEnd:
     name = name.strip() or "auto"
     if name not in NAMES:
         raise LabError(f"LINK_BACKEND={name!r}: expected one of {', '.join(NAMES)}.", "Mend LINK_BACKEND.", EXIT_USAGE)
+    if name == "nfqueue":
+        return Nfqueue()
+    lacking = netem.present()
+    if not lacking:
+        return netem.Netem()
     if name == "netem":
-        raise LabError("no netem yet", "", EXIT_MACHINE)
-    return Nfqueue()
+        raise refusal(["tc", "qdisc", "add", "…", "netem"], lacking)
+    try:
+        return Nfqueue()
+    except LabError as error:
+        if error.remedy == CAPABILITY_REMEDY:
+            raise
+        raise LabError(
+            f"This kernel can emulate no link: netem: {lacking}; NFQUEUE: {error.message}",
+            "On the host: modprobe sch_netem ifb, or modprobe nfnetlink_queue xt_NFQUEUE.",
+            EXIT_MACHINE,
+        ) from error

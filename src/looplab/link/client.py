@@ -21,9 +21,12 @@ def apply(links: Sequence[LinkSettings], url: str = URL) -> dict[str, Any]:
     return _call(url, "PUT", "/links", [link.as_json() for link in links])
 
 
-def state(url: str = URL, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-    """Back end, and of each link settings, counts and delays. Raises LabError where no emulator answers."""
-    return _call(url, "GET", "/links", timeout_s=timeout_s)
+def state(url: str = URL, pings: int = 0, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """Back end, and of each link settings, counts and delays; with `pings` also the round trip to each peer.
+
+    Raises LabError where no emulator answers.
+    """
+    return _call(url, "GET", f"/links?ping={pings}" if pings else "/links", timeout_s=timeout_s)
 
 
 def clear(url: str = URL) -> None:

@@ -31,16 +31,12 @@ class Nfqueue:
         self._rules.install()
         self._pipe, theirs = multiprocessing.Pipe()
         # Forked, not spawned: nothing is imported again, and no thread runs yet.
-        self._process = multiprocessing.get_context("fork").Process(target=carry, args=(theirs,), daemon=True)
+        self._process = multiprocessing.get_context("fork").Process(target=carry, args=(theirs, self._pipe))
+        self._process.daemon = True
         self._process.start()
         theirs.close()
         self._turn = 0
         self._links: Sequence[LinkSettings] = []
-
-    @property
-    def pids(self) -> list[int]:
-        """The processes without which there is no link."""
-        return [self._process.pid or 0]
 
     def fault(self) -> str:
         """Why there is no emulation any more; "" while there is."""

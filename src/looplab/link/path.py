@@ -190,8 +190,10 @@ class Path:
             queue.retired_ns = perf_counter_ns()
 
 
-def carry(commands: Connection) -> None:
+def carry(commands: Connection, other_end: Connection) -> None:
     """The whole life of the process."""
+    # Else the pipe would not end with the service.
+    other_end.close()
     processes.set_name(PROCESS_NAME)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

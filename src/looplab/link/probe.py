@@ -45,8 +45,9 @@ class Way:
     def add(self, packet: int, delay_ns: int) -> None:
         """`packet` is the number it was sent with."""
         self.delays.add(delay_ns)
+        # A copy that comes late has overtaken nobody.
+        self.overtaken += packet < self._most and packet not in self.seen
         self.seen[packet] = self.seen.get(packet, 0) + 1
-        self.overtaken += packet < self._most
         self._most = max(self._most, packet)
 
     @property

@@ -1,7 +1,8 @@
 """The emulator's service: one set of links at a time, told over HTTP, watched, and restored at the end.
 
     PUT /links     a JSON list of LinkSettings; all take effect at once, or none
-    GET /links     the back end, and of each link its settings, counts and the delay it really made since PUT
+    GET /links     the back end, and of each link its settings, counts and the delay it really made since PUT;
+                   with ?ping=20 also the round trip to each peer, by so many ICMP echoes
     DELETE /links  every link as it was
     POST /probe    {"peer", "count", "interval_ms"}: UDP probes to the peer's echo responder
 
@@ -18,9 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import monotonic
 from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlsplit
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.link.ping import MOST_PINGS, ping
 from looplab.link.probe import WAIT_S, parse_probe, probe
+from looplab.link.route import device_to, devices
 from looplab.link.settings import LinkSettings, read_links
 
 PORT = 9107
@@ -36,8 +40,6 @@ class BackEnd(Protocol):
 
     name: str
 
-    @property
-    def pids(self) -> list[int]: ...
     def fault(self) -> str: ...
     def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None: ...
     def move(self, addresses: Mapping[str, Sequence[str]]) -> None: ...
@@ -53,6 +55,7 @@ class Emulator:
         self._lock = threading.Lock()
         self._links: list[LinkSettings] = []
         self._addresses: dict[str, list[str]] = {}
+        self._devices: set[str] = set()
         self._applied_s = monotonic()
         self._moves = 0
 
@@ -60,12 +63,16 @@ class Emulator:
         """Replace all links; raises LabError, and then those before go on."""
         with self._lock:
             addresses = {link.peer: resolve(link.peer) for link in links}
+            leading = _leading(addresses)
             self.backend.apply(links, addresses)
             self._links, self._addresses, self._applied_s, self._moves = list(links), addresses, monotonic(), 0
+            self._devices = leading
             return {"backend": self.backend.name, "links": [link.as_json() for link in links]}
 
-    def state(self) -> dict[str, Any]:
+    def state(self, pings: int = 0) -> dict[str, Any]:
         """What GET /links answers. Raises LabError where the emulation has ended."""
+        # Before the counts are read, so that they hold the pings; the lock must not wait for them.
+        trips = {peer: self._round_trip(peer, found[0], pings) for peer, found in self._addresses.items() if pings}
         with self._lock:
             counted = self.backend.state()
             links = [
@@ -73,14 +80,29 @@ class Emulator:
                 for link, counts in zip(self._links, counted, strict=True)
             ]
             age_s = round(monotonic() - self._applied_s, 3)
-            return {"backend": self.backend.name, "since_s": age_s, "moves": self._moves, "links": links}
+            state = {"backend": self.backend.name, "since_s": age_s, "moves": self._moves, "links": links}
+            return {**state, "rtt_ms": trips} if pings else state
+
+    def _round_trip(self, peer: str, address: str, pings: int) -> dict[str, Any] | None:
+        return ping(address, pings, WAIT_S + self._longest_s(peer))
+
+    def _longest_s(self, peer: str) -> float:
+        """What a round trip may take where the link's jitter is at its worst."""
+        return sum(link.delay_ms + 8 * link.jitter_ms for link in self._links if link.peer == peer) / 1000
 
     def probe(self, document: object) -> dict[str, Any]:
         """What POST /probe answers; waits as long as the links to that peer may take."""
         wanted = parse_probe(document)
-        longest_ms = sum(link.delay_ms + 8 * link.jitter_ms for link in self._links if link.peer == wanted["peer"])
-        address = resolve(wanted.pop("peer"))[0]
-        return probe(address, **wanted, wait_s=WAIT_S + longest_ms / 1000)
+        peer = wanted.pop("peer")
+        return probe(resolve(peer)[0], **wanted, wait_s=WAIT_S + self._longest_s(peer))
+
+    def fault(self) -> str:
+        """Why there is no emulation any more; "" while there is."""
+        with self._lock:
+            gone = sorted(self._devices - devices())
+            if gone:
+                return f"the interface {', '.join(gone)} vanished"
+            return self.backend.fault()
 
     def follow_peers(self) -> None:
         """Lead the links to where their peers are now; a name that resolves no more keeps its address."""
@@ -92,8 +114,9 @@ class Emulator:
                 except LabError:
                     fresh[peer] = known
             if fresh != self._addresses:
+                leading = _leading(fresh)
                 self.backend.move(fresh)
-                self._addresses = fresh
+                self._addresses, self._devices = fresh, leading
                 self._moves += 1
 
     def close(self) -> None:
@@ -101,6 +124,11 @@ class Emulator:
         with self._lock:
             self._links, self._addresses = [], {}
             self.backend.close()
+
+
+def _leading(addresses: Mapping[str, Sequence[str]]) -> set[str]:
+    """The interfaces that lead to the peers."""
+    return {device_to(address) for found in addresses.values() for address in found}
 
 
 def resolve(peer: str) -> list[str]:
@@ -136,7 +164,7 @@ def _handler(emulator: Emulator) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._answer("/links", emulator.state, anyone=True)
+            self._answer("/links", lambda: emulator.state(_pings(self.path)), anyone=True)
 
         def do_PUT(self) -> None:
             self._answer("/links", lambda: emulator.apply(read_links(self._body())))
@@ -148,7 +176,7 @@ def _handler(emulator: Emulator) -> type[BaseHTTPRequestHandler]:
             self._answer("/probe", lambda: emulator.probe(_decoded(self._body())))
 
         def _answer(self, path: str, act: Callable[[], dict[str, Any]], *, anyone: bool = False) -> None:
-            if self.path != path:
+            if self.path.partition("?")[0] != path:
                 self._reply(404, _error("There is no such thing.", "PUT, GET, DELETE /links or POST /probe."))
             elif not anyone and not self.client_address[0].startswith("127."):
                 self._reply(403, _error("Only the emulator's own network namespace may do that.", "Ask there."))
@@ -180,6 +208,13 @@ def _handler(emulator: Emulator) -> type[BaseHTTPRequestHandler]:
             """Stay silent: a line for each look would only wake the disk."""
 
     return Handler
+
+
+def _pings(path: str) -> int:
+    text = dict(parse_qsl(urlsplit(path).query)).get("ping", "0")
+    if not text.isdigit() or int(text) > MOST_PINGS:
+        raise LabError(f"ping={text!r}: expected 0 to {MOST_PINGS}.", "Mend the request.", EXIT_USAGE)
+    return int(text)
 
 
 def _decoded(text: str) -> object:
