@@ -37,6 +37,7 @@ LONGEST_NOTE_BYTES = 10_000
 WARMUP_INTERVAL_NS = 20_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
+REPEAT_INTERRUPT_S = 1.0
 TREATMENTS_URL = f"http://treatments:{9100}/facts"
 
 
@@ -82,6 +83,7 @@ class Controller:
             run = self._document(warmup)
             self._write_all()
         except (Interrupted, KeyboardInterrupt):
+            _heard()
             self._keep("interrupted")
             raise Interrupted from None
         except LabError as error:
@@ -336,12 +338,23 @@ def _interrupt(_signal: int, _frame: object) -> None:
     # Once is enough: a second Ctrl-C must not cut short the keeping of what was measured.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_REAL, REPEAT_INTERRUPT_S, REPEAT_INTERRUPT_S)
     raise Interrupted
+
+
+def _interrupt_again(_signal: int, _frame: object) -> None:
+    # An exception that a signal raises within a finalizer is lost: said again until somebody has heard it.
+    raise Interrupted
+
+
+def _heard() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def main() -> int:
     """Run from the environment; exit code 0 valid run, 1 invalid or interrupted, 2 wrong use, 3 machine."""
     processes.set_name("lab-controller")
+    signal.signal(signal.SIGALRM, _interrupt_again)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     as_json = os.environ.get("LOOPLAB_EVENTS") == "json"
@@ -357,6 +370,7 @@ def main() -> int:
             print(error, file=sys.stderr, flush=True)
         return error.exit_code
     except Interrupted:
+        _heard()
         return EXIT_INVALID
     if as_json:
         say("finished", run_id=run["run_id"], valid=run["valid"])

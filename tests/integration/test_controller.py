@@ -8,13 +8,14 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, free_port, until
+from parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, free_port, python, until
 
 from looplab.accounting import summarise
 from looplab.protocol import TOPIC_ANSWER, TOPIC_REQUEST
@@ -53,17 +54,18 @@ def treatments(broker: Broker) -> Iterator[dict[str, list[int]]]:
 
 @pytest.fixture
 def start_controller(
-    broker: Broker, results: Path, treatments: dict[str, list[int]], start_child: Callable[..., Child]
+    broker: Broker, results: Path, treatments: dict[str, list[int]], start_command: Callable[..., Child]
 ) -> StartController:
-    """A short run of E at 10 ms, corrected; variables override."""
+    """A short run of E at 10 ms, corrected; variables override, `program` runs it in a way of its own."""
 
-    def start(**variables: str) -> Child:
+    def start(program: str = "", **variables: str) -> Child:
         settings = {
             "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port), "RESULTS_DIR": str(results), "SCENARIO": "scenario0",
             "FIDELITY": "corrected", "COMMAND": "E", "INTERVALS_MS": "10", "MESSAGES": "20", "REPETITIONS": "2",
             "WARMUP_MESSAGES": "5", "LOOPLAB_EVENTS": "json", "PARTS_TIMEOUT_S": "20",
         }  # fmt: skip
-        child = start_child("looplab.controller", **{**settings, **variables})
+        command = [sys.executable, "-c", program] if program else python("looplab.controller")
+        child = start_command(command, **{**settings, **variables})
         treatments["controller"] = [child.pid]
         return child
 
@@ -326,6 +328,27 @@ def test_an_interrupted_run_keeps_what_it_has(
     assert rows(folder)[0]["outcome"] == "answered"
     assert event(child, "interrupted")["path"] == folder.name
     assert "Traceback" not in child.said()
+
+
+def test_an_interruption_within_a_finalizer_is_not_lost(
+    start_bridge: Callable[..., Child], start_controller: StartController
+) -> None:
+    """The exception that the signal raises there is."""
+    program = """
+import os, signal, sys
+from looplab import controller
+class Dying:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+look = controller.Controller._look
+controller.Controller._look = lambda self: Dying() and look(self)
+sys.exit(controller.main())
+"""
+    start_bridge()
+    child = start_controller(program, MESSAGES="20", REPETITIONS="1000")
+    assert child.wait() == 1
+    assert "Exception ignored in" in child.said()
+    assert event(child, "interrupted")
 
 
 def test_interrupted_before_the_first_message_leaves_nothing(start_controller: StartController, results: Path) -> None:
