@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab import presence, processes, treatments
+from looplab.absences import absences
 from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.environment import describe
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
@@ -115,7 +116,11 @@ class Controller:
             self.measurement.malformed += 1
             return
         if name != TOPIC_BRIDGE_INFO and self._retained.get(name) != payload:
-            self._retained_changes.append({"at_ns": perf_counter_ns(), "topic": name, "status": payload.decode()})
+            change = {"at_ns": perf_counter_ns(), "topic": name, "status": payload.decode()}
+            if name == TOPIC_BRIDGE_STATUS:
+                info = self._bridge_info()
+                change.update({key: str(info[key]) for key in ("instance", "boot") if key in info})
+            self._retained_changes.append(change)
         self._retained[name] = payload
 
     def _wait_for_parts(self) -> None:
@@ -260,6 +265,7 @@ class Controller:
             "malformed": measurement.malformed,
             "foreign": measurement.foreign,
             "events": self._retained_changes,
+            "absences": absences(self._retained_changes),
             "bridge": self._bridge_info(),
             "treatments": [t.as_json() for t in found],
             "environment": self._environment,

@@ -1,10 +1,14 @@
-"""What every start of the lab does first: say what can be started, open results/ for the controller's user."""
+"""What every start of the lab does first: say what can be started, open results/, tell Prometheus of the Pi."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from pathlib import Path
+
+PI_METRICS_PORT = 9102
 
 
 def scenarios(folder: Path) -> list[tuple[str, str]]:
@@ -34,6 +38,17 @@ def open_results(folder: Path, uid: int, gid: int) -> str:
     return ""
 
 
+def write_targets(folder: Path, environment: dict[str, str]) -> None:
+    """Tell Prometheus (file_sd) where the Pi's metrics are; raises ValueError where LAB_PI is no address."""
+    pi = environment.get("LAB_PI", "").strip() if environment.get("ROBOT") == "remote" else ""
+    if not re.fullmatch(r"(?:[A-Za-z0-9_.-]{1,253}(?::[0-9]{1,5})?)?", pi):
+        raise ValueError(f"LAB_PI={pi!r} in .env: expected the Pi's address or name, and :port where it is not 9102")
+    targets = [pi if ":" in pi else f"{pi}:{PI_METRICS_PORT}"] if pi else []
+    fresh = folder / "pi.json.new"
+    fresh.write_text(json.dumps([{"targets": targets}]))
+    fresh.replace(folder / "pi.json")
+
+
 def guide(found: list[tuple[str, str]], environment: dict[str, str]) -> str:
     """What a bare `docker compose up` shows."""
     width = max((len(name) for name, _ in found), default=0)
@@ -54,6 +69,11 @@ def main() -> int:
         uid, gid = (int(environment.get(name) or 1000) for name in ("LAB_UID", "LAB_GID"))
     except ValueError as error:
         print(f"LAB_UID and LAB_GID in .env must be whole numbers: {error}", file=sys.stderr)
+        return 2
+    try:
+        write_targets(Path("/targets"), environment)
+    except ValueError as error:
+        print(error, file=sys.stderr)
         return 2
     problem = open_results(Path("/results"), uid, gid)
     if problem:

@@ -25,6 +25,7 @@ def table(run: dict[str, Any]) -> str:
         lines += [_latencies(label, cell[key]) for label, key in _ROWS]
         lines += _load(cell.get("load", {}))
         lines.append("")
+    lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _absences(run.get("absences", []))]
     if run["valid"]:
         lines.append("VALID: every treatment was found as wanted.")
     else:
@@ -52,6 +53,15 @@ def _load(load: dict[str, Any]) -> list[str]:
     if "broker_publish_per_s" in load:
         figures.append(f"{load['broker_publish_per_s']:.0f} messages/s at the broker")
     return [f"{'load':>14} {', '.join(figures)}"] if figures else []
+
+
+def _absences(found: list[dict[str, Any]]) -> list[str]:
+    texts = []
+    for absence in found:
+        end_ns = absence["to_ns"]
+        span = "" if end_ns is None else f" for {(end_ns - absence['from_ns']) / 1e9:.1f} s, as the broker saw it"
+        texts.append(f"The bridge was away{span}: {absence['cause']}.")
+    return texts
 
 
 _EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnects", "disconn."))

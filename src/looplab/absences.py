@@ -1,0 +1,42 @@
+"""When the bridge was away during a run, and why: told by its last will, its return, and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from looplab.protocol import OFFLINE, ONLINE, TOPIC_BRIDGE_STATUS
+
+NETWORK = "the same bridge came back: the network between it and the broker was cut"
+RESTARTED = "it was started anew, its machine was not"
+REBOOTED = "its machine was rebooted, and it was started anew"
+AWAY = "it had not come back when the run ended"
+
+
+def absences(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry for each time the bridge was away: `from_ns`, `to_ns` (monotonic, None: not back), `cause`.
+
+    `events` are the run's changes of retained statuses in order; those of TOPIC_BRIDGE_STATUS hold `instance` and
+    `boot` of the bridge as known at that moment. The broker notices a lost bridge some seconds late.
+    """
+    found: list[dict[str, Any]] = []
+    before: Mapping[str, Any] = {}
+    away: dict[str, Any] | None = None
+    for event in events:
+        if event["topic"] != TOPIC_BRIDGE_STATUS:
+            continue
+        if event["status"] == OFFLINE.decode() and away is None and before:
+            away = {"from_ns": event["at_ns"], "to_ns": None, "cause": AWAY}
+            found.append(away)
+        elif event["status"] == ONLINE.decode():
+            if away is not None:
+                away.update(to_ns=event["at_ns"], cause=_cause(before, event))
+                away = None
+            before = event
+    return found
+
+
+def _cause(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    if before.get("instance") == after.get("instance"):
+        return NETWORK
+    return RESTARTED if before.get("boot") == after.get("boot") else REBOOTED

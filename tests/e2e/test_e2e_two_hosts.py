@@ -1,0 +1,210 @@
+"""The bridge on a second host, as on a Raspberry Pi: all nine scenarios, the network cut, the Pi's plug pulled.
+
+Minutes of measuring, so only with LAB_TWO_HOSTS=1. What recovery took is printed and stands in bench/README.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e_lab import Background, Lab, until
+from run_checks import check_run, read_samples, total, treatments
+from two_hosts import Pi, Wire
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces and a second engine need root"),
+    pytest.mark.skipif(os.environ.get("LAB_TWO_HOSTS") != "1", reason="takes 15 minutes: LAB_TWO_HOSTS=1 runs it"),
+]
+
+SCENARIOS = [f"scenario{number}" for number in range(9)]
+INTERVAL_MS = 20
+RECOVERY_BOUND_S = 2.0
+TELEMETRY_LIMIT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Wire]:
+    with Wire(os.getpid() % 200 + 20) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def far_lab(session_lab: Lab, wire: Wire) -> Lab:
+    """The lab of this machine, its ports on the address that the Pi sees."""
+    session_lab.environment.update(LAB_BIND=wire.here, ROBOT="remote", LAB_PI=wire.there)
+    return session_lab
+
+
+@pytest.fixture(scope="module")
+def pi(far_lab: Lab, wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi]:
+    with Pi(wire, tmp_path_factory.mktemp("pi")) as there:
+        tag = os.environ.get("LAB_TAG", "0.1.0")
+        there.take_images(f"looplab/bridge:{tag}")
+        there.plug_robot(f"looplab/robot:{tag}")
+        yield there
+
+
+def settings(lab: Lab, wire: Wire, pi: Pi, **more: str) -> dict[str, str]:
+    return {
+        "BROKER_HOST": wire.here,
+        "BROKER_PORT": lab.environment["LAB_BROKER_PORT"],
+        "SERIAL_URL": pi.robot_device,
+        "LAB_TAG": os.environ.get("LAB_TAG", "0.1.0"),
+        **more,
+    }
+
+
+@pytest.fixture
+def paired(far_lab: Lab, wire: Wire, pi: Pi) -> Iterator[Lab]:
+    """The bridge on the Pi is up, framing line, so that no answer is merged and each count is exact."""
+    pi.settle(**settings(far_lab, wire, pi, ROBOT_FRAMING="line"))
+    pi.compose("up", "--detach")
+    yield far_lab
+    far_lab.down()
+    pi.compose("down")
+
+
+def run_of(lab: Lab, output: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    (run,) = json.loads(output)["runs"]
+    folder = lab.root / "results" / run["run_id"]
+    check_run(folder, run)
+    return run, read_samples(folder)
+
+
+def test_all_nine_scenarios(paired: Lab, wire: Wire) -> None:
+    words = ["--messages", "25", "--repetitions", "2", "--json"]
+    done = paired.run("run", "all", *words, timeout_s=900, ROBOT_FRAMING="line", STRESS_VM_BYTES="16M")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert [run["scenario"] for run in runs] == SCENARIOS
+    for run in runs:
+        check_run(paired.root / "results" / run["run_id"], run)
+        assert treatments(run)["bridge apart from the load"]["wanted"] == "own machine"
+        assert run["parameters"]["robot"] == "remote"
+        if run["parameters"]["command"] == "T":
+            assert run["bridge"]["robot"].startswith("looplab"), run["bridge"]
+        assert total(run, "answered") == total(run, "sent"), run["cells"]
+        median = {name: run["cells"][0][name]["p50"] for name in ("T_us", "R_us", "O_us")}
+        print(run["scenario"], {name: f"{value / 1000:.2f} ms" for name, value in median.items()})
+
+
+def start(lab: Lab, seconds: float, **variables: str) -> Background:
+    repetitions = str(int(seconds * 1000 / INTERVAL_MS / 100) + 1)
+    words = ["--intervals", str(INTERVAL_MS), "--messages", "100", "--repetitions", repetitions]
+    running = lab.start("run", "scenario1", *words, "--json", "--allow-invalid", ROBOT_FRAMING="line", **variables)
+    running.wait_for(f"{INTERVAL_MS} ms QoS 0 1/")
+    return running
+
+
+def recovered_s(samples: list[dict[str, str]], mended_ns: int) -> float:
+    """Seconds from `mended_ns` to the last request that was not answered in time."""
+    bad = [int(row["due_ns"]) for row in samples if row["outcome"] != "answered"]
+    return max(0.0, (max(bad, default=0) - mended_ns) / 1e9)
+
+
+def tell(what: str, run: dict[str, Any], seconds: float) -> None:
+    counts = {name: total(run, name) for name in ("sent", "answered", "late", "lost", "robot_errors", "disconnects")}
+    print(f"{what}: recovered after {seconds:.2f} s; {counts}; {run['absences']}")
+
+
+@pytest.mark.parametrize("cut_s", [1, 10, 60])
+def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None:
+    running = start(paired, cut_s + 12)
+    time.sleep(1)
+    with wire.cut():
+        time.sleep(cut_s)
+    mended_ns = time.perf_counter_ns()
+    code, output, said = running.finish(timeout_s=cut_s + 120)
+    assert code == 0, said
+    run, samples = run_of(paired, output)
+    took_s = recovered_s(samples, mended_ns)
+    tell(f"cut for {cut_s} s", run, took_s)
+    print(pi.log())
+    assert total(run, "robot_errors") == 0
+    assert total(run, "lost") + total(run, "late") >= (cut_s - 1) * 1000 / INTERVAL_MS
+    assert took_s < RECOVERY_BOUND_S
+    if cut_s >= 10:
+        (absence,) = run["absences"]
+        assert "network" in absence["cause"]
+
+
+def test_the_pi_is_rebooted(paired: Lab, wire: Wire, pi: Pi) -> None:
+    running = start(paired, 35)
+    back_ns = pi.reboot(off_s=5)
+    code, output, said = running.finish(timeout_s=180)
+    assert code == 0, said
+    run, samples = run_of(paired, output)
+    took_s = recovered_s(samples, back_ns)
+    tell("plug pulled for 5 s", run, took_s)
+    (absence,) = run["absences"]
+    assert "started anew" in absence["cause"]
+
+
+def prometheus(lab: Lab, wire: Wire, query: str) -> list[dict[str, Any]]:
+    url = f"http://{wire.here}:{lab.environment['LAB_PROMETHEUS_PORT']}/api/v1/query?query={query}"
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        found: list[dict[str, Any]] = json.load(reply)["data"]["result"]
+        return found
+
+
+def test_prometheus_scrapes_the_bridge_on_the_pi(paired: Lab, wire: Wire) -> None:
+    done = paired.run("run", "scenario1", "--quick", ROBOT_FRAMING="line")
+    assert done.returncode == 0, done.stderr
+
+    def value(query: str) -> float | None:
+        found = prometheus(paired, wire, query)
+        return float(found[0]["value"][1]) if found else None
+
+    until(lambda: value('up{job="pi"}') == 1, TELEMETRY_LIMIT_S, "Prometheus at the Pi")
+    assert value("lab_pi_bridge_up") == 1
+    assert value("lab_pi_robot_online") == 1
+    wanted = 100 + 20
+    query = 'lab_pi_bridge_events_total{event="requests"}'
+    until(lambda: (value(query) or 0) >= wanted, TELEMETRY_LIMIT_S, "the bridge's count of requests")
+    assert value("lab_pi_bridge_connected") == 0, "the run is over, its broker gone"
+
+
+CASES = {
+    "no bridge": "No bridge has connected from the Pi",
+    "no robot": "its robot is offline",
+    "another fidelity": "TCP_NODELAY=off",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_missing_at_the_pi_is_named(far_lab: Lab, wire: Wire, pi: Pi, case: str) -> None:
+    variables = {"PARTS_TIMEOUT_S": "10"}
+    if case == "no robot":
+        pi.settle(**settings(far_lab, wire, pi, SERIAL_URL="/dev/looplab-is-not-there"))
+    else:
+        pi.settle(**settings(far_lab, wire, pi))
+    if case == "another fidelity":
+        variables["FIDELITY"] = "corrected"
+    if case != "no bridge":
+        pi.compose("up", "--detach")
+    try:
+        done = far_lab.run("run", "scenario1", "--quick", **variables)
+        assert done.returncode == 3, done.stderr
+        assert CASES[case] in done.stderr
+        print(done.stderr)
+    finally:
+        far_lab.down()
+        pi.compose("down")
+
+
+def test_plain_compose_waits_for_the_pi(paired: Lab, wire: Wire) -> None:
+    """What `./lab` adds is convenience: the same wait stands in the controller."""
+    variables = {"INTERVALS_MS": "20", "MESSAGES": "50", "REPETITIONS": "1", "ROBOT_FRAMING": "line"}
+    paired.forget_runs()
+    paired.compose("--profile", "scenario1", "up", "--detach", "--no-build", "--pull", "never", **variables)
+    assert paired.wait_for_end("s1-controller") == 0
+    _, run = paired.newest()
+    assert total(run, "answered") == 50
+    assert Path(paired.root / "results" / run["run_id"]).is_dir()

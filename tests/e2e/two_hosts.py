@@ -1,0 +1,205 @@
+"""A second host on this machine: a network namespace behind a switch, with an engine and a robot of its own.
+
+The namespace `pi` holds a Docker engine (own data, own socket) that runs rpi/compose.yaml as it is, and the real
+firmware in its simulator on a real pseudo-terminal. A cable can be pulled at the switch: no side is told more than
+that its carrier went. What this cannot stand for: another processor, another clock, an SD card, a radio link.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from e2e_lab import CHECKOUT, docker, until
+
+DIALOUT_GID = 20
+ENGINE_LIMIT_S = 60.0
+
+
+def call(*words: str, timeout_s: float = 60.0, **options: Any) -> str:
+    """Standard output of a command that must succeed."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout_s, check=False, **options)
+    assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
+    return done.stdout.strip()
+
+
+class Wire:
+    """This machine at `here`, the namespace `pi` at `there`, a switch of its own between them."""
+
+    def __init__(self, number: int) -> None:
+        self.here, self.there = f"10.77.{number}.1", f"10.77.{number}.2"
+        self.pi, self._switch, self._lan = f"labpi{number}", f"labsw{number}", f"lablan{number}"
+
+    def __enter__(self) -> Wire:
+        for name in (self.pi, self._switch):
+            call("ip", "netns", "add", name)
+        call("ip", "link", "add", self._lan, "type", "veth", "peer", "name", "lan", "netns", self._switch)
+        in_switch = ("peer", "name", "pi", "netns", self._switch)
+        call("ip", "-n", self.pi, "link", "add", "eth0", "type", "veth", *in_switch)
+        call("ip", "-n", self._switch, "link", "add", "switch", "type", "bridge")
+        for port in ("lan", "pi"):
+            call("ip", "-n", self._switch, "link", "set", port, "master", "switch", "up")
+        call("ip", "-n", self._switch, "link", "set", "switch", "up")
+        call("ip", "addr", "add", f"{self.here}/24", "dev", self._lan)
+        call("ip", "link", "set", self._lan, "up")
+        call("ip", "-n", self.pi, "addr", "add", f"{self.there}/24", "dev", "eth0")
+        for link in ("eth0", "lo"):
+            call("ip", "-n", self.pi, "link", "set", link, "up")
+        call("ip", "-n", self.pi, "route", "add", "default", "via", self.here)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        # The links end with the namespaces that hold one end of them.
+        for name in (self.pi, self._switch):
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=30, check=False)
+
+    @contextmanager
+    def cut(self) -> Iterator[None]:
+        """The Pi's cable is out of the switch."""
+        call("ip", "-n", self._switch, "link", "set", "pi", "down")
+        try:
+            yield
+        finally:
+            call("ip", "-n", self._switch, "link", "set", "pi", "up")
+
+    def command(self, *words: str) -> list[str]:
+        """`words` as a process of the Pi's network; all else is this machine's (`ip netns exec` would hide /sys)."""
+        return ["nsenter", f"--net=/run/netns/{self.pi}", *words]
+
+
+class Pi:
+    """The second host: its engine, its robot, and rpi/ as install.sh would leave it, in `folder`."""
+
+    def __init__(self, wire: Wire, folder: Path) -> None:
+        self._wire, self._folder = wire, folder
+        self._socket = folder / "docker.sock"
+        self._environment = {**os.environ, "DOCKER_HOST": f"unix://{self._socket}"}
+        self._engine: subprocess.Popen[bytes] | None = None
+        self._robot: subprocess.Popen[bytes] | None = None
+        self.rpi = folder / "rpi"
+        # What udev's rule would name /dev/looplab-robot.
+        self.robot_device = ""
+
+    def __enter__(self) -> Pi:
+        (self._folder / "host").mkdir()
+        shutil.copytree(CHECKOUT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
+        self.start_engine()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._engine is not None:
+            self.compose("down", "--volumes", check=False)
+            self.stop_engine(signal.SIGTERM)
+        if self._robot is not None:
+            self._robot.kill()
+            self._robot.wait(30)
+        # A killed engine leaves its file systems mounted.
+        for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+            if f" {self._folder}/" in line:
+                subprocess.run(["umount", line.split()[1]], capture_output=True, timeout=30, check=False)
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
+
+    def start_engine(self) -> None:
+        """As the Pi's boot does: containers with a restart policy come back."""
+        words = self._wire.command(
+            *("dockerd", "--data-root", str(self._folder / "data"), "--exec-root", str(self._folder / "exec")),
+            *("--pidfile", str(self._folder / "docker.pid"), "--host", f"unix://{self._socket}"),
+            *("--cgroup-parent", f"/{self._wire.pi}"),
+        )
+        with (self._folder / "dockerd.log").open("ab") as log:
+            self._engine = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        until(self._answers, ENGINE_LIMIT_S, "the Pi's engine")
+
+    def stop_engine(self, number: signal.Signals) -> None:
+        """End the engine and, with SIGKILL, everything it runs: the plug is pulled."""
+        assert self._engine is not None
+        self._engine.send_signal(number)
+        self._engine.wait(60)
+        self._engine = None
+        if number == signal.SIGKILL:
+            for pid in self._left_behind():
+                os.kill(pid, signal.SIGKILL)
+            until(lambda: not self._left_behind(), 30, "the end of all the Pi's processes")
+            (self._folder / "docker.pid").unlink(missing_ok=True)
+
+    def reboot(self, off_s: float) -> int:
+        """Pull the plug, put it in after `off_s`; monotonic ns of when the engine was started again."""
+        self.stop_engine(signal.SIGKILL)
+        time.sleep(off_s)
+        back_ns = time.perf_counter_ns()
+        self.start_engine()
+        return back_ns
+
+    def take_images(self, *references: str) -> None:
+        """`docker save | docker load`: no registry is asked."""
+        save = subprocess.Popen(["docker", "save", *references], stdout=subprocess.PIPE)
+        call("docker", "load", timeout_s=300, stdin=save.stdout, env=self._environment)
+        assert save.wait(30) == 0
+
+    def plug_robot(self, image: str) -> None:
+        """The simulated robot on a pseudo-terminal of this host, behind a link as udev makes one."""
+        host = self._folder / "host"
+        if not (host / "robot").exists():
+            container = docker("create", image)
+            for path in ("/usr/local/bin/robot", "/usr/share/looplab/mbot_ranger.hex"):
+                docker("cp", f"{container}:{path}", str(host))
+            docker("rm", container)
+        link = host / "port"
+        words = [str(host / "robot"), "--firmware", str(host / "mbot_ranger.hex"), "--pty", str(link)]
+        with (self._folder / "robot.log").open("ab") as log:
+            self._robot = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        until(link.is_symlink, 30, "the robot's pseudo-terminal")
+        self.robot_device = os.readlink(link)
+        # As the udev rule does.
+        os.chown(self.robot_device, 0, DIALOUT_GID)
+        os.chmod(self.robot_device, 0o660)
+
+    def settle(self, **settings: str) -> None:
+        """Write rpi/.env."""
+        lines = "".join(f"{name}={value}\n" for name, value in settings.items())
+        (self.rpi / ".env").write_text(lines)
+
+    def compose(self, *words: str, check: bool = True) -> str:
+        """`docker compose` with rpi/compose.yaml, on the Pi."""
+        done = subprocess.run(
+            ["docker", "compose", "--ansi", "never", "-f", str(self.rpi / "compose.yaml"), *words],
+            env={name: value for name, value in self._environment.items() if not name.startswith(("LAB_", "COMPOSE_"))},
+            capture_output=True, text=True, timeout=120, check=False, cwd="/",
+        )  # fmt: skip
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout + done.stderr
+
+    def log(self, service: str = "bridge") -> str:
+        return self.compose("logs", "--no-log-prefix", service)
+
+    def _answers(self) -> bool:
+        done = subprocess.run(
+            ["docker", "version"], env=self._environment, capture_output=True, timeout=30, check=False
+        )
+        return done.returncode == 0
+
+    def _left_behind(self) -> list[int]:
+        """Processes of the Pi's network or below its engine: by id, each looked up anew."""
+        network = os.stat(f"/run/netns/{self._wire.pi}").st_ino
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                mine = os.stat(entry / "ns/net").st_ino == network or self._in_my_groups(entry)
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mine and command:
+                found.append(int(entry.name))
+        return found
+
+    def _in_my_groups(self, process: Path) -> bool:
+        return f":/{self._wire.pi}/" in (process / "cgroup").read_text()
