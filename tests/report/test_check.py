@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from simulated_delay_runs import write_delay_run
 from simulated_runs import MACHINE, simulated_cell, write_run
 
 from looplab.errors import LabError
@@ -17,6 +18,7 @@ from looplab.host.check import answer_form, check
 from looplab.host.new import new
 from looplab.report.exercise import exercises, parse_exercise, read_exercise
 from looplab.report.marking import mark
+from looplab.report.reading import read_any
 from looplab.report.stored import read_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -248,3 +250,39 @@ def test_the_form_is_yaml_whatever_the_questions_say() -> None:
     )
     assert yaml.safe_load(answer_form(exercise)) == {"q": None}
     assert mark(exercise, [], {"q": "a"}).got == 1
+
+
+def test_an_exercise_looks_at_cells_of_qos_delay_too(tmp_path: Path) -> None:
+    text = """
+title: Delay
+runs:
+  thesis: {scenario: qos-delay, fidelity: thesis}
+points:
+  round-trip:
+    says: About a round trip
+    value: {run: thesis, name: ratio, delays_ms: [20, 20]}
+    from: 1.41
+    to: 2.83
+  place:
+    says: The place is of no matter
+    value: {run: thesis, name: L.avg, delays_ms: [0, 20], qos: 1}
+    over: {run: thesis, name: L.avg, delays_ms: [20, 0], qos: 1}
+    from: 0.8
+    to: 1.25
+questions:
+  carried:
+    asks: How many packets?
+    value: {run: thesis, name: packets_per_segment, delays_ms: [20, 20]}
+"""
+    exercise = parse_exercise("delay", text, "expected.yaml")
+    folder = write_delay_run(tmp_path, pairs=((20, 20), (0, 20), (20, 0)))
+    marked = mark(exercise, [read_any(folder)], {"carried": 8})
+    assert (marked.got, marked.worth) == (4, 4), marked.marks
+    too_slow = write_delay_run(
+        tmp_path, start="20260301T000000Z", ratio=lambda _p, _b, _q: 4.0, pairs=((20, 20), (0, 20))
+    )
+    marked = mark(exercise, [read_any(too_slow)], {"carried": 1})
+    reasons = {m.name: m.reason for m in marked.marks}
+    assert "expected 1.41 to 2.83" in reasons["round-trip"]
+    assert "has no cell at 20 + 0 ms, QoS 1" in reasons["place"]
+    assert [m.name for m in marked.marks if m.got] == ["thesis"]

@@ -119,16 +119,17 @@ def answer_form(exercise: Exercise) -> str:
 
 def _runs(root: Path, exercise: Exercise, run: str | None) -> list[StoredRun | Unusable]:
     """All runs in results/; with `run`, of its scenario that one alone."""
-    from looplab.report.stored import StoredRun, Unusable, read_run
+    from looplab.report.reading import read_any
+    from looplab.report.stored import StoredRun, Unusable
 
     results = root / "results"
-    everything = [read_run(path) for path in sorted(results.iterdir()) if path.is_dir()] if results.is_dir() else []
+    everything = [read_any(path) for path in sorted(results.iterdir()) if path.is_dir()] if results.is_dir() else []
     if run is None:
         return everything
     places = [path for path in (results / run, Path(run)) if path.is_dir()]
     if not places:
         raise LabError(f"There is no run {run!r}.", "Name a folder of results/, or the path of a run.", EXIT_USAGE)
-    named = read_run(places[0])
+    named = read_any(places[0])
     if isinstance(named, Unusable):
         raise LabError(f"{named.name} cannot be marked: it is {named.kind}.", named.meaning)
     if named.scenario not in [wanted.scenario for wanted in exercise.runs]:
@@ -168,7 +169,7 @@ def _class_folder(root: Path, run: str | None) -> Path | None:
 
 
 def _hand_ins(exercise: Exercise, folder: Path) -> Iterator[HandIn]:
-    from looplab.report.stored import read_run
+    from looplab.report.reading import read_any
 
     for student in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
         places = sorted({path.parent for name in ("run.json", "samples.csv") for path in student.rglob(name)})
@@ -178,7 +179,7 @@ def _hand_ins(exercise: Exercise, folder: Path) -> Iterator[HandIn]:
         except LabError as error:
             print(f"{student.name}: {error.message}")
             answers = {}
-        yield HandIn(student.name, [read_run(place) for place in places], answers)
+        yield HandIn(student.name, [read_any(place) for place in places], answers)
 
 
 def _write_scores(path: Path, rows: Sequence[tuple[str, Marked, Sequence[str]]]) -> None:

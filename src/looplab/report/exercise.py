@@ -11,12 +11,17 @@ import yaml
 
 from looplab.errors import EXIT_USAGE, LabError
 
-# An exercise is a scenario's, or stands in docs/exercises with runs of scenarios that are there already.
-FOLDERS = ("compose/scenarios", "docs/exercises")
+# An exercise is a scenario's or an experiment's, or stands in docs/exercises with runs of what is there already.
+FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
 FILE = "expected.yaml"
-METRICS = ("T", "R", "O", "transport_O", "lateness")
+METRICS = ("T", "R", "O", "L", "transport_O", "transport_L", "lateness")
 STATISTICS = ("min", "max", "avg", "p50", "p95", "p99")
 COUNTS = ("sent", "answered", "late", "lost", "answered_share", "lost_share", "disconnects", "interval")
+# Figures of cells of qos-delay that are no times: latency over delay, MQTT packets in a TCP segment.
+DELAY_FIGURES = ("ratio", "packets_per_segment", "largest_segment_bytes")
+
+# A cell of the loop is one of interval in ms and QoS; a cell of qos-delay of both links' delays in ms and QoS.
+Key = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -31,15 +36,19 @@ class WantedRun:
 
 @dataclass(frozen=True)
 class Value:
-    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0; `over`, where set, divides it."""
+    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0, or L.avg at 10 + 10 ms and QoS 0."""
 
     run: str
     name: str
-    interval_ms: float
-    qos: int
+    key: Key
 
     def __str__(self) -> str:
-        return f"{self.name} of {self.run} at {self.interval_ms:g} ms, QoS {self.qos}"
+        return f"{self.name} of {self.run} at {said(self.key)}"
+
+
+def said(key: Key) -> str:
+    """A cell in words."""
+    return f"{' + '.join(f'{ms:g}' for ms in key[:-1])} ms, QoS {key[-1]:g}"
 
 
 @dataclass(frozen=True)
@@ -107,13 +116,13 @@ class Exercise:
         """All points there are; each run that must be there is worth one."""
         return len(self.runs) + sum(p.worth for p in self.points) + sum(q.worth for q in self.questions)
 
-    def cells_of(self, handle: str) -> set[tuple[float, int]]:
+    def cells_of(self, handle: str) -> set[Key]:
         """The cells of a run that points and questions look at."""
         values: list[Value | None] = [v for q in self.questions for v in (q.value, *q.order.values())]
         for point in self.points:
             if isinstance(point.wants, Band):
                 values += [point.wants.value, point.wants.over]
-        return {(v.interval_ms, v.qos) for v in values if v is not None and v.run == handle}
+        return {v.key for v in values if v is not None and v.run == handle}
 
 
 def exercises(root: Path) -> list[str]:
@@ -217,16 +226,23 @@ class _Reader:
         )
 
     def _value(self, entry: Any, place: str) -> Value:
-        fields = self._mapping(entry, place, ("run", "name"), ("interval_ms", "qos"))
+        fields = self._mapping(entry, place, ("run", "name"), ("interval_ms", "delays_ms", "qos"))
         name = str(fields["name"])
         metric, _, statistic = name.partition(".")
-        if name not in COUNTS and (metric not in METRICS or statistic not in STATISTICS):
+        plain = (*COUNTS, *DELAY_FIGURES)
+        if name not in plain and (metric not in METRICS or statistic not in STATISTICS):
             raise self._wrong(
                 f"{place}: {name!r} is no figure of a run",
-                f"Use one of {', '.join(COUNTS)}, or {'|'.join(METRICS)} with {'|'.join(STATISTICS)}, e.g. O.p95.",
+                f"Use one of {', '.join(plain)}, or {'|'.join(METRICS)} with {'|'.join(STATISTICS)}, e.g. O.p95.",
             )
         run = self._handle(fields["run"], place)
-        return Value(run, name, float(fields.get("interval_ms", 20)), int(fields.get("qos", 0)))
+        qos = int(fields.get("qos", 0))
+        if "delays_ms" not in fields:
+            return Value(run, name, (float(fields.get("interval_ms", 20)), qos))
+        delays = fields["delays_ms"]
+        if not isinstance(delays, list) or len(delays) != 2:
+            raise self._wrong(f"{place}: delays_ms is no pair", "Write both links' delays: delays_ms: [10, 10]")
+        return Value(run, name, (float(delays[0]), float(delays[1]), qos))
 
     def _handle(self, handle: Any, place: str) -> str:
         if handle not in self._handles:

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from looplab.report.cells import Cell, read_cells
+from looplab.report.cells import Cell
 from looplab.report.claims import treatment
-from looplab.report.exercise import Band, Exercise, Point, Question, TreatmentFound, Value, WantedRun
+from looplab.report.delay.runs import DelayCell
+from looplab.report.exercise import Band, Exercise, Key, Point, Question, TreatmentFound, Value, WantedRun, said
+from looplab.report.reading import cells_by_key, keys
 from looplab.report.stored import StoredRun, Unusable
 
 # What a mark is about: a wrong run is another thing than a wrong answer.
@@ -57,18 +59,18 @@ class Unjudged(Exception):
 def mark(exercise: Exercise, found: Sequence[StoredRun | Unusable], answers: Mapping[str, Any]) -> Marked:
     """The marks for the runs in `found` (any order, any scenario) and the answers by question name."""
     result = Marked()
-    cells: dict[str, Mapping[tuple[float, int], Cell]] = {}
+    cells: dict[str, Mapping[Key, Cell | DelayCell]] = {}
     main = exercise.runs[-1]
     chosen = _choose(exercise, main, found, None)
     for wanted in exercise.runs:
         run = chosen if wanted is main else _choose(exercise, wanted, found, chosen)
         reason, sound = _run_reason(exercise, wanted, run, found, chosen)
         if run is not None and sound:
-            read = read_cells(run)
+            read = cells_by_key(run)
             if isinstance(read, Unusable):
                 reason, sound = f"{run.run_id} is damaged: {read.meaning}", False
             else:
-                cells[wanted.handle] = {(cell.interval_ms, cell.qos): cell for cell in read}
+                cells[wanted.handle] = read
                 result.runs[wanted.handle] = run
         result.marks.append(Mark(RUN, wanted.handle, int(sound), 1, reason))
     judge = _Judge(result.runs, cells)
@@ -85,11 +87,10 @@ def _choose(
     candidates = [run for run in found if isinstance(run, StoredRun) and run.scenario == wanted.scenario]
 
     def nearness(run: StoredRun) -> tuple[bool, bool, bool, bool, bool, bool, str]:
-        held = {(float(cell["interval_ms"]), int(cell["qos"])) for cell in run.document["cells"]}
         return (
             not fidelity or run.fidelity == fidelity,
             _with_parameters(run, wanted),
-            exercise.cells_of(wanted.handle) <= held,
+            exercise.cells_of(wanted.handle) <= keys(run),
             run.valid,
             main is None or run.machine == main.machine,
             run.repetitions >= exercise.repetitions and run.messages >= exercise.messages,
@@ -153,7 +154,7 @@ def _setting(value: Any) -> str:
 class _Judge:
     """Knows the sound runs by handle and looks figures up in them."""
 
-    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Mapping[tuple[float, int], Cell]]) -> None:
+    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Mapping[Key, Cell | DelayCell]]) -> None:
         self._runs = runs
         self._cells = cells
 
@@ -229,16 +230,31 @@ class _Judge:
 
     def _value(self, value: Value) -> float:
         run = self._run(value.run)
-        cell = self._cells[value.run].get((value.interval_ms, value.qos))
+        cell = self._cells[value.run].get(value.key)
         if cell is None:
-            raise Unjudged(f"{run.run_id} has no cell at {value.interval_ms:g} ms, QoS {value.qos}")
-        found = _look_up(run, cell, value.name)
+            raise Unjudged(f"{run.run_id} has no cell at {said(value.key)}")
+        found = _look_up_delay(cell, value.name) if isinstance(cell, DelayCell) else _look_up(cell, value.name)
         if found is None:
-            raise Unjudged(f"{run.run_id} holds no {value.name} at {value.interval_ms:g} ms, QoS {value.qos}")
+            raise Unjudged(f"{run.run_id} holds no {value.name} at {said(value.key)}")
         return found
 
 
-def _look_up(run: StoredRun, cell: Cell, name: str) -> float | None:
+def _look_up_delay(cell: DelayCell, name: str) -> float | None:
+    """A figure of a cell of qos-delay; None where it was not measured, or the cell is INVALID."""
+    if not cell.valid:
+        return None
+    if name == "ratio":
+        return cell.ratio.estimate if cell.made_ms else None
+    if name in ("packets_per_segment", "largest_segment_bytes"):
+        return cell.packets_per_segment if name == "packets_per_segment" else cell.largest_segment_bytes
+    metric, _, statistic = name.partition(".")
+    if metric == "L" and statistic in ("avg", *_SHARES):
+        found = cell.mean_us if statistic == "avg" else cell.quantiles_us[statistic]
+        return None if math.isnan(found.estimate) else found.estimate
+    return _told(cell.document, name)
+
+
+def _look_up(cell: Cell, name: str) -> float | None:
     """A figure of a cell; T, R and O out of the samples themselves."""
     metric, _, statistic = name.partition(".")
     if metric in cell.latency_us:
@@ -248,14 +264,20 @@ def _look_up(run: StoredRun, cell: Cell, name: str) -> float | None:
         if statistic in _SHARES:
             return float(np.quantile(values, _SHARES[statistic]))
         return float(values.mean() if statistic == "avg" else values.min() if statistic == "min" else values.max())
+    return _told(cell.counts, name)
+
+
+def _told(document: Mapping[str, Any], name: str) -> float | None:
+    """A figure that run.json itself gives for a cell."""
+    metric, _, statistic = name.partition(".")
     if statistic:
-        told = cell.counts.get({"lateness": "send_lateness_us"}.get(metric, f"{metric}_us")) or {}
+        told = document.get({"lateness": "send_lateness_us"}.get(metric, f"{metric}_us")) or {}
         return None if told.get(statistic) is None else float(told[statistic])
     if name == "interval":
-        return cell.interval_ms * 1000
+        return float(document["interval_ms"]) * 1000
     if name.endswith("_share"):
-        return float(cell.counts[name.removesuffix("_share")]) / cell.sent if cell.sent else None
-    return float(cell.counts.get(name, 0))
+        return float(document[name.removesuffix("_share")]) / document["sent"] if document["sent"] else None
+    return float(document.get(name, 0))
 
 
 def _shown(value: Value, found: float) -> str:

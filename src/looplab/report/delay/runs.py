@@ -35,7 +35,7 @@ _NEEDED = {
 _COUNTS = ("sent", "answered", "late", "lost")
 
 # Mean delay from publisher to broker and from broker to subscriber in ms, and the quality of service.
-Key = tuple[float, float, int]
+Key = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class DelayCell:
 
     @property
     def qos(self) -> int:
-        return self.key[2]
+        return int(self.key[2])
 
     @property
     def end_to_end_ms(self) -> float:
@@ -156,22 +156,28 @@ def select(folders: Sequence[Path]) -> DelaySelection:
     return selection
 
 
-def read(folder: Path) -> DelayRun | Unusable:
-    """The run in `folder`, or what is wrong with it."""
+def read_document(folder: Path) -> StoredRun | Unusable:
+    """The run in `folder` as its run.json tells it, or what is wrong with it."""
     try:
         document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         return Unusable(folder.name, "damaged", f"run.json cannot be read ({error}): run it again.")
     trouble = _trouble(document)
-    if trouble:
-        return Unusable(folder.name, *trouble)
+    return Unusable(folder.name, *trouble) if trouble else StoredRun(folder, document)
+
+
+def read(folder: Path) -> DelayRun | Unusable:
+    """The run in `folder` with its cells, or what is wrong with it."""
+    run = read_document(folder)
+    if isinstance(run, Unusable):
+        return run
     try:
         frame = _samples(folder / "samples.csv")
     except (OSError, pl.exceptions.PolarsError) as error:
         lines = str(error).splitlines()
         return Unusable(folder.name, "damaged", f"samples.csv cannot be read ({lines[0] if lines else 'empty'}).")
     cells: dict[Key, DelayCell] = {}
-    for cell in document["cells"]:
+    for cell in run.document["cells"]:
         key = (float(cell["delay_pb_ms"]), float(cell["delay_bs_ms"]), int(cell["qos"]))
         held = frame.filter(
             (pl.col("delay_pb_ms") == key[0]) & (pl.col("delay_bs_ms") == key[1]) & (pl.col("qos") == key[2])
@@ -181,7 +187,7 @@ def read(folder: Path) -> DelayRun | Unusable:
                 folder.name, "damaged", f"samples.csv holds {held.height} messages of a cell with {cell['sent']} sent."
             )
         cells[key] = _cell(key, cell, held)
-    return DelayRun(StoredRun(folder, document), cells)
+    return DelayRun(run, cells)
 
 
 def _cell(key: Key, document: Mapping[str, Any], held: pl.DataFrame) -> DelayCell:
