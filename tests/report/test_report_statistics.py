@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from latency_models import MODELS, truth
 
 from looplab.report.statistics import (
     Comparison,
@@ -14,7 +15,6 @@ from looplab.report.statistics import (
     smallest_found,
     t_cdf,
     t_quantile,
-    tail_share,
 )
 
 CELLS, REPETITIONS = 3, 10
@@ -74,17 +74,48 @@ def test_the_direction_and_size_of_a_shift() -> None:
     assert back.difference.estimate == pytest.approx(-c.difference.estimate)
 
 
-def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+SHARES = [0.5, 0.95, 0.99]
+
+
+def bounds_of(values: np.ndarray) -> np.ndarray:
+    """Low and high end for mean, p50, p95 and p99 of one row a repetition."""
+    mean, quantiles = cell_intervals(values.ravel(), np.repeat(np.arange(len(values)), values.shape[1]), SHARES)
+    return np.array([(i.low, i.high) for i in (mean, *quantiles)])
+
+
+def covered(repetitions: int, messages: int, times: int) -> np.ndarray:
+    """How often intervals hold the truth, one row a model: mean, p50, p95, p99 (at length: bench/coverage.py)."""
     rng = np.random.default_rng(15)
-    covered = np.zeros(3)
-    spread = math.hypot(0.1, 0.3)
-    truth = [math.exp(spread**2 / 2), 1.0, math.exp(1.6449 * spread)]
-    for _ in range(400):
-        values = np.exp(rng.normal(0, 0.1, (10, 1)) + rng.normal(0, 0.3, (10, 100)))
-        mean, quantiles = cell_intervals(values.ravel(), np.repeat(np.arange(10), 100), [0.5, 0.95], rng)
-        covered += [i.low <= t <= i.high for i, t in zip([mean, *quantiles], truth, strict=True)]
-    assert (covered / 400 >= [0.91, 0.91, 0.86]).all()
-    assert (covered / 400 <= 0.99).all()
+    rows = []
+    for model in MODELS.values():
+        true = truth(model, SHARES)
+        ends = np.array([bounds_of(model(rng, repetitions, messages)) for _ in range(times)])
+        rows.append(((ends[..., 0] <= true) & (true <= ends[..., 1])).mean(axis=0))
+    return np.array(rows)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say_at_the_published_size() -> None:
+    """For every figure, over models that no interval is made for; 200 tries each have a standard error of 1.6 %."""
+    held = covered(10, 100, 200)
+    overall = held.mean(axis=0)
+    assert (overall >= [0.91, 0.93, 0.92, 0.93]).all(), overall
+    assert (overall <= 0.985).all(), overall
+    # The mean of a Pareto tail is what no sample shows; a tail that each repetition has for itself is next to it.
+    assert (held >= [0.82, 0.91, 0.87, 0.86]).all(), held
+
+
+def test_three_repetitions_have_wide_intervals_and_not_wrong_ones() -> None:
+    overall = covered(3, 100, 150).mean(axis=0)
+    assert (overall >= [0.90, 0.95, 0.95, 0.97]).all(), overall
+
+
+def test_an_interval_that_the_messages_cannot_close_is_open() -> None:
+    """Of 250 independent messages the largest lies below p99 one time in twelve: no upper end can be told."""
+    rng = np.random.default_rng(22)
+    few, many = MODELS["calm"](rng, 10, 25), MODELS["calm"](rng, 30, 100)
+    assert np.isinf(bounds_of(few)[3, 1])
+    assert np.isfinite(bounds_of(few)[:3]).all()
+    assert np.isfinite(bounds_of(many)).all()
 
 
 def test_messages_of_one_repetition_are_not_taken_for_independent() -> None:
@@ -92,17 +123,17 @@ def test_messages_of_one_repetition_are_not_taken_for_independent() -> None:
     rng = np.random.default_rng(16)
     levels = rng.normal(1000, 100, 10)
     values = np.repeat(levels, 100) + rng.normal(0, 1, 1000)
-    mean, _ = cell_intervals(values, np.repeat(np.arange(10), 100), [0.5], rng)
+    mean, _ = cell_intervals(values, np.repeat(np.arange(10), 100), [0.5])
     half = (mean.high - mean.low) / 2
     student = t_quantile(0.975, 9) * levels.std(ddof=1) / math.sqrt(10)
     assert half == pytest.approx(student, rel=0.25)
 
 
-def test_large_cells_are_held_at_ranks_and_give_the_same() -> None:
+def test_large_cells_give_what_theory_says() -> None:
     rng = np.random.default_rng(17)
     values = rng.lognormal(7, 0.5, 40_000)
     repetition = np.repeat(np.arange(400), 100)
-    mean, (p50, p99) = cell_intervals(values, repetition, [0.5, 0.99], rng)
+    mean, (p50, p99) = cell_intervals(values, repetition, [0.5, 0.99])
     assert (p50.estimate, p99.estimate) == tuple(np.quantile(values, [0.5, 0.99]))
     for interval in (mean, p50, p99):
         assert interval.low < interval.estimate < interval.high
@@ -112,12 +143,20 @@ def test_large_cells_are_held_at_ranks_and_give_the_same() -> None:
     assert (p99.high - p99.low) / 2 == pytest.approx(half, rel=0.35)
 
 
+def test_intervals_of_latencies_stay_above_nought() -> None:
+    """Three repetitions of which one is far away: t is 4.3, and a latency below 0 there is none."""
+    mean, (p50,) = cell_intervals(np.array([1.0] * 20 + [50.0] * 10), np.repeat(np.arange(3), 10), [0.5])
+    assert 0 < mean.low < mean.estimate < mean.high
+    assert p50.low >= 0
+    c = compare([np.array([1.0, 1.0, 50.0])], [np.array([1.0, 1.0, 40.0])], np.random.default_rng(1))
+    assert c is not None
+    assert -1 < c.share.low < c.share.estimate < c.share.high
+
+
 @pytest.mark.parametrize("repetitions", [1, 2])
 def test_too_few_repetitions_have_no_interval(repetitions: int) -> None:
     rng = np.random.default_rng(18)
-    mean, (p50,) = cell_intervals(
-        rng.normal(5, 1, 20), np.repeat(np.arange(repetitions), 20 // repetitions), [0.5], rng
-    )
+    mean, (p50,) = cell_intervals(rng.normal(5, 1, 20), np.repeat(np.arange(repetitions), 20 // repetitions), [0.5])
     assert not mean.known
     assert not p50.known
     assert mean.estimate == pytest.approx(5, abs=1)
@@ -127,8 +166,8 @@ def test_too_few_repetitions_have_no_interval(repetitions: int) -> None:
 def test_repetitions_without_an_answer_do_not_count() -> None:
     rng = np.random.default_rng(19)
     values = rng.normal(5, 1, 30)
-    gaps, _ = cell_intervals(values, np.repeat([0, 4, 9], 10), [0.5], np.random.default_rng(1))
-    none, _ = cell_intervals(values, np.repeat([0, 1, 2], 10), [0.5], np.random.default_rng(1))
+    gaps, _ = cell_intervals(values, np.repeat([0, 4, 9], 10), [0.5])
+    none, _ = cell_intervals(values, np.repeat([0, 1, 2], 10), [0.5])
     assert gaps == none
 
 
@@ -138,6 +177,10 @@ def test_constant_values_give_a_point_and_no_warning() -> None:
     c = compare(same, same, rng)
     assert c is not None
     assert (c.difference.low, c.difference.high, c.p_value) == (0, 0, 1)
+    assert (c.share.low, c.share.high) == (0, 0)
+    mean, (p50, p99) = cell_intervals(np.full(1000, 7.0), np.repeat(np.arange(10), 100), [0.5, 0.99])
+    for interval in (mean, p50, p99):
+        assert (interval.low, interval.estimate, interval.high) == (7, 7, 7)
 
 
 def test_students_t_is_that_of_the_tables() -> None:
@@ -145,7 +188,6 @@ def test_students_t_is_that_of_the_tables() -> None:
     for freedom, value in table.items():
         assert t_quantile(0.975, freedom) == pytest.approx(value, abs=1e-4)
     assert t_cdf(1.96, 10_000) == pytest.approx(0.975, abs=1e-4)
-    assert tail_share(10**6, 1.0) == pytest.approx(0.025, abs=1e-4)
 
 
 def test_the_smallest_shift_is_what_simulation_finds() -> None:

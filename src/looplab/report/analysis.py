@@ -69,9 +69,8 @@ def _measure(selection: Selection) -> list[Measured]:
         if isinstance(cells, Unusable):
             selection.unusable.append(cells)
             continue
-        rng = np.random.default_rng(SEED)
         for cell in cells:
-            cell.analyse(rng)
+            cell.analyse()
         held[run.scenario, run.fidelity] = Measured(run, {(cell.interval_ms, cell.qos): cell for cell in cells})
     return sorted(held.values(), key=lambda m: run_order(m.run))
 

@@ -71,12 +71,12 @@ class Cell:
         value = (self.counts.get("send_lateness_us") or {}).get("p99")
         return None if value is None else float(value)
 
-    def analyse(self, rng: np.random.Generator) -> None:
+    def analyse(self) -> None:
         """Fill in the intervals and the figures of each repetition."""
         for metric, values in self.latency_us.items():
             if values.size == 0:
                 continue
-            mean, quantiles = cell_intervals(values, self.repetition, list(QUANTILES.values()), rng)
+            mean, quantiles = cell_intervals(values, self.repetition, list(QUANTILES.values()))
             self.mean[metric] = mean
             self.quantiles[metric] = dict(zip(QUANTILES, quantiles, strict=True))
         self.by_repetition["O"] = self._figures("O")

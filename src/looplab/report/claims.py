@@ -209,7 +209,7 @@ def _compared(
         fewest = min((cell.repetitions for pair in pairs for cell in pair), default=0)
         return Verdict(
             UNDECIDED,
-            f"{fewest} answered repetition(s) in a cell; {FEWEST_REPETITIONS} are the fewest that can be resampled, "
+            f"{fewest} answered repetition(s) in a cell; {FEWEST_REPETITIONS} are the fewest that tell a spread, "
             "10 are as published.",
         )
     outcome, reason = rule(effects["mean"])

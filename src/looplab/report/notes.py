@@ -25,12 +25,17 @@ EMULATION = (
 )
 
 METHOD = (
-    "Messages of one repetition are correlated. Everything is therefore resampled by whole repetitions, and a cell of "
-    "one or two repetitions has no interval.",
-    "Intervals are 95 % expanded percentile bootstrap intervals. Those of p99 are too narrow where a repetition has "
-    "few messages: the largest values of 1000 messages tell little about what lies beyond them.",
-    "A verdict stands on the mean of O, as the thesis does. It needs two things that agree: an interval of the "
+    "Messages of one repetition are correlated. What counts is therefore the repetition, and a cell of one or two "
+    "repetitions has no interval.",
+    "Intervals hold the true value 95 times in 100. Those of means and differences are Student's t over repetitions "
+    "(Welch's for two sides), on the scale of the logarithm. Those of p50, p95 and p99 are Woodruff's: how far the "
+    "share of values below the quantile may be off, as repetitions differ, and which values stand at its two ends.",
+    "Tried on simulated latencies with 10 repetitions of 100 messages, 93 to 96 in 100 held the truth; 87 for the mean "
+    "of a tail so long that a single message moves it. With fewer than some 500 messages p99 has no upper end.",
+    "A verdict stands on the mean of O, as the thesis does. It needs two things that agree: the interval of the "
     "difference, and a permutation test of whole repetitions within their cell (studentised, two-sided, 5 %).",
+    "Where there is no difference, it calls one in 4 or 5 cases of 100. A shift of one standard deviation of a "
+    "repetition is found in 9 of 10 cases from some 24 repetitions a side on (all cells together), of 1.5 with 10.",
     "A claim that something is higher or lower is reproduced where the interval lies on its side, not reproduced where "
     "it lies on the other side or below 10 %, undecided between. “Adds nothing” is reproduced where a gain of "
     "10 % or more is ruled out.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +55,8 @@ def show_ms(value_us: float | None) -> str:
     """Milliseconds with as many decimals as tell something; a dash where there is none."""
     if value_us is None or value_us != value_us:
         return "–"
+    if math.isinf(value_us):
+        return "∞"
     value = value_us / 1000
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
 

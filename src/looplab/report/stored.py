@@ -127,7 +127,9 @@ def read_run(path: Path) -> StoredRun | Unusable:
     if trouble:
         return Unusable(name, *trouble)
     if not (path / "samples.csv").is_file():
-        return Unusable(name, "damaged", "samples.csv is missing: nothing in run.json can be checked or resampled.")
+        return Unusable(
+            name, "damaged", "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval."
+        )
     return StoredRun(path, document)
 
 

@@ -1,0 +1,73 @@
+"""Latencies of known distribution, as awkward as measured ones: correlated, of unlike repetitions, long-tailed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+Model = Callable[[np.random.Generator, int, int], np.ndarray]
+
+
+def correlated(rng: np.random.Generator, repetitions: int, messages: int, correlation: float) -> np.ndarray:
+    """Standard normal values, one row a repetition, each message like the one before."""
+    values = rng.normal(0, 1, (repetitions, messages))
+    for k in range(1, messages):
+        values[:, k] = correlation * values[:, k - 1] + math.sqrt(1 - correlation**2) * values[:, k]
+    return values
+
+
+def calm(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    own = rng.normal(0, 0.05, (repetitions, 1))
+    return 900 * np.exp(own + 0.3 * correlated(rng, repetitions, messages, 0.5))
+
+
+def restless(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    own = rng.normal(0, 0.2, (repetitions, 1))
+    return 900 * np.exp(own + 0.5 * correlated(rng, repetitions, messages, 0.5))
+
+
+def bursts(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    """A low level, and bursts of delays with a Pareto tail whose rate is each repetition's own: as under stress."""
+    rate = rng.gamma(2, 0.03, (repetitions, 1))
+    cut = _normal_quantile(1 - np.minimum(rate, 0.99))
+    hit = correlated(rng, repetitions, messages, 0.6) > cut
+    level = 700 * np.exp(rng.normal(0, 0.05, (repetitions, 1)) + rng.normal(0, 0.15, (repetitions, messages)))
+    return level + hit * 2000 * (rng.pareto(1.8, (repetitions, messages)) + 0.2)
+
+
+def two_levels(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    """One interval's wait or two, as with delayed acknowledgements."""
+    share = np.clip(rng.normal(0.5, 0.1, (repetitions, 1)), 0.05, 0.95)
+    shape = (repetitions, messages)
+    level = np.where(rng.random(shape) < share, rng.normal(20900, 600, shape), rng.normal(41000, 500, shape))
+    return level + rng.normal(0, 300, (repetitions, 1))
+
+
+def independent(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    return 900 * np.exp(0.3 * rng.normal(0, 1, (repetitions, messages)))
+
+
+def own_tails(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    """Each repetition has a tail of its own, strongly correlated within: the hardest."""
+    own = rng.normal(6, 0.5, (repetitions, 1))
+    return 700 + np.exp(own + 0.9 * correlated(rng, repetitions, messages, 0.7))
+
+
+MODELS: dict[str, Model] = {
+    model.__name__: model for model in (calm, restless, bursts, two_levels, independent, own_tails)
+}
+
+
+def truth(model: Model, shares: list[float]) -> np.ndarray:
+    """Mean and quantiles of very many repetitions."""
+    values = model(np.random.default_rng(99), 20_000, 100).ravel()
+    return np.array([values.mean(), *np.quantile(values, shares)])
+
+
+def _normal_quantile(share: np.ndarray) -> np.ndarray:
+    """By a table: good to 1e-3, which is enough to set a rate."""
+    grid = np.linspace(-5, 5, 20_001)
+    table = 0.5 * (1 + np.vectorize(math.erf)(grid / math.sqrt(2)))
+    return np.interp(share, table, grid)
