@@ -101,6 +101,7 @@ def _variables(options: argparse.Namespace) -> dict[str, str]:
         "QOS": options.qos,
         "FIDELITY": options.fidelity,
         "ROBOT": options.robot,
+        "LINK": options.link,
     }
     return {**quick, **{name: value for name, value in given.items() if value is not None}}
 
@@ -120,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--qos", metavar="0,1,2", help="quality of service, one cell each")
     run.add_argument("--fidelity", choices=("thesis", "corrected"), help="as published, or as it was meant")
     run.add_argument("--robot", choices=("virtual", "usb", "remote"), help="where the robot is")
+    run.add_argument("--link", metavar="NAME", help="the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
     run.add_argument("--quick", action="store_true", help="20 ms only, 100 messages, 1 repetition")
     run.add_argument("--json", action="store_true", help="one JSON document on standard output")
     run.add_argument("--allow-invalid", action="store_true", help="exit code 0 for an invalid run, too")

@@ -19,9 +19,10 @@ from looplab.absences import absences
 from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.environment import describe
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.link import judgement
 from looplab.measure import Measurement
 from looplab.mqtt_link import Link
-from looplab.parameters import Parameters, read_parameters
+from looplab.parameters import NO_LINK, Parameters, read_parameters
 from looplab.protocol import (
     OFFLINE,
     ONLINE,
@@ -39,6 +40,7 @@ WARMUP_INTERVAL_NS = 20_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
 REPEAT_INTERRUPT_S = 1.0
+LINK_URL = "http://bridge:9107"
 TREATMENTS_URL = f"http://treatments:{9100}/facts"
 
 
@@ -61,6 +63,7 @@ class Controller:
         self._client = treatments.TreatmentsClient(os.environ.get("TREATMENTS_URL") or TREATMENTS_URL)
         self._looks: list[dict[str, Any] | None] = []
         self._loads: list[dict[str, Any]] = []
+        self._link_looks: list[dict[str, Any]] = []
         self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
         self._link = Link(
             parameters.broker_host,
@@ -218,6 +221,8 @@ class Controller:
     def _look(self) -> None:
         """Have the treatments applied and verified, between cells and never within one."""
         look = self._client.facts(self.parameters, published=self.parameters.load == "flood")
+        if look is not None and self.parameters.link != NO_LINK:
+            self._link_looks.append(judgement.look(os.environ.get("LINK_URL") or LINK_URL))
         before = self._looks[-1] if self._looks else None
         if before is not None and look is not None:
             self._loads.append(treatments.load_strength(self.parameters, before, look))
@@ -226,7 +231,9 @@ class Controller:
         self._link.wait(perf_counter_ns() + 10_000_000)
 
     def _judged(self) -> list[treatments.Treatment]:
-        return treatments.judge(self.parameters, self._looks, self._bridge_info())
+        found = treatments.judge(self.parameters, self._looks, self._bridge_info())
+        emulating = any(treatments.running(look, "link") for look in self._looks)
+        return [*found, judgement.judge(self.parameters.link, self._link_looks, emulating)]
 
     def _hear_bridge(self) -> None:
         """The bridge tells its counts when it has been idle for a moment; where nothing comes, it has told them."""
@@ -268,6 +275,7 @@ class Controller:
             "absences": absences(self._retained_changes),
             "bridge": self._bridge_info(),
             "treatments": [t.as_json() for t in found],
+            **({"link": self._link_looks[-1]} if self._link_looks else {}),
             "environment": self._environment,
         }
 

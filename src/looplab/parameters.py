@@ -13,6 +13,7 @@ from looplab.errors import EXIT_USAGE, LabError
 FIDELITIES = ("thesis", "corrected")
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
 ROBOTS = ("virtual", "usb", "remote")
+NO_LINK = "none"
 LOADS = ("none", "stress", "flood")
 MAX_SAMPLES = 20_000_000
 
@@ -37,6 +38,7 @@ class Parameters:
     tcp_nodelay: bool
     robot_framing: str
     apply_priority: bool
+    link: str
     deadline_ms: int
     warmup_messages: int
     broker_host: str
@@ -80,6 +82,9 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
         tcp_nodelay=get.switch("TCP_NODELAY", corrected),
         robot_framing=get.choice("ROBOT_FRAMING", FRAMINGS[fidelity], tuple(FRAMINGS.values())),
         apply_priority=get.switch("APPLY_PRIORITY", corrected),
+        link=get.matching(
+            "LINK", NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml"
+        ),
         deadline_ms=get.integer("DEADLINE_MS", 1000, 10, 600_000),
         warmup_messages=get.integer("WARMUP_MESSAGES", 20, 0, 10_000),
         broker_host=get.matching("BROKER_HOST", "broker", r"[A-Za-z0-9_.:-]{1,253}", "a host name or an address"),

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from looplab.parameters import Parameters
+from looplab.parameters import NO_LINK, Parameters
 
 BROKER_COMMS = ("mosquitto",)
 CONTROLLER_COMMS = ("lab-controller",)
@@ -17,10 +17,12 @@ BRIDGE_COMMS = ("lab-bridge",)
 ROBOT_COMMS = ("robot",)
 STRESS_COMMS = ("stress",)
 FLOOD_COMMS = ("mqtt-stresser", "flood")
+LINK_COMMS = ("lab-link",)
 
-# Bridge and robot stand for other machines: where the kernel allows, the host's stress must not reach them.
+# Bridge, robot and link stand for what is elsewhere: where the kernel allows, the host's stress must not reach them.
 FIFO_BRIDGE = 95
 FIFO_ROBOT = 96
+FIFO_LINK = 97
 # Beside the loop's own; the published options make about 100 messages a second.
 LEAST_FLOOD_PER_S = 20
 FLOOD_SPAN_S = 10.0
@@ -74,6 +76,7 @@ def _question(parameters: Parameters, published: bool) -> dict[str, Any]:
             "robot": role(ROBOT_COMMS, FIFO_ROBOT),
             "stress": role(STRESS_COMMS),
             "flood": role(FLOOD_COMMS),
+            "link": role(LINK_COMMS, FIFO_LINK),
         }
     }
     if published:
@@ -100,7 +103,7 @@ def judge(parameters: Parameters, looks: list[dict[str, Any] | None], bridge: di
     found.append(_nodelay(parameters, good, "broker"))
     found.append(_nodelay(parameters, good, "controller"))
     found += _bridge(parameters, bridge)
-    found += _isolation(good, bridge)
+    found += _isolation(good, bridge, emulated=parameters.link != NO_LINK)
     found.append(_load(parameters, good, "stress"))
     found.append(_load(parameters, good, "flood"))
     if parameters.load == "flood":
@@ -208,11 +211,12 @@ def _bridge(parameters: Parameters, bridge: dict[str, Any]) -> list[Treatment]:
     ]
 
 
-def _isolation(looks: list[dict[str, Any]], bridge: dict[str, Any]) -> list[Treatment]:
-    """Bridge and robot apart from the host's load: not required, for no kernel need allow it."""
+def _isolation(looks: list[dict[str, Any]], bridge: dict[str, Any], *, emulated: bool) -> list[Treatment]:
+    """Bridge, robot and an emulated link apart from the host's load: not required, for no kernel need allow it."""
     found = []
     virtual = str(bridge.get("serial", "")).startswith(VIRTUAL_ROBOT)
-    for role, priority in (("bridge", FIFO_BRIDGE), ("robot", FIFO_ROBOT)):
+    roles = (("bridge", FIFO_BRIDGE), ("robot", FIFO_ROBOT), *([("link", FIFO_LINK)] if emulated else []))
+    for role, priority in roles:
         policies = _policies(looks, role)
         if policies == ["not running"] and not virtual:
             elsewhere = bridge.get("scheduling", "unknown") if role == "bridge" else "unknown"

@@ -34,6 +34,7 @@ RT_BUDGETS = (
     "LAB_RT_RUNTIME_CONTROLLER_US",
     "LAB_RT_RUNTIME_BRIDGE_US",
     "LAB_RT_RUNTIME_ROBOT_US",
+    "LAB_RT_RUNTIME_LINK_US",
 )
 # What a person may have exported: the tests must not depend on it.
 CLEARED = (
@@ -41,6 +42,7 @@ CLEARED = (
     "TCP_NODELAY",
     "ROBOT_FRAMING",
     "APPLY_PRIORITY",
+    "LINK",
     "INTERVALS_MS",
     "MESSAGES",
     "REPETITIONS",

@@ -15,13 +15,14 @@ from looplab.host.scenarios import expand, scenarios
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "compose"
 # Their services are only extended; what a scenario makes of them is judged.
-ABSTRACT = {"parts.yaml", "broker.yaml", "client.yaml", "stress.yaml", "flood.yaml"}
+ABSTRACT = {"parts.yaml", "broker.yaml", "client.yaml", "stress.yaml", "flood.yaml", "sidecar.yaml"}
 LOADS = {"none": "none", "CPU stress": "stress", "MQTT flood": "flood"}
 COMMANDS = {"serial robot": "T", "emulated in the bridge": "E"}
 FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 CAPABILITIES = {
     "treatments": {"SYS_NICE", "SYS_PTRACE"},
     "prepare": {"FOWNER"},
+    "link": {"NET_ADMIN"},
     "prioritised-broker": {"SYS_NICE"},
     "prioritised-controller": {"SYS_NICE"},
 }
@@ -79,7 +80,7 @@ def test_the_include_list_holds_every_scenario_and_nothing_that_is_missing() -> 
     included = load(ROOT / "compose.yaml")["include"]
     folders = {f"compose/scenarios/{name}/compose.yaml" for name in scenarios(ROOT)}
     assert folders <= set(included)
-    settings = {"ROBOT": "virtual", "GRAFANA": "on"}
+    settings = {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "none"}
     assert all((ROOT / expand({"path": path}, settings)["path"]).is_file() for path in included)
 
 
@@ -151,7 +152,8 @@ def test_least_privilege(name: str, service: Service) -> None:
     allowed: set[str] = set().union(*(CAPABILITIES.get(kind, set()) for kind in (name, *service["bases"])))
     assert set(service.get("cap_add", [])) <= allowed
     assert not any("docker.sock" in str(volume) for volume in service.get("volumes", []))
-    assert service.get("network_mode", "none") == "none"
+    # The emulator's sidecar is in the namespace whose link it makes; nobody else shares one.
+    assert service.get("network_mode", "none") == ("service:bridge" if name == "link" else "none")
     assert service.get("pid", "service:treatments") == "service:treatments"
 
 

@@ -76,10 +76,11 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
     assert limits.rt_budget_us == RT_BUDGET_US
     assert limits.pidfd_refusal == "Operation not permitted"
     assert {name: value for name, value in variables(limits).items() if "RUNTIME" in name} == {
-        "LAB_RT_RUNTIME_BROKER_US": "150000",
-        "LAB_RT_RUNTIME_CONTROLLER_US": "150000",
-        "LAB_RT_RUNTIME_BRIDGE_US": "150000",
+        "LAB_RT_RUNTIME_BROKER_US": "130000",
+        "LAB_RT_RUNTIME_CONTROLLER_US": "130000",
+        "LAB_RT_RUNTIME_BRIDGE_US": "130000",
         "LAB_RT_RUNTIME_ROBOT_US": "400000",
+        "LAB_RT_RUNTIME_LINK_US": "100000",
     }
 
 

@@ -39,7 +39,7 @@ def look(**roles: Any) -> Look:
     """A look at a plain corrected run without load; `roles` replaces the processes of a role."""
     found: dict[str, Any] = {
         "broker": [process()], "controller": [process()], "bridge": [process("SCHED_FIFO 95")],
-        "robot": [process("SCHED_FIFO 96", sockets=[])], "stress": [], "flood": [],
+        "robot": [process("SCHED_FIFO 96", sockets=[])], "stress": [], "flood": [], "link": [],
     }  # fmt: skip
     found.update(roles)
     return {

@@ -142,8 +142,6 @@ class Lab:
         os.environ.update({name: value for name, value in variables.items() if name not in os.environ})
         lab_images.build_with_compose(self.root, count=len(OWN))
         lab_images.build_image(self.root / "images/flood", self.own_images()["flood"])
-        # In no scenario unless LINK asks for it, and then it must be there.
-        lab_images.build_image(self.root / "images/link", self.own_images()["link"], context=self.root)
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(fingerprint)
 

@@ -19,10 +19,12 @@ RTPRIO_BROKER = 90
 RTPRIO_CONTROLLER = 99
 # CPU time at real-time priority, of each second, on kernels that share it out by control group.
 RT_RUNTIME_US = {
-    "LAB_RT_RUNTIME_BROKER_US": 150_000,
-    "LAB_RT_RUNTIME_CONTROLLER_US": 150_000,
-    "LAB_RT_RUNTIME_BRIDGE_US": 150_000,
+    "LAB_RT_RUNTIME_BROKER_US": 130_000,
+    "LAB_RT_RUNTIME_CONTROLLER_US": 130_000,
+    "LAB_RT_RUNTIME_BRIDGE_US": 130_000,
     "LAB_RT_RUNTIME_ROBOT_US": 400_000,
+    # 65 us a packet: 1500 packets a second.
+    "LAB_RT_RUNTIME_LINK_US": 100_000,
 }
 # What the engine's own group should hold: the sum above and room for probes, below the kernel's 950000.
 RT_BUDGET_US = 900_000

@@ -15,12 +15,13 @@ from looplab.host.lab import Lab
 from looplab.host.progress import RunProgress
 from looplab.host.scenarios import Scenario, chosen
 from looplab.host.steps import say, show_duration
+from looplab.parameters import NO_LINK
 from looplab.table import table
 
 # What may go on across runs: it neither measures nor joins the PID namespace of the treatments service.
 KEPT_BEFORE = ("prometheus", "grafana")
 # What a finished run leaves nothing to do; the treatments service stays, for the exporter lives in its namespace.
-DONE_AFTER = ("bridge", "robot", "prepare")
+DONE_AFTER = ("link", "bridge", "robot", "prepare")
 SCHEMA = 1
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
@@ -34,6 +35,7 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     wanted = chosen(root, names)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
+    _check_link(root, lab.settings())
     done = lab.make_ready()
     lab.check_ports(done)
     compose = lab.compose({"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(lab.environment_facts(done))})
@@ -61,6 +63,20 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     _where(lab)
     valid = all(document["valid"] for document in runs)
     return EXIT_GOOD if valid or allow_invalid else EXIT_INVALID
+
+
+def _check_link(root: Path, settings: Mapping[str, str]) -> None:
+    """LabError (exit code 2) for a link that is not described, or that is real already."""
+    link = settings.get("LINK") or NO_LINK
+    known = sorted(path.name.split(".")[1] for path in (root / "compose").glob("link.*.yaml"))
+    if link not in known:
+        raise LabError(f"There is no link {link!r}.", f"Known are: {', '.join(known)}.", EXIT_USAGE)
+    if link != NO_LINK and settings.get("ROBOT") == "remote":
+        raise LabError(
+            f"LINK={link} with ROBOT=remote: the Pi's link is real, and none is emulated on it.",
+            "Leave LINK at none, or take --robot virtual.",
+            EXIT_USAGE,
+        )
 
 
 def _one(root: Path, compose: Compose, scenario: Scenario) -> dict[str, Any]:

@@ -13,6 +13,7 @@ namespace only; GET from anywhere the port is bound to (LINK_BIND).
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.link.distributions import theory
 from looplab.link.ping import MOST_PINGS, ping
 from looplab.link.probe import WAIT_S, parse_probe, probe
 from looplab.link.route import device_to, devices
@@ -58,6 +60,8 @@ class Emulator:
         self._devices: set[str] = set()
         self._applied_s = monotonic()
         self._moves = 0
+        # Another one after a restart, whose counts began anew.
+        self._instance = secrets.token_hex(4)
 
     def apply(self, links: Sequence[LinkSettings]) -> dict[str, Any]:
         """Replace all links; raises LabError, and then those before go on."""
@@ -76,11 +80,17 @@ class Emulator:
         with self._lock:
             counted = self.backend.state()
             links = [
-                {"settings": link.as_json(), "addresses": self._addresses[link.peer], **counts}
+                {
+                    "settings": link.as_json(),
+                    "addresses": self._addresses[link.peer],
+                    "theory_ms": dict(zip(("mean", "sd"), theory(link), strict=True)),
+                    **counts,
+                }
                 for link, counts in zip(self._links, counted, strict=True)
             ]
             age_s = round(monotonic() - self._applied_s, 3)
-            state = {"backend": self.backend.name, "since_s": age_s, "moves": self._moves, "links": links}
+            made = {"backend": self.backend.name, "instance": self._instance}
+            state = {**made, "since_s": age_s, "moves": self._moves, "links": links}
             return {**state, "rtt_ms": trips} if pings else state
 
     def _round_trip(self, peer: str, address: str, pings: int) -> dict[str, Any] | None:
