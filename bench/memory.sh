@@ -23,7 +23,7 @@ look() {
     docker ps --filter "label=com.docker.compose.project=$project" \
         --format '{{.ID}} {{.Label "com.docker.compose.service"}}' |
         while read -r container service; do
-            case $service in *-stress | grafana | grafana-password) continue ;; esac
+            case $service in *-stress | grafana) continue ;; esac
             rss=0 pss=0
             for pid in $(docker top "$container" -eo pid 2>/dev/null | tail -n +2); do
                 rss=$((rss + $(awk '/^VmRSS:/ {print $2}' "/proc/$pid/status" 2>/dev/null || echo 0) + 0))

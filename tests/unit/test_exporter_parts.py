@@ -19,7 +19,6 @@ from looplab.errors import LabError
 from looplab.exporter import Exporter, server
 from looplab.exporter_broker import UPTIME, BrokerWatch
 from looplab.exporter_host import HostWatch
-from looplab.grafana_password import ensure
 from looplab.protocol import TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS
 
 
@@ -182,19 +181,6 @@ def test_port_in_use_names_the_variable(exporter: Exporter, tmp_path: Path) -> N
             server(exporter, taken.getsockname(), tmp_path)
     assert caught.value.exit_code == 3
     assert "EXPORTER_PORT" in caught.value.remedy
-
-
-def test_grafanas_password_is_made_once_and_kept(tmp_path: Path) -> None:
-    path = tmp_path / "password"
-    assert ensure(path)
-    first = path.read_text()
-    assert len(first) >= 24
-    assert path.stat().st_mode & 0o777 == 0o440
-    assert not ensure(path)
-    assert path.read_text() == first
-    path.unlink()
-    assert ensure(path)
-    assert path.read_text() != first
 
 
 def test_state_of_the_wrong_shape_leaves_the_pages_alone(tmp_path: Path, exporter: Exporter) -> None:

@@ -11,6 +11,7 @@ from looplab.host.apt import install_packages, is_root
 from looplab.host.compose_plugin import apt_candidate, install_from_container, plugin_directory
 from looplab.host.engine import COMPOSE_REMEDY, Engine, compose_message, find_engine
 from looplab.host.engine_service import ensure_engine
+from looplab.host.grafana_password import ensure_password
 from looplab.host.images import (
     BASE_IMAGE,
     Images,
@@ -47,7 +48,7 @@ def set_up(
     build_own: BuildOwn | None = None,
     ask_again: bool = False,
 ) -> SetUp:
-    """Engine, Compose, upstream images, `.env.machine`, own images - in that order.
+    """Engine, Compose, upstream images, Grafana's password, `.env.machine`, own images - in that order.
 
     `upstream` maps the variables of .env to the references they pin, `own` names the lab's own images,
     which `build_own` builds. Quick where all is there: no registry is asked unless an image is missing,
@@ -67,7 +68,8 @@ def set_up(
     if build_own is not None and _must_build(own):
         ensure_base(registries, images)
     machine = inspect_machine(root, (ports or {}).items(), probe_images=(BASE_IMAGE, *own))
-    variables = machine_variables(machine, images.variables)
+    administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_password(root)
+    variables = machine_variables(machine, {**images.variables, **administrator})
     write_machine_file(root, variables)
     say_notes(images)
     if build_own is not None and _must_build(own):
