@@ -15,10 +15,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from containers import docker, until
 
 from looplab.host.engine import find_engine
 from looplab.host.limits import rt_budget_us
@@ -48,24 +50,6 @@ CLEARED = (
     "REPETITIONS",
     "QOS",
 )
-
-
-def docker(*words: str, timeout_s: float = 60.0) -> str:
-    """Standard output of a docker command that must succeed."""
-    done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout_s, check=False)
-    assert done.returncode == 0, f"docker {' '.join(words)}: {done.stderr}"
-    return done.stdout.strip()
-
-
-def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
-    """Poll until `condition` gives something true; fail naming what did not come."""
-    end_s = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end_s, f"{what} did not come within {timeout_s:g} s"
-        time.sleep(0.1)
 
 
 # How each kind of thing is listed and removed.

@@ -7,7 +7,8 @@ import subprocess
 from typing import Any, NamedTuple
 
 import pytest
-from e2e_lab import Lab, docker
+from containers import docker
+from e2e_lab import Lab
 from run_checks import check_run, total, treatments
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e_lab import until
+from containers import until
 
 # What points to a package index, a registry or a cache of this machine: a room has none of it.
 KEPT = ("PATH", "LANG", "TERM", "TMPDIR", "LAB_TAG")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from image_harness import HARDENED, Container, Starter, build, configuration, docker, until
+from containers import docker, until
+from image_harness import HARDENED, Container, Starter, build, configuration
 
 
 @pytest.fixture(scope="session")

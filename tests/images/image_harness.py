@@ -10,17 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from containers import docker, until
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 CONFIGURATIONS = CHECKOUT / "compose" / "mosquitto"
 HARDENED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 RECEIVED = "$SYS/broker/publish/messages/received"
-
-
-def docker(*words: str, timeout_s: float = 120.0, status: int = 0) -> str:
-    """Standard output of a docker command that must end with `status`."""
-    done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout_s, check=False)
-    assert done.returncode == status, f"docker {' '.join(words)} gave {done.returncode}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def build(tag: str, folder: str, file: str = "Dockerfile") -> str:
@@ -28,17 +23,6 @@ def build(tag: str, folder: str, file: str = "Dockerfile") -> str:
     context = CHECKOUT / folder
     docker("build", "--quiet", "--tag", tag, "--file", str(context / file), str(context), timeout_s=540.0)
     return tag
-
-
-def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
-    """Poll until `condition` gives something true; fail naming what did not come."""
-    end_s = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end_s, f"{what} did not come within {timeout_s:g} s"
-        time.sleep(0.1)
 
 
 @dataclass

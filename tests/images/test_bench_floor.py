@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from image_harness import HARDENED, Container, Starter, docker, until
+from containers import docker, until
+from image_harness import HARDENED, Container, Starter
 
 pytestmark = pytest.mark.engine
 

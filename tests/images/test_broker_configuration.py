@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_harness import CONFIGURATIONS, HARDENED, Container, Starter, configuration, docker, until
+from containers import docker, until
+from image_harness import CONFIGURATIONS, HARDENED, Container, Starter, configuration
 
 from looplab import processes
 

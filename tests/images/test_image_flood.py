@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from image_harness import HARDENED, Container, Starter, configuration, docker, published_at, until
+from containers import docker, until
+from image_harness import HARDENED, Container, Starter, configuration, published_at
 
 pytestmark = pytest.mark.engine
 

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from image_harness import Starter, configuration, docker, until
+from containers import docker, until
+from image_harness import Starter, configuration
 
 pytestmark = pytest.mark.engine
 

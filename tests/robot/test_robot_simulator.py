@@ -17,6 +17,7 @@ from statistics import mean
 
 import pytest
 import serial
+from containers import docker
 from robot_harness import ROOT, Client, Robot, RobotFiles, TraceEvent
 
 pytestmark = pytest.mark.engine
@@ -505,10 +506,6 @@ def test_container_needs_no_rights(robot_image: str) -> None:
         stopping = time.monotonic()
         docker("stop", "--time", "20", container)
     assert time.monotonic() - stopping < 15, "it waited to be killed"
-
-
-def docker(*arguments: str) -> str:
-    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def wait_for_log(container: str, wanted: str) -> None:

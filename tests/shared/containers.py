@@ -1,0 +1,26 @@
+"""What all tests that use the engine share: its command line, and waiting for what takes a moment."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def docker(*words: str, timeout_s: float = 120.0, status: int = 0) -> str:
+    """Standard output, without the white space around it, of a docker command that must end with `status`."""
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout_s, check=False)
+    assert done.returncode == status, f"docker {' '.join(words)} gave {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout.strip()
+
+
+def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
+    """Poll until `condition` gives something true; fail naming what did not come."""
+    end_s = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end_s, f"{what} did not come within {timeout_s:g} s"
+        time.sleep(0.1)
