@@ -89,94 +89,71 @@ def _host_cpu() -> panels.Panel:
 
 
 def _part_cpu() -> panels.Panel:
-    return panels.graph(
+    return panels.parts(
         "Processors used by each part",
         "1 is one whole processor. Stress and flood are the disturbance, the exporter is the price of looking.",
-        [panels.target("max by (part) (lab:part_cpu:cores)", legend="{{part}}")],
+        "lab:part_cpu:cores",
         unit="short",
         label="processors",
         stacked=True,
-        overrides=panels.colours(panels.PART_COLOURS),
     )
 
 
 def _runnable() -> panels.Panel:
-    return panels.graph(
+    return panels.lines(
         "Tasks that want a processor",
         "Tasks running or waiting at the moment of looking, and the average over one minute. "
         "More than there are processors means waiting.",
-        [
-            panels.target("max(lab_host_runnable)", legend="now"),
-            panels.target("max(lab_host_load1)", legend="average of 1 min"),
-            panels.target("max(lab_host_cpus)", legend="processors"),
-        ],
-        unit="short",
+        {
+            "now": ("max(lab_host_runnable)", "#88CCEE"),
+            "average of 1 min": ("max(lab_host_load1)", panels.FIRST),
+            "processors": ("max(lab_host_cpus)", panels.BAD),
+        },
         label="tasks",
-        overrides=panels.colours({"now": "#88CCEE", "average of 1 min": "#332288", "processors": "#CC3311"}),
     )
 
 
 def _switches() -> panels.Panel:
-    return panels.graph(
+    return panels.lines(
         "Context switches",
         "How often a processor changed from one task to another; each costs some microseconds and a cold cache.",
-        [panels.target("rate(lab_host_context_switches_total[5s])", legend="a second")],
-        unit="short",
+        {"a second": ("rate(lab_host_context_switches_total[5s])", panels.FIRST)},
         label="switches a second",
-        overrides=panels.colours({"a second": "#332288"}),
     )
 
 
 def _memory() -> panels.Panel:
-    return panels.graph(
+    return panels.lines(
         "The machine's memory",
         "Available: what can be had without swapping. The stress takes and gives back 128 MiB five times over.",
-        [
-            panels.target("max(lab_host_memory_available_bytes)", legend="available"),
-            panels.target("max(lab_host_memory_total_bytes)", legend="in all"),
-        ],
+        {
+            "available": ("max(lab_host_memory_available_bytes)", panels.GOOD),
+            "in all": ("max(lab_host_memory_total_bytes)", panels.BAD),
+        },
         unit="bytes",
         label="memory",
-        overrides=panels.colours({"available": "#117733", "in all": "#CC3311"}),
     )
 
 
 def _messages() -> panels.Panel:
-    return panels.graph(
-        "Messages through the broker",
-        "PUBLISH packets a second, in and out. No line: the broker is not there.",
-        [
-            panels.target("max(lab:broker_publish_received:per_second)", legend="in"),
-            panels.target("max(lab:broker_publish_sent:per_second)", legend="out"),
-        ],
-        unit="short",
-        label="packets a second",
-        overrides=panels.colours({"in": "#117733", "out": "#CC6677"}),
+    return panels.broker_rates(
+        "Messages through the broker", "PUBLISH packets a second, in and out. No line: the broker is not there."
     )
 
 
 def _held() -> panels.Panel:
-    return panels.graph(
+    return panels.broker_store(
         "Held and dropped by the broker",
         "Held: queued, in flight and retained. Dropped ones are lost for their subscriber.",
-        [
-            panels.target("max(lab_broker_stored_messages)", legend="held"),
-            panels.target("max(lab_broker_publish_dropped_total)", legend="dropped"),
-        ],
-        unit="short",
-        label="messages",
-        overrides=panels.colours({"held": "#332288", "dropped": "#CC3311"}),
     )
 
 
 def _clients() -> panels.Panel:
-    return panels.graph(
+    return panels.lines(
         "Clients of the broker",
         "The lab itself is three: controller, bridge, exporter. The flood adds up to a hundred.",
-        [panels.target("max(lab_broker_clients_connected)", legend="connected")],
-        unit="short",
+        {"connected": ("max(lab_broker_clients_connected)", panels.FIRST)},
         label="clients",
-        overrides=panels.colours({"connected": "#332288"}),
     )
 
 
@@ -192,11 +169,10 @@ def _bridge() -> panels.Panel:
 
 
 def _part_memory() -> panels.Panel:
-    return panels.graph(
+    return panels.parts(
         "Memory of each part",
         "Resident memory, as the kernel counts it.",
-        [panels.target("max by (part) (lab_process_resident_memory_bytes)", legend="{{part}}")],
+        "lab_process_resident_memory_bytes",
         unit="bytes",
         label="memory",
-        overrides=panels.colours(panels.PART_COLOURS),
     )

@@ -164,42 +164,27 @@ def _lateness() -> panels.Panel:
 
 
 def _broker() -> panels.Panel:
-    return panels.graph(
+    return panels.broker_store(
         "Broker: messages held and dropped",
         "Messages the broker holds (queued, in flight, retained), and how many it has dropped. "
         "No line: the broker is not there.",
-        [
-            panels.target("max(lab_broker_stored_messages)", legend="held"),
-            panels.target("max(lab_broker_publish_dropped_total)", legend="dropped"),
-        ],
-        unit="short",
-        label="messages",
-        overrides=panels.colours({"held": "#332288", "dropped": "#CC3311"}),
     )
 
 
 def _broker_cpu() -> panels.Panel:
-    return panels.graph(
+    return panels.parts(
         "CPU of the parts",
         "How many processors each part of the lab uses; 1 is one whole processor.",
-        [panels.target("max by (part) (lab:part_cpu:cores)", legend="{{part}}")],
+        "lab:part_cpu:cores",
         unit="short",
         label="processors",
-        overrides=panels.colours(panels.PART_COLOURS),
     )
 
 
 def _rate() -> panels.Panel:
-    return panels.graph(
+    return panels.broker_rates(
         "Through the broker",
         "PUBLISH packets in and out each second. The loop alone at 20 ms is 100 in (50 requests, 50 answers).",
-        [
-            panels.target("max(lab:broker_publish_received:per_second)", legend="in"),
-            panels.target("max(lab:broker_publish_sent:per_second)", legend="out"),
-        ],
-        unit="short",
-        label="packets a second",
-        overrides=panels.colours({"in": "#117733", "out": "#CC6677"}),
     )
 
 

@@ -29,6 +29,8 @@ SCENARIO_DASHES = {
     "scenario7": [2, 6],
     "scenario8": [2, 6],
 }
+# One curve, another one; what is well, what is not.
+FIRST, SECOND, GOOD, BAD = "#332288", "#CC6677", "#117733", "#CC3311"
 METRIC_COLOURS = {"T": "#332288", "R": "#117733", "O": "#CC6677"}
 QUANTILE_COLOURS = {"p50": "#88CCEE", "p95": "#44AA99", "p99": "#CC6677", "p99.9": "#882255"}
 PART_COLOURS = {
@@ -41,6 +43,8 @@ PART_COLOURS = {
     "treatments": "#44AA99",
     "exporter": "#AA4499",
 }
+
+LEGEND = {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []}
 
 Panel = dict[str, Any]
 
@@ -118,6 +122,16 @@ def scenario_overrides() -> list[dict[str, Any]]:
     return [*found, by_regex("/ published$/", published)]
 
 
+def _to_matrix(row: str, column: str, order: str) -> list[dict[str, Any]]:
+    """Transformations: sorted by the label `order`, then one line for each `row`, one column for each `column`."""
+    cells = {"columnField": column, "rowField": row, "valueField": "Value", "emptyValue": "null"}
+    return [_sorted_by(order), {"id": "groupingToMatrix", "options": cells}]
+
+
+def _sorted_by(field: str) -> dict[str, Any]:
+    return {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": field}]}}
+
+
 def cdf_panel(
     title: str,
     description: str,
@@ -146,16 +160,12 @@ def cdf_panel(
         description,
         [target(expression, instant=True, table=True)],
         transformations=[
-            {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": series}]}},
-            {
-                "id": "groupingToMatrix",
-                "options": {"columnField": series, "rowField": "le", "valueField": "Value", "emptyValue": "null"},
-            },
+            *_to_matrix("le", series, order=series),
             {
                 "id": "convertFieldType",
                 "options": {"fields": {}, "conversions": [{"targetField": x_field, "destinationType": "number"}]},
             },
-            {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": x_field}]}},
+            _sorted_by(x_field),
         ],
         fieldConfig={
             "defaults": {
@@ -185,7 +195,7 @@ def cdf_panel(
         options={
             "mapping": "auto",
             "series": [],
-            "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []},
+            "legend": LEGEND,
             "tooltip": {"mode": "single", "sort": "none", "hideZeros": False},
         },
     )
@@ -234,10 +244,57 @@ def graph(
             },
             "overrides": overrides or [],
         },
-        options={
-            "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []},
-            "tooltip": {"mode": "multi", "sort": "desc"},
+        options={"legend": LEGEND, "tooltip": {"mode": "multi", "sort": "desc"}},
+    )
+
+
+def lines(
+    title: str, description: str, curves: dict[str, tuple[str, str]], *, unit: str = "short", label: str
+) -> Panel:
+    """A graph of few curves: name -> (expression, colour)."""
+    return graph(
+        title,
+        description,
+        [target(expression, legend=name) for name, (expression, _colour) in curves.items()],
+        unit=unit,
+        label=label,
+        overrides=colours({name: colour for name, (_expression, colour) in curves.items()}),
+    )
+
+
+def parts(title: str, description: str, expression: str, *, unit: str, label: str, stacked: bool = False) -> Panel:
+    """A graph with a curve for each part of the lab, always of the same colour."""
+    return graph(
+        title,
+        description,
+        [target(f"max by (part) ({expression})", legend="{{part}}")],
+        unit=unit,
+        label=label,
+        stacked=stacked,
+        overrides=colours(PART_COLOURS),
+    )
+
+
+def broker_rates(title: str, description: str) -> Panel:
+    """PUBLISH packets through the broker, in and out."""
+    return lines(
+        title,
+        description,
+        {
+            "in": ("max(lab:broker_publish_received:per_second)", GOOD),
+            "out": ("max(lab:broker_publish_sent:per_second)", SECOND),
         },
+        label="packets a second",
+    )
+
+
+def broker_store(title: str, description: str) -> Panel:
+    """What the broker holds and what it gave up."""
+    return lines(
+        title,
+        description,
+        {"held": ("max(lab_broker_stored_messages)", FIRST), "dropped": ("max(lab_broker_publish_dropped_total)", BAD)},
+        label="messages",
     )
 
 
@@ -290,36 +347,16 @@ def matrix(
 ) -> Panel:
     """A table with one line for each `row` label and one column for each `column` label, in the order given."""
     first = f"{row}\\{column}"
-    return panel(
-        "table",
+    return _table(
         title,
         description,
-        [target(expression, instant=True, table=True)],
-        transformations=[
-            {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": row}]}},
-            {
-                "id": "groupingToMatrix",
-                "options": {"columnField": column, "rowField": row, "valueField": "Value", "emptyValue": "null"},
-            },
-            {
-                "id": "organize",
-                "options": {
-                    "excludeByName": {},
-                    "includeByName": {},
-                    "indexByName": {name: index for index, name in enumerate([first, *columns])},
-                    "renameByName": {first: row_title},
-                },
-            },
+        expression,
+        [
+            *_to_matrix(row, column, order=row),
+            _organized([first, *columns], hidden=(), renamed={first: row_title}),
         ],
-        fieldConfig={
-            "defaults": {
-                "unit": "s",
-                "decimals": 2,
-                "custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False},
-            },
-            "overrides": overrides or [],
-        },
-        options={"showHeader": True, "cellHeight": "sm"},
+        {"unit": "s", "decimals": 2},
+        overrides,
     )
 
 
@@ -332,26 +369,38 @@ def listing(
     overrides: list[dict[str, Any]] | None = None,
 ) -> Panel:
     """A table of labels: `columns` maps a label (or Value) to its heading, in order; all else is hidden."""
+    organized = _organized(list(columns), hidden=("Time",), renamed=columns)
+    return _table(title, description, expression, [organized], {}, overrides)
+
+
+def _organized(order: list[str], *, hidden: tuple[str, ...], renamed: dict[str, str]) -> dict[str, Any]:
+    return {
+        "id": "organize",
+        "options": {
+            "excludeByName": dict.fromkeys(hidden, True),
+            "includeByName": {},
+            "indexByName": {name: index for index, name in enumerate(order)},
+            "renameByName": renamed,
+        },
+    }
+
+
+def _table(
+    title: str,
+    description: str,
+    expression: str,
+    transformations: list[dict[str, Any]],
+    defaults: dict[str, Any],
+    overrides: list[dict[str, Any]] | None,
+) -> Panel:
+    look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False}
     return panel(
         "table",
         title,
         description,
         [target(expression, instant=True, table=True)],
-        transformations=[
-            {
-                "id": "organize",
-                "options": {
-                    "excludeByName": {"Time": True},
-                    "includeByName": {},
-                    "indexByName": {name: index for index, name in enumerate(columns)},
-                    "renameByName": columns,
-                },
-            }
-        ],
-        fieldConfig={
-            "defaults": {"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False}},
-            "overrides": overrides or [],
-        },
+        transformations=transformations,
+        fieldConfig={"defaults": {**defaults, "custom": look}, "overrides": overrides or []},
         options={"showHeader": True, "cellHeight": "sm"},
     )
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from observed_lab import Lab, until
+from observed_lab import Lab, observed, until
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Broker, bridge, exporter and Prometheus, running."""
-    made = Lab(tmp_path_factory.mktemp("lab"))
-    made.start("broker")
-    made.start("bridge", "exporter", "prometheus")
-    try:
-        until(lambda: made.query('up{job="live"} == 1'), 20, "Prometheus scrapes the exporter")
-        until(lambda: "lab_bridge_online 1" in made.page("/metrics/live"), 20, "the bridge is online")
+    with observed(tmp_path_factory.mktemp("lab")) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="session")

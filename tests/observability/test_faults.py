@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from observed_lab import Lab, fill, targets, until
+from observed_lab import Lab, fill, observed, targets, until
 
 RECOVERY_S = 5
 
@@ -17,15 +17,8 @@ RECOVERY_S = 5
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Lab]:
     """A lab of its own, because parts of it get killed."""
-    lab = Lab(tmp_path)
-    lab.start("broker")
-    lab.start("bridge", "exporter", "prometheus")
-    try:
-        until(lambda: lab.query('up{job="live"} == 1'), 20, "Prometheus scrapes the exporter")
-        until(lambda: "lab_bridge_online 1" in lab.page("/metrics/live"), 20, "the bridge is online")
+    with observed(tmp_path) as lab:
         yield lab
-    finally:
-        lab.close()
 
 
 def sent(lab: Lab) -> int:

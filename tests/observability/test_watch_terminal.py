@@ -12,15 +12,31 @@ from collections.abc import Callable, Iterator
 import pytest
 from observed_lab import ROOT, Lab, until
 
+Terminal = Callable[..., str]
 SIZES = [(80, 24), (200, 50)]
 PROGRAM = "import sys; from looplab.host.watch import watch; sys.exit(watch())"
 
 
 @pytest.fixture
-def terminal(measured: Lab) -> Iterator[Callable[..., str]]:
-    """terminal("new", columns, rows) opens one with the view in it; other words go to tmux, which answers."""
-    server = f"looplab-test-{uuid.uuid4().hex}"
+def open_terminal(measured: Lab) -> Iterator[Callable[[], Terminal]]:
+    """Gives terminals of their own: ("new", columns, rows) opens the view; other words go to tmux, which answers."""
+    servers: list[str] = []
 
+    def make() -> Terminal:
+        servers.append(f"looplab-test-{uuid.uuid4().hex}")
+        return _terminal(measured, servers[-1])
+
+    yield make
+    for server in servers:
+        subprocess.run(["tmux", "-L", server, "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture
+def terminal(open_terminal: Callable[[], Terminal]) -> Terminal:
+    return open_terminal()
+
+
+def _terminal(measured: Lab, server: str) -> Terminal:
     def tmux(*words: str) -> str:
         done = subprocess.run(["tmux", "-L", server, *words], capture_output=True, text=True, check=True)
         return done.stdout
@@ -35,15 +51,23 @@ def terminal(measured: Lab) -> Iterator[Callable[..., str]]:
         )
         return tmux("new-session", "-d", "-s", "w", "-x", str(columns), "-y", str(rows), command)
 
-    yield call
-    subprocess.run(["tmux", "-L", server, "kill-server"], capture_output=True, check=False)
+    return call
 
 
-@pytest.mark.parametrize(("columns", "rows"), SIZES)
-def test_view_of_a_run(measured: Lab, terminal: Callable[..., str], columns: int, rows: int) -> None:
-    run = measured.run("scenario5", MESSAGES=500, INTERVALS_MS="20")
-    terminal("new", columns, rows)
+def test_view_of_a_run(measured: Lab, open_terminal: Callable[[], Terminal]) -> None:
+    """The same run in two terminals of different sizes."""
+    run = measured.run("scenario5", MESSAGES=600, INTERVALS_MS="20")
+    terminals = [open_terminal() for _ in SIZES]
+    for terminal, (columns, rows) in zip(terminals, SIZES, strict=True):
+        terminal("new", columns, rows)
+    for terminal, (columns, rows) in zip(terminals, SIZES, strict=True):
+        check_measuring(terminal, columns, rows)
+    assert run.wait(60) in (0, 1)
+    for terminal in terminals:
+        check_ended(terminal)
 
+
+def check_measuring(terminal: Terminal, columns: int, rows: int) -> None:
     def shown() -> str:
         return terminal("capture-pane -p -t w")
 
@@ -57,14 +81,19 @@ def test_view_of_a_run(measured: Lab, terminal: Callable[..., str], columns: int
     assert any("50%" in line for line in lines)
     assert "interval" in shown()
     assert "controller" in shown()
-    assert run.wait(60) in (0, 1)
+
+
+def check_ended(terminal: Terminal) -> None:
+    def shown() -> str:
+        return terminal("capture-pane -p -t w")
+
     until(lambda: "scenario5 thesis  ended" in shown(), 10, "the end is shown")
     assert "INVALID" in until(lambda: shown() if "VALID" in shown() else "", 10, "the verdict is shown")
     terminal("send-keys -t w q")
     until(lambda: "ended 0" in shown(), 5, "q ends the view")
 
 
-def test_resize_and_a_dead_exporter(measured: Lab, terminal: Callable[..., str]) -> None:
+def test_resize_and_a_dead_exporter(measured: Lab, terminal: Terminal) -> None:
     terminal("new", 200, 50)
 
     def shown() -> str:
