@@ -10,6 +10,12 @@ import pytest
 DATA = Path(__file__).parent / "data"
 
 
+def _copy(folder: Path) -> Path:
+    for run in DATA.iterdir():
+        shutil.copytree(run, folder / run.name)
+    return folder
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """An empty results/ in a checkout of its own."""
@@ -21,6 +27,10 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def real_results(results: Path) -> Path:
     """The stored runs as a results/ of one's own."""
-    for run in DATA.iterdir():
-        shutil.copytree(run, results / run.name)
-    return results
+    return _copy(results)
+
+
+@pytest.fixture(scope="module")
+def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for tests that only read."""
+    return _copy(tmp_path_factory.mktemp("stored") / "results")

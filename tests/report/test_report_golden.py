@@ -41,10 +41,11 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
-@pytest.fixture
-def report(real_results: Path) -> Path:
-    out = real_results.parent / "out"
-    assert write_report(real_results, [], out) == 0
+@pytest.fixture(scope="module")
+def report(stored_runs: Path) -> Path:
+    """Written once, only read by the tests."""
+    out = stored_runs.parent / "out"
+    assert write_report(stored_runs, [], out) == 0
     return out
 
 
