@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.report.curves import Panel, sketches
 from looplab.report.painters import Painters
-from looplab.report.stored import select
+from looplab.report.stored import EXPERIMENT, select
 
 if TYPE_CHECKING:
     from looplab.report.analysis import Analysis
@@ -55,5 +55,6 @@ def _say(analysis: Analysis, out: Path) -> None:
         said = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in verdicts.items()]
         print(f"  {claim.title:<62} {', '.join(said)}")
     for problem in analysis.unusable:
-        print(f"not used: {problem.name} ({problem.kind}). {problem.meaning}")
+        apart = problem.kind == EXPERIMENT
+        print(f"{'apart' if apart else 'not used'}: {problem.name} ({problem.kind}). {problem.meaning}")
     print(f"{out / 'index.html'}")

@@ -24,6 +24,8 @@ _NEEDED = {
     "treatments": list,
     "environment": dict,
 }
+# What is no run of the control loop has a report of its own.
+EXPERIMENT = "experiment"
 _COUNTS = ("sent", "answered", "late", "lost", "robot_errors")
 _OTHER_COUNTS = ("duplicates", "out_of_order", "disconnects")
 
@@ -176,6 +178,8 @@ def _document_trouble(document: Any) -> tuple[str, str] | None:
         return "newer", f"Its schema is {schema}, this lab reads {SCHEMA}: update the lab to read it."
     if schema != SCHEMA:
         return "foreign", f"Its schema is {schema!r}; this lab reads {SCHEMA}."
+    if "experiment" in document:
+        return EXPERIMENT, f"A run of the experiment {document['experiment']}, left to its own report."
     missing = [key for key in _NEEDED if key not in document]
     if missing:
         return "damaged", f"run.json lacks {', '.join(missing)}: run it again."
