@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_lab import Background, Lab, until
+from containers import until
+from e2e_lab import Background, Lab
 from run_checks import check_run, read_samples, total, treatments
-from two_hosts import Pi, Wire
+from two_hosts import Pi
+from wire import Wire
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces and a second engine need root"),
@@ -26,6 +28,7 @@ pytestmark = [
 SCENARIOS = [f"scenario{number}" for number in range(9)]
 INTERVAL_MS = 20
 RECOVERY_BOUND_S = 2.0
+GUARD_NS, DEADLINE_NS = 100_000_000, 1_000_000_000
 TELEMETRY_LIMIT_S = 30.0
 
 
@@ -118,6 +121,7 @@ def tell(what: str, run: dict[str, Any], seconds: float) -> None:
 def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None:
     running = start(paired, cut_s + 12)
     time.sleep(1)
+    cut_ns = time.perf_counter_ns()
     with wire.cut():
         time.sleep(cut_s)
     mended_ns = time.perf_counter_ns()
@@ -128,7 +132,11 @@ def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None
     tell(f"cut for {cut_s} s", run, took_s)
     print(pi.log())
     assert total(run, "robot_errors") == 0
-    assert total(run, "lost") + total(run, "late") >= (cut_s - 1) * 1000 / INTERVAL_MS
+    # This machine's monotonic clock is the controller's: what was asked while the cable was out got no answer in time.
+    out = [row for row in samples if cut_ns + GUARD_NS < int(row["due_ns"]) < mended_ns - DEADLINE_NS]
+    assert {row["outcome"] for row in out} <= {"late", "lost"}
+    assert out or cut_s == 1
+    assert any(row["outcome"] != "answered" for row in samples)
     assert took_s < RECOVERY_BOUND_S
     if cut_s >= 10:
         (absence,) = run["absences"]
@@ -168,7 +176,8 @@ def test_prometheus_scrapes_the_bridge_on_the_pi(paired: Lab, wire: Wire) -> Non
     wanted = 100 + 20
     query = 'lab_pi_bridge_events_total{event="requests"}'
     until(lambda: (value(query) or 0) >= wanted, TELEMETRY_LIMIT_S, "the bridge's count of requests")
-    assert value("lab_pi_bridge_connected") == 0, "the run is over, its broker gone"
+    gone = "the run is over, its broker gone: told without a broker"
+    until(lambda: value("lab_pi_bridge_connected") == 0, TELEMETRY_LIMIT_S, gone)
 
 
 CASES = {

@@ -1,0 +1,268 @@
+#!/bin/sh
+# Makes a Raspberry Pi the robot's side of the lab. Safe to run again; --check only says what it would do.
+set -eu
+
+usage() {
+    cat <<'TEXT'
+usage: sudo ./install.sh [--pairing FILE] [--image FILE] [options]
+
+  --pairing FILE   what `./lab pair FILE` wrote on the machine that runs the lab
+  --image FILE     the bridge's image: a bundle of ./lab, or what `docker save` wrote
+                   (without it: the image that is here, else the registry's, else built from this checkout)
+  --check          say what would be done, change nothing
+  --wait SECONDS   how long to wait for the bridge's word (default 30)
+  --uninstall      stop the bridge, take its settings, image and udev rule away; Docker stays
+
+Exit codes: 0 good; 1 the bridge runs but something is missing; 2 wrong use; 3 this machine lacks something.
+TEXT
+}
+
+here=$(CDPATH='' cd -P -- "$(dirname -- "$0")" && pwd)
+settings=$here/.env
+rule_name=99-looplab-robot.rules
+# Tests on other machines put these elsewhere.
+model_file=${LOOPLAB_MODEL_FILE:-/proc/device-tree/model}
+os_file=${LOOPLAB_OS_FILE:-/etc/os-release}
+rules_dir=${LOOPLAB_RULES_DIR:-/etc/udev/rules.d}
+oldest_compose=2.24
+
+check_only=no uninstall=no pairing='' image_file='' wait_s=30 problems=0
+
+say() { printf 'looplab: %s\n' "$*"; }
+
+# fail <exit code> <what happened> <what to do>
+fail() {
+    printf 'install.sh: %s\n  %s\n' "$2" "$3" >&2
+    exit "$1"
+}
+
+# lacks <what> <what to do>: with --check all that stands in the way is told, otherwise the first ends it.
+lacks() {
+    [ "$check_only" = yes ] || fail 3 "$1" "$2"
+    printf 'looplab: NOT GOOD: %s\n  %s\n' "$1" "$2"
+    problems=$((problems + 1))
+}
+
+# would <what>: true, with a word about it, where nothing may be changed.
+would() {
+    [ "$check_only" = yes ] || return 1
+    say "would $*"
+}
+
+read_words() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --check) check_only=yes ;;
+            --uninstall) uninstall=yes ;;
+            --pairing | --image | --wait)
+                [ $# -ge 2 ] || fail 2 "$1 wants a value." "./install.sh --help shows how."
+                case $1 in
+                    --pairing) pairing=$2 ;;
+                    --image) image_file=$2 ;;
+                    --wait) wait_s=$2 ;;
+                esac
+                shift
+                ;;
+            -h | --help)
+                usage
+                exit 0
+                ;;
+            *) fail 2 "There is no option $1." "./install.sh --help shows them." ;;
+        esac
+        shift
+    done
+    case $wait_s in
+        '' | *[!0-9]*) fail 2 "--wait $wait_s: expected whole seconds." "For example --wait 30." ;;
+    esac
+    for file in "$pairing" "$image_file"; do
+        [ -z "$file" ] || [ -r "$file" ] || fail 2 "There is no readable file $file." "Copy it to the Pi first."
+    done
+}
+
+need_root() {
+    [ "$check_only" = yes ] || [ "$(id -u)" = 0 ] || fail 2 "This needs root." "sudo $0 …"
+}
+
+# A value of /etc/os-release, without its quotes.
+os_value() { sed -n "s/^$1=//p" "$os_file" 2>/dev/null | tr -d '"' | head -n 1; }
+
+look_at_machine() {
+    model=''
+    [ ! -r "$model_file" ] || model=$(tr -d '\0' <"$model_file")
+    architecture=$(dpkg --print-architecture 2>/dev/null || true)
+    system=$(os_value PRETTY_NAME)
+    say "${model:-not a Raspberry Pi (any Debian serves)}, ${architecture:-unknown architecture}, ${system:-unknown system}"
+    case $(uname -m) in
+        armv6l) lacks "This processor (ARMv6: Pi 1, Zero, Zero W) cannot run Debian's armhf containers." \
+            "Take a Pi 2 or later, or a Zero 2 W." ;;
+    esac
+    case $architecture in
+        arm64 | armhf | amd64) ;;
+        *) lacks "There is no image of the bridge for ${architecture:-this architecture}." \
+            "Flash Raspberry Pi OS (64-bit), or the 32-bit one." ;;
+    esac
+    case " $(os_value ID) $(os_value ID_LIKE) " in
+        *" debian "* | *" raspbian "*) ;;
+        *) lacks "This is no Debian." "Flash Raspberry Pi OS." ;;
+    esac
+}
+
+compose_version() { docker compose version --short 2>/dev/null | sed 's/^v//'; }
+
+# at_least <version> <oldest>, by Debian's own order of versions
+at_least() { [ -n "$1" ] && dpkg --compare-versions "$1" ge "$2"; }
+
+have_engine() {
+    version=$(compose_version || true)
+    if at_least "$version" "$oldest_compose"; then
+        say "Docker is here, with Compose $version"
+    else
+        install_engine
+    fi
+    if [ "$check_only" = no ] && ! docker version >/dev/null 2>&1; then
+        fail 3 "Docker's engine does not answer." "systemctl start docker; journalctl -u docker says why not."
+    fi
+}
+
+install_engine() {
+    release=$(os_value VERSION_ID)
+    # Debian 12's docker-compose is 1.29, which cannot read the file.
+    if ! at_least "$release" 13; then
+        lacks "Compose $oldest_compose is needed; the packages of ${system:-this system} are older." \
+            "Flash Raspberry Pi OS based on Debian 13 (trixie), or install Docker's own packages."
+        return
+    fi
+    would "install docker.io, docker-cli and docker-compose by apt-get" && return
+    say "installing Docker and Compose (a minute or two)"
+    export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
+    if ! { apt-get -qq update && apt-get -qq install -y --no-install-recommends \
+        docker.io docker-cli docker-compose; } >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        fail 3 "apt-get could not install Docker; $log has it all." "Is the Pi on the Internet? Then run this again."
+    fi
+    rm -f "$log"
+    say "installed Docker, with Compose $(compose_version)"
+}
+
+have_rule() {
+    if cmp -s "$here/$rule_name" "$rules_dir/$rule_name"; then
+        say "the robot's name /dev/looplab-robot is set up"
+        return
+    fi
+    would "add the udev rule $rules_dir/$rule_name" && return
+    mkdir -p "$rules_dir"
+    install -m 0644 "$here/$rule_name" "$rules_dir/$rule_name"
+    if udevadm control --reload >/dev/null 2>&1 && udevadm trigger --subsystem-match=tty >/dev/null 2>&1; then
+        say "set up the robot's name /dev/looplab-robot"
+    else
+        say "set up the robot's name /dev/looplab-robot; no udev runs here, so it holds from the next boot on"
+    fi
+}
+
+# A setting of this Pi as the compose file would see it.
+setting() { sed -n "s/^$1=//p" "$settings" 2>/dev/null | tail -n 1; }
+
+take_pairing() {
+    if [ -n "$pairing" ]; then
+        case $(sed -n 's/^BROKER_HOST=//p' "$pairing" | tail -n 1) in
+            '' | *[!A-Za-z0-9_.:-]*) fail 2 "$pairing is no pairing file: it names no BROKER_HOST." \
+                "Make it by ./lab pair on the machine that runs the lab." ;;
+        esac
+        would "take the settings of $pairing into $settings" && return
+        # The former file goes in the same moment: nothing half written is left where the power fails.
+        (umask 077 && tr -d '\r' <"$pairing" >"$settings.new")
+        mv "$settings.new" "$settings"
+        say "paired with $(setting BROKER_HOST):$(setting BROKER_PORT)"
+    elif [ -n "$(setting BROKER_HOST)" ]; then
+        say "paired with $(setting BROKER_HOST):$(setting BROKER_PORT)"
+    else
+        lacks "This Pi is not paired." "./lab pair FILE on the machine that runs the lab; then --pairing FILE here."
+    fi
+}
+
+image() { printf 'looplab/bridge:%s\n' "$(tag=$(setting LAB_TAG) && printf '%s' "${tag:-0.1.0}")"; }
+
+image_is_here() { docker image inspect "$(image)" >/dev/null 2>&1; }
+
+have_image() {
+    if [ -n "$image_file" ]; then
+        load_image
+    elif [ "$problems" = 0 ] && command -v docker >/dev/null 2>&1 && image_is_here; then
+        say "the image $(image) is here"
+    elif would "get $(image) from the registry, or build it from this checkout"; then
+        return
+    elif docker pull -q "$(image)" >/dev/null 2>&1; then
+        say "got $(image) from the registry"
+    elif [ -r "$here/../images/base/Dockerfile" ]; then
+        say "building $(image) (some minutes)"
+        in_compose build bridge || fail 3 "The image could not be built." "The lines above say why; or use --image."
+    else
+        fail 3 "The image $(image) cannot be had: no registry gave it, and there are no sources here." \
+            "On the machine that runs the lab make it for $architecture, bring it here, and use --image FILE."
+    fi
+}
+
+load_image() {
+    members=$(tar -tf "$image_file" 2>/dev/null | tr '\n' ' ')
+    case " $members" in
+        *" images.tar.gz "*) check_bundle ;;
+        *" manifest.json "*) ;;
+        *) fail 2 "$image_file is neither a bundle of the lab nor a saved image." "./lab bundle FILE makes one." ;;
+    esac
+    would "load the image from $image_file" && return
+    case " $members" in
+        *" images.tar.gz "*) tar -xOf "$image_file" images.tar.gz | docker load -q >/dev/null ;;
+        *) docker load -q -i "$image_file" >/dev/null ;;
+    esac || fail 3 "Docker could not load $image_file." "Is there room? df -h"
+    image_is_here || fail 3 "$image_file holds no $(image)." "Make it with the version of the lab that runs the runs."
+    case $(docker image inspect --format '{{.Architecture}}' "$(image)"):$architecture in
+        arm64:arm64 | arm:armhf | amd64:amd64) ;;
+        *) fail 3 "The image of $image_file is for another processor than $architecture." \
+            "Make it for $architecture." ;;
+    esac
+    say "loaded $(image) from $image_file"
+}
+
+# What is damaged must not reach the engine.
+check_bundle() {
+    wanted=$(tar -xOf "$image_file" bundle.json | sed -n 's/.*"sha256": *"\([0-9a-f]*\)".*/\1/p' | head -n 1)
+    found=$(tar -xOf "$image_file" images.tar.gz | sha256sum | cut -d ' ' -f 1)
+    [ "${wanted:-none}" = "$found" ] ||
+        fail 3 "$image_file is damaged: its checksum is not the one it was made with." "Copy it again."
+}
+
+in_compose() { docker compose --ansi never --progress quiet --project-directory "$here" -f "$here/compose.yaml" "$@"; }
+
+start_bridge() {
+    would "start the bridge, and wait up to $wait_s s for robot and broker" && return
+    in_compose up --detach --no-build --pull never || fail 3 "The bridge did not start." "The lines above say why."
+    say "the bridge runs, and will after each boot"
+    in_compose exec -T bridge python3 -m looplab.bridge_status --wait "$wait_s" || exit 1
+}
+
+remove_all() {
+    would "stop the bridge, remove its image, $settings and $rules_dir/$rule_name" && return
+    if command -v docker >/dev/null 2>&1; then
+        BROKER_HOST=none in_compose down --volumes --rmi all || true
+    fi
+    rm -f "$rules_dir/$rule_name" "$settings"
+    say "removed; Docker itself stays (apt-get remove docker.io docker-compose)"
+}
+
+read_words "$@"
+need_root
+if [ "$uninstall" = yes ]; then
+    remove_all
+    exit 0
+fi
+look_at_machine
+have_engine
+have_rule
+take_pairing
+have_image
+start_bridge
+if [ "$check_only" = yes ]; then
+    [ "$problems" = 0 ] || fail 3 "$problems thing(s) stand in the way." "They are named above."
+    say "all good: without --check this would be done"
+fi

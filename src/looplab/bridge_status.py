@@ -1,0 +1,79 @@
+"""Says on the bridge's own machine whether it is connected and its robot answers, and what is missing if not.
+
+docker compose -f rpi/compose.yaml exec bridge python3 -m looplab.bridge_status [--wait SECONDS]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from time import CLOCK_MONOTONIC, clock_gettime_ns, sleep
+from typing import Any, NamedTuple
+
+from looplab import bridge_state
+from looplab.errors import EXIT_GOOD, EXIT_INVALID
+
+# The bridge turns its loop at least each 0.3 s.
+SILENCE_NS = 2_000_000_000
+LOOK_S = 0.2
+# A broker lives as long as a run: where nobody listens on the port, the machine itself is there.
+REFUSED = "refused"
+
+
+class Status(NamedTuple):
+    """What to tell a person; `online` with the broker, `good` where nothing is missing on the Pi itself."""
+
+    lines: list[str]
+    online: bool
+    good: bool
+
+
+def status(state: bridge_state.BridgeState | None, now_ns: int) -> Status:
+    """Bridge, robot and broker as `state` tells them at `now_ns` (monotonic)."""
+    if state is None or now_ns - state.beat_ns > SILENCE_NS:
+        return Status(["bridge: not running (docker compose -f rpi/compose.yaml logs bridge says why)"], False, False)
+    said = state.said
+    robot, connected = bool(said.get("robot_online")), bool(said.get("connected"))
+    no_run = REFUSED in str(said.get("last_error"))
+    first = f"bridge: running, version {said.get('version')}, framing {said.get('framing')}"
+    told = [first, _robot(said), _broker(said, no_run)]
+    return Status(told, robot and connected, robot and (connected or no_run))
+
+
+def _robot(said: dict[str, Any]) -> str:
+    if said.get("robot_online"):
+        return f"robot:  online at {said.get('serial')} ({said.get('robot')})"
+    return f"robot:  OFFLINE: {said.get('robot_fault')}"
+
+
+def _broker(said: dict[str, Any], no_run: bool) -> str:
+    broker = said.get("broker")
+    if said.get("connected"):
+        return f"broker: connected to {broker}; the retained status says online"
+    if no_run:
+        return f"broker: {broker} is there, but no run is going on: it is joined when one starts"
+    return f"broker: NOT REACHED: {said.get('last_error') or f'{broker} did not answer yet'}"
+
+
+def main() -> int:
+    """Waits for the broker, too; exit code 0 where nothing is missing on this machine or on the way, else 1."""
+    parser = argparse.ArgumentParser(
+        prog="bridge_status", description="Is the bridge connected, does the robot answer?"
+    )
+    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="for what is not there yet")
+    end_ns = clock_gettime_ns(CLOCK_MONOTONIC) + int(parser.parse_args().wait * 1e9)
+    folder = Path(os.environ.get("STATE_DIR") or "/state")
+    while True:
+        now_ns = clock_gettime_ns(CLOCK_MONOTONIC)
+        found = status(bridge_state.read(folder), now_ns)
+        if found.online or now_ns >= end_ns:
+            break
+        sleep(LOOK_S)
+    print("\n".join(found.lines))
+    return EXIT_GOOD if found.good else EXIT_INVALID
+
+
+if __name__ == "__main__":
+    sys.exit(main())
