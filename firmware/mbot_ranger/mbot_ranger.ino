@@ -40,10 +40,22 @@ static uint16_t sampled_sum(uint8_t pin)
     return sum;
 }
 
+static int32_t centi_celsius()
+{
+    return thermistor_centi_celsius(sampled_sum(PIN_THERMISTOR), SAMPLES_PER_READING);
+}
+
 static void write_temperature()
 {
     char line[LINE_BYTES_MAX];
-    format_temperature(line, thermistor_centi_celsius(sampled_sum(PIN_THERMISTOR), SAMPLES_PER_READING));
+    format_temperature(line, centi_celsius());
+    Serial.print(line);
+}
+
+static void write_numbered_temperature(uint8_t letter)
+{
+    char line[LINE_BYTES_MAX];
+    format_numbered_temperature(line, letter, centi_celsius());
     Serial.print(line);
 }
 
@@ -62,6 +74,7 @@ static void answer(uint8_t received)
         write_level((uint32_t)sampled_sum(PIN_LIGHT_1) + sampled_sum(PIN_LIGHT_2), 2 * SAMPLES_PER_READING);
         break;
     case REQUEST_SOUND: write_level(sampled_sum(PIN_SOUND), SAMPLES_PER_READING); break;
+    case REQUEST_NUMBERED_TEMPERATURE: write_numbered_temperature(received); break;
     case REQUEST_IDENTITY: Serial.print(F(FIRMWARE_IDENTITY "\r\n")); break;
     case REQUEST_NONE: break;
 #ifdef LOOPLAB_FAULT_REQUEST

@@ -14,7 +14,7 @@ enum request parse_request(uint8_t received)
 #ifdef LOOPLAB_FAULT_REQUEST
     case 'H': return REQUEST_HANG;
 #endif
-    default: return REQUEST_NONE;
+    default: return received >= 'a' && received <= 'z' ? REQUEST_NUMBERED_TEMPERATURE : REQUEST_NONE;
     }
 }
 
@@ -32,6 +32,15 @@ static char *append_number(char *end, uint16_t number, uint8_t digits_min)
     return end;
 }
 
+/* Appends a minus where there is one and gives the rest: the thermistor's range, -88 to 494 C, fits 16 bits. */
+static uint16_t append_sign(char **end, int32_t centi_celsius)
+{
+    if (centi_celsius >= 0)
+        return (uint16_t)centi_celsius;
+    *(*end)++ = '-';
+    return (uint16_t)-centi_celsius;
+}
+
 void format_temperature(char line[LINE_BYTES_MAX], int32_t centi_celsius)
 {
     if (centi_celsius == TEMPERATURE_UNKNOWN) {
@@ -39,14 +48,33 @@ void format_temperature(char line[LINE_BYTES_MAX], int32_t centi_celsius)
         return;
     }
     char *end = line;
-    if (centi_celsius < 0)
-        *end++ = '-';
-    /* The thermistor's range, -88 to 494 C, fits 16 bits without the sign. */
-    const uint16_t magnitude = (uint16_t)(centi_celsius < 0 ? -centi_celsius : centi_celsius);
+    const uint16_t magnitude = append_sign(&end, centi_celsius);
     end = append_number(end, magnitude / 100, 1);
     *end++ = '.';
     end = append_number(end, magnitude % 100, 2);
     strcpy(end, "\r\n");
+}
+
+static char check_letter(const char *from, const char *end)
+{
+    uint16_t sum = 0;
+    while (from < end)
+        sum += (uint8_t)*from++;
+    return (char)('A' + sum % 23);
+}
+
+void format_numbered_temperature(char line[LINE_BYTES_MAX], uint8_t letter, int32_t centi_celsius)
+{
+    char *end = line;
+    *end++ = (char)letter;
+    if (centi_celsius == TEMPERATURE_UNKNOWN) {
+        *end++ = 'E';
+    } else {
+        const uint16_t magnitude = append_sign(&end, centi_celsius);
+        end = append_number(end, magnitude, 1);
+    }
+    *end = check_letter(line, end);
+    strcpy(end + 1, "\n");
 }
 
 void format_level(char line[LINE_BYTES_MAX], uint16_t level)

@@ -1,11 +1,15 @@
 /* The robot's serial protocol, 57600 8N1: plain C that compiles for the board and for the host's tests.
  *
- * A request is one byte; every answer is one line ended by CR LF:
+ * A request is one byte; every answer is one line ended by CR LF (a numbered one by LF alone):
  *   T  temperature in degrees Celsius, two decimals        25.50
  *   L  light, mean of both on-board sensors, 0 to 1023     512
  *   S  sound level, 0 to 1023                              37
- *   ?  identity and version                                looplab mbot_ranger 0.1.0
- * A sensor that cannot be read gives a line starting with ERR. Any other byte is line noise: ignored.
+ *   ?  identity and version                                looplab mbot_ranger 0.2.0
+ *   a to z  numbered: temperature in hundredths of a degree, behind the letter that asked and before a check
+ *      letter, 'A' plus the sum of the bytes before it modulo 23; as long as the answer to T     c2550E
+ * A sensor that cannot be read gives a line starting with ERR (numbered: E in the place of the digits).
+ * Any other byte is line noise: ignored. A request is one byte, so noise can cost or add requests, but never
+ * leaves the firmware in the middle of one.
  * After a reset the board says its identity followed by " ready".
  */
 #ifndef PROTOCOL_H
@@ -17,7 +21,7 @@
 extern "C" {
 #endif
 
-#define FIRMWARE_VERSION "0.1.0"
+#define FIRMWARE_VERSION "0.2.0"
 #define FIRMWARE_IDENTITY "looplab mbot_ranger " FIRMWARE_VERSION
 
 /* Room for the longest answer line, its CR LF and the closing zero. */
@@ -29,6 +33,7 @@ enum request {
     REQUEST_LIGHT,
     REQUEST_SOUND,
     REQUEST_IDENTITY,
+    REQUEST_NUMBERED_TEMPERATURE,
 #ifdef LOOPLAB_FAULT_REQUEST
     REQUEST_HANG, /* only in the build that tests the watchdog */
 #endif
@@ -38,6 +43,9 @@ enum request parse_request(uint8_t received);
 
 /* Writes the answer line for a temperature, or the error line for TEMPERATURE_UNKNOWN. */
 void format_temperature(char line[LINE_BYTES_MAX], int32_t centi_celsius);
+
+/* Writes the answer line for a temperature that `letter` asked for. */
+void format_numbered_temperature(char line[LINE_BYTES_MAX], uint8_t letter, int32_t centi_celsius);
 
 /* Writes the answer line for a plain sensor level. */
 void format_level(char line[LINE_BYTES_MAX], uint16_t level);

@@ -34,12 +34,14 @@ from looplab.protocol import (
     Request,
     parse_request,
 )
-from looplab.robot_port import RobotPort
+from looplab.robot_port import Reply, RobotPort
 
 # The robot answers in about 4 ms; this is how long the bridge waits before it gives an answer up.
 ANSWER_TIMEOUT_MS = 250
 IDLE_NS = 300_000_000
-COUNTED = ("requests", "answers", "malformed", "queued", "timeouts", "merged", "unasked")
+# While the robot is away, so that its return is seen soon.
+IDLE_OFFLINE_NS = 50_000_000
+COUNTED = ("requests", "answers", "malformed", "queued", "timeouts", "merged", "skipped", "unasked")
 # The bridge may be on another machine: the broker must soon say when it is gone. It never blocks for that long.
 KEEPALIVE_S = 5
 # Requests waiting for the robot at once; a flood on request/ must not grow memory without end.
@@ -71,6 +73,7 @@ class Bridge:
         self._wire_run, self._wire_sequence, self._wire_ns = b"", 0, 0
         self._published: tuple[bytes, bytes] = (b"", b"")
         self._said_online = False
+        self._logged: tuple[str, tuple[int, ...]] = ("", tuple(robot.faults.values()))
         self._quiet_ns = 0
         self._stopping = False
         self._link = Link(
@@ -102,7 +105,7 @@ class Bridge:
             now = perf_counter_ns()
             self.counts.beat(now)
             if self._waiting and now - self._waiting[0].entered_ns > ANSWER_TIMEOUT_MS * 1_000_000:
-                self._give_up(STATUS_TIMEOUT)
+                self._give_up(STATUS_GARBLED if robot.garbled else STATUS_TIMEOUT)
                 robot.resynchronise()
             elif now >= self._quiet_ns:
                 self._idle(now)
@@ -147,14 +150,16 @@ class Bridge:
             else:
                 self._answer(item, STATUS_OFFLINE, b"")
 
-    def _collect(self, answers: list[tuple[bytes, int]]) -> None:
-        """`answers` are (value, requests it stands for): more than one where a burst merged lines."""
-        for value, stands_for in answers:
-            if not self._waiting:
+    def _collect(self, replies: list[Reply]) -> None:
+        for reply in replies:
+            for _ in range(reply.skipped):
+                self.counts["skipped"] += 1
+                self._answer(self._waiting.popleft(), STATUS_GARBLED if reply.garbled else STATUS_TIMEOUT, b"")
+            if not self._waiting or not reply.stands_for:
                 self.counts["unasked"] += 1
                 continue
-            self._answer(self._waiting.popleft(), STATUS_OK if value else STATUS_GARBLED, value)
-            for _ in range(min(stands_for - 1, len(self._waiting))):
+            self._answer(self._waiting.popleft(), STATUS_OK if reply.value else STATUS_GARBLED, reply.value)
+            for _ in range(min(reply.stands_for - 1, len(self._waiting))):
                 self._waiting.popleft()
                 self.counts["merged"] += 1
 
@@ -188,8 +193,8 @@ class Bridge:
 
     def _idle(self, now: int) -> None:
         """Nothing asked for a while: see to the robot's port and to what is retained about us."""
-        self._quiet_ns = now + IDLE_NS
         self._robot.maintain()
+        self._quiet_ns = now + (IDLE_NS if self._robot.online else IDLE_OFFLINE_NS)
         if self._robot.take_restart():
             self._give_up(STATUS_OFFLINE)
         self._publish_state()
@@ -202,6 +207,7 @@ class Bridge:
 
     def _publish_state(self) -> None:
         self._said_online = self._robot.online
+        self._log_robot()
         info = self.info()
         self.counts.tell({**info, "robot_online": self._robot.online, **self._connection()})
         if not self._link.connected:
@@ -213,6 +219,17 @@ class Bridge:
             self._link.publish(TOPIC_BRIDGE_INFO, state[1], 1, retain=True)
         self._published = state
 
+    def _log_robot(self) -> None:
+        """For who reads the log: what befell the robot, never more often than state is published."""
+        robot = self._robot
+        faults = tuple(robot.faults.values())
+        if faults != self._logged[1]:
+            print(f"bridge: robot: {robot.last_fault} ({_counted(robot.faults)} so far)", flush=True)
+        state = robot.fault or f"online, {robot.identity}"
+        if state != self._logged[0]:
+            print(f"bridge: robot: {state}", flush=True)
+        self._logged = (state, faults)
+
     def info(self) -> dict[str, Any]:
         """What a run records about the bridge: how it was really set up, and its counts."""
         sock = self._link.sock
@@ -222,7 +239,10 @@ class Bridge:
             "scheduling": processes.own_scheduling(),
             "serial": self._robot.url,
             "robot": self._robot.identity,
+            "robot_numbered": self._robot.numbered,
             "robot_fault": self._robot.fault,
+            "robot_faults": self._robot.faults,
+            "robot_last_fault": self._robot.last_fault,
             "reopened": self._robot.reopened,
             "version": __version__,
             # A bridge that was started anew is another instance; a machine that was, another boot.
@@ -238,6 +258,10 @@ class Bridge:
             "disconnects": link.disconnects,
             "last_error": "" if link.connected else link.last_error,
         }
+
+
+def _counted(faults: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in faults.items() if count)
 
 
 def _settings(environment: dict[str, str]) -> tuple[bool, str]:
@@ -261,7 +285,7 @@ def _port(environment: dict[str, str]) -> int:
 
 
 def main() -> int:
-    """Run from the environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, FIDELITY and its parts, STATE_DIR."""
+    """Run from the environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, SERIAL_ROOT, FIDELITY …, STATE_DIR."""
     processes.set_name("lab-bridge")
     settings = dict(os.environ)
     try:
@@ -270,7 +294,9 @@ def main() -> int:
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
+    robot = RobotPort(
+        settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing, settings.get("SERIAL_ROOT", "")
+    )
     host = settings.get("BROKER_HOST", "").strip() or "broker"
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
     bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot, state_dir=state_dir)

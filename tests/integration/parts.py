@@ -161,20 +161,30 @@ class Listener:
         self.client.loop_stop()
 
 
+def numbered_line(letter: int, centi_celsius: int) -> bytes:
+    """What firmware 0.2 answers to `letter`."""
+    line = b"%c%d" % (letter, centi_celsius)
+    return line + b"%c\n" % (ord("A") + sum(line) % 23)
+
+
 class RobotDouble:
     """Speaks the robot's protocol on a TCP port or a pseudo-terminal and does what the test wants.
 
-    `answer(number)` gives the bytes to write for the number-th T (from 0) since the double was made.
+    `answer(number)` gives the bytes to write for the number-th T (from 0) since the double was made. One that is
+    `numbered` is asked by letter instead: `answer_numbered(number, letter)`.
     """
 
-    GREETING = b"looplab double 1.0 ready\r\n"
+    GREETING = b"looplab double 0.1 ready\r\n"
+    GREETING_NUMBERED = b"looplab double 0.2 ready\r\n"
 
-    def __init__(self, url_or_link: Path | None = None, *, greets: bool = True) -> None:
+    def __init__(self, url_or_link: Path | None = None, *, greets: bool = True, numbered: bool = False) -> None:
         self.asked = 0
         self.opened = 0
         self.greeted = False
         self.greets = greets
+        self.greeting = self.GREETING_NUMBERED if numbered else self.GREETING
         self.answer: Callable[[int], bytes] = lambda _number: b"25.50\r\n"
+        self.answer_numbered: Callable[[int, int], bytes] = lambda _number, letter: numbered_line(letter, 2550)
         self._link = url_or_link
         self._port = 0 if url_or_link else free_port()
         self._channel: int | None = None
@@ -248,7 +258,7 @@ class RobotDouble:
         # As a boot loader does; pyserial empties the port's input when it has opened it.
         time.sleep(BOOT_S)
         if self.greets:
-            os.write(channel, self.GREETING)
+            os.write(channel, self.greeting)
             self.greeted = True
         # An OSError is the other end hanging up.
         with contextlib.suppress(OSError):
@@ -264,9 +274,9 @@ class RobotDouble:
 
     def _hear(self, channel: int, byte: int) -> None:
         if byte == ord("?"):
-            os.write(channel, self.GREETING.replace(b" ready", b""))
-        elif byte == ord("T"):
-            answer = self.answer(self.asked)
+            os.write(channel, self.greeting.replace(b" ready", b""))
+        elif byte == ord("T") or chr(byte).islower():
+            answer = self.answer(self.asked) if byte == ord("T") else self.answer_numbered(self.asked, byte)
             self.asked += 1
             if answer:
                 os.write(channel, answer)
@@ -283,7 +293,7 @@ class TreatmentsDouble:
             found = pids()
             roles = {
                 role: {"processes": [f for pid in found.get(role, []) if (f := processes.facts(pid))], "refused": []}
-                for role in ("broker", "controller", "bridge", "robot", "stress", "flood")
+                for role in ("broker", "controller", "bridge", "robot", "stress", "flood", "link")
             }
             return {"roles": roles, "clock_ns": time.perf_counter_ns(), "ticks_hz": os.sysconf("SC_CLK_TCK")}
 
@@ -314,5 +324,5 @@ def python(module: str) -> list[str]:
 
 __all__ = [
     "HOST", "LIMIT_S", "MOSQUITTO", "ROOT", "Broker", "Child", "Listener", "RobotDouble", "TreatmentsDouble",
-    "free_port", "python", "signal", "until",
+    "free_port", "numbered_line", "python", "signal", "until",
 ]  # fmt: skip

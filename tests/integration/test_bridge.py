@@ -7,13 +7,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from parts import HOST, Broker, Child, Listener, RobotDouble, free_port, until
+from parts import HOST, Broker, Child, Listener, RobotDouble, free_port, numbered_line, until
 
 from looplab.protocol import (
     OFFLINE,
@@ -136,6 +136,74 @@ def test_answers_that_meet(
     wait_for_counts(listener, requests=4, answers=answered + 1, merged=merged, unasked=0, timeouts=0)
 
 
+@pytest.fixture
+def numbered(start_bridge: StartBridge, listener: Listener) -> Iterator[RobotDouble]:
+    """A robot that is asked by number, with its bridge; it answers the number-th request with number.00."""
+    double = RobotDouble(numbered=True)
+    double.answer_numbered = lambda number, letter: numbered_line(letter, 100 * number)
+    start_bridge(SERIAL_URL=double.url)
+    wait_online(listener)
+    assert info(listener)["robot_numbered"] is True
+    yield double
+    double.unplug()
+
+
+def ask_at_once(listener: Listener, count: int) -> dict[int, Answer]:
+    for sequence in range(count):
+        listener.client.publish(TOPIC_REQUEST, f"T-run-{sequence}", 1)
+    until(lambda: len(answers(listener)) == count, "all answers")
+    return answers(listener)
+
+
+def test_numbered_requests_are_paired(numbered: RobotDouble, listener: Listener) -> None:
+    found = ask_at_once(listener, 60)
+    assert [found[k].value for k in range(60)] == [b"%d.00" % k for k in range(60)]
+
+
+def test_a_lost_answer_shifts_no_other(numbered: RobotDouble, listener: Listener) -> None:
+    lost = {3, 4, 17, 40}
+    numbered.answer_numbered = lambda k, letter: b"" if k in lost else numbered_line(letter, 100 * k)
+    found = ask_at_once(listener, 60)
+    assert {k for k in found if found[k].status == b"timeout"} == lost
+    assert [found[k].value for k in found if k not in lost] == [b"%d.00" % k for k in found if k not in lost]
+    # Known as lost by the next answer, long before the time is up.
+    wait_for_counts(listener, skipped=len(lost), timeouts=0, unasked=0)
+
+
+def test_a_damaged_answer_is_its_own_requests_loss(numbered: RobotDouble, listener: Listener) -> None:
+    def answer(k: int, letter: int) -> bytes:
+        whole = numbered_line(letter, 100 * k)
+        return {5: whole[:2] + b"\xff" + whole[3:], 9: whole[:3], 20: b"12.00\r\n" + whole}.get(k, whole)
+
+    numbered.answer_numbered = answer
+    found = ask_at_once(listener, 40)
+    # The half line runs into the next one: both are lost, no more.
+    assert {k: found[k].status for k in found if found[k].status != b"ok"} == dict.fromkeys((5, 9, 10), b"garbled")
+    assert all(found[k].value == b"%d.00" % k for k in found if found[k].status == b"ok")
+    until(lambda: info(listener)["robot_faults"]["noise"] == 3, "three unreadable lines")
+
+
+def test_a_late_answer_is_nobodys(numbered: RobotDouble, listener: Listener) -> None:
+    numbered.answer_numbered = lambda k, letter: b"" if k < 5 else numbered_line(letter, 100 * k)
+    assert {answer.status for answer in ask_at_once(listener, 5).values()} == {b"timeout"}
+    for letter in b"cefij":
+        numbered.say(numbered_line(letter, 9999))
+    for sequence in range(5, 30):
+        assert ask_and_wait(listener, sequence).value in (b"%d.00" % (numbered.asked - 1), b"")
+    assert answers(listener)[29].status == b"ok"
+
+
+def test_a_burst_is_not_asked_by_number(start_bridge: StartBridge, listener: Listener) -> None:
+    double = RobotDouble(numbered=True)
+    try:
+        start_bridge(SERIAL_URL=double.url, ROBOT_FRAMING="burst")
+        wait_online(listener)
+        assert ask_and_wait(listener, 0).value == b"25.50"
+        assert info(listener)["robot_numbered"] is False
+    finally:
+        double.unplug()
+
+
 @pytest.mark.parametrize("framing", ["line", "burst"])
 def test_a_line_in_pieces_is_one_answer(
     start_bridge: StartBridge, listener: Listener, robot: RobotDouble, framing: str
@@ -250,7 +318,7 @@ def test_a_device_by_name_unplugged_and_back(start_bridge: StartBridge, listener
     try:
         start_bridge(SERIAL_URL=double.url)
         wait_online(listener)
-        assert info(listener)["robot"] == "looplab double 1.0"
+        assert info(listener)["robot"] == "looplab double 0.1"
         assert ask_and_wait(listener, 0).value == b"25.50"
         double.unplug()
         until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
@@ -267,7 +335,7 @@ def test_a_robot_that_opening_does_not_reset_is_asked_who_it_is(
     robot.greets = False
     start_bridge()
     wait_online(listener)
-    until(lambda: info(listener).get("robot") == "looplab double 1.0", "its identity")
+    until(lambda: info(listener).get("robot") == "looplab double 0.1", "its identity")
     assert until(lambda: ask_and_wait(listener, len(answers(listener))).status == b"ok", "an answer")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import selectors
 import signal
 import socket
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+IDENTITY = "looplab mbot_ranger 0.2.0"
 ANSWER_TIMEOUT_S = 20.0  # a bound for a hung robot, far above any answer time on a loaded machine
 
 
@@ -33,12 +35,16 @@ class Client:
         self.socket.sendall(requests)
 
     def line(self) -> str:
-        while b"\r\n" not in self._received:
+        while b"\n" not in self._received:
             chunk = self.socket.recv(4096)
             assert chunk, "the robot closed the connection"
             self._received += chunk
-        line, self._received = self._received.split(b"\r\n", 1)
-        return line.decode("ascii")
+        line, self._received = self._received.split(b"\n", 1)
+        return line.removesuffix(b"\r").decode("ascii")
+
+    def more_within(self, seconds: float) -> bool:
+        """Whether anything is received, or is still to be read, within that time."""
+        return bool(self._received or select.select([self.socket], [], [], seconds)[0])
 
     def ask(self, request: bytes) -> str:
         self.send(request)
@@ -88,7 +94,7 @@ class Robot:
 
     def connect_ready(self) -> Client:
         client = self.connect()
-        assert client.line() == "looplab mbot_ranger 0.1.0 ready"
+        assert client.line() == f"{IDENTITY} ready"
         return client
 
     def trace(self) -> list[TraceEvent]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import string
 
 import pytest
+
+from looplab.numbered import NUMBERS, parse_numbered
 
 UNKNOWN = -(2**31)
 SAMPLES = 3
@@ -43,10 +46,11 @@ def test_open_or_shorted_thermistor_has_no_temperature(firmware_functions: ctype
     assert firmware_functions.thermistor_centi_celsius(adc_sum, SAMPLES) == UNKNOWN
 
 
-def test_only_the_four_request_letters_mean_something(firmware_functions: ctypes.CDLL) -> None:
+def test_only_the_four_request_letters_and_the_numbers_mean_something(firmware_functions: ctypes.CDLL) -> None:
     meanings = {byte: firmware_functions.parse_request(byte) for byte in range(256)}
-    assert {chr(byte) for byte, meaning in meanings.items() if meaning != 0} == set("TLS?")
-    assert len({meanings[ord(letter)] for letter in "TLS?"}) == 4
+    assert {chr(byte) for byte, meaning in meanings.items() if meaning != 0} == set("TLS?" + string.ascii_lowercase)
+    assert len({meanings[ord(letter)] for letter in string.ascii_lowercase}) == 1
+    assert len({meanings[ord(letter)] for letter in "TLS?a"}) == 5
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,23 @@ def test_only_the_four_request_letters_mean_something(firmware_functions: ctypes
 )
 def test_temperature_line(firmware_functions: ctypes.CDLL, centi_celsius: int, line: bytes) -> None:
     assert formatted(firmware_functions.format_temperature, centi_celsius) == line
+
+
+def test_a_numbered_line_says_what_the_plain_one_says_in_no_more_bytes(firmware_functions: ctypes.CDLL) -> None:
+    """The bridge's reading of it against the firmware's writing, at every temperature there is."""
+    for centi_celsius in range(-8812, 49401):
+        plain = formatted(firmware_functions.format_temperature, centi_celsius)
+        letter = NUMBERS[centi_celsius % len(NUMBERS)]
+        line = ctypes.create_string_buffer(24)
+        firmware_functions.format_numbered_temperature(line, letter, centi_celsius)
+        assert parse_numbered(line.value.removesuffix(b"\n")) == (letter, plain.strip())
+        assert len(line.value) <= len(plain)
+
+
+def test_a_numbered_line_of_a_broken_sensor(firmware_functions: ctypes.CDLL) -> None:
+    line = ctypes.create_string_buffer(24)
+    firmware_functions.format_numbered_temperature(line, ord("l"), UNKNOWN)
+    assert parse_numbered(line.value.strip()) == (ord("l"), b"")
 
 
 @pytest.mark.parametrize(("level", "line"), [(0, b"0\r\n"), (9, b"9\r\n"), (1023, b"1023\r\n"), (65535, b"65535\r\n")])

@@ -6,9 +6,11 @@ Times are read from the trace's cycle stamps, never from a clock, so a slow mach
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
 import signal
+import string
 import subprocess
 import time
 from collections.abc import Callable
@@ -18,7 +20,9 @@ from statistics import mean
 import pytest
 import serial
 from containers import docker
-from robot_harness import ROOT, Client, Robot, RobotFiles, TraceEvent
+from robot_harness import IDENTITY, ROOT, Client, Robot, RobotFiles, TraceEvent
+
+from looplab.numbered import NUMBERS, parse_numbered
 
 pytestmark = pytest.mark.engine
 
@@ -26,6 +30,8 @@ StartRobot = Callable[..., Robot]
 
 CYCLES_PER_US = 16
 FRAME_CYCLES = 16008  # 1 ms, 500 ppm slow
+MEANINGFUL = b"TLS?" + string.ascii_lowercase.encode()
+NOISE = bytes(byte for byte in range(256) if byte not in MEANINGFUL)
 # What Serial.begin(57600) gives at 16 MHz: a divisor of 17 and 16 cycles, 58 824 baud, 10 bits a byte.
 BYTE_CYCLES_THEORY = 16 * 17 * 10
 
@@ -66,7 +72,7 @@ def usb_constant(name: str) -> int:
 
 def test_says_ready_after_opening_and_who_it_is(start_robot: StartRobot) -> None:
     client = start_robot().connect_ready()
-    assert client.ask(b"?") == "looplab mbot_ranger 0.1.0"
+    assert client.ask(b"?") == IDENTITY
 
 
 @pytest.mark.parametrize("celsius", [-40.0, -10.25, 0.0, 9.9, 25.5, 37.0, 100.0, 125.0])
@@ -81,7 +87,7 @@ def test_temperature_is_that_of_the_thermistor(start_robot: StartRobot, celsius:
 def test_broken_thermistor_gives_an_error_line_and_the_rest_works(start_robot: StartRobot) -> None:
     client = start_robot("--temperature", "open").connect_ready()
     assert client.ask(b"T") == "ERR thermistor"
-    assert client.ask(b"?") == "looplab mbot_ranger 0.1.0"
+    assert client.ask(b"?") == IDENTITY
 
 
 @pytest.mark.parametrize("level", [0, 1, 511, 1023])
@@ -96,34 +102,68 @@ def test_pipelined_requests_get_an_answer_each(start_robot: StartRobot) -> None:
     client.send(b"TTT?")
     lines = [client.line() for _ in range(4)]
     assert len({*lines[:3]}) == 1
-    assert lines[3] == "looplab mbot_ranger 0.1.0"
+    assert lines[3] == IDENTITY
 
 
 def test_every_byte_without_meaning_is_ignored(start_robot: StartRobot) -> None:
     robot = start_robot()
     client = robot.connect_ready()
-    noise = bytes(byte for byte in range(256) if byte not in b"TLS?")
-    assert client.ask(noise + b"?") == "looplab mbot_ranger 0.1.0"
-    assert len(of_kind(robot.trace(), "rx")) == 253
+    assert client.ask(NOISE + b"?") == IDENTITY
+    assert len(of_kind(robot.trace(), "rx")) == len(NOISE) + 1
 
 
-def test_ten_thousand_random_bytes_leave_it_whole(start_robot: StartRobot) -> None:
+@pytest.mark.parametrize("celsius", ["25", "0", "-10.2", "125"])
+def test_a_numbered_request_is_answered_by_its_number(start_robot: StartRobot, celsius: str) -> None:
+    client = start_robot("--temperature", celsius).connect_ready()
+    value = client.ask(b"T")
+    for letter in NUMBERS:
+        answer = parse_numbered(client.ask(bytes([letter])).encode())
+        assert answer is not None
+        assert (answer.number, answer.value.decode()) == (letter, value)
+
+
+def test_a_numbered_request_for_a_broken_sensor_is_answered_by_its_number(start_robot: StartRobot) -> None:
+    client = start_robot("--temperature", "open").connect_ready()
+    assert parse_numbered(client.ask(b"l").encode()) == (ord("l"), b"")
+
+
+def test_random_bytes_get_exactly_the_answers_they_ask_for(start_robot: StartRobot) -> None:
+    """In pieces that the receive buffer holds. LOOPLAB_FUZZ_BYTES=1000000 takes eight minutes."""
+    count = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 5000)
     robot = start_robot()
     client = robot.connect_ready()
-    noise = random.Random(4).randbytes(10_000)
-    client.send(noise + b"\n" * 200 + b"?")
-    lines = [client.line()]
-    while len(of_kind(robot.trace(), "rx")) < len(noise) + 201:
-        lines.append(client.line())
-    # The very last request comes alone, so that its answer is told from those to the noise.
-    time.sleep(0.1)
-    client.send(b"?")
-    while lines.count("looplab mbot_ranger 0.1.0") < noise.count(b"?") + 2:
-        lines.append(client.line())
-    assert all(re.fullmatch(r"looplab mbot_ranger 0\.1\.0|25\.\d\d|\d+", line) for line in lines)
-    assert len(lines) <= sum(noise.count(letter) for letter in (b"T", b"L", b"S", b"?")) + 2
-    assert robot.statistics()["resets"] == 1
-    assert robot.statistics()["watchdog_resets"] == 0
+    one_of_each = {letter: client.ask(bytes([letter])) for letter in MEANINGFUL}
+    random_bytes = random.Random(count)
+    left = count
+    while left:
+        piece = random_bytes.randbytes(min(left, random_bytes.randint(1, 63)))
+        client.send(piece)
+        left -= len(piece)
+        for letter in piece:
+            if letter in MEANINGFUL:
+                assert client.line() == one_of_each[letter], (
+                    f"to {chr(letter)} of {piece!r}, {left} bytes before the end"
+                )
+    # Nothing is left over, and it is still the same robot.
+    assert client.ask(b"?") == IDENTITY
+    statistics = robot.statistics()
+    assert (statistics["resets"], statistics["watchdog_resets"]) == (1, 0)
+    assert statistics["bytes_to_robot"] == count + len(MEANINGFUL) + 1
+
+
+def test_a_flood_of_random_bytes_costs_answers_but_makes_none(start_robot: StartRobot) -> None:
+    """Faster than it can answer, so that its receive buffer overflows."""
+    robot = start_robot()
+    client = robot.connect_ready()
+    one_of_each = {client.ask(bytes([letter])): letter for letter in MEANINGFUL}
+    noise = random.Random(4).randbytes(3000)
+    client.send(noise)
+    answered = []
+    while robot.statistics()["bytes_to_robot"] < len(MEANINGFUL) + len(noise) or client.more_within(0.5):
+        answered.append(one_of_each[client.line()])
+    asked = iter(letter for letter in noise if letter in MEANINGFUL)
+    assert all(letter in asked for letter in answered), "an answer that nobody asked for, or out of order"
+    assert client.ask(b"?") == IDENTITY
 
 
 # --- its times, in cycles ---
@@ -188,6 +228,23 @@ def test_answer_time_stays_between_the_same_two_collections(start_robot: StartRo
     for request, answer in answers(robot.trace()):
         robot_us = (answer[-1].cycle("wire_end") - request.cycle("wire_start")) / CYCLES_PER_US
         assert 1000 + phase_us + 100 < robot_us < 2000 + phase_us - 100
+
+
+def test_a_numbered_answer_takes_no_longer_than_a_plain_one(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    client = robot.connect_ready()
+    for _ in range(20):
+        client.ask(b"T")
+        client.ask(b"l")
+    took_us: dict[int, list[float]] = {ord("T"): [], ord("l"): []}
+    collected: dict[int, set[int]] = {ord("T"): set(), ord("l"): set()}
+    for request, answer in answers(robot.trace())[2:]:
+        took_us[request.byte].append((answer[-1].cycle("wire_end") - request.cycle("wire_start")) / CYCLES_PER_US)
+        frames = (answer[-1].cycle("due") - request.cycle("wire_start")) // FRAME_CYCLES
+        collected[request.byte].add(frames)
+    assert mean(took_us[ord("l")]) == pytest.approx(mean(took_us[ord("T")]), abs=30)
+    assert len(collected[ord("T")]) == 1
+    assert collected[ord("l")] == collected[ord("T")]
 
 
 def test_response_time_is_the_published_one_less_the_bridge_s_share(start_robot: StartRobot) -> None:
@@ -292,7 +349,7 @@ def test_opening_the_port_resets_the_robot(start_robot: StartRobot) -> None:
         client = robot.connect_ready()
         client.send(b"TTTT")  # an answer under way must not reach the next client
         client.close()
-    assert robot.connect_ready().ask(b"?") == "looplab mbot_ranger 0.1.0"
+    assert robot.connect_ready().ask(b"?") == IDENTITY
     assert robot.statistics()["resets"] == 51
 
 
@@ -300,7 +357,7 @@ def test_second_client_is_refused_and_the_first_goes_on(start_robot: StartRobot)
     robot = start_robot()
     first = robot.connect_ready()
     assert robot.connect().socket.recv(1) == b""
-    assert first.ask(b"?") == "looplab mbot_ranger 0.1.0"
+    assert first.ask(b"?") == IDENTITY
     statistics = robot.statistics()
     assert (statistics["refused"], statistics["resets"]) == (1, 1)
 
@@ -310,7 +367,7 @@ def test_boot_loader_swallows_bytes_until_the_firmware_runs(start_robot: StartRo
     client = robot.connect()
     client.send(b"T?T?")
     opened = time.monotonic()
-    assert client.line() == "looplab mbot_ranger 0.1.0 ready"
+    assert client.line() == f"{IDENTITY} ready"
     assert time.monotonic() - opened >= 0.25
     assert client.ask(b"L") == "512"
     assert robot.statistics()["bytes_in_boot"] == 4
@@ -323,7 +380,7 @@ def test_reset_button_in_the_middle_of_an_answer(start_robot: StartRobot) -> Non
     client.line()
     robot.process.send_signal(signal.SIGUSR2)
     lines = [client.line()]
-    while not lines[-1].endswith("looplab mbot_ranger 0.1.0 ready"):
+    while not lines[-1].endswith(f"{IDENTITY} ready"):
         lines.append(client.line())
     assert len(lines) < 20
     assert client.ask(b"L") == "512"
@@ -333,7 +390,7 @@ def test_watchdog_brings_a_hanging_firmware_back(start_robot: StartRobot, hangin
     robot = start_robot(firmware=hanging_firmware)
     client = robot.connect_ready()
     client.send(b"HT")
-    assert client.line() == "looplab mbot_ranger 0.1.0 ready"
+    assert client.line() == f"{IDENTITY} ready"
     assert client.ask(b"L") == "512"
     events = robot.trace()
     hang, reset = of_kind(events, "rx")[0], of_kind(events, "watchdog_reset")
@@ -433,10 +490,10 @@ def test_pseudo_terminal_is_a_serial_port(start_robot: StartRobot, tmp_path: Pat
     robot = start_robot("--pty", str(path), "--boot-ms", "100")
     for _ in range(3):  # closing and opening it again resets the robot each time
         with open_serial(path) as port:
-            assert port.read_until(b"\n") == b"looplab mbot_ranger 0.1.0 ready\r\n"
+            assert port.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
             port.write(b"T?")
             assert re.fullmatch(rb"25\.\d\d\r\n", port.read_until(b"\n"))
-            assert port.read_until(b"\n") == b"looplab mbot_ranger 0.1.0\r\n"
+            assert port.read_until(b"\n") == f"{IDENTITY}\r\n".encode()
     assert robot.stop() == 0
     assert not path.is_symlink()
 
@@ -445,12 +502,12 @@ def test_pseudo_terminal_reopened_between_two_looks_is_reset_too(start_robot: St
     path = tmp_path / "ttyUSB0"
     robot = start_robot("--pty", str(path))
     first = open_serial(path)
-    assert first.read_until(b"\n") == b"looplab mbot_ranger 0.1.0 ready\r\n"
+    assert first.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
     robot.process.send_signal(signal.SIGSTOP)
     first.close()
     with open_serial(path) as second:
         robot.process.send_signal(signal.SIGCONT)
-        assert second.read_until(b"\n") == b"looplab mbot_ranger 0.1.0 ready\r\n"
+        assert second.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
 
 
 def test_second_opener_of_the_pseudo_terminal_does_not_reset_the_robot(start_robot: StartRobot, tmp_path: Path) -> None:
@@ -460,19 +517,18 @@ def test_second_opener_of_the_pseudo_terminal_does_not_reset_the_robot(start_rob
         port.read_until(b"\n")
         path.open("rb", buffering=0).close()
         port.write(b"?")
-        assert port.read_until(b"\n") == b"looplab mbot_ranger 0.1.0\r\n"
+        assert port.read_until(b"\n") == f"{IDENTITY}\r\n".encode()
     assert robot.statistics()["resets"] == 1
 
 
 def test_pseudo_terminal_passes_every_byte_as_it_is(start_robot: StartRobot, tmp_path: Path) -> None:
     path = tmp_path / "ttyUSB0"
     robot = start_robot("--pty", str(path), "--boot-ms", "100")
-    noise = bytes(byte for byte in range(256) if byte not in b"TLS?")
     with open_serial(path) as port:
         port.read_until(b"\n")
-        port.write(noise + b"?")
-        assert port.read_until(b"\n") == b"looplab mbot_ranger 0.1.0\r\n"
-    assert bytes(event.byte for event in of_kind(robot.trace(), "rx")) == noise + b"?"
+        port.write(NOISE + b"?")
+        assert port.read_until(b"\n") == f"{IDENTITY}\r\n".encode()
+    assert bytes(event.byte for event in of_kind(robot.trace(), "rx")) == NOISE + b"?"
 
 
 def test_pseudo_terminal_does_not_replace_a_file(robot_files: RobotFiles, tmp_path: Path) -> None:
@@ -499,7 +555,7 @@ def test_container_needs_no_rights(robot_image: str) -> None:
         wait_for_log(container, "robot ready on tcp 0.0.0.0:4000\n")
         assert docker("inspect", "--format", "{{.Config.User}}", container) == "10003:10003"
         client = Client(int(docker("port", container, "4000/tcp").rpartition(":")[2]))
-        assert client.line() == "looplab mbot_ranger 0.1.0 ready"
+        assert client.line() == f"{IDENTITY} ready"
         assert float(client.ask(b"T")) == pytest.approx(-5, abs=0.2)
         client.close()
     finally:

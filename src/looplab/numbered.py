@@ -1,0 +1,89 @@
+"""Requests that carry a number: which answer belongs to which is known although one between them was lost.
+
+A request is one lower-case letter, its number; the answer is a line of that letter, the value in hundredths and a
+check letter: `c2557L` is 25.57 asked for by `c`. On the wire it takes as long as `T` and `25.57`. The firmware's side
+is firmware/mbot_ranger/protocol.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import NamedTuple
+
+# Letters that differ in two bits at least: one flipped on the wire makes no other request's number.
+NUMBERS = bytes(letter for letter in range(ord("a"), ord("z") + 1) if letter.bit_count() % 2 == 0)
+# No digit and no minus is a multiple of it, so that one of them lost or doubled always shows.
+CHECK_MODULUS = 23
+# The first version of looplab's firmware that knows them.
+FIRST_VERSION = (0, 2)
+
+_ANSWER = re.compile(rb"([a-z])(-?[0-9]{1,5}|E)([A-W])")
+_IDENTITY = re.compile(r"looplab \S+ ([0-9]{1,3})\.([0-9]{1,3})(\.|$)")
+
+
+class Numbered(NamedTuple):
+    """One answer: `number` is its request's letter, `value` as text, b"" where the robot could not measure."""
+
+    number: int
+    value: bytes
+
+
+def is_offered(identity: str) -> bool:
+    """Whether the robot that says this of itself answers numbered requests."""
+    found = _IDENTITY.match(identity)
+    return found is not None and (int(found[1]), int(found[2])) >= FIRST_VERSION
+
+
+def check_letter(text: bytes) -> int:
+    """The letter that ends an answer whose other bytes are `text`."""
+    return ord("A") + sum(text) % CHECK_MODULUS
+
+
+def parse_numbered(line: bytes) -> Numbered | None:
+    """The answer in `line` (without its line end), or None where it is damaged or to none of NUMBERS."""
+    found = _ANSWER.fullmatch(line)
+    if found is None or line[0] not in NUMBERS or line[-1] != check_letter(line[:-1]):
+        return None
+    digits = found[2]
+    if digits == b"E":
+        return Numbered(line[0], b"")
+    sign, digits = (b"-", digits[1:]) if digits.startswith(b"-") else (b"", digits)
+    digits = digits.rjust(3, b"0")
+    return Numbered(line[0], sign + digits[:-2] + b"." + digits[-2:])
+
+
+class Window:
+    """The numbers under way to the robot and back, in order; at most one of each, so that none is ambiguous."""
+
+    def __init__(self) -> None:
+        self._under_way: deque[int] = deque()
+        self._waiting = 0
+        self._next = 0
+
+    def ask(self) -> bytes:
+        """One more request: the bytes to send now, none where it must wait for a number to be free."""
+        self._waiting += 1
+        return self._send()
+
+    def answered(self, number: int) -> tuple[int, bytes] | None:
+        """(requests before it that were never answered, bytes to send now); None where nobody waits for `number`."""
+        if number not in self._under_way:
+            return None
+        skipped = self._under_way.index(number)
+        for _ in range(skipped + 1):
+            self._under_way.popleft()
+        return skipped, self._send()
+
+    def forget(self) -> None:
+        """Whatever was asked is lost."""
+        self._under_way.clear()
+        self._waiting = 0
+
+    def _send(self) -> bytes:
+        count = min(self._waiting, len(NUMBERS) - len(self._under_way))
+        chosen = bytes(NUMBERS[(self._next + offset) % len(NUMBERS)] for offset in range(count))
+        self._under_way.extend(chosen)
+        self._waiting -= count
+        self._next = (self._next + count) % len(NUMBERS)
+        return chosen

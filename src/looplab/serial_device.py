@@ -1,0 +1,66 @@
+"""Opens the robot's port: a device of this machine, or anything else that pyserial has a URL for."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import socket
+
+import serial
+
+BAUD_RATE = 57600
+WRITE_TIMEOUT_S = 1.0
+
+_WORDS = {
+    errno.ENOENT: "no such device: is the robot plugged in and switched on?",
+    errno.ENXIO: "the device is gone",
+    errno.ENODEV: "the device is gone",
+    errno.EACCES: "permission denied: ROBOT_GROUP must be the number of the device's group (stat -c %g {path})",
+    errno.EPERM: "the engine does not let the container use it: see device_cgroup_rules in compose/robot.usb.yaml",
+    errno.EBUSY: "another program has it",
+    errno.EIO: "the device does not respond",
+}
+
+
+class CannotOpenError(Exception):
+    """The port is not there or not usable; the text says why, for a person."""
+
+
+def open_port(url: str, root: str = "") -> serial.SerialBase:
+    """A non-blocking port. A path is looked for below `root`, where the machine's /dev is mounted, and may hold
+    wildcards that one device matches. Raises CannotOpenError.
+    """
+    if not url.startswith("/"):
+        return _open_url(url)
+    path = _single(url, root)
+    try:
+        return serial.Serial(root + path, BAUD_RATE, timeout=0, write_timeout=WRITE_TIMEOUT_S)
+    except (OSError, ValueError) as error:
+        words = _WORDS.get(getattr(error, "errno", None) or 0, str(error)).format(path=path)
+        raise CannotOpenError(f"{path}: {words}") from error
+
+
+def _open_url(url: str) -> serial.SerialBase:
+    # rfc2217:// knows no time-out of writing and refuses to open with one.
+    write_timeout_s = None if url.startswith("rfc2217:") else WRITE_TIMEOUT_S
+    try:
+        port = serial.serial_for_url(url, BAUD_RATE, timeout=0, write_timeout=write_timeout_s)
+        if url.startswith("socket:"):
+            # The TCP connection stands for a cable: it must not hold a second request back (Nagle).
+            with socket.socket(fileno=os.dup(port.fileno())) as cable:
+                cable.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except (OSError, ValueError) as error:
+        raise CannotOpenError(f"{url}: {error}") from error
+    return port
+
+
+def _single(pattern: str, root: str) -> str:
+    if not glob.has_magic(pattern):
+        return pattern
+    found = sorted(path.removeprefix(root) for path in glob.glob(root + pattern))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise CannotOpenError(f"{pattern}: {_WORDS[errno.ENOENT]}")
+    raise CannotOpenError(f"{pattern}: there are {len(found)} ({', '.join(found)}): name one in ROBOT_DEVICE")
