@@ -40,11 +40,11 @@ def run_texts(run_id: str, parameters: Mapping[str, Any], cells: Sequence[Cell],
         "loop_run_messages_planned": line("loop_run_messages_planned", labels, planned),
         "loop_cell_current": "".join(line("loop_cell_current", c.labels, int(c is begun[-1])) for c in begun),
     }
-    started = _started(run_id)
-    if started is not None:
-        texts["loop_run_started_timestamp_seconds"] = line("loop_run_started_timestamp_seconds", labels, started)
+    start = started(run_id)
+    if start is not None:
+        texts["loop_run_started_timestamp_seconds"] = line("loop_run_started_timestamp_seconds", labels, start)
         texts["loop_cell_run_started_timestamp_seconds"] = "".join(
-            line("loop_cell_run_started_timestamp_seconds", cell.labels, started) for cell in begun
+            line("loop_cell_run_started_timestamp_seconds", cell.labels, start) for cell in begun
         )
     return texts
 
@@ -76,7 +76,8 @@ def _plain(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _started(run_id: str) -> float | None:
+def started(run_id: str) -> float | None:
+    """When a run began, in Unix time, from its id; None where that says nothing."""
     try:
         return datetime.strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any
 
 from looplab.exporter_cells import OUTCOMES, Cell
+from looplab.exporter_delay import EXPERIMENT, delay_texts
 from looplab.exporter_runs import run_texts, treatment_text
 from looplab.exposition import line
 from looplab.run_folder import SAMPLES_HEADER, SCHEMA
@@ -120,6 +121,8 @@ def stored_texts(folder: Path) -> dict[str, str]:
     run = _document(folder)
     key = (run["scenario"], run["fidelity"])
     try:
+        if run.get("experiment") == EXPERIMENT:
+            return delay_texts(run)
         cells = {
             (f"{cell['interval_ms']:g}", str(cell["qos"])): Cell(*key, cell["interval_ms"], cell["qos"])
             for cell in run["cells"]

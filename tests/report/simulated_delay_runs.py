@@ -72,6 +72,7 @@ def write_delay_run(
                 "robot_errors": 0, "duplicates": 0, "out_of_order": 0, "disconnects": 0,
                 "L_us": summarise([int(t) for t in total_ns]), "T_us": summarise([int(t) for t in total_ns]),
                 "send_lateness_us": summarise([30_000] * messages),
+                "L_over_delay": float(np.mean(total_ns)) / 1e6 / made_ms,
                 "end_to_end_ms": {"pb": float(pb), "bs": float(bs), "total": made_ms},
                 "segments": {"publisher": {
                     "segments": round(messages / carried), "mqtt_packets": messages,
