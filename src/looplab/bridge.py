@@ -285,7 +285,7 @@ def _port(environment: dict[str, str]) -> int:
 
 
 def main() -> int:
-    """Run from the environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, SERIAL_ROOT, FIDELITY …, STATE_DIR."""
+    """Run from the environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, FIDELITY and its parts, STATE_DIR."""
     processes.set_name("lab-bridge")
     settings = dict(os.environ)
     try:
@@ -294,9 +294,7 @@ def main() -> int:
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    robot = RobotPort(
-        settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing, settings.get("SERIAL_ROOT", "")
-    )
+    robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
     host = settings.get("BROKER_HOST", "").strip() or "broker"
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
     bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot, state_dir=state_dir)

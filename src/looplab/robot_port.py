@@ -54,7 +54,7 @@ class RobotPort:
     `online` is True once the robot has said that it is ready. `fault` says in words why it is not.
     """
 
-    def __init__(self, url: str, framing: str, root: str = "") -> None:
+    def __init__(self, url: str, framing: str) -> None:
         self.url = url
         self.framing = framing
         self.online = False
@@ -66,7 +66,6 @@ class RobotPort:
         self.must_poll = False
         self.descriptors: tuple[int, ...] = ()
         self.numbered = False
-        self._root = root
         self._port: serial.SerialBase | None = None
         self._opener: threading.Thread | None = None
         self._fresh: serial.SerialBase | None = None
@@ -280,7 +279,7 @@ class RobotPort:
         wait_s = REOPEN_S[min(self._failures, len(REOPEN_S)) - 1] if self._failures else 0.0
         threading.Event().wait(wait_s)
         try:
-            self._fresh = open_port(self.url, self._root)
+            self._fresh = open_port(self.url)
         except CannotOpenError as error:
             self._failures += 1
             self.fault = f"cannot open {error}"

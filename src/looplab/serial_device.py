@@ -27,15 +27,13 @@ class CannotOpenError(Exception):
     """The port is not there or not usable; the text says why, for a person."""
 
 
-def open_port(url: str, root: str = "") -> serial.SerialBase:
-    """A non-blocking port. A path is looked for below `root`, where the machine's /dev is mounted, and may hold
-    wildcards that one device matches. Raises CannotOpenError.
-    """
+def open_port(url: str) -> serial.SerialBase:
+    """A non-blocking port. A path may hold wildcards that one device matches. Raises CannotOpenError."""
     if not url.startswith("/"):
         return _open_url(url)
-    path = _single(url, root)
+    path = _single(url)
     try:
-        return serial.Serial(root + path, BAUD_RATE, timeout=0, write_timeout=WRITE_TIMEOUT_S)
+        return serial.Serial(path, BAUD_RATE, timeout=0, write_timeout=WRITE_TIMEOUT_S)
     except (OSError, ValueError) as error:
         words = _WORDS.get(getattr(error, "errno", None) or 0, str(error)).format(path=path)
         raise CannotOpenError(f"{path}: {words}") from error
@@ -55,10 +53,10 @@ def _open_url(url: str) -> serial.SerialBase:
     return port
 
 
-def _single(pattern: str, root: str) -> str:
+def _single(pattern: str) -> str:
     if not glob.has_magic(pattern):
         return pattern
-    found = sorted(path.removeprefix(root) for path in glob.glob(root + pattern))
+    found = sorted(glob.glob(pattern))
     if len(found) == 1:
         return found[0]
     if not found:
