@@ -118,6 +118,8 @@ def scenario_overrides() -> list[dict[str, Any]]:
         "custom.pointShape": "square",
         "custom.fillOpacity": 0,
         "custom.pointStrokeWidth": 3,
+        # They have their scenario's colour, and would double the legend.
+        "custom.hideFrom": {"legend": True, "tooltip": False, "viz": False},
     }
     return [*found, by_regex("/ published$/", published)]
 
@@ -172,7 +174,8 @@ def cdf_panel(
                 "unit": "percentunit",
                 # No `decimals`: it falls on x as well, and 0 rounds the bounds of its scale to whole seconds.
                 "min": 0,
-                "max": 1,
+                # A little above 1: points at 100 % are cut in half otherwise.
+                "max": 1.04,
                 "color": {"mode": "palette-classic"},
                 "custom": {
                     "show": "points+lines",

@@ -41,10 +41,13 @@ def cdf(selector: str, within: str = "") -> str:
 
 
 def named(expression: str) -> str:
-    """Give each curve a readable `series`; the panel leaves out the words that all its names share."""
+    """Give each curve a readable `series`; the panel leaves out the words that all its names share.
+
+    No blank between a number and its unit: where only the interval differs, `20ms` is left and not `20`.
+    """
     joined = f'label_join({expression}, "series", "|", "scenario", "fidelity", "interval_ms", "qos")'
     pattern = r"([^|]*)[|]([^|]*)[|]([^|]*)[|]([^|]*)"
-    return f'label_replace({joined}, "series", "$1 $2 $3 ms QoS $4", "series", "{pattern}")'
+    return f'label_replace({joined}, "series", "$1 $2 $3ms QoS$4", "series", "{pattern}")'
 
 
 def curves(selector: str, within: str = "") -> str:

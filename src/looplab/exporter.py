@@ -29,7 +29,10 @@ REFRESH_S = 1.0
 
 
 class Exporter:
-    """Puts the pages together. A run is on one of the two pages at any moment, never on both."""
+    """Puts the pages together. A run is on one of the two pages at any moment.
+
+    The stored page is asked for seldom: until it was, the run that finished last is on the live page.
+    """
 
     def __init__(self, live: Path, results: Path, broker: BrokerWatch | None, host: HostWatch) -> None:
         self.stored = StoredRuns(results)
@@ -39,6 +42,8 @@ class Exporter:
         self._lock = threading.Lock()
         self._stored_page: tuple[int, Key | None, bytes] | None = None
         self._version = 0
+        # The newest run that was told on the stored page.
+        self._handed_over = ""
 
     def refresh_forever(self, stop: threading.Event) -> None:
         """Keep the stored runs up to date; a long one is parsed here and holds no scrape up."""
@@ -48,16 +53,18 @@ class Exporter:
             stop.wait(REFRESH_S)
 
     def live_page(self) -> bytes:
-        """The running run, the broker, the machine."""
+        """The running run or the one that finished last, the broker, the machine."""
         with self._lock:
             return page(self._live_parts()[1])
 
     def stored_page(self) -> bytes:
         """The finished runs but the one that is being measured anew."""
         with self._lock:
-            version, hidden = self._version, self._live_key()
+            run = self._live.run(self.stored.run_ids)
+            version, hidden = self._version, run.key if run else None
             if self._stored_page is None or self._stored_page[:2] != (version, hidden):
                 self._stored_page = (version, hidden, page(self._stored_parts(hidden)))
+            self._handed_over = max(self.stored.run_ids, default="")
             return self._stored_page[2]
 
     def whole_page(self) -> bytes:
@@ -66,20 +73,25 @@ class Exporter:
             hidden, parts = self._live_parts()
             return page([*parts, *self._stored_parts(hidden)])
 
-    def _live_key(self) -> Key | None:
-        run = self._live.run(self.stored.run_ids)
-        return run.key if run else None
-
     def _live_parts(self) -> tuple[Key | None, list[Texts]]:
         parts: list[Texts] = []
         run = self._live.run(self.stored.run_ids)
         if run is not None:
-            run_id, stored = self.stored.newest.get(run.key, ("", {}))
-            parts.append(stored if run_id == run.run_id else self._live.texts(run))
+            key: Key | None = run.key
+            parts.append(self._live.texts(run))
+        else:
+            key, finished = self._finished_last()
+            parts.append(finished)
         if self._broker is not None:
             parts.append(self._broker.texts())
         parts.append(self._host.texts())
-        return (run.key if run else None), parts
+        return key, parts
+
+    def _finished_last(self) -> tuple[Key | None, Texts]:
+        """The newest stored run, unless the stored page has told it."""
+        newest = {run_id: (key, texts) for key, (run_id, texts) in self.stored.newest.items()}
+        last = max(newest, default="")
+        return newest[last] if last > self._handed_over else (None, {})
 
     def _stored_parts(self, hidden: Key | None) -> list[Texts]:
         newest = self.stored.newest

@@ -11,7 +11,7 @@ import os
 import struct
 from array import array
 from pathlib import Path
-from time import monotonic, perf_counter_ns
+from time import perf_counter_ns
 from typing import Any
 
 from looplab.exporter_cells import Cell
@@ -22,9 +22,6 @@ from looplab.samples import ABSENT, ANSWERED, COLUMNS, HEADER_BYTES, LATE, MAGIC
 CHUNK_ROWS = 8192
 # A run that sent nothing for this long beyond its interval is dead: its controller could not say so.
 SILENCE_NS = 60_000_000_000
-
-# An ended run stays on the live page for some scrapes, whole: the stored page is asked much more seldom.
-HOLD_S = 5.0
 
 _OUTCOMES = {ANSWERED: "answered", LATE: "late", ROBOT_ERROR: "robot_error"}
 
@@ -125,18 +122,13 @@ class LiveFolder:
         self._seen: tuple[int, int] | None = None
         self._state: dict[str, Any] = {}
         self._run: LiveRun | None = None
-        self._stored_s: float | None = None
 
     def run(self, stored_ids: frozenset[str]) -> LiveRun | None:
-        """The run to show as live, brought up to date: running, or finished and not long among `stored_ids`."""
+        """The run to show as live, brought up to date: running, or finished and not yet among `stored_ids`."""
         self._read_state()
         run = self._run
-        if run is None:
+        if run is None or run.run_id in stored_ids:
             return None
-        if run.run_id in stored_ids:
-            if self._stored_s is None:
-                self._stored_s = monotonic()
-            return run if monotonic() - self._stored_s < HOLD_S else None
         run.advance()
         if self._state.get("state") != "running":
             run.active = False
@@ -166,6 +158,5 @@ class LiveFolder:
         run_id = str(state["run_id"])
         if state["state"] == "running" and (self._run is None or self._run.run_id != run_id):
             self._run = LiveRun(self._samples, run_id, state["parameters"])
-            self._stored_s = None
         elif state["state"] == "interrupted" or (self._run is not None and self._run.run_id != run_id):
             self._run = None

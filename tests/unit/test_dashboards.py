@@ -114,7 +114,7 @@ def test_cdf_panel(panel: dict[str, Any]) -> None:
         assert 'le!="+Inf"' in selector
     assert "last_over_time" in expression
     defaults = panel["fieldConfig"]["defaults"]
-    assert (defaults["unit"], defaults["min"], defaults["max"]) == ("percentunit", 0, 1)
+    assert (defaults["unit"], defaults["min"], defaults["max"]) == ("percentunit", 0, 1.04)
     assert defaults["custom"]["show"] == "points+lines"
     kinds = [step["id"] for step in panel["transformations"]]
     assert kinds == ["sortBy", "groupingToMatrix", "convertFieldType", "sortBy"]
