@@ -19,6 +19,8 @@ TEXT
 
 here=$(CDPATH='' cd -P -- "$(dirname -- "$0")" && pwd)
 settings=$here/.env
+secrets=$here/secrets
+bridge_uid=10002
 rule_name=99-looplab-robot.rules
 # Tests on other machines put these elsewhere.
 model_file=${LOOPLAB_MODEL_FILE:-/proc/device-tree/model}
@@ -160,25 +162,51 @@ have_rule() {
     fi
 }
 
-# A setting of this Pi as the compose file would see it.
-setting() { sed -n "s/^$1=//p" "$settings" 2>/dev/null | tail -n 1; }
+# value_in <name> <env file>: the last one counts, as for Compose.
+value_in() { sed -n "s/^$1=//p" "$2" 2>/dev/null | tr -d '\r' | tail -n 1; }
+
+setting() { value_in "$1" "$settings"; }
 
 take_pairing() {
     if [ -n "$pairing" ]; then
-        case $(sed -n 's/^BROKER_HOST=//p' "$pairing" | tail -n 1) in
+        case $(value_in BROKER_HOST "$pairing") in
             '' | *[!A-Za-z0-9_.:-]*) fail 2 "$pairing is no pairing file: it names no BROKER_HOST." \
                 "Make it by ./lab pair on the machine that runs the lab." ;;
         esac
-        would "take the settings of $pairing into $settings" && return
-        # The former file goes in the same moment: nothing half written is left where the power fails.
-        (umask 077 && tr -d '\r' <"$pairing" >"$settings.new")
-        mv "$settings.new" "$settings"
+        would "take the pairing of $pairing into $settings and $secrets" && return
+        keep_secrets
+        keep_settings
         say "paired with $(setting BROKER_HOST):$(setting BROKER_PORT)"
     elif [ -n "$(setting BROKER_HOST)" ]; then
         say "paired with $(setting BROKER_HOST):$(setting BROKER_PORT)"
     else
         lacks "This Pi is not paired." "./lab pair FILE on the machine that runs the lab; then --pairing FILE here."
     fi
+}
+
+# The whole file, for the bridge's eyes alone: Compose, and whoever may ask the engine, see no password.
+keep_secrets() {
+    mkdir -p "$secrets"
+    chmod 0711 "$secrets"
+    (umask 077 && tr -d '\r' <"$pairing" >"$secrets/pairing.env.new")
+    chown "$bridge_uid:$bridge_uid" "$secrets/pairing.env.new"
+    chmod 0400 "$secrets/pairing.env.new"
+    # In one moment: nothing half written is left where the power fails.
+    mv "$secrets/pairing.env.new" "$secrets/pairing.env"
+}
+
+# What is no secret goes into .env, above what was set there; a broker without a password is plain.
+keep_settings() {
+    paired_names='BROKER_HOST|BROKER_PORT|BROKER_PAIRING|FIDELITY|TCP_NODELAY|ROBOT_FRAMING|LAB_TAG|SERIAL_URL'
+    fresh=$(tr -d '\r' <"$pairing" | grep -E "^($paired_names)=" || true)
+    fresh="$fresh
+BROKER_PAIRING=$(grep -q '^BROKER_PASSWORD=' "$pairing" && printf /run/looplab/pairing.env)"
+    names=$(printf '%s\n' "$fresh" | sed -n 's/^\([A-Z_]*\)=.*/\1/p' | tr '\n' '|')
+    {
+        grep -Ev "^(${names%|})=" "$settings" 2>/dev/null || true
+        printf '%s\n' "$fresh"
+    } >"$settings.new"
+    mv "$settings.new" "$settings"
 }
 
 image() { printf 'looplab/bridge:%s\n' "$(tag=$(setting LAB_TAG) && printf '%s' "${tag:-0.1.0}")"; }
@@ -242,11 +270,12 @@ start_bridge() {
 }
 
 remove_all() {
-    would "stop the bridge, remove its image, $settings and $rules_dir/$rule_name" && return
+    would "stop the bridge, remove its image, $settings, $secrets and $rules_dir/$rule_name" && return
     if command -v docker >/dev/null 2>&1; then
         BROKER_HOST=none in_compose down --volumes --rmi all || true
     fi
-    rm -f "$rules_dir/$rule_name" "$settings"
+    rm -f "$rules_dir/$rule_name" "$settings" "$secrets/pairing.env"
+    rmdir "$secrets" 2>/dev/null || true
     say "removed; Docker itself stays (apt-get remove docker.io docker-compose)"
 }
 

@@ -18,7 +18,7 @@ from containers import until
 from e2e_lab import Background, Lab
 from run_checks import check_run, read_samples, total, treatments
 from two_hosts import Pi
-from wire import Wire
+from wire import Wire, call
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces and a second engine need root"),
@@ -206,6 +206,35 @@ def test_what_is_missing_at_the_pi_is_named(far_lab: Lab, wire: Wire, pi: Pi, ca
     finally:
         far_lab.down()
         pi.compose("down")
+
+
+def test_install_makes_a_fresh_debian_the_robots_side(far_lab: Lab, wire: Wire, pi: Pi) -> None:
+    """Real apt, real engine, real image from a file; the robot is plugged in, and no run is going on yet."""
+    given = settings(far_lab, wire, pi)
+    pairing, image = pi.rpi.parent / "pairing.env", pi.rpi.parent / "bridge.tar"
+    pairing.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    (pi.rpi / ".env").write_text("ROBOT_FRAMING=line\nBROKER_HOST=10.0.0.1\n")
+    call("docker", "save", "--output", str(image), f"looplab/bridge:{given['LAB_TAG']}")
+    words = ["--pairing", str(pairing), "--image", str(image), "--wait", "15"]
+    planned = pi.install("--check", *words)
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "would install docker.io" in planned.stdout
+    done = pi.install(*words)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "robot:  online" in done.stdout
+    assert "no run is going on" in done.stdout
+    kept = (pi.rpi / ".env").read_text()
+    assert "ROBOT_FRAMING=line" in kept
+    assert "10.0.0.1" not in kept
+    running = far_lab.run("run", "scenario1", "--quick", "--json", ROBOT_FRAMING="line")
+    assert running.returncode == 0, running.stderr
+    gone = pi.install("--uninstall")
+    assert gone.returncode == 0, gone.stderr
+    assert not (pi.rpi / ".env").exists()
+    assert pi.containers() == []
+    pi.take_images(f"looplab/bridge:{given['LAB_TAG']}")
+    far_lab.down()
 
 
 def test_plain_compose_waits_for_the_pi(paired: Lab, wire: Wire) -> None:

@@ -109,6 +109,16 @@ class Pi:
         os.chown(self.robot_device, 0, DIALOUT_GID)
         os.chmod(self.robot_device, 0o660)
 
+    def install(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
+        """rpi/install.sh as root on a fresh Debian (a container of this machine), with the Pi's engine as its own."""
+        folder = str(self._folder)
+        command = ["docker", "run", "--rm", "--volume", f"{folder}:{folder}", "--workdir", str(self.rpi)]
+        variables = ["--env", f"DOCKER_HOST=unix://{self._socket}"]
+        return subprocess.run(
+            [*command, *variables, "debian:trixie-slim", "sh", "./install.sh", *words],
+            capture_output=True, text=True, timeout=timeout_s, check=False,
+        )  # fmt: skip
+
     def settle(self, **settings: str) -> None:
         """Write rpi/.env."""
         lines = "".join(f"{name}={value}\n" for name, value in settings.items())
@@ -123,6 +133,10 @@ class Pi:
         )  # fmt: skip
         assert done.returncode == 0 or not check, done.stderr
         return done.stdout + done.stderr
+
+    def containers(self) -> list[str]:
+        """Ids of all the Pi's containers."""
+        return call("docker", "ps", "--all", "--quiet", env=self._environment).split()
 
     def log(self, service: str = "bridge") -> str:
         return self.compose("logs", "--no-log-prefix", service)
