@@ -140,7 +140,7 @@ def _table() -> panels.Panel:
 def _published() -> panels.Panel:
     selector = 'published_latency_seconds{scenario=~"$scenario",interval_ms=~"$interval",qos=~"$qos",metric="$metric"}'
     joined = f'label_join({last(selector)}, "cell", "|", "scenario", "interval_ms", "qos")'
-    query = f'label_replace({joined}, "cell", "$1 $2ms QoS$3", "cell", "([^|]*)[|]([^|]*)[|]([^|]*)")'
+    query = f'label_replace({joined}, "cell", "$1 ${{2}}ms QoS$3", "cell", "([^|]*)[|]([^|]*)[|]([^|]*)")'
     return panels.matrix(
         "$metric as published",
         "Tables 5.2 to 5.9 of the thesis, 1000 messages a cell; R was published as an average only. "

@@ -18,8 +18,9 @@ def live_loop() -> dict[str, Any]:
         "Live loop",
         "The scenario that is being measured; when it has ended, the picture stays.",
         [
-            (5, [(6, _run()), (5, _progress()), (13, _counts())]),
-            (13, [(12, _cdf_of_metrics()), (12, _cdf_of_intervals())]),
+            # Both rows are seen at once on a projector's 720 lines.
+            (4, [(6, _run()), (5, _progress()), (13, _counts())]),
+            (11, [(12, _cdf_of_metrics()), (12, _cdf_of_intervals())]),
             (9, [(12, _quantiles()), (12, _lateness())]),
             (9, [(8, _broker()), (8, _broker_cpu()), (8, _rate())]),
             (9, [(16, _treatments()), (8, _alerts())]),

@@ -47,7 +47,7 @@ def named(expression: str) -> str:
     """
     joined = f'label_join({expression}, "series", "|", "scenario", "fidelity", "interval_ms", "qos")'
     pattern = r"([^|]*)[|]([^|]*)[|]([^|]*)[|]([^|]*)"
-    return f'label_replace({joined}, "series", "$1 $2 $3ms QoS$4", "series", "{pattern}")'
+    return f'label_replace({joined}, "series", "$1 $2 ${{3}}ms QoS$4", "series", "{pattern}")'
 
 
 def curves(selector: str, within: str = "") -> str:

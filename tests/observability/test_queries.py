@@ -90,7 +90,8 @@ def test_drawn_cdf_is_numpys_ecdf_at_each_bound(
     found = measured.query(fill(panel["targets"][0]["expr"], choices))
     curves: dict[str, dict[float, float]] = {}
     for one in found:
-        scenario = one["metric"]["series"].split()[0]
+        scenario, _, cell = one["metric"]["series"].partition(" ")
+        assert cell == f"thesis {interval}ms QoS0", "a name without its interval would merge two curves"
         curves.setdefault(scenario, {})[float(one["metric"]["le"])] = float(one["value"][1])
     # The newest run of scenario2 had no 10 ms: what its predecessor measured there must not be shown as its own.
     assert sorted(curves) == [f"scenario{number}" for number in range(9) if interval == "20" or number != 2]
