@@ -6,6 +6,7 @@ docker compose -f rpi/compose.yaml exec bridge python3 -m looplab.bridge_status 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID
 SILENCE_NS = 2_000_000_000
 LOOK_S = 0.2
 # A broker lives as long as a run: where nobody listens on the port, the machine itself is there.
-REFUSED = "refused"
+REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
 class Status(NamedTuple):

@@ -44,6 +44,9 @@ def write_targets(folder: Path, environment: dict[str, str]) -> None:
     if not re.fullmatch(r"(?:[A-Za-z0-9_.-]{1,253}(?::[0-9]{1,5})?)?", pi):
         raise ValueError(f"LAB_PI={pi!r} in .env: expected the Pi's address or name, and :port where it is not 9102")
     targets = [pi if ":" in pi else f"{pi}:{PI_METRICS_PORT}"] if pi else []
+    if not os.access(folder, os.W_OK):
+        # A volume that the engine has just made is root's.
+        folder.chmod(0o1777)
     fresh = folder / "pi.json.new"
     fresh.write_text(json.dumps([{"targets": targets}]))
     fresh.replace(folder / "pi.json")

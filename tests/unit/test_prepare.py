@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -53,6 +54,28 @@ def test_the_group_needs_nothing_where_it_may_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o775)
     assert prepare.open_results(tmp_path, 54321, tmp_path.stat().st_gid) == ""
     assert mode(tmp_path) == 0o775
+
+
+@pytest.mark.parametrize(
+    ("robot", "pi", "targets"),
+    [
+        ("remote", "192.168.1.20", ["192.168.1.20:9102"]),
+        ("remote", "pi.local:9200", ["pi.local:9200"]),
+        ("remote", "", []),
+        ("virtual", "192.168.1.20", []),
+    ],
+)
+def test_prometheus_is_told_where_the_pi_is(tmp_path: Path, robot: str, pi: str, targets: list[str]) -> None:
+    for _ in range(2):
+        prepare.write_targets(tmp_path, {"ROBOT": robot, "LAB_PI": pi})
+        assert json.loads((tmp_path / "pi.json").read_text()) == [{"targets": targets}]
+    assert [path.name for path in tmp_path.iterdir()] == ["pi.json"]
+
+
+@pytest.mark.parametrize("pi", ["http://pi", "pi:port", "a b", "pi:9102:1"])
+def test_a_pi_that_is_no_address_is_refused(tmp_path: Path, pi: str) -> None:
+    with pytest.raises(ValueError, match="LAB_PI"):
+        prepare.write_targets(tmp_path, {"ROBOT": "remote", "LAB_PI": pi})
 
 
 @pytest.mark.parametrize("before", [0o755, 0o700, 0o775])

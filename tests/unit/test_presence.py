@@ -1,0 +1,101 @@
+"""What a run says is missing at the bridge, and why the bridge was away."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from looplab import __version__, presence
+from looplab.absences import AWAY, NETWORK, REBOOTED, RESTARTED, absences
+from looplab.parameters import read_parameters
+from looplab.protocol import TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
+from looplab.table import table
+
+GOOD = {"version": __version__, "tcp_nodelay": False, "framing": "burst", "robot_fault": ""}
+
+
+def missing(robot: str, status: str = "online", robot_status: str = "online", **info: Any) -> presence.Missing | None:
+    """What a run in thesis fidelity misses; "" for a status that nobody told."""
+    parameters = read_parameters({"SCENARIO": "scenario1", "ROBOT": robot, "COMMAND": info.pop("command", "T")})
+    told = {TOPIC_BRIDGE_STATUS: status, TOPIC_ROBOT_STATUS: robot_status}
+    retained = {topic: text.encode() for topic, text in told.items() if text}
+    return presence.missing(parameters, {**retained, TOPIC_BRIDGE_INFO: json.dumps({**GOOD, **info}).encode()})
+
+
+@pytest.mark.parametrize("robot", ["virtual", "usb", "remote"])
+def test_nothing_is_missing_where_all_is_there(robot: str) -> None:
+    assert missing(robot) is None
+
+
+CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
+    "never connected": ({"status": "", "robot_status": ""}, "No bridge has connected from the Pi", False),
+    "went away": ({"status": "offline"}, "was here and went away", False),
+    "robot offline": ({"robot_status": "offline", "robot_fault": "no such device"}, "offline (no such device)", False),
+    "robot never told": ({"robot_status": ""}, "its robot is offline", False),
+    "another framing": ({"framing": "line"}, "ROBOT_FRAMING=line, this run with ROBOT_FRAMING=burst", True),
+    "another socket option": ({"tcp_nodelay": True}, "TCP_NODELAY=on, this run with TCP_NODELAY=off", True),
+    "an older version": ({"version": "0.0.9"}, "of version 0.0.9", True),
+    "a version that tells none": ({"version": None}, "of version None", True),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_missing_at_the_pi_has_its_words_and_remedy(case: str) -> None:
+    told, problem, settled = CASES[case]
+    found = missing("remote", **told)
+    assert found is not None
+    assert problem in found.problem
+    assert found.settled is settled
+    assert found.remedy
+
+
+def test_an_emulated_answer_needs_no_robot() -> None:
+    assert missing("remote", robot_status="offline", command="E") is None
+
+
+@pytest.mark.parametrize("case", ["another framing", "an older version"])
+def test_a_bridge_on_this_machine_is_judged_by_the_treatments_alone(case: str) -> None:
+    assert missing("virtual", **CASES[case][0]) is None
+
+
+def test_information_that_cannot_be_read_is_none() -> None:
+    for payload in (b"", b"{", b"[]", b"3"):
+        assert presence.bridge_info({TOPIC_BRIDGE_INFO: payload}) == {}
+
+
+def event(at_ns: int, status: str, instance: str = "a", boot: str = "x") -> dict[str, Any]:
+    return {"at_ns": at_ns, "topic": TOPIC_BRIDGE_STATUS, "status": status, "instance": instance, "boot": boot}
+
+
+ROBOT = {"at_ns": 1, "topic": TOPIC_ROBOT_STATUS, "status": "offline"}
+
+
+@pytest.mark.parametrize(
+    ("back", "cause"),
+    [
+        (event(9, "online"), NETWORK),
+        (event(9, "online", instance="b"), RESTARTED),
+        (event(9, "online", instance="b", boot="y"), REBOOTED),
+    ],
+)
+def test_why_the_bridge_was_away_is_told_by_who_comes_back(back: dict[str, Any], cause: str) -> None:
+    events = [event(1, "online"), ROBOT, event(5, "offline"), back]
+    assert absences(events) == [{"from_ns": 5, "to_ns": 9, "cause": cause}]
+
+
+def test_a_bridge_that_does_not_come_back_and_one_that_comes_back_twice() -> None:
+    assert absences([event(1, "online"), event(5, "offline")]) == [{"from_ns": 5, "to_ns": None, "cause": AWAY}]
+    twice = [event(1, "online"), event(2, "offline"), event(3, "online", "b"), event(4, "offline"), event(5, "online")]
+    assert [absence["from_ns"] for absence in absences(twice)] == [2, 4]
+    assert absences([event(1, "offline"), event(2, "online")]) == [], "it had not been here yet"
+
+
+def test_the_table_tells_of_absences() -> None:
+    run = {"scenario": "s", "fidelity": "thesis", "run_id": "r", "cells": [], "valid": True}
+    found = [{"from_ns": 0, "to_ns": 3_400_000_000, "cause": NETWORK}, {"from_ns": 5, "to_ns": None, "cause": AWAY}]
+    text = " ".join(table({**run, "absences": found}).split())
+    assert f"The bridge was away for 3.4 s, as the broker saw it: {NETWORK}." in text
+    assert f"The bridge was away: {AWAY}." in text
+    assert "away" not in table(run), "a run of before"
