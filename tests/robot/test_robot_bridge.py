@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from collections import Counter
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 from cable import Cable
-from parts import HOST, Broker, Child, Listener, python, until
+from parts import HOST, Broker, Child, Listener, free_port, python, until
 from robot_harness import IDENTITY, Robot
 
 from looplab.protocol import (
@@ -97,14 +99,20 @@ def by_id(tmp_path: Path) -> Path:
 def lab(start_robot: Callable[..., Robot], tmp_path: Path, by_id: Path) -> Iterator[Lab]:
     """A bridge that looks for the only device of a folder like /dev/serial/by-id; the cable is still out."""
     robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", str(BOOT_MS), "--temperature", "25.5")
-    broker = Broker(tmp_path)
+    with bridged(robot, tmp_path, f"{by_id}/*") as found:
+        yield found
+
+
+@contextlib.contextmanager
+def bridged(robot: Robot, folder: Path, serial_url: str) -> Iterator[Lab]:
+    broker = Broker(folder)
     listener = Listener(broker.port)
     variables = {
-        "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port), "FIDELITY": "corrected", "SERIAL_URL": f"{by_id}/*",
+        "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port), "FIDELITY": "corrected", "SERIAL_URL": serial_url,
     }  # fmt: skip
-    bridge = Child(python("looplab.bridge"), tmp_path / "bridge.log", variables)
+    bridge = Child(python("looplab.bridge"), folder / "bridge.log", variables)
     until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == ONLINE, "bridge online")
-    yield Lab(robot, bridge, listener, tmp_path)
+    yield Lab(robot, bridge, listener, folder)
     assert bridge.stop() == 0
     listener.close()
     broker.stop()
@@ -194,3 +202,45 @@ def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable
     until(lambda: lab.info["robot_faults"]["noise"] > 0, "noise told")
     assert "noise on the wire" in lab.bridge.said()
     assert lab.info["robot_faults"]["unplugged"] == 0
+
+
+SER2NET = shutil.which("ser2net", path=os.environ.get("PATH", "") + ":/usr/sbin")
+
+
+@pytest.mark.skipif(
+    SER2NET is None and not os.environ.get("CI"), reason="needs ser2net (Debian: apt-get install ser2net)"
+)
+@pytest.mark.parametrize(
+    ("accepter", "url"),
+    # A pseudo-terminal has no DTR line to set, so its server never says that it did.
+    [("tcp", "socket://{}"), ("telnet(rfc2217),tcp", "rfc2217://{}?ign_set_control")],
+)
+def test_a_robot_at_another_machines_serial_server(
+    start_robot: Callable[..., Robot], tmp_path: Path, accepter: str, url: str
+) -> None:
+    """ser2net, as docs/serial.md sets it up; then it is stopped and started again."""
+    assert SER2NET
+    robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", "1000", "--temperature", "25.5")
+    address = f"{HOST},{free_port()}"
+    configuration = tmp_path / "ser2net.yaml"
+    configuration.write_text(
+        "connection: &robot\n"
+        f"  accepter: {accepter}(nodelay=true),{address}\n"
+        f"  connector: serialdev,{tmp_path}/robot,57600n81,local\n"
+        "  options:\n    chardelay: false\n"
+    )
+    command = [SER2NET, "-d", "-n", "-c", str(configuration)]
+    server = Child(command, tmp_path / "ser2net.log")
+    try:
+        with bridged(robot, tmp_path, url.format(address.replace(",", ":"))) as lab:
+            lab.ask_until_answered()
+            lab.ask_times(20)
+            server.kill()
+            lab.ask_until(lambda: lab.listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+            server = Child(command, tmp_path / "ser2net.log")
+            record(f"{accepter} server back (boot loader 1 s)", lab.ask_until_answered())
+            statuses = lab.accounted()
+            assert set(statuses) <= {b"ok", b"offline", b"timeout"}
+            assert lab.info["robot_faults"]["unplugged"] == 1
+    finally:
+        server.kill()
