@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from looplab.report.claims import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS
@@ -66,21 +66,50 @@ def _between(measured: Sequence[Measured]) -> Iterator[str]:
 
 
 def _common(measured: Sequence[Measured]) -> Iterator[str]:
-    few = [f"{_name(m)} {m.run.repetitions}" for m in measured if m.run.repetitions < FEWEST_REPETITIONS]
+    few = {_name(m): f"{m.run.repetitions}" for m in measured if m.run.repetitions < FEWEST_REPETITIONS}
     if few:
-        yield f"Too few repetitions for intervals (the thesis had {PUBLISHED_REPETITIONS}): {', '.join(few)}."
-    wide = [
-        f"{_name(m)} {m.run.repetitions}"
+        yield f"Too few repetitions for intervals (the thesis had {PUBLISHED_REPETITIONS}): {_listed(few, measured)}."
+    wide = {
+        _name(m): f"{m.run.repetitions}"
         for m in measured
         if FEWEST_REPETITIONS <= m.run.repetitions < PUBLISHED_REPETITIONS
-    ]
+    }
     if wide:
-        yield f"Fewer repetitions than the thesis's {PUBLISHED_REPETITIONS}, so wider intervals: {', '.join(wide)}."
-    busy = [
-        f"{_name(m)} {load:.1f}" for m in measured if (load := _load_a_core(m.run)) is not None and load > BUSY_BEFORE
-    ]
+        yield (
+            f"Fewer repetitions than the thesis's {PUBLISHED_REPETITIONS}, so wider intervals: "
+            f"{_listed(wide, measured)}."
+        )
+    busy = {
+        _name(m): f"{load:.1f}" for m in measured if (load := _load_a_core(m.run)) is not None and load > BUSY_BEFORE
+    }
     if busy:
-        yield f"The machine was busy before the run (processes waiting, for each core): {', '.join(busy)}."
+        yield f"The machine was busy before the run (processes waiting, for each core): {_listed(busy, measured)}."
+    late = {_name(m): f"{worst:.1f} ms" for m in measured if (worst := _worst_lateness_ms(m)) is not None}
+    if late:
+        yield (
+            "The schedule itself was disturbed: in the worst cell one request in a hundred left late by "
+            f"{_listed(late, measured)} or more. Lateness is not part of T; each cell's stands under “The runs”."
+        )
+
+
+def _listed(values: Mapping[str, str], measured: Sequence[Measured]) -> str:
+    """Each value with the runs that have it."""
+    runs: dict[str, list[str]] = {}
+    for name, value in values.items():
+        runs.setdefault(value, []).append(name)
+    if len(runs) == 1 and len(values) == len(measured) > 1:
+        return f"{next(iter(runs))} in all of them"
+    return "; ".join(f"{value} in {', '.join(names)}" for value, names in runs.items())
+
+
+def _worst_lateness_ms(m: Measured) -> float | None:
+    """p99 of lateness in the cell where it is the largest share of the interval; None where none disturbs."""
+    late = [
+        (p99 / (cell.interval_ms * 1000), p99 / 1000)
+        for cell in m.cells.values()
+        if (p99 := cell.lateness_p99_us) is not None and p99 > LATE_SHARE * cell.interval_ms * 1000
+    ]
+    return max(late)[1] if late else None
 
 
 def _of_run(m: Measured) -> Iterator[str]:
@@ -88,7 +117,6 @@ def _of_run(m: Measured) -> Iterator[str]:
     if not run.valid:
         why = "; ".join(map(str, run.document["invalid_because"])) or "no reason is given"
         yield f"{name} is INVALID: {why}. Its figures are shown and prove nothing."
-    late = []
     for cell in m.cells.values():
         where = f"{cell.interval_ms:g} ms, QoS {cell.qos}"
         if cell.measured == 0:
@@ -96,14 +124,6 @@ def _of_run(m: Measured) -> Iterator[str]:
         elif cell.repetitions < run.repetitions:
             silent = run.repetitions - cell.repetitions
             yield f"{name}, {where}: {silent} of {run.repetitions} repetitions had no answer at all."
-        p99 = cell.lateness_p99_us
-        if p99 is not None and p99 > LATE_SHARE * cell.interval_ms * 1000:
-            late.append(f"{p99 / 1000:.1f} ms at {where}")
-    if late:
-        yield (
-            f"{name}: the schedule itself was disturbed, one request in a hundred left late by {'; '.join(late)} or "
-            "more. Lateness is not part of T."
-        )
     for key in ("malformed", "foreign"):
         if run.document.get(key):
             yield f"{name}: {run.document[key]} {key} messages arrived on the lab's topics and were ignored."

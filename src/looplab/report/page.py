@@ -37,6 +37,7 @@ def page(analysis: Analysis, drawn: Sequence[Panel], made: datetime | None = Non
         analysis=analysis,
         figures=figures,
         signs=SIGNS,
+        titles=published.titles(),
         made=made or datetime.now(UTC),
         version=__version__,
         emulation=notes.EMULATION,

@@ -74,6 +74,12 @@ def tables() -> dict[str, list[PublishedRow]]:
 
 
 @cache
+def titles() -> dict[str, str]:
+    """What each of the nine scenarios is, in a few words."""
+    return {f"scenario{line['scenario']}": line["title"] for line in _lines("thesis_scenarios.csv")}
+
+
+@cache
 def points() -> list[Point]:
     return [
         Point(
