@@ -42,7 +42,7 @@ def judge(name: str, looks: Sequence[dict[str, Any]], emulating: bool) -> Treatm
         return Treatment("link", wanted, "the emulator was restarted during the run", False)
     if not last["links"]:
         return Treatment("link", name, f"{last['backend']}: no link is set", False, note="see LINK_PEER")
-    wrong = [why for link in last["links"] if (why := _deviation(link))] + _trip_deviations(looks)
+    wrong = [why for link in last["links"] if (why := deviation(link))] + _trip_deviations(looks)
     trips = _trips(looks)
     made = [f"{link['settings']['direction']} {_made(link)}" for link in last["links"]]
     made += [f"round trip {_mean(figures):.2f} ms (n {_count(figures)})" for figures in trips.values() if figures]
@@ -72,7 +72,7 @@ def _made(link: dict[str, Any]) -> str:
     return f"{delay['mean']:.2f} ms (SD {delay['sd']:.2f}, n {delay['n']})"
 
 
-def _deviation(link: dict[str, Any]) -> str:
+def deviation(link: dict[str, Any]) -> str:
     """What is wrong with one direction, "" where nothing is."""
     direction, delay = link["settings"]["direction"], link["delay_ms"]
     if not link["packets"]:
@@ -83,7 +83,7 @@ def _deviation(link: dict[str, Any]) -> str:
         return ""
     # Order or a rate let packets wait for others: then only less than wanted is wrong.
     waits = bool(link["settings"]["rate_kbit"]) or not link["settings"]["reorder"]
-    return _off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits)
+    return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits)
 
 
 def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
@@ -99,11 +99,11 @@ def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
             "mean": sum(link["theory_ms"]["mean"] for link in links),
             "sd": sum(link["theory_ms"]["sd"] ** 2 for link in links) ** 0.5,
         }
-        wrong.append(_off("the round trip's", _mean(figures), theory, _count(figures), True))
+        wrong.append(off("the round trip's", _mean(figures), theory, _count(figures), True))
     return [why for why in wrong if why]
 
 
-def _off(whose: str, mean_ms: float, theory: dict[str, float], n: int, waits: bool) -> str:
+def off(whose: str, mean_ms: float, theory: dict[str, float], n: int, waits: bool) -> str:
     chance_ms = DEVIATIONS * theory["sd"] / n**0.5
     least = theory["mean"] - max(SHARE_BELOW * theory["mean"], MS_BELOW) - chance_ms
     most = theory["mean"] + max(SHARE_ABOVE * theory["mean"], MS_ABOVE) + chance_ms

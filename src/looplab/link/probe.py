@@ -27,7 +27,7 @@ _SERIES = 64
 MOST_PROBES = 1_000_000
 LEAST_INTERVAL_MS, MOST_INTERVAL_MS = 0.1, 10_000
 MOST_BYTES = 1400
-WAIT_S = 2.0
+WAIT_S = 1.0
 # How soon a responder that nobody asks notices that it shall stop.
 STOP_LOOK_S = 0.5
 _LOOK_NS = 50_000_000

@@ -1,0 +1,203 @@
+"""What a link must do, checked by real UDP probes: run beside the emulator, in its network namespace.
+
+Standard library and looplab.link only, so that the same file runs in a container, in a virtual machine and under
+pytest: `python3 link_checks.py <peer> [--probes N] [--no-duplicates]` prints a JSON line for each check.
+
+Bounds: a mean may be off by 2 % or 0.7 ms and a standard deviation by 5 %; the shape by the largest distance of
+the distribution functions (Kolmogorov and Smirnov), a loss or duplication rate by 4 standard deviations of the
+binomial distribution, which with the attempts below is a false alarm in fewer than 1 of 10 000 runs. Timing on
+a shared machine is disturbed by others, chance is not: a check is repeated, and must hold once of three times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from looplab.errors import LabError
+from looplab.link import client
+from looplab.link.distributions import TABLE_SCALE, table, theory
+from looplab.link.settings import LinkSettings
+
+ATTEMPTS = 3
+MEAN_SHARE, MEAN_MS, SD_SHARE = 0.02, 0.7, 0.05
+# A machine's own noise where the link has no jitter.
+SD_FLOOR_MS = 0.5
+# Critical distance at 1e-4 is 2.23 / sqrt(n); the rest is for a distribution seen some 0.1 ms late.
+KS_CRITICAL, KS_NOISE, KS_SHIFT_MS = 2.23, 0.012, 0.7
+BINOMIAL_SDS = 4.0
+
+Check = Callable[[str, int], list[str]]
+
+
+def both(peer: str, there: dict[str, Any], back: dict[str, Any]) -> list[LinkSettings]:
+    """A link to `peer` whose two directions differ."""
+    return [LinkSettings(peer, "egress", **there), LinkSettings(peer, "ingress", **back)]
+
+
+def measured(links: list[LinkSettings], count: int, interval_ms: float = 1, size_bytes: int = 64) -> dict[str, Any]:
+    """Apply and probe; the state of the links is added as "links"."""
+    client.apply(links)
+    result = client.probe(links[0].peer, count, interval_ms, size_bytes)
+    return {**result, "links": client.state()["links"]}
+
+
+def timing_faults(link: LinkSettings, way: dict[str, Any]) -> list[str]:
+    """What of mean, standard deviation and shape is out of bounds."""
+    mean, sd = theory(link)
+    faults = []
+    if abs(way["mean"] - mean) > max(MEAN_SHARE * mean, MEAN_MS):
+        faults.append(f"mean {way['mean']:.3f} ms, wanted {mean:.3f}")
+    if abs(way["sd"] - sd) > max(SD_SHARE * sd, SD_FLOOR_MS if not sd else 0.0):
+        faults.append(f"SD {way['sd']:.3f} ms, wanted {sd:.3f}")
+    if link.jitter_ms:
+        distance = shape_distance(link, way)
+        if distance > KS_CRITICAL / way["n"] ** 0.5 + KS_NOISE:
+            faults.append(f"shape {distance:.3f} away from {link.distribution}")
+    return [f"{link.direction} {link.distribution}: {fault}" for fault in faults]
+
+
+def shape_distance(link: LinkSettings, way: dict[str, Any]) -> float:
+    """Least over shifts to 0.7 ms of the largest distance between distribution functions at the bins' edges."""
+    histogram = way["histogram"]
+    edges, below, seen = [], [], 0
+    for number, count in enumerate(histogram["counts"]):
+        seen += count
+        edges.append(histogram["from_ms"] + (number + 1) * histogram["width_ms"])
+        below.append(seen / way["n"])
+    wanted = theoretical(link)
+    steps = [KS_SHIFT_MS * step / 14 for step in range(15)]
+    return min(
+        max(abs(share - wanted(edge - shift)) for edge, share in zip(edges, below, strict=True)) for shift in steps
+    )
+
+
+def theoretical(link: LinkSettings) -> Callable[[float], float]:
+    """The distribution function of the delays in ms."""
+    if link.distribution == "uniform":
+        low, width = link.delay_ms - link.jitter_ms, 2 * link.jitter_ms
+        return lambda ms: min(1.0, max(0.0, (ms - low) / width))
+    delays = sorted(link.delay_ms + link.jitter_ms * entry / TABLE_SCALE for entry in table(link.distribution))
+    return lambda ms: bisect.bisect_right(delays, ms) / len(delays)
+
+
+def rate_fault(what: str, happened: int, of: int, percent: float) -> list[str]:
+    """Whether a count lies within its binomial interval."""
+    share = percent / 100
+    allowed = BINOMIAL_SDS * (of * share * (1 - share)) ** 0.5
+    return [] if abs(happened - of * share) <= allowed else [f"{what}: {happened} of {of}, wanted {percent:g} %"]
+
+
+def constant_and_uniform(peer: str, count: int) -> list[str]:
+    links = both(peer, {"delay_ms": 20.0}, {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "uniform"})
+    return delays(links, count)
+
+
+def normal_and_pareto(peer: str, count: int) -> list[str]:
+    shape = {"delay_ms": 20.0, "jitter_ms": 5.0}
+    return delays(both(peer, {**shape, "distribution": "normal"}, {**shape, "distribution": "pareto"}), count)
+
+
+def paretonormal_and_wide_normal(peer: str, count: int) -> list[str]:
+    there = {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "paretonormal"}
+    return delays(both(peer, there, {"delay_ms": 50.0, "jitter_ms": 10.0, "distribution": "normal"}), count)
+
+
+def delays(links: list[LinkSettings], count: int) -> list[str]:
+    """1000 packets a second each way: timing as wanted, none lost, none twice."""
+    found = measured(links, count)
+    faults = timing_faults(links[0], found["there_ms"]) + timing_faults(links[1], found["back_ms"])
+    for name in ("there_ms", "back_ms"):
+        faults += [f"{name} {key} {found[name][key]}" for key in ("lost", "duplicates") if found[name][key]]
+    return faults + [f"{link['overflowed']} lost by a full queue" for link in found["links"] if link["overflowed"]]
+
+
+def loss(peer: str, count: int) -> list[str]:
+    there = measured([LinkSettings(peer, "egress", 5.0, loss_percent=10.0)], count)["there_ms"]
+    back = measured([LinkSettings(peer, "ingress", 5.0, loss_percent=2.0)], count)["back_ms"]
+    return rate_fault("egress loss", there["lost"], count, 10) + rate_fault("ingress loss", back["lost"], count, 2)
+
+
+def duplication(peer: str, count: int) -> list[str]:
+    there = measured([LinkSettings(peer, "egress", 5.0, duplicate_percent=10.0)], count)["there_ms"]
+    back = measured([LinkSettings(peer, "ingress", 5.0, duplicate_percent=10.0)], count)["back_ms"]
+    lost = [f"{name} lost {way['lost']}" for name, way in (("there", there), ("back", back)) if way["lost"]]
+    return (
+        rate_fault("egress copies", there["duplicates"], count, 10)
+        + rate_fault("ingress copies", back["duplicates"], count, 10)
+        + lost
+    )
+
+
+def order(peer: str, count: int) -> list[str]:
+    jitter = {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "normal"}
+    found = measured(both(peer, {**jitter, "reorder": False}, jitter), count)
+    faults = [f"order not kept: {n} overtaken" for n in (found["there_ms"]["out_of_order"],) if n]
+    # One in three overtakes the one before it by this jitter; far fewer would mean that order is always kept.
+    if found["back_ms"]["out_of_order"] < 0.3 * count:
+        faults.append(f"only {found['back_ms']['out_of_order']} of {count} overtook though reordering is on")
+    return faults
+
+
+def rate(peer: str, _count: int) -> list[str]:
+    """A burst of 100 packets of 1042 bytes (Ethernet header included) leaves at 1000 kbit/s in 834 ms."""
+    packets, payload = 100, 1000
+    found = measured([LinkSettings(peer, "egress", rate_kbit=1000)], packets, 0.1, payload)
+    span_ms = packets * (payload + 28 + 14) * 8 / 1000
+    longest = found["there_ms"]["max"] + packets * 0.1
+    faults = [] if abs(longest - span_ms) < 0.05 * span_ms else [f"burst took {longest:.1f} ms, wanted {span_ms:.1f}"]
+    return faults + [f"{n} overtaken at a rate" for n in (found["there_ms"]["out_of_order"],) if n]
+
+
+def restored(peer: str, count: int) -> list[str]:
+    client.clear()
+    found = client.probe(peer, count // 5, 1)
+    p50 = found["rtt_ms"]["p50"]
+    return [] if p50 < 1.0 else [f"round trip {p50} ms after DELETE"]
+
+
+CHECKS: dict[str, Check] = {
+    "constant and uniform": constant_and_uniform,
+    "normal and pareto": normal_and_pareto,
+    "paretonormal and wide normal": paretonormal_and_wide_normal,
+    "loss": loss,
+    "duplication": duplication,
+    "order": order,
+    "rate": rate,
+    "restored": restored,
+}
+
+
+def run(name: str, peer: str, count: int) -> dict[str, Any]:
+    """One check with its attempts: {"check", "good", "attempts": [[faults], ...]}."""
+    attempts: list[list[str]] = []
+    for _ in range(ATTEMPTS):
+        try:
+            attempts.append(CHECKS[name](peer, count))
+        except LabError as error:
+            attempts.append([str(error)])
+        if not attempts[-1]:
+            break
+    return {"check": name, "good": not attempts[-1], "attempts": attempts}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("peer")
+    parser.add_argument("--probes", type=int, default=2500)
+    parser.add_argument("--only", action="append", choices=list(CHECKS))
+    options = parser.parse_args()
+    good = True
+    for name in options.only or CHECKS:
+        result = run(name, options.peer, options.probes)
+        good &= result["good"]
+        print(json.dumps(result), flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
