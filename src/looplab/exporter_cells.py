@@ -96,15 +96,12 @@ def _bucket_heads(family: str, labels: str, bounds: tuple[float, ...]) -> tuple[
 
 
 class Cell:
-    """One interval and QoS of a run; `texts` renders anew only what changed."""
+    """One cell of a run, told apart by `labels`; `texts` renders anew only what changed."""
 
-    def __init__(self, scenario: str, fidelity: str, interval_ms: float, qos: int) -> None:
-        self.labels = {
-            "scenario": scenario,
-            "fidelity": fidelity,
-            "interval_ms": f"{interval_ms:g}",
-            "qos": str(qos),
-        }
+    family = "loop"
+
+    def __init__(self, labels: dict[str, str]) -> None:
+        self.labels = labels
         self.sent = 0
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
         self.latencies = {"T": Distribution(), "R": Distribution(ROBOT_BOUNDS_S), "O": Distribution()}
@@ -136,25 +133,28 @@ class Cell:
         return self._texts
 
     def _render(self) -> dict[str, str]:
-        base = labels_text(self.labels)
+        base, family = labels_text(self.labels), self.family
         metrics = [(f'{base},metric="{metric}"', values) for metric, values in self.latencies.items()]
+        latency, messages, late = f"{family}_latency", f"{family}_messages", f"{family}_send_lateness"
         return {
-            "loop_latency_seconds": "".join(
-                values.histogram_text("loop_latency_seconds", labels) for labels, values in metrics
+            f"{latency}_seconds": "".join(
+                values.histogram_text(f"{latency}_seconds", labels) for labels, values in metrics
             ),
-            "loop_latency_quantile_seconds": "".join(
-                values.quantile_text("loop_latency_quantile_seconds", labels) for labels, values in metrics
+            f"{latency}_quantile_seconds": "".join(
+                values.quantile_text(f"{latency}_quantile_seconds", labels) for labels, values in metrics
             ),
-            "loop_messages_total": "".join(
-                f'loop_messages_total{{{base},outcome="{outcome}"}} {count}\n'
-                for outcome, count in self.outcomes.items()
+            f"{messages}_total": "".join(
+                f'{messages}_total{{{base},outcome="{outcome}"}} {count}\n' for outcome, count in self.outcomes.items()
             ),
-            "loop_messages_sent_total": f"loop_messages_sent_total{{{base}}} {self.sent}\n",
-            "loop_send_lateness_seconds": self.lateness.histogram_text("loop_send_lateness_seconds", base),
-            "loop_send_lateness_quantile_seconds": self.lateness.quantile_text(
-                "loop_send_lateness_quantile_seconds", base
-            ),
+            f"{messages}_sent_total": f"{messages}_sent_total{{{base}}} {self.sent}\n",
+            f"{late}_seconds": self.lateness.histogram_text(f"{late}_seconds", base),
+            f"{late}_quantile_seconds": self.lateness.quantile_text(f"{late}_quantile_seconds", base),
         }
+
+
+def loop_labels(scenario: str, fidelity: str, interval_ms: float, qos: int) -> dict[str, str]:
+    """What a cell of the loop is told apart by."""
+    return {"scenario": scenario, "fidelity": fidelity, "interval_ms": f"{interval_ms:g}", "qos": str(qos)}
 
 
 def joined(parts: list[dict[str, str]]) -> dict[str, str]:

@@ -10,11 +10,13 @@ import json
 import os
 import struct
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.exporter_cells import Cell
+from looplab.exporter_cells import Cell, loop_labels
+from looplab.exporter_delay import EXPERIMENT, DelayCell, delay_labels, delay_run_texts
 from looplab.exporter_runs import run_texts, treatment_text
 from looplab.samples import ABSENT, ANSWERED, COLUMNS, HEADER_BYTES, LATE, MAGIC, ROBOT_ERROR, WAITING
 
@@ -37,11 +39,7 @@ class LiveRun:
         self._samples = samples
         self._cell_rows = int(parameters["messages"]) * int(parameters["repetitions"])
         self._deadline_ns = int(parameters["deadline_ms"]) * 1_000_000
-        self._cells = [
-            Cell(*self.key, float(interval_ms), int(qos))
-            for qos in parameters["qos"]
-            for interval_ms in parameters["intervals_ms"]
-        ]
+        self._cells, self._texts_of = _cells(*self.key, parameters)
         self._rows = self._cell_rows * len(self._cells)
         self._sent = 0
         self._pending: list[int] = []
@@ -63,7 +61,7 @@ class LiveRun:
 
     def texts(self) -> dict[str, str]:
         """Sample lines by family."""
-        return run_texts(self.run_id, self.parameters, self._cells, active=self.active)
+        return self._texts_of(self.run_id, self.parameters, self._cells, active=self.active)
 
     def _take_sent(self, fd: int) -> bool:
         """Rows are sent in order: take those that were, up to a chunk; tells whether more may be there."""
@@ -111,6 +109,22 @@ class LiveRun:
         offset = HEADER_BYTES + 8 * (COLUMNS.index(name) * self._rows + first)
         chunk = os.pread(fd, 8 * (end - first), offset)
         return array("q", chunk[: len(chunk) // 8 * 8])
+
+
+def _cells(
+    scenario: str, fidelity: str, parameters: dict[str, Any]
+) -> tuple[list[Cell], Callable[..., dict[str, str]]]:
+    """The cells of a run in the order in which they are measured, and what makes its text of them."""
+    if scenario == EXPERIMENT:
+        pairs = [(float(pb), float(bs)) for pb, bs in parameters["pairs_ms"]]
+        delays = [DelayCell(delay_labels(fidelity, *pair, int(qos))) for qos in parameters["qos"] for pair in pairs]
+        return list(delays), delay_run_texts
+    loop = [
+        Cell(loop_labels(scenario, fidelity, float(interval_ms), int(qos)))
+        for qos in parameters["qos"]
+        for interval_ms in parameters["intervals_ms"]
+    ]
+    return loop, run_texts
 
 
 class LiveFolder:

@@ -26,27 +26,37 @@ _INFO = (
 
 
 def run_texts(run_id: str, parameters: Mapping[str, Any], cells: Sequence[Cell], *, active: bool) -> dict[str, str]:
-    """Sample lines of one run, its cells' included."""
-    labels = {"scenario": str(parameters["scenario"]), "fidelity": str(parameters["fidelity"])}
-    info = {**labels, "run_id": run_id, **{name: _plain(parameters.get(name)) for name in _INFO}}
-    planned = (
-        len(parameters["intervals_ms"]) * len(parameters["qos"]) * parameters["messages"] * parameters["repetitions"]
-    )
+    """Sample lines of one run of the loop, its cells' included."""
+    texts = {**common_texts(run_id, parameters, cells, active=active), **joined([cell.texts() for cell in cells])}
     begun = [cell for cell in cells if cell.sent]
-    texts = {
-        **joined([cell.texts() for cell in cells]),
-        "loop_run_active": line("loop_run_active", labels, int(active)),
-        "loop_run_info": line("loop_run_info", info, 1),
-        "loop_run_messages_planned": line("loop_run_messages_planned", labels, planned),
-        "loop_cell_current": "".join(line("loop_cell_current", c.labels, int(c is begun[-1])) for c in begun),
-    }
+    texts["loop_cell_current"] = current_text("loop", begun)
     start = started(run_id)
     if start is not None:
-        texts["loop_run_started_timestamp_seconds"] = line("loop_run_started_timestamp_seconds", labels, start)
         texts["loop_cell_run_started_timestamp_seconds"] = "".join(
             line("loop_cell_run_started_timestamp_seconds", cell.labels, start) for cell in begun
         )
     return texts
+
+
+def common_texts(run_id: str, parameters: Mapping[str, Any], cells: Sequence[Cell], *, active: bool) -> dict[str, str]:
+    """Sample lines that every run has, of the loop or of an experiment."""
+    labels = {"scenario": str(parameters["scenario"]), "fidelity": str(parameters["fidelity"])}
+    info = {**labels, "run_id": run_id, **{name: _plain(parameters.get(name)) for name in _INFO}}
+    planned = len(cells) * parameters["messages"] * parameters["repetitions"]
+    texts = {
+        "loop_run_active": line("loop_run_active", labels, int(active)),
+        "loop_run_info": line("loop_run_info", info, 1),
+        "loop_run_messages_planned": line("loop_run_messages_planned", labels, planned),
+    }
+    start = started(run_id)
+    if start is not None:
+        texts["loop_run_started_timestamp_seconds"] = line("loop_run_started_timestamp_seconds", labels, start)
+    return texts
+
+
+def current_text(family: str, begun: Sequence[Cell]) -> str:
+    """1 for the last of the cells that have begun, 0 for the others."""
+    return "".join(line(f"{family}_cell_current", cell.labels, int(cell is begun[-1])) for cell in begun)
 
 
 def treatment_text(scenario: str, fidelity: str, treatments: Iterable[Mapping[str, Any]]) -> str:

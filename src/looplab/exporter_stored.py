@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from looplab.exporter_cells import OUTCOMES, Cell
+from looplab.exporter_cells import OUTCOMES, Cell, loop_labels
 from looplab.exporter_delay import EXPERIMENT, delay_texts
 from looplab.exporter_runs import run_texts, treatment_text
 from looplab.exposition import line
@@ -124,7 +124,7 @@ def stored_texts(folder: Path) -> dict[str, str]:
         if run.get("experiment") == EXPERIMENT:
             return delay_texts(run)
         cells = {
-            (f"{cell['interval_ms']:g}", str(cell["qos"])): Cell(*key, cell["interval_ms"], cell["qos"])
+            (f"{cell['interval_ms']:g}", str(cell["qos"])): Cell(loop_labels(*key, cell["interval_ms"], cell["qos"]))
             for cell in run["cells"]
         }
         _read_samples(folder / "samples.csv", cells)

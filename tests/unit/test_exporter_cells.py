@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from looplab.exporter_cells import LATENCY_BOUNDS_S, MAX_EXACT, QUANTILES, ROBOT_BOUNDS_S, Cell, Distribution
+from looplab.exporter_cells import (
+    LATENCY_BOUNDS_S,
+    MAX_EXACT,
+    QUANTILES,
+    ROBOT_BOUNDS_S,
+    Cell,
+    Distribution,
+    loop_labels,
+)
 from looplab.exposition import page
 
 
@@ -60,7 +68,7 @@ def test_too_many_values_give_no_quantiles_rather_than_wrong_ones() -> None:
 
 
 def test_text_is_read_back_by_prometheus_own_parser() -> None:
-    cell = Cell('odd"name\\', "thesis", 0.5, 1)
+    cell = Cell(loop_labels('odd"name\\', "thesis", 0.5, 1))
     for k in range(10):
         cell.add_sent(1000 * k)
         cell.add_outcome("answered")
@@ -81,7 +89,7 @@ def test_text_is_read_back_by_prometheus_own_parser() -> None:
 
 
 def test_unchanged_cell_is_not_rendered_again() -> None:
-    cell = Cell("scenario0", "thesis", 20, 0)
+    cell = Cell(loop_labels("scenario0", "thesis", 20, 0))
     cell.add_sent(5)
     first = cell.texts()
     assert cell.texts() is first
