@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from pathlib import Path
+from time import perf_counter_ns
 
 import pytest
 from rich.console import Console
+from simulated_delay_runs import write_delay_run
 from test_exporter_live import Writer, publish_state
 from test_exporter_stored import store
 
@@ -17,7 +20,7 @@ from looplab.exporter_host import HostWatch
 from looplab.host.watch import Screen, exporter_url
 from looplab.host.watch_data import parse
 from looplab.host.watch_plot import plot
-from looplab.samples import ANSWERED
+from looplab.samples import ANSWERED, SampleStore
 
 
 @pytest.fixture
@@ -148,3 +151,36 @@ def test_wrong_port_names_its_variable(port: str) -> None:
         exporter_url({"LAB_EXPORTER_PORT": port})
     assert caught.value.exit_code == 2
     assert "LAB_EXPORTER_PORT" in caught.value.message
+
+
+def test_the_sweep_of_qos_delay_is_shown_by_links(tmp_path: Path) -> None:
+    live, results = tmp_path / "live", tmp_path / "results"
+    live.mkdir()
+    write_delay_run(results, pairs=((2, 18),), messages=200)
+    parameters = {
+        "scenario": "qos-delay", "fidelity": "corrected", "pairs_ms": [[2, 18], [20, 20]], "qos": [0],
+        "intervals_ms": [10], "messages": 20, "repetitions": 1, "deadline_ms": 5000,
+    }  # fmt: skip
+    columns = SampleStore(40, live / "samples.bin")
+    now = perf_counter_ns()
+    for row in range(30):
+        columns["due_ns"][row] = columns["sent_ns"][row] = now
+        columns["received_ns"][row], columns["state"][row] = now + 20_000_000 * (1 + row // 20), ANSWERED
+    state = {"state": "running", "run_id": "20260301T000000Z-qos-delay", "parameters": parameters, "treatments": []}
+    (live / "state.json").write_text(json.dumps(state))
+    exporter = Exporter(live, results, None, HostWatch())
+    exporter.stored.refresh()
+    page = exporter.whole_page().decode()
+    view = parse(page)
+    assert (view.scenario, view.fidelity, view.sent, view.planned) == ("qos-delay", "corrected", 30, 40)
+    assert view.current == ("20-20", "0")
+    lines = screen(page)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any("links of 20-20 ms, QoS 0" in line for line in lines)
+    (row,) = (line for line in lines if line.startswith("20-20 ms") or " 20-20 ms " in line)
+    assert "40.00" in row
+    (live / "state.json").unlink()
+    stored = Exporter(live, results, None, HostWatch())
+    stored.stored.refresh()
+    assert any("2-18 ms" in line for line in screen(stored.whole_page().decode()))

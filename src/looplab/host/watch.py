@@ -35,6 +35,8 @@ MOST_CELLS = 6
 LATE_S = 0.005
 PARTS = ("controller", "broker", "bridge", "robot", "stress", "flood", "treatments", "exporter")
 NARROWEST, LOWEST = 80, 24
+LOOP_METRICS = (("T", "in all"), ("R", "at the robot"), ("O", "all but the robot"))
+DELAY_METRICS = (("L", "publisher to subscriber"),)
 
 
 class Screen:
@@ -82,7 +84,7 @@ class Screen:
         room = max(4, height - used - 1)
         # R first: where two curves lie on each other, O is the one to see.
         ordered: dict[str, list[tuple[float, float]]] = {
-            metric: curves[metric] for metric in ("R", "T", "O") if metric in curves
+            metric: curves[metric] for metric in ("R", "T", "O", "L") if metric in curves
         }
         return Group(*head, plot(ordered, width, room, braille=self._braille), table, *tail)
 
@@ -116,9 +118,10 @@ class Screen:
             warning = f"No answer from {self._address} for {age_s:.0f} s: this picture is old. The measurement goes on."
             lines.append(Text(warning, "bold yellow", no_wrap=True, overflow="ellipsis"))
         elif view.current:
-            interval, qos = view.current
-            second = Text(f"answers within x, {interval} ms, QoS {qos}:", no_wrap=True, overflow="ellipsis")
-            for metric, meaning in (("T", "in all"), ("R", "at the robot"), ("O", "all but the robot")):
+            place, qos = view.current
+            what = "received within x, links of" if view.of_experiment else "answers within x,"
+            second = Text(f"{what} {place} ms, QoS {qos}:", no_wrap=True, overflow="ellipsis")
+            for metric, meaning in DELAY_METRICS if view.of_experiment else LOOP_METRICS:
                 second.append(f"  {metric}", STYLES[metric])
                 second.append(f" {meaning}")
             lines.append(second)
@@ -126,15 +129,17 @@ class Screen:
 
     def _table(self, view: View) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim")
-        heads = ("interval", "QoS", "sent", "answ.", "late", "lost", "err", "O p50", "p95", "p99", "max", "sent late")
-        for heading in heads:
+        metric = "L" if view.of_experiment else "O"
+        first_head = "links" if view.of_experiment else "interval"
+        heads = [first_head, "QoS", "sent", "answ.", "late", "lost", "err", f"{metric} p50", "p95", "p99", "max"]
+        for heading in (*heads, "sent late"):
             table.add_column(heading, justify="right", no_wrap=True)
         keys = list(view.cells)
         at = keys.index(view.current) if view.current else len(keys) - 1
         first = max(0, min(at - MOST_CELLS + 1, len(keys) - MOST_CELLS))
         for key in keys[first : first + MOST_CELLS]:
             style = "bold" if key == view.current and view.active else ""
-            table.add_row(*_cell_row(key, view.cells[key]), style=style)
+            table.add_row(*_cell_row(key, view.cells[key], metric), style=style)
         return table
 
     def _parts(self, view: View) -> Text:
@@ -180,9 +185,9 @@ def _bar(share: float, width: int, unicode: bool) -> str:
     return ("█" if unicode else "#") * full + ("░" if unicode else ".") * (width - full)
 
 
-def _cell_row(key: tuple[str, str], cell: CellView) -> list[str | Text]:
-    def o(q: str) -> str:
-        return _ms(cell.quantiles_s.get(("O", q)))
+def _cell_row(key: tuple[str, str], cell: CellView, metric: str) -> list[str | Text]:
+    def of(q: str) -> str:
+        return _ms(cell.quantiles_s.get((metric, q)))
 
     bad = [
         Text(str(cell.outcomes.get(name, 0)), "red" if cell.outcomes.get(name) else "")
@@ -191,7 +196,7 @@ def _cell_row(key: tuple[str, str], cell: CellView) -> list[str | Text]:
     late_s = cell.lateness_s.get("0.99")
     late = Text(_ms(late_s), "red" if late_s is not None and late_s > LATE_S else "")
     counts = [f"{key[0]} ms", key[1], str(cell.sent), str(cell.outcomes.get("answered", 0))]
-    return [*counts, *bad, o("0.5"), o("0.95"), o("0.99"), o("1"), late]
+    return [*counts, *bad, of("0.5"), of("0.95"), of("0.99"), of("1"), late]
 
 
 def _ms(seconds: float | None) -> str:

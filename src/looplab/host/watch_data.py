@@ -10,17 +10,20 @@ from dataclasses import dataclass, field
 
 TIMEOUT_S = 3.0
 
+# Whose cells have families of their own; see looplab.exporter_delay, which the host does not import.
+EXPERIMENT = "qos-delay"
+
 _SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 Labels = dict[str, str]
-# Interval in ms and QoS, as text.
+# Interval in ms, or both links' delays in ms, and QoS, as text.
 CellKey = tuple[str, str]
 
 
 @dataclass
 class CellView:
-    """One interval and QoS: counts, and exact quantiles in seconds by (metric, q)."""
+    """One cell: counts, and exact quantiles in seconds by (metric, q)."""
 
     sent: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -46,6 +49,11 @@ class View:
     processes: dict[str, int] = field(default_factory=dict)
     cpu_s: dict[str, float] = field(default_factory=dict)
     singles: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def of_experiment(self) -> bool:
+        """Whether its cells are pairs of link delays, and L stands for T, R and O."""
+        return self.scenario == EXPERIMENT
 
     @property
     def sent(self) -> int:
@@ -101,39 +109,43 @@ def _read_run(view: View, families: dict[str, list[tuple[Labels, float]]]) -> No
     own = {
         name: [(labels, value) for labels, value in samples if _is_of(labels, view)]
         for name, samples in families.items()
-        if name.startswith("loop_")
+        if name.startswith(("loop_", "qos_delay_"))
     }
     view.planned = int(sum(value for _labels, value in own.get("loop_run_messages_planned", ())))
-    for labels, value in own.get("loop_messages_sent_total", ()):
-        _cell(view, labels).sent = int(value)
-    for labels, value in own.get("loop_messages_total", ()):
-        _cell(view, labels).outcomes[labels["outcome"]] = int(value)
-    for labels, value in own.get("loop_latency_quantile_seconds", ()):
-        _cell(view, labels).quantiles_s[labels["metric"], labels["q"]] = value
-    for labels, value in own.get("loop_send_lateness_quantile_seconds", ()):
-        _cell(view, labels).lateness_s[labels["q"]] = value
-    for labels, value in own.get("loop_cell_current", ()):
-        if value:
-            view.current = (labels["interval_ms"], labels["qos"])
     for labels, value in own.get("loop_treatment_verified", ()):
         view.treatments.append((labels, bool(value)))
     for _labels, value in own.get("loop_run_valid", ()):
         view.valid = bool(value)
-    _read_curves(view, own)
+    _read_cells(view, own, "qos_delay" if view.of_experiment else "loop")
 
 
-def _read_curves(view: View, own: dict[str, list[tuple[Labels, float]]]) -> None:
+def _read_cells(view: View, own: dict[str, list[tuple[Labels, float]]], family: str) -> None:
+    for labels, value in own.get(f"{family}_messages_sent_total", ()):
+        _cell(view, labels).sent = int(value)
+    for labels, value in own.get(f"{family}_messages_total", ()):
+        _cell(view, labels).outcomes[labels["outcome"]] = int(value)
+    for labels, value in own.get(f"{family}_latency_quantile_seconds", ()):
+        _cell(view, labels).quantiles_s[labels["metric"], labels["q"]] = value
+    for labels, value in own.get(f"{family}_send_lateness_quantile_seconds", ()):
+        _cell(view, labels).lateness_s[labels["q"]] = value
+    for labels, value in own.get(f"{family}_cell_current", ()):
+        if value:
+            view.current = _key(labels)
+    _read_curves(view, own, family)
+
+
+def _read_curves(view: View, own: dict[str, list[tuple[Labels, float]]], family: str) -> None:
     if view.current is None:
         return
     cell = view.cells[view.current]
     counts = {
         labels["metric"]: value
-        for labels, value in own.get("loop_latency_seconds_count", ())
-        if (labels["interval_ms"], labels["qos"]) == view.current
+        for labels, value in own.get(f"{family}_latency_seconds_count", ())
+        if _key(labels) == view.current
     }
-    for labels, value in own.get("loop_latency_seconds_bucket", ()):
+    for labels, value in own.get(f"{family}_latency_seconds_bucket", ()):
         metric = labels["metric"]
-        if (labels["interval_ms"], labels["qos"]) == view.current and labels["le"] != "+Inf" and counts.get(metric):
+        if _key(labels) == view.current and labels["le"] != "+Inf" and counts.get(metric):
             cell.curves.setdefault(metric, []).append((float(labels["le"]), value / counts[metric]))
 
 
@@ -142,4 +154,8 @@ def _is_of(labels: Labels, view: View) -> bool:
 
 
 def _cell(view: View, labels: Labels) -> CellView:
-    return view.cells.setdefault((labels["interval_ms"], labels["qos"]), CellView())
+    return view.cells.setdefault(_key(labels), CellView())
+
+
+def _key(labels: Labels) -> CellKey:
+    return labels.get("pair") or labels["interval_ms"], labels["qos"]

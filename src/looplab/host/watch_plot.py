@@ -9,7 +9,7 @@ from rich.text import Text
 
 LOW_S, HIGH_S = 0.0001, 1.0
 TICKS = ((0.0001, "0.1 ms"), (0.001, "1 ms"), (0.01, "10 ms"), (0.1, "100 ms"), (1.0, "1 s"))
-STYLES = {"T": "bold blue", "R": "bold green", "O": "bold red"}
+STYLES = {"T": "bold blue", "R": "bold green", "O": "bold red", "L": "bold magenta"}
 # Columns left of the plot: the share and its axis.
 MARGIN = 6
 
