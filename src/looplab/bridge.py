@@ -18,6 +18,7 @@ from looplab import __version__, environment, processes
 from looplab.bridge_state import Counts
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.mqtt_link import Link
+from looplab.pairing import read_pairing
 from looplab.parameters import FIDELITIES, FRAMINGS
 from looplab.protocol import (
     OFFLINE,
@@ -63,7 +64,14 @@ class Bridge:
     """Pairs requests and answers: the robot answers in order, so the oldest waiting request comes first."""
 
     def __init__(
-        self, host: str, port: int, *, tcp_nodelay: bool, robot: RobotPort, state_dir: Path | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        tcp_nodelay: bool,
+        robot: RobotPort,
+        state_dir: Path | None = None,
+        pairing: Path | None = None,
     ) -> None:
         self.counts = Counts(COUNTED, state_dir)
         self._identity = {"instance": secrets.token_hex(4), "boot": environment.boot_id()[:8]}
@@ -74,6 +82,7 @@ class Bridge:
         self._published: tuple[bytes, bytes] = (b"", b"")
         self._said_online = False
         self._logged: tuple[str, tuple[int, ...]] = ("", tuple(robot.faults.values()))
+        self._troubles: set[str] = set()
         self._quiet_ns = 0
         self._stopping = False
         self._link = Link(
@@ -86,6 +95,7 @@ class Bridge:
             will=(TOPIC_BRIDGE_STATUS, OFFLINE),
             on_connect=self._announce,
             keepalive_s=KEEPALIVE_S,
+            pairing=pairing,
         )
 
     def run(self) -> None:
@@ -208,6 +218,7 @@ class Bridge:
     def _publish_state(self) -> None:
         self._said_online = self._robot.online
         self._log_robot()
+        self._log_broker()
         info = self.info()
         self.counts.tell({**info, "robot_online": self._robot.online, **self._connection()})
         if not self._link.connected:
@@ -230,12 +241,24 @@ class Bridge:
             print(f"bridge: robot: {state}", flush=True)
         self._logged = (state, faults)
 
+    def _log_broker(self) -> None:
+        """Each cause once, however often it is met, until there was a connection again."""
+        link = self._link
+        if link.connected:
+            if self._troubles:
+                print(f"bridge: broker: connected to {link.host}:{link.port}", flush=True)
+            self._troubles.clear()
+        elif link.last_error and link.last_error not in self._troubles:
+            self._troubles.add(link.last_error)
+            print(f"bridge: broker: {link.last_error}", flush=True)
+
     def info(self) -> dict[str, Any]:
         """What a run records about the bridge: how it was really set up, and its counts."""
         sock = self._link.sock
         return {
             "framing": self._robot.framing,
             "tcp_nodelay": bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) if sock else None,
+            "tls": sock.tls if sock else "",
             "scheduling": processes.own_scheduling(),
             "serial": self._robot.url,
             "robot": self._robot.identity,
@@ -277,30 +300,43 @@ def _settings(environment: dict[str, str]) -> tuple[bool, str]:
     return nodelay == "on", framing
 
 
-def _port(environment: dict[str, str]) -> int:
-    text = environment.get("BROKER_PORT", "").strip() or "1883"
+def _broker(environment: dict[str, str]) -> tuple[str, int, Path | None]:
+    """Host, port, and the pairing file where BROKER_PAIRING names one; BROKER_HOST and BROKER_PORT go before it."""
+    name = environment.get("BROKER_PAIRING", "").strip()
+    pairing = Path(name) if name else None
+    host, port = "broker", 1883
+    if pairing is not None:
+        found = read_pairing(pairing)
+        host, port = found.host, found.port
+    return environment.get("BROKER_HOST", "").strip() or host, _port(environment, port), pairing
+
+
+def _port(environment: dict[str, str], default: int) -> int:
+    text = environment.get("BROKER_PORT", "").strip() or str(default)
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
         raise LabError(f"BROKER_PORT={text!r}: expected 1 to 65535.", "Mend it in .env.", EXIT_USAGE)
     return int(text)
 
 
 def main() -> int:
-    """Run from the environment: BROKER_HOST, BROKER_PORT, SERIAL_URL, FIDELITY and its parts, STATE_DIR."""
+    """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY …, STATE_DIR."""
     processes.set_name("lab-bridge")
     settings = dict(os.environ)
     try:
         nodelay, framing = _settings(settings)
-        port = _port(settings)
+        host, port, pairing = _broker(settings)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
-    host = settings.get("BROKER_HOST", "").strip() or "broker"
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
-    bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot, state_dir=state_dir)
+    bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot, state_dir=state_dir, pairing=pairing)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, bridge.stop)
-    print(f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}", flush=True)
+    print(
+        f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}{' (TLS)' if pairing else ''}",
+        flush=True,
+    )
     bridge.run()
     bridge.close()
     return 0

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError
 
+IDENTITIES = ("bridge", "observer", "flood", "controller")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Dispatch one command; errors become one message with its remedy, and their exit code."""
@@ -40,7 +42,12 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
         from looplab.host.lab import Lab
         from looplab.host.steps import say
 
-        Lab(root).make_ready(ask_again=True)
+        lab = Lab(root)
+        lab.make_ready(ask_again=True)
+        if lab.listens_with_tls():
+            from looplab.host.pair import prepare
+
+            prepare(lab)
         say("This machine is ready: ./lab run scenario5")
         return EXIT_GOOD
     if command == "doctor":
@@ -59,6 +66,10 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
         from looplab.host.lab import Lab
 
         return Lab(root).down()
+    if command == "pair":
+        from looplab.host.pair import pair
+
+        return pair(root, options.file, identity=options.identity, address=options.address, renew=options.renew)
     if command == "new":
         from looplab.host.new import new
 
@@ -129,6 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="one JSON document")
     commands.add_parser("setup", help="install, pull and build what a run needs")
     commands.add_parser("down", help="stop and remove all containers; results stay")
+    pair = commands.add_parser("pair", help="one file with all that a Raspberry Pi needs to reach this broker")
+    pair.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the file to write, for its owner alone")
+    pair.add_argument("--address", metavar="ADDRESS", help="this machine's address or name, as the Pi sees it")
+    pair.add_argument("--identity", choices=IDENTITIES, default="bridge", help="whose (default: bridge)")
+    pair.add_argument("--renew", action="store_true", help="all certificates and passwords anew; pair every Pi again")
     new = commands.add_parser("new", help="a scenario of your own from the template")
     new.add_argument("name", metavar="NAME")
     commands.add_parser("watch", help="live view in this terminal")

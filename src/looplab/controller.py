@@ -14,14 +14,15 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab import presence, processes, treatments
+from looplab import presence, processes, tls_treatment, treatments
 from looplab.absences import absences
 from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.environment import describe
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.link import judgement
 from looplab.measure import Measurement
 from looplab.mqtt_link import Link
+from looplab.pairing import read_pairing
 from looplab.parameters import NO_LINK, Parameters, read_parameters
 from looplab.protocol import (
     OFFLINE,
@@ -65,14 +66,20 @@ class Controller:
         self._loads: list[dict[str, Any]] = []
         self._link_looks: list[dict[str, Any]] = []
         self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
+        pairing = _pairing_file(parameters)
+        self._broker = (parameters.broker_host, parameters.broker_port)
+        if pairing is not None:
+            access = read_pairing(pairing)
+            self._broker = (access.host, access.port)
         self._link = Link(
-            parameters.broker_host,
-            parameters.broker_port,
+            *self._broker,
             f"controller-{self._token}",
             tcp_nodelay=parameters.tcp_nodelay,
             subscriptions=[(TOPIC_ANSWER, max(parameters.qos)), ("lab/#", 1)],
             on_message=self._received,
+            pairing=pairing,
         )
+        self._tls = ""
         self._current: Measurement | None = None
         self.measurement = self._measurement(self.store, self._token)
 
@@ -128,13 +135,14 @@ class Controller:
 
     def _wait_for_parts(self) -> None:
         p = self.parameters
-        self._say("waiting", what=f"broker at {p.broker_host}:{p.broker_port}")
+        self._say("waiting", what=f"broker at {self._broker[0]}:{self._broker[1]}")
         if not self._link.connect(p.parts_timeout_s):
             raise LabError(
                 f"No broker: {self._link.last_error or 'no answer'} after {p.parts_timeout_s} s.",
                 "See `docker compose logs` of the broker, and that one scenario alone is running.",
                 EXIT_MACHINE,
             )
+        self._tls = self._link.sock.tls if self._link.sock else ""
         self._wait_for_bridge()
         if p.load != "none":
             self._say("waiting", what=p.load)
@@ -233,6 +241,7 @@ class Controller:
     def _judged(self) -> list[treatments.Treatment]:
         found = treatments.judge(self.parameters, self._looks, self._bridge_info())
         emulating = any(treatments.running(look, "link") for look in self._looks)
+        found += tls_treatment.judge(self.parameters, self._tls, self._bridge_info())
         return [*found, judgement.judge(self.parameters.link, self._link_looks, emulating)]
 
     def _hear_bridge(self) -> None:
@@ -363,6 +372,16 @@ def _interrupt_again(_signal: int, _frame: object) -> None:
 
 def _heard() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _pairing_file(parameters: Parameters) -> Path | None:
+    """Where the controller's identity is, with BROKER_TLS=on; LabError (exit code 2) where nobody says where."""
+    if not parameters.broker_tls:
+        return None
+    name = os.environ.get("BROKER_PAIRING")
+    if not name:
+        raise LabError("BROKER_TLS=on, and BROKER_PAIRING names no pairing file.", "Run ./lab setup.", EXIT_USAGE)
+    return Path(name)
 
 
 def main() -> int:

@@ -7,20 +7,29 @@ open-loop schedule goes on while a broker is away.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter_ns, sleep
 from typing import Any
 
 import paho.mqtt.client as mqtt
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.reasoncodes import ReasonCode
+
+from looplab import broker_words
+from looplab.errors import LabError
+from looplab.pairing import Pairing, read_pairing
+
+# Under this name for who holds a link's socket.
+from looplab.stamped_socket import StampedSocket as StampedSocket
+from looplab.stamped_socket import StampedTlsSocket
 
 RETRY_S = 0.2
 CONNECT_TIMEOUT_S = 2.0
-RECEIVE_BYTES = 65536
 KEEPALIVE_S = 60
 # A peer that went without a word (a cable pulled) is given up after this, and a new connection tried: TCP's own
 # doubling pauses would go on for up to two minutes after the network is back.
@@ -33,36 +42,28 @@ _TCP_OPTIONS = (
 )
 
 
-class StampedSocket(socket.socket):
-    """A socket that reads ahead and remembers when bytes last entered and left (monotonic ns)."""
-
-    received_ns = 0
-    sent_ns = 0
-    pending = b""
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        chunk = self.pending
-        if not chunk:
-            chunk = super().recv(RECEIVE_BYTES)
-            self.received_ns = perf_counter_ns()
-        self.pending = chunk[size:]
-        return chunk[:size]
-
-    def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]
-        self.sent_ns = perf_counter_ns()
-        return super().send(data)
-
-
 class _Client(mqtt.Client):
     """paho's client on a socket that somebody else connected."""
 
     next_socket: StampedSocket | None = None
+    _stamped: StampedSocket | None = None
 
     def _create_socket_connection(self) -> StampedSocket:
         sock, self.next_socket = self.next_socket, None
         if sock is None:
             raise ConnectionError("no connected socket at hand")
+        self._stamped = sock
         return sock
+
+    def want_write(self) -> bool:
+        return super().want_write() or bool(self._stamped is not None and self._stamped.unsent)
+
+    def loop_write(self) -> MQTTErrorCode:
+        if self._stamped is not None and self._stamped.unsent:
+            # What went wrong shows at the next reading.
+            with contextlib.suppress(OSError):
+                self._stamped.flush()
+        return super().loop_write()
 
 
 class Link:
@@ -71,7 +72,8 @@ class Link:
     `on_message(topic, payload, qos)` (topic as bytes) is called within `wait`; it must not publish (paho holds its
     callback lock there), but leave that to the caller of `wait`. `subscriptions` is a list of
     (topic, qos). `tcp_nodelay` sets TCP_NODELAY on this end's socket. The broker says the last will 1.5 x
-    `keepalive_s` after it last heard of a client whose network is gone. Times are monotonic ns.
+    `keepalive_s` after it last heard of a client whose network is gone. With a `pairing` file the connection has TLS
+    and a user; the file is read anew at each attempt. `last_error` is for a person. Times are monotonic ns.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Link:
         will: tuple[str, bytes] | None = None,
         on_connect: Callable[[], None] | None = None,
         keepalive_s: int = KEEPALIVE_S,
+        pairing: Path | None = None,
     ) -> None:
         self.host, self.port = host, port
         self.tcp_nodelay = tcp_nodelay
@@ -99,6 +102,9 @@ class Link:
         self._announce = False
         self._closing = False
         self._connecting: threading.Thread | None = None
+        self._pairing_file = pairing
+        self._pairing: Pairing | None = None
+        self._refused = ""
         self._fresh: StampedSocket | None = None
         self._fruitless = False
         self._misc_due_ns = 0
@@ -183,7 +189,10 @@ class Link:
             self._connecting.start()
             return
         self._fruitless = True
+        self._refused = ""
         self.sock = self.client.next_socket = fresh
+        if self._pairing is not None:
+            self.client.username_pw_set(self._pairing.user, self._pairing.password)
         try:
             self.client.reconnect()
         except OSError as error:
@@ -191,28 +200,44 @@ class Link:
             self.sock = None
 
     def _dial(self, slowly: bool) -> None:
-        """Open a TCP connection; runs in the helper thread and touches nothing but `_fresh`.
+        """Open a connection; runs in the helper thread and touches nothing but `_fresh` and `_pairing`.
 
         `slowly` after a connection that no broker accepted: something listens there, but does not serve.
         """
         if slowly:
             sleep(RETRY_S)
         try:
-            plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)
+            self._fresh = self._connected()
+        except LabError as error:
+            self.last_error = error.message
         except OSError as error:
-            self.last_error = f"{self.host}:{self.port}: {error}"
+            self.last_error = f"{self.host}:{self.port}: {broker_words.connecting(error)}"
+        if self._fresh is None:
             sleep(RETRY_S)
-            return
-        sock = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
+
+    def _connected(self) -> StampedSocket:
+        """A socket that is ready for MQTT. Raises OSError (ssl.SSLError is one), LabError for the pairing file."""
+        self._pairing = read_pairing(self._pairing_file) if self._pairing_file is not None else None
+        plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)
+        kind = StampedSocket if self._pairing is None else StampedTlsSocket
+        sock = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_nodelay))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _TCP_OPTIONS:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        self._fresh = sock
+        if self._pairing is not None and isinstance(sock, StampedTlsSocket):
+            sock.settimeout(CONNECT_TIMEOUT_S)
+            try:
+                sock.handshake(self._pairing.context(), self.host)
+            except BaseException:
+                sock.close()
+                raise
+        return sock
 
     def _accepted(self, _client: object, _data: object, _flags: object, reason: ReasonCode, _p: object) -> None:
         if reason.is_failure:
-            self.last_error = f"{self.host}:{self.port} refused: {reason}"
+            self._refused = broker_words.refused(str(reason), self._pairing)
+            self.last_error = f"{self.host}:{self.port}: {self._refused}"
             return
         self.connected = True
         self._fruitless = False
@@ -224,6 +249,8 @@ class Link:
     def _lost(self, _client: object, _data: object, _flags: object, _reason: object, _p: object) -> None:
         if self.connected and not self._closing:
             self.disconnects += 1
+        if not self.connected and not self._refused and self.sock is not None:
+            self.last_error = f"{self.host}:{self.port}: {broker_words.ended(self.sock, self._pairing)}"
         self.connected = False
         self.sock = None
         self._misc_due_ns = 0

@@ -43,6 +43,8 @@ class Parameters:
     warmup_messages: int
     broker_host: str
     broker_port: int
+    broker_tls: bool
+    bridge_tls: bool
     parts_timeout_s: int
 
     def as_json(self) -> dict[str, Any]:
@@ -89,6 +91,9 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
         warmup_messages=get.integer("WARMUP_MESSAGES", 20, 0, 10_000),
         broker_host=get.matching("BROKER_HOST", "broker", r"[A-Za-z0-9_.:-]{1,253}", "a host name or an address"),
         broker_port=get.integer("BROKER_PORT", 1883, 1, 65535),
+        # The thesis's loop is plain. A Pi's bridge is not, unless somebody says so for both.
+        broker_tls=get.switch("BROKER_TLS", False),
+        bridge_tls=get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote"),
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
     if parameters.samples > MAX_SAMPLES:

@@ -27,6 +27,8 @@ FIFO_LINK = 97
 LEAST_FLOOD_PER_S = 20
 FLOOD_SPAN_S = 10.0
 VIRTUAL_ROBOT = "socket://robot:"
+# The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
+TLS_PORT = 8883
 FACTS_TIMEOUT_S = 20
 
 
@@ -184,7 +186,8 @@ def _nodelay(parameters: Parameters, looks: list[dict[str, Any]], role: str) -> 
             if isinstance(sockets, str):
                 states.add(sockets)
                 continue
-            mqtt = [s for s in sockets if parameters.broker_port in (s["local_port"], s["peer_port"])]
+            ports = {parameters.broker_port, TLS_PORT}
+            mqtt = [s for s in sockets if ports & {s["local_port"], s["peer_port"]}]
             states.update(_on_off(s["tcp_nodelay"]) for s in mqtt)
     found = ", ".join(sorted(states)) or "no MQTT connection seen"
     return Treatment(f"{role} TCP_NODELAY", wanted, found, found == wanted)

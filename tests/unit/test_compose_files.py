@@ -15,7 +15,7 @@ from looplab.host.scenarios import expand, scenarios
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "compose"
 # Their services are only extended; what a scenario makes of them is judged.
-ABSTRACT = {"parts.yaml", "broker.yaml", "client.yaml", "stress.yaml", "flood.yaml", "sidecar.yaml"}
+ABSTRACT = {"parts.yaml", "broker.yaml", "client.yaml", "stress.yaml", "flood.yaml", "sidecar.yaml", "listeners.yaml"}
 LOADS = {"none": "none", "CPU stress": "stress", "MQTT flood": "flood"}
 COMMANDS = {"serial robot": "T", "emulated in the bridge": "E"}
 FIFO_BROKER, FIFO_CONTROLLER = 90, 99
@@ -40,6 +40,8 @@ def resolve(path: Path, name: str) -> Service:
     extends = own.pop("extends", None)
     if extends is None:
         return {**own, "bases": []}
+    # Twice: a default may name another variable.
+    extends = expand(expand(extends, {}), {})
     source = (path.parent / extends["file"]).resolve() if "file" in extends else path
     base = resolve(source, extends["service"])
     merged = {**base, **own, "bases": [extends["service"], *base["bases"]]}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from looplab.host.grafana_password import PASSWORD_FILE, ensure_password
+from looplab.host.grafana_password import GRAFANA_UID, PASSWORD_FILE, ensure_password
 from looplab.host.scenarios import expand
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +45,9 @@ def test_the_password_is_made_once_and_kept(tmp_path: Path) -> None:
 def test_grafanas_user_may_read_the_file_and_nobody_else_on_this_machine_gets_to_it(tmp_path: Path) -> None:
     ensure_password(tmp_path)
     path = tmp_path / PASSWORD_FILE
-    assert path.stat().st_mode & 0o777 == 0o444
+    # Root gives it to Grafana's user; another owner cannot, and the folder guards it.
+    found = (path.stat().st_mode & 0o777, path.stat().st_uid)
+    assert found == ((0o400, GRAFANA_UID) if os.geteuid() == 0 else (0o444, os.geteuid()))
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 

@@ -66,18 +66,21 @@ class Compose:
 
     def running(self) -> list[str]:
         """The services that have a running container."""
-        return list(self._listed())
+        return list(self.listed())
 
     def containers(self) -> list[str]:
         """The services that have a container, running or not."""
-        return list(self._listed("--all"))
+        return list(self.listed("--all"))
 
     def container(self, service: str) -> str:
         """The id of a service's container, "" where there is none."""
-        return self._listed("--all").get(service, "")
+        return self.listed("--all").get(service, "")
 
-    def _listed(self, *words: str) -> dict[str, str]:
-        """Container by service. The engine's own list: Compose would read every file first, half a second a look."""
+    def listed(self, *words: str) -> dict[str, str]:
+        """Container by service, of running ones unless `words` say more.
+
+        The engine's own list: Compose would read every file first, half a second a look.
+        """
         project = self._environment.get("COMPOSE_PROJECT_NAME") or project_name(self._root)
         listing = call(
             [

@@ -22,6 +22,8 @@ from looplab.host.versions import show_version
 OWN = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood", "link")
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
+TLS_PORT = "LAB_TLS_PORT"
+REMOTE = "remote"
 SOURCES = {"src/looplab": "*.py", "src/looplab/link": "*.py", "images": "**/*", "firmware": "**/*"}
 STAMP = Path(".cache/images.sha256")
 
@@ -60,14 +62,29 @@ class Lab:
     def ports(self) -> dict[str, int]:
         """The ports a run publishes, by variable."""
         settings = self.settings()
-        found = {}
-        for name in PORTS:
-            text = settings.get(name, "")
-            if not text.isdigit() or not 0 < int(text) < 65536:
-                raise LabError(f"{name}={text!r} is no port.", f"Set {name} in .env to a number from 1 to 65535.", 2)
-            if name != "LAB_GRAFANA_PORT" or settings.get("GRAFANA") != "off":
-                found[name] = int(text)
+        found = {name: self.port(name) for name in PORTS}
+        if settings.get("GRAFANA") == "off":
+            del found["LAB_GRAFANA_PORT"]
+        if self.listens_with_tls() and settings.get("ROBOT") == REMOTE:
+            found[TLS_PORT] = self.port(TLS_PORT)
         return found
+
+    def port(self, name: str) -> int:
+        """The port that a variable names; LabError (exit code 2) where it names none."""
+        text = self.settings().get(name, "")
+        if not text.isdigit() or not 0 < int(text) < 65536:
+            raise LabError(f"{name}={text!r} is no port.", f"Set {name} in .env to a number from 1 to 65535.", 2)
+        return int(text)
+
+    def listens_with_tls(self) -> bool:
+        """Whether the broker has a listener with TLS: as BROKER_TLS says, else where the robot is remote."""
+        settings = self.settings()
+        return (settings.get("BROKER_TLS") or ("on" if settings.get("ROBOT") == REMOTE else "off")) == "on"
+
+    def user_id(self) -> int:
+        """The user that the controller's container runs as."""
+        text = {**self.settings(), **self._user()}.get("LAB_UID", "")
+        return int(text) if text.isdigit() else 1000
 
     def make_ready(self, *, ask_again: bool = False) -> SetUp:
         """Engine, Compose, images: what is missing is installed, pulled or built.

@@ -1,0 +1,110 @@
+"""./lab pair: one file with all that a Raspberry Pi needs to reach this machine's broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+from looplab.errors import EXIT_GOOD, EXIT_USAGE, LabError
+from looplab.host import identities
+from looplab.host.command import call
+from looplab.host.lab import Lab
+from looplab.host.secret_files import write_secret
+from looplab.host.steps import say
+from looplab.pairing import write_pairing
+
+# What a Pi takes over, so that both sides run alike.
+SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "LAB_TAG")
+ANYWHERE = ("", "0.0.0.0", "::")
+# An address for documents (RFC 5737): nothing is sent there, but the system says from where it would.
+ELSEWHERE = ("192.0.2.1", 9)
+MARK = "# Pairing of Looplab"
+HEADER = f"""{MARK}: who has this file can speak to the lab's broker as its {{user}}. Keep it secret, mode 600.
+# On the Pi: sudo rpi/install.sh --pairing FILE. The bridge reads it where BROKER_PAIRING names it: address, port, user,
+# password, and the authority that vouches for the broker (PEM in base64). The other lines are settings of the lab.
+"""
+
+
+def pair(root: Path, file: Path | None, *, identity: str, address: str | None, renew: bool) -> int:
+    """Write `identity`'s pairing to `file` (mode 600), making what is missing first; returns the exit code."""
+    if file is None and not renew:
+        raise LabError("./lab pair wants a file to write.", "For example ./lab pair pi.env", EXIT_USAGE)
+    lab = Lab(root)
+    address = address or own_address(lab.settings().get("LAB_LAN_BIND", ""))
+    prepare(lab, address, renew=renew)
+    if file is not None:
+        _write(lab, file, identity, address)
+        say(f"{file} is written: {identity} reaches this broker at {address}:{_port(lab)}. Keep it secret.")
+        if identity == "bridge":
+            say(f"Bring it to the Pi: sudo rpi/install.sh --pairing {file.name}")
+    return EXIT_GOOD
+
+
+def prepare(lab: Lab, *addresses: str, renew: bool = False) -> None:
+    """Authority, certificate and passwords for this machine as it is now; a running broker takes them up."""
+    names = [*own_names(), *own_addresses(), *addresses]
+    made = identities.ensure(lab.root, names, controller_uid=lab.user_id(), renew=renew)
+    if made:
+        say(f"Made {', '.join(made)} (secrets/lan).")
+        _reload(lab)
+    if renew:
+        say("What was paired before no longer is: ./lab pair FILE for each Pi.")
+
+
+def own_address(bound_to: str) -> str:
+    """The address by which others find this machine: the chosen one, else the one it would send from."""
+    if bound_to not in ANYWHERE:
+        return bound_to
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(ELSEWHERE)
+        except OSError:
+            raise LabError(
+                "This machine has no address on a network.", "Connect it, or name one: --address ADDRESS", EXIT_USAGE
+            ) from None
+        return str(probe.getsockname()[0])
+
+
+def own_names() -> list[str]:
+    """This machine's name, also as multicast DNS has it."""
+    name = socket.gethostname().partition(".")[0]
+    return [name, f"{name}.local"] if name and name != "localhost" else []
+
+
+def own_addresses() -> list[str]:
+    """The addresses of this machine's networks, Docker's own left out; [] where `ip` cannot tell."""
+    said = call(["ip", "-json", "address", "show", "scope", "global", "up"])
+    if not said.good:
+        return []
+    interfaces = [entry for entry in json.loads(said.stdout or "[]") if not _of_docker(entry.get("ifname", ""))]
+    return [found["local"] for entry in interfaces for found in entry.get("addr_info", []) if "local" in found]
+
+
+def _of_docker(interface: str) -> bool:
+    return interface.startswith(("docker", "br-", "veth"))
+
+
+def _port(lab: Lab) -> int:
+    return lab.port("LAB_TLS_PORT")
+
+
+def _write(lab: Lab, file: Path, identity: str, address: str) -> None:
+    if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(MARK):
+        raise LabError(f"{file} is there and is no pairing file.", "Choose another name.", EXIT_USAGE)
+    settings = lab.settings()
+    pairing = replace(identities.pairing_of(lab.root, identity), host=address, port=_port(lab))
+    lines = "".join(f"{name}={settings[name]}\n" for name in SHARED if settings.get(name))
+    try:
+        write_secret(file, HEADER.format(user=pairing.user) + write_pairing(pairing) + lines)
+    except OSError as error:
+        raise LabError(f"{file} cannot be written: {error.strerror}.", "Choose another place.", EXIT_USAGE) from error
+
+
+def _reload(lab: Lab) -> None:
+    """A broker reads certificate, passwords and access list anew on SIGHUP; who is no longer known is put out."""
+    for service, container in lab.compose().listed().items():
+        if service.endswith("-broker"):
+            call(["docker", "kill", "--signal", "HUP", container], environment=dict(os.environ))

@@ -1,0 +1,71 @@
+"""A pairing file: what one identity needs to reach the broker over TLS. `./lab pair` writes it for the Pi's bridge.
+
+Lines `NAME=value` as in an env file: BROKER_HOST, BROKER_PORT, BROKER_USER, BROKER_PASSWORD, and BROKER_CA_BASE64,
+the certificate (PEM, in base64) of the authority that signed the broker's.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from looplab.errors import EXIT_USAGE, LabError
+
+PAIR_AGAIN = "On the machine that runs the lab: ./lab pair FILE; then rpi/install.sh --pairing FILE on the Pi."
+NAMES = ("BROKER_HOST", "BROKER_PORT", "BROKER_USER", "BROKER_PASSWORD", "BROKER_CA_BASE64")
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Where the broker is, who we are there, and which authority (PEM) vouches for it."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    ca_pem: str = field(repr=False)
+
+    def context(self) -> ssl.SSLContext:
+        """TLS 1.2 or later, this authority alone, host name checked. Raises ssl.SSLError for a broken certificate."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_verify_locations(cadata=self.ca_pem)
+        return context
+
+
+def read_pairing(path: Path) -> Pairing:
+    """The pairing in `path`; LabError (exit code 2) says what is wrong with it."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise LabError(f"The pairing file {path} cannot be read: {why}.", PAIR_AGAIN, EXIT_USAGE) from error
+    found = dict(line.strip().split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
+    missing = [name for name in NAMES if not found.get(name)]
+    if missing:
+        raise LabError(f"The pairing file {path} has no {', '.join(missing)}.", PAIR_AGAIN, EXIT_USAGE)
+    try:
+        pairing = _pairing(found)
+        pairing.context()
+    except (ValueError, binascii.Error, ssl.SSLError) as error:
+        raise LabError(f"The pairing file {path} is damaged ({error}).", PAIR_AGAIN, EXIT_USAGE) from error
+    return pairing
+
+
+def _pairing(found: Mapping[str, str]) -> Pairing:
+    port = int(found["BROKER_PORT"])
+    if not 0 < port < 65536:
+        raise ValueError("its port is none")
+    ca_pem = base64.b64decode(found["BROKER_CA_BASE64"], validate=True).decode("ascii")
+    return Pairing(found["BROKER_HOST"], port, found["BROKER_USER"], found["BROKER_PASSWORD"], ca_pem)
+
+
+def write_pairing(pairing: Pairing) -> str:
+    """The lines that `read_pairing` reads."""
+    ca_base64 = base64.b64encode(pairing.ca_pem.encode()).decode()
+    values = (pairing.host, str(pairing.port), pairing.user, pairing.password, ca_base64)
+    return "".join(f"{name}={value}\n" for name, value in zip(NAMES, values, strict=True))
