@@ -19,8 +19,8 @@ def live_loop() -> dict[str, Any]:
         "The scenario that is being measured; when it has ended, the picture stays.",
         [
             # Both rows are seen at once on a projector's 720 lines.
-            (4, [(6, _run()), (5, _progress()), (13, _counts())]),
-            (11, [(12, _cdf_of_metrics()), (12, _cdf_of_intervals())]),
+            (5, [(6, _run()), (5, _progress()), (13, _counts())]),
+            (10, [(12, _cdf_of_metrics()), (12, _cdf_of_intervals())]),
             (9, [(12, _quantiles()), (12, _lateness())]),
             (9, [(8, _broker()), (8, _broker_cpu()), (8, _rate())]),
             (9, [(16, _treatments()), (8, _alerts())]),
@@ -229,5 +229,6 @@ def _alerts() -> panels.Panel:
         "Alerts now",
         "Empty is good. Each alert says in Prometheus (Alerts) what to do about it.",
         'max by (alertname, scenario, interval_ms) (ALERTS{alertstate="firing"})',
-        columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "interval (ms)", "Value": "firing"},
+        columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "ms", "Value": "firing"},
+        overrides=[panels.by_name("alert", {"custom.width": 190})],
     )

@@ -359,7 +359,7 @@ def matrix(
             _organized([first, *columns], hidden=(), renamed={first: row_title}),
         ],
         {"unit": "s", "decimals": 2},
-        overrides,
+        [by_name(row_title, {"custom.width": 210}), *(overrides or [])],
     )
 
 
@@ -396,7 +396,8 @@ def _table(
     defaults: dict[str, Any],
     overrides: list[dict[str, Any]] | None,
 ) -> Panel:
-    look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False}
+    # Grafana's own least width, 150, would push the last columns of a table out of sight.
+    look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": 60}
     return panel(
         "table",
         title,
