@@ -199,8 +199,10 @@ keep_secrets() {
 keep_settings() {
     paired_names='BROKER_HOST|BROKER_PORT|BROKER_PAIRING|FIDELITY|TCP_NODELAY|ROBOT_FRAMING|LAB_TAG|SERIAL_URL'
     fresh=$(tr -d '\r' <"$pairing" | grep -E "^($paired_names)=" || true)
+    seen_inside=''
+    if grep -q '^BROKER_PASSWORD=' "$pairing"; then seen_inside=/run/looplab/pairing.env; fi
     fresh="$fresh
-BROKER_PAIRING=$(grep -q '^BROKER_PASSWORD=' "$pairing" && printf /run/looplab/pairing.env)"
+BROKER_PAIRING=$seen_inside"
     names=$(printf '%s\n' "$fresh" | sed -n 's/^\([A-Z_]*\)=.*/\1/p' | tr '\n' '|')
     {
         grep -Ev "^(${names%|})=" "$settings" 2>/dev/null || true
