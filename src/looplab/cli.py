@@ -39,14 +39,14 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
         variables = _variables(options)
         return run(root, options.scenario, variables, as_json=options.json, allow_invalid=options.allow_invalid)
     if command == "setup":
+        from looplab.host.identities import exist
         from looplab.host.lab import Lab
+        from looplab.host.pair import prepare
         from looplab.host.steps import say
 
         lab = Lab(root)
         lab.make_ready(ask_again=True)
-        if lab.listens_with_tls():
-            from looplab.host.pair import prepare
-
+        if lab.listens_with_tls() or exist(root):
             prepare(lab)
         say("This machine is ready: ./lab run scenario5")
         return EXIT_GOOD

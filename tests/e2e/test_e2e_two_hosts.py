@@ -44,7 +44,7 @@ def wire() -> Iterator[Wire]:
 @pytest.fixture(scope="module")
 def far_lab(session_lab: Lab, wire: Wire) -> Lab:
     """The lab of this machine, its ports on the address that the Pi sees."""
-    session_lab.environment.update(LAB_BIND=wire.here, ROBOT="remote", LAB_PI=wire.there)
+    session_lab.environment.update(LAB_BIND=wire.here, ROBOT="remote", BROKER_TLS="off", LAB_PI=wire.there)
     return session_lab
 
 

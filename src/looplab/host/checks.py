@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from looplab.host import identities
 from looplab.host.engine import COMPOSE_REMEDY, Engine, compose_message, engine_message, engine_remedy
 from looplab.host.hostfacts import HostFacts, PortUse, files_with_crlf
 from looplab.host.images import GRAFANA_REPOSITORY
@@ -60,7 +62,7 @@ def check_machine(root: Path, machine: Machine, images: Mapping[str, bool] | Non
     if machine.engine.serves:
         checks += _check_limits(machine.limits, machine.engine)
         checks += _check_images(machine, images or {})
-    return [*checks, _check_serial(machine.host)]
+    return [*checks, *_check_certificate(root), _check_serial(machine.host)]
 
 
 def _check_host(host: HostFacts) -> list[Check]:
@@ -222,6 +224,20 @@ def _check_upstream(machine: Machine, images: Mapping[str, bool]) -> Check:
     if silent and all(repository_of(reference) == GRAFANA_REPOSITORY for reference in missing):
         return Check(name, found, WARN, "None here: it has no stand-in, and the lab runs without it (GRAFANA=off).")
     return Check(name, found, WARN, "Run ./lab setup.")
+
+
+def _check_certificate(root: Path) -> list[Check]:
+    """Nothing where no Pi was ever paired and no run had TLS."""
+    if not identities.exist(root):
+        return []
+    name = "Certificates"
+    end = identities.ends(root)
+    left = end - datetime.now(UTC)
+    found = f"{'valid until' if left > timedelta(0) else 'expired on'} {end:%Y-%m-%d}"
+    if left > identities.RENEW_BEFORE:
+        return [Check(name, found)]
+    why = "Without a valid one no bridge on a Pi trusts this broker." if left <= timedelta(0) else ""
+    return [Check(name, found, WARN, "Run ./lab setup: it makes a new one.", why)]
 
 
 def _check_serial(host: HostFacts) -> Check:

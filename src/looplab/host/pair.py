@@ -54,6 +54,13 @@ def prepare(lab: Lab, *addresses: str, renew: bool = False) -> None:
         say("What was paired before no longer is: ./lab pair FILE for each Pi.")
 
 
+def make_sure(lab: Lab) -> None:
+    """Before a run with TLS: identities where there are none yet; LabError (exit code 3) where they have ended."""
+    if not identities.exist(lab.root):
+        prepare(lab)
+    identities.check(lab.root)
+
+
 def own_address(bound_to: str) -> str:
     """The address by which others find this machine: the chosen one, else the one it would send from."""
     if bound_to not in ANYWHERE:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.host import pair
 from looplab.host.compose import Compose
 from looplab.host.lab import Lab
 from looplab.host.progress import RunProgress
@@ -36,6 +37,8 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
     _check_link(root, lab.settings())
+    if lab.listens_with_tls():
+        pair.make_sure(lab)
     done = lab.make_ready()
     lab.check_ports(done)
     compose = lab.compose({"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(lab.environment_facts(done))})
