@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from generator.compare import compare_scenarios
+from generator.delay import qos_and_delay
 from generator.host import broker_and_host
 from generator.live import live_loop
 from generator.published import rules_text
@@ -25,6 +26,7 @@ def files() -> dict[Path, str]:
         "live-loop.json": live_loop(),
         "compare-scenarios.json": compare_scenarios(),
         "broker-and-host.json": broker_and_host(),
+        "qos-and-delay.json": qos_and_delay(),
     }
     made = {
         ROOT / "grafana" / "dashboards" / name: json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -130,6 +130,11 @@ def _to_matrix(row: str, column: str, order: str) -> list[dict[str, Any]]:
     return [_sorted_by(order), {"id": "groupingToMatrix", "options": cells}]
 
 
+# No `decimals`: it falls on x as well, and 0 rounds the bounds of its scale to whole seconds.
+# A little above 1: points at 100 % are cut in half otherwise.
+SHARE = {"unit": "percentunit", "min": 0, "max": 1.04}
+
+
 def _sorted_by(field: str) -> dict[str, Any]:
     return {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": field}]}}
 
@@ -148,7 +153,6 @@ def cdf_panel(
 
     `x_min_s` None: the axis begins at the first bound there is.
     """
-    x_field = f"le\\{series}"
     x_look = {
         "unit": "s",
         **({} if x_min_s is None else {"min": x_min_s}),
@@ -156,13 +160,41 @@ def cdf_panel(
         "custom.axisLabel": x_label,
         "custom.scaleDistribution": {"type": "log", "log": 10},
     }
+    return xy_panel(
+        title,
+        description,
+        expression,
+        row="le",
+        series=series,
+        x_look=x_look,
+        y=SHARE,
+        y_label="share of messages answered within x",
+        overrides=scenario_overrides() if overrides is None else overrides,
+    )
+
+
+def xy_panel(
+    title: str,
+    description: str,
+    expression: str,
+    *,
+    row: str,
+    series: str,
+    x_look: dict[str, Any],
+    y: dict[str, Any],
+    y_label: str,
+    overrides: list[dict[str, Any]],
+    point_size: int = 3,
+) -> Panel:
+    """An XY chart from one instant query: a curve for each label `series`, x from the label `row` as a number."""
+    x_field = f"{row}\\{series}"
     return panel(
         "xychart",
         title,
         description,
         [target(expression, instant=True, table=True)],
         transformations=[
-            *_to_matrix("le", series, order=series),
+            *_to_matrix(row, series, order=series),
             {
                 "id": "convertFieldType",
                 "options": {"fields": {}, "conversions": [{"targetField": x_field, "destinationType": "number"}]},
@@ -171,29 +203,25 @@ def cdf_panel(
         ],
         fieldConfig={
             "defaults": {
-                "unit": "percentunit",
-                # No `decimals`: it falls on x as well, and 0 rounds the bounds of its scale to whole seconds.
-                "min": 0,
-                # A little above 1: points at 100 % are cut in half otherwise.
-                "max": 1.04,
+                **y,
                 "color": {"mode": "palette-classic"},
                 "custom": {
                     "show": "points+lines",
-                    "pointSize": {"fixed": 3},
+                    "pointSize": {"fixed": point_size},
                     "pointShape": "circle",
                     "pointStrokeWidth": 1,
                     "fillOpacity": 60,
                     "lineWidth": 3,
                     "lineStyle": {"fill": "solid"},
                     "axisPlacement": "auto",
-                    "axisLabel": "share of messages answered within x",
+                    "axisLabel": y_label,
                     "axisColorMode": "text",
                     "axisBorderShow": False,
                     "scaleDistribution": {"type": "linear"},
                     "hideFrom": {"legend": False, "tooltip": False, "viz": False},
                 },
             },
-            "overrides": [by_name(x_field, x_look), *(scenario_overrides() if overrides is None else overrides)],
+            "overrides": [by_name(x_field, x_look), *overrides],
         },
         options={
             "mapping": "auto",

@@ -1,0 +1,221 @@
+"""Dashboard: the experiment qos-delay, while it sweeps and after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generator import panels
+from generator.dashboard import choice, dashboard
+from generator.queries import last
+
+# What tells one cell from another.
+CELL = "fidelity, pair, links, end_to_end_ms, qos"
+CHOSEN = 'fidelity=~"$fidelity",qos=~"$qos"'
+# Told apart by dash as well (palette of Okabe and Ito); regular expressions of a curve's name.
+QOS_LOOKS = {"0": ("#0072B2", None), "1": ("#D55E00", [8, 6]), "2": ("#009E73", [2, 6])}
+STATISTICS = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
+RECEIVED = 'outcome=~"answered|late"'
+NEWEST = 'topk(1, last_over_time(loop_run_started_timestamp_seconds{scenario="qos-delay"}[$__range]))'
+# The cell that is being measured, or was last; "" where none was.
+CURRENT = "on (fidelity, pair, qos) (last_over_time(qos_delay_cell_current[$__range]) == 1)"
+
+
+def qos_and_delay() -> dict[str, Any]:
+    """The dashboard of the second experiment."""
+    return dashboard(
+        "looplab-delay",
+        "QoS and delay",
+        "How long a message takes from publisher to subscriber when both links have a delay.",
+        [
+            (4, [(12, _progress()), (12, _current())]),
+            (12, [(12, _latency()), (12, _ratio())]),
+            (12, [(12, _segments()), (12, _live_cdf())]),
+            (11, [(12, _places()), (12, _table())]),
+        ],
+        [
+            choice(
+                "fidelity",
+                "Fidelity",
+                "qos_delay_messages_sent_total",
+                "thesis: as published. corrected: TCP_NODELAY on.",
+                ["All"],
+            ),
+            choice("qos", "QoS", "qos_delay_messages_sent_total", "MQTT quality of service.", ["All"]),
+        ],
+        refresh="5s",
+        since="24h",
+    )
+
+
+def _named(expression: str) -> str:
+    joined = f'label_join({expression}, "series", "|", "qos", "fidelity")'
+    return f'label_replace({joined}, "series", "QoS $1 $2", "series", "([^|]*)[|]([^|]*)")'
+
+
+def _against_delay(title: str, description: str, metric: str, y: dict[str, Any], y_label: str) -> panels.Panel:
+    measured = _chosen(metric, 'links="symmetrical"')
+    return panels.xy_panel(
+        title,
+        description,
+        f"max by (series, end_to_end_ms) ({_named(measured)})",
+        row="end_to_end_ms",
+        series="series",
+        x_look={"unit": "ms", "min": 0, "custom.axisLabel": "both links together, as wanted"},
+        y={"min": 0, **y},
+        y_label=y_label,
+        overrides=_looks(),
+        point_size=8,
+    )
+
+
+def _looks() -> list[dict[str, Any]]:
+    found = []
+    for qos, (colour, dash) in QOS_LOOKS.items():
+        look: dict[str, Any] = {"color": panels.fixed(colour)}
+        if dash:
+            look["custom.lineStyle"] = {"fill": "dash", "dash": dash}
+        found.append(panels.by_regex(f"/QoS {qos}/", look))
+    thin = {"custom.lineWidth": 1, "custom.pointShape": "square"}
+    return [*found, panels.by_regex("/corrected$/", thin)]
+
+
+def _latency() -> panels.Panel:
+    return _against_delay(
+        "Figure 3a: mean latency, both links alike",
+        "From publisher to subscriber, against the delay of the way. One way would be the diagonal. "
+        "Thin lines with squares: corrected (TCP_NODELAY on).",
+        "qos_delay_latency_mean_seconds",
+        {"unit": "s"},
+        "publisher to subscriber",
+    )
+
+
+def _ratio() -> panels.Panel:
+    return _against_delay(
+        "Figure 3b: latency over end-to-end delay",
+        "1: a message goes straight through. 2: it waits for a whole round trip. Published: 1 for QoS 0 and 1 at 4 ms, "
+        "2 beyond, at least 4 and up to more than 7 for QoS 2.",
+        "qos_delay_latency_ratio",
+        {"unit": "none"},
+        "end-to-end delays",
+    )
+
+
+def _segments() -> panels.Panel:
+    return _against_delay(
+        "Figure 4: MQTT packets in a TCP segment",
+        "How many packets of the publisher leave together, on average. Nagle's algorithm collects them while an "
+        "acknowledgement is on its way; with TCP_NODELAY each leaves alone.",
+        "qos_delay_packets_per_segment",
+        {"unit": "none"},
+        "packets in a segment",
+    )
+
+
+def _live_cdf() -> panels.Panel:
+    buckets = last('qos_delay_latency_seconds_bucket{le!="+Inf"}')
+    counts = last("qos_delay_latency_seconds_count")
+    share = (
+        f"(max by ({CELL}, le) ({buckets}) and {CURRENT})\n/ on ({CELL}) group_left () (max by ({CELL}) ({counts}) > 0)"
+    )
+    joined = f'label_join({share}, "series", "|", "pair", "qos", "fidelity")'
+    named = f'label_replace({joined}, "series", "links $1 ms QoS $2 $3", "series", "([^|]*)[|]([^|]*)[|]([^|]*)")'
+    return panels.xy_panel(
+        "CDF of the cell that is measured now",
+        "The share of messages received within x, growing while the cell is measured. Nothing is drawn of cells that "
+        "have ended: their quantiles stand in the table.",
+        f"max by (series, le) ({named})",
+        row="le",
+        series="series",
+        x_look={
+            "unit": "s",
+            "min": 0.001,
+            "max": 10,
+            "custom.axisLabel": "publisher to subscriber",
+            "custom.scaleDistribution": {"type": "log", "log": 10},
+        },
+        y=panels.SHARE,
+        y_label="share of messages received within x",
+        overrides=[],
+    )
+
+
+def _places() -> panels.Panel:
+    ratio = _chosen("qos_delay_latency_ratio")
+    # Only ways that were measured with the broker at more than one place.
+    several = f"count by (fidelity, end_to_end_ms, qos) ({ratio}) > 1"
+    chosen = f"{ratio} and on (fidelity, end_to_end_ms, qos) ({several})"
+    joined = f'label_join({chosen}, "place", "|", "end_to_end_ms", "pair", "fidelity")'
+    named = f'label_replace({joined}, "place", "$2 ms, $3", "place", "([^|]*)[|]([^|]*)[|]([^|]*)")'
+    return panels.matrix(
+        "Figure 5: the broker's place",
+        "Latency over delay for one end-to-end delay, the broker nearer to the publisher or to the subscriber "
+        "(delay publisher-broker, broker-subscriber). Published: the place does not matter.",
+        f"max by (place, qos) ({named})",
+        row="place",
+        column="qos",
+        columns=["0", "1", "2"],
+        row_title="links",
+        overrides=[panels.by_regex("/^[012]$/", {"unit": "none", "decimals": 2})],
+    )
+
+
+def _table() -> panels.Panel:
+    def stat(name: str, expression: str) -> str:
+        return f'label_replace(max by ({CELL}) ({expression}), "stat", "{name}", "", "")'
+
+    rows = [
+        stat("n", f"sum by ({CELL}) ({_chosen('qos_delay_messages_total', RECEIVED)})"),
+        stat("delay", _chosen("qos_delay_end_to_end_seconds")),
+        stat("avg", _chosen("qos_delay_latency_mean_seconds")),
+        *(stat(name, _chosen("qos_delay_latency_quantile_seconds", f'q="{q}"')) for name, q in STATISTICS.items()),
+    ]
+    joined = f'label_join({" or ".join(rows)}, "series", "|", "pair", "qos", "fidelity")'
+    named = f'label_replace({joined}, "series", "$1 ms QoS $2 $3", "series", "([^|]*)[|]([^|]*)[|]([^|]*)")'
+    return panels.matrix(
+        "Cells in numbers",
+        "n counts the messages received, late ones included; delay is that of both links as it was made. "
+        "The report gives intervals and verdicts.",
+        f"max by (series, stat) ({named})",
+        row="series",
+        column="stat",
+        columns=["n", "delay", "avg", *STATISTICS],
+        row_title="links",
+        overrides=[panels.by_name("n", {"unit": "none", "decimals": 0})],
+    )
+
+
+def _progress() -> panels.Panel:
+    counts = {
+        "sent": last("qos_delay_messages_sent_total"),
+        "planned": last('loop_run_messages_planned{scenario="qos-delay"}'),
+        "lost": last('qos_delay_messages_total{outcome="lost"}'),
+    }
+    return panels.numbers(
+        "The newest sweep",
+        "Messages sent so far, and how many the sweep will send. A message is lost that was not received two "
+        "deadlines after it was sent.",
+        [
+            panels.target(f"sum({count} and on (fidelity) {NEWEST})", legend=name, instant=True)
+            for name, count in counts.items()
+        ],
+        unit="none",
+    )
+
+
+def _current() -> panels.Panel:
+    quantiles = _chosen("qos_delay_latency_quantile_seconds", 'q=~"0.5|0.99"')
+    return panels.numbers(
+        "Median and p99 of the newest sweep's longest way",
+        "Of the largest end-to-end delay that was measured so far, at each quality of service that is chosen above.",
+        [
+            panels.target(
+                f"max by (qos, q) ({quantiles} and on (fidelity) {NEWEST})", legend="QoS {{qos}} q {{q}}", instant=True
+            )
+        ],
+        unit="s",
+    )
+
+
+def _chosen(metric: str, more: str = "") -> str:
+    return last(metric + "{" + CHOSEN + (f",{more}" if more else "") + "}")
