@@ -1,6 +1,6 @@
 """The bridge on a second host, as on a Raspberry Pi: all nine scenarios, the network cut, the Pi's plug pulled.
 
-Minutes of measuring, so only with LAB_TWO_HOSTS=1. What recovery took is printed and stands in bench/README.md.
+Minutes of measuring, so only with LAB_TWO_HOSTS set. What recovery took is printed and stands in bench/README.md.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from typing import Any
 
 import pytest
 from containers import until
-from e2e_lab import Background, Lab
+from e2e_lab import Background, Lab, free_port
 from run_checks import check_run, read_samples, total, treatments
 from two_hosts import Pi
 from wire import Wire, call
 
+KIND = os.environ.get("LAB_TWO_HOSTS", "")
+KINDS = {"1": "with TLS, as ./lab pair sets it up", "plain": "without TLS"}
+HOW = "takes 15 minutes: LAB_TWO_HOSTS=1 runs it with TLS, LAB_TWO_HOSTS=plain without"
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces and a second engine need root"),
-    pytest.mark.skipif(os.environ.get("LAB_TWO_HOSTS") != "1", reason="takes 15 minutes: LAB_TWO_HOSTS=1 runs it"),
+    pytest.mark.skipif(KIND not in KINDS, reason=HOW),
 ]
 
 SCENARIOS = [f"scenario{number}" for number in range(9)]
@@ -44,37 +47,74 @@ def wire() -> Iterator[Wire]:
 @pytest.fixture(scope="module")
 def far_lab(session_lab: Lab, wire: Wire) -> Lab:
     """The lab of this machine, its ports on the address that the Pi sees."""
-    session_lab.environment.update(LAB_BIND=wire.here, ROBOT="remote", BROKER_TLS="off", LAB_PI=wire.there)
+    lan = {"LAB_BIND": wire.here, "LAB_LAN_BIND": wire.here, "LAB_TLS_PORT": str(free_port())}
+    session_lab.environment.update(ROBOT="remote", LAB_PI=wire.there, **lan)
+    if KIND == "plain":
+        session_lab.environment["BROKER_TLS"] = "off"
     return session_lab
 
 
 @pytest.fixture(scope="module")
 def pi(far_lab: Lab, wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi]:
     with Pi(wire, tmp_path_factory.mktemp("pi")) as there:
-        tag = os.environ.get("LAB_TAG", "0.1.0")
-        there.take_images(f"looplab/bridge:{tag}")
-        there.plug_robot(f"looplab/robot:{tag}")
+        there.plug_robot(f"looplab/robot:{os.environ.get('LAB_TAG', '0.1.0')}")
         yield there
 
 
-def settings(lab: Lab, wire: Wire, pi: Pi, **more: str) -> dict[str, str]:
-    return {
-        "BROKER_HOST": wire.here,
-        "BROKER_PORT": lab.environment["LAB_BROKER_PORT"],
-        "SERIAL_URL": pi.robot_device,
-        "LAB_TAG": os.environ.get("LAB_TAG", "0.1.0"),
-        **more,
-    }
+@pytest.fixture(scope="module")
+def pairing(far_lab: Lab, wire: Wire, pi: Pi) -> Path:
+    """What `./lab pair` writes; without TLS, what a person writes by hand."""
+    file = pi.rpi.parent / "pairing.env"
+    if KIND == "plain":
+        port, tag = far_lab.environment["LAB_BROKER_PORT"], os.environ.get("LAB_TAG", "0.1.0")
+        file.write_text(f"BROKER_HOST={wire.here}\nBROKER_PORT={port}\nLAB_TAG={tag}\n")
+        return file
+    done = far_lab.run("pair", str(file), "--address", wire.here)
+    print(done.stdout + done.stderr)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+@pytest.fixture(scope="module")
+def installed(far_lab: Lab, pi: Pi, pairing: Path) -> Pi:
+    """rpi/install.sh has run: real apt, real engine, the image from a file; framing line, so that counts are exact."""
+    image = pi.rpi.parent / "bridge.tar"
+    call("docker", "save", "--output", str(image), f"looplab/bridge:{os.environ.get('LAB_TAG', '0.1.0')}")
+    pi.settle(ROBOT_FRAMING="line", SERIAL_URL=pi.robot_device, BROKER_HOST="10.0.0.1")
+    words = ["--pairing", str(pairing), "--image", str(image), "--wait", "15"]
+    planned = pi.install("--check", *words)
+    print(planned.stdout)
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "would install docker.io" in planned.stdout
+    done = pi.install(*words)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "robot:  online" in done.stdout
+    assert "no run is going on" in done.stdout
+    return pi
 
 
 @pytest.fixture
-def paired(far_lab: Lab, wire: Wire, pi: Pi) -> Iterator[Lab]:
-    """The bridge on the Pi is up, framing line, so that no answer is merged and each count is exact."""
-    pi.settle(**settings(far_lab, wire, pi, ROBOT_FRAMING="line"))
-    pi.compose("up", "--detach")
+def paired(far_lab: Lab, installed: Pi) -> Iterator[Lab]:
+    """The bridge is up on the Pi."""
+    installed.compose("up", "--detach")
     yield far_lab
     far_lab.down()
-    pi.compose("down")
+    installed.compose("down")
+
+
+def test_what_was_installed(installed: Pi, pairing: Path) -> None:
+    kept = (installed.rpi / ".env").read_text()
+    assert "ROBOT_FRAMING=line" in kept, "what was set on the Pi stays"
+    assert "10.0.0.1" not in kept, "but for where the broker is"
+    given = dict(line.split("=", 1) for line in pairing.read_text().splitlines() if "=" in line)
+    secret = given.get("BROKER_PASSWORD")
+    assert secret is None or secret not in kept + installed.compose("config")
+    assert secret is None or secret not in installed.inspected()
+    kept_whole = installed.rpi / "secrets" / "pairing.env"
+    assert (kept_whole.stat().st_mode & 0o777, kept_whole.stat().st_uid) == (0o400, 10002)
+    again = installed.install("--wait", "15")
+    assert again.returncode == 0, "a second time: " + again.stdout + again.stderr
 
 
 def run_of(lab: Lab, output: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
@@ -92,6 +132,7 @@ def test_all_nine_scenarios(paired: Lab, wire: Wire) -> None:
     assert [run["scenario"] for run in runs] == SCENARIOS
     for run in runs:
         check_run(paired.root / "results" / run["run_id"], run)
+        assert run["bridge"].get("tls", "").startswith("TLS") == (KIND == "1"), run["bridge"]
         assert treatments(run)["bridge apart from the load"]["wanted"] == "own machine"
         assert run["parameters"]["robot"] == "remote"
         if run["parameters"]["command"] == "T":
@@ -197,53 +238,24 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_missing_at_the_pi_is_named(far_lab: Lab, wire: Wire, pi: Pi, case: str) -> None:
-    variables = {"PARTS_TIMEOUT_S": "10"}
+def test_what_is_missing_at_the_pi_is_named(far_lab: Lab, installed: Pi, case: str) -> None:
+    before = (installed.rpi / ".env").read_text()
     if case == "no robot":
-        pi.settle(**settings(far_lab, wire, pi, SERIAL_URL="/dev/looplab-is-not-there"))
-    else:
-        pi.settle(**settings(far_lab, wire, pi))
-    if case == "another fidelity":
-        variables["FIDELITY"] = "corrected"
+        installed.settle(SERIAL_URL="/dev/looplab-is-not-there")
+    fidelity = "corrected" if case == "another fidelity" else "thesis"
+    installed.compose("down")
     if case != "no bridge":
-        pi.compose("up", "--detach")
+        installed.compose("up", "--detach")
     try:
-        done = far_lab.run("run", "scenario1", "--quick", **variables)
+        options = {"PARTS_TIMEOUT_S": "10", "ROBOT_FRAMING": "line"}
+        done = far_lab.run("run", "scenario1", "--quick", "--fidelity", fidelity, **options)
         assert done.returncode == 3, done.stderr
         assert CASES[case] in done.stderr
         print(done.stderr)
     finally:
         far_lab.down()
-        pi.compose("down")
-
-
-def test_install_makes_a_fresh_debian_the_robots_side(far_lab: Lab, wire: Wire, pi: Pi) -> None:
-    """Real apt, real engine, real image from a file; the robot is plugged in, and no run is going on yet."""
-    given = settings(far_lab, wire, pi)
-    pairing, image = pi.rpi.parent / "pairing.env", pi.rpi.parent / "bridge.tar"
-    pairing.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
-    (pi.rpi / ".env").write_text("ROBOT_FRAMING=line\nBROKER_HOST=10.0.0.1\n")
-    call("docker", "save", "--output", str(image), f"looplab/bridge:{given['LAB_TAG']}")
-    words = ["--pairing", str(pairing), "--image", str(image), "--wait", "15"]
-    planned = pi.install("--check", *words)
-    assert planned.returncode == 0, planned.stdout + planned.stderr
-    assert "would install docker.io" in planned.stdout
-    done = pi.install(*words)
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "robot:  online" in done.stdout
-    assert "no run is going on" in done.stdout
-    kept = (pi.rpi / ".env").read_text()
-    assert "ROBOT_FRAMING=line" in kept
-    assert "10.0.0.1" not in kept
-    running = far_lab.run("run", "scenario1", "--quick", "--json", ROBOT_FRAMING="line")
-    assert running.returncode == 0, running.stderr
-    gone = pi.install("--uninstall")
-    assert gone.returncode == 0, gone.stderr
-    assert not (pi.rpi / ".env").exists()
-    assert pi.containers() == []
-    pi.take_images(f"looplab/bridge:{given['LAB_TAG']}")
-    far_lab.down()
+        installed.compose("down")
+        (installed.rpi / ".env").write_text(before)
 
 
 def test_plain_compose_waits_for_the_pi(paired: Lab, wire: Wire) -> None:
@@ -255,3 +267,12 @@ def test_plain_compose_waits_for_the_pi(paired: Lab, wire: Wire) -> None:
     _, run = paired.newest()
     assert total(run, "answered") == 50
     assert Path(paired.root / "results" / run["run_id"]).is_dir()
+
+
+def test_uninstalling_leaves_nothing(far_lab: Lab, installed: Pi) -> None:
+    gone = installed.install("--uninstall")
+    print(gone.stdout)
+    assert gone.returncode == 0, gone.stderr
+    assert not (installed.rpi / ".env").exists()
+    assert not (installed.rpi / "secrets").exists()
+    assert installed.containers() == []

@@ -85,12 +85,6 @@ class Pi:
         self.start_engine()
         return back_ns
 
-    def take_images(self, *references: str) -> None:
-        """`docker save | docker load`: no registry is asked."""
-        save = subprocess.Popen(["docker", "save", *references], stdout=subprocess.PIPE)
-        call("docker", "load", timeout_s=300, stdin=save.stdout, env=self._environment)
-        assert save.wait(30) == 0
-
     def plug_robot(self, image: str) -> None:
         """The simulated robot on a pseudo-terminal of this host, behind a link as udev makes one."""
         host = self._folder / "host"
@@ -120,9 +114,11 @@ class Pi:
         )  # fmt: skip
 
     def settle(self, **settings: str) -> None:
-        """Write rpi/.env."""
-        lines = "".join(f"{name}={value}\n" for name, value in settings.items())
-        (self.rpi / ".env").write_text(lines)
+        """Write these into rpi/.env; what else stands there stays."""
+        file = self.rpi / ".env"
+        before = file.read_text().splitlines() if file.exists() else []
+        kept = [line for line in before if line.partition("=")[0] not in settings]
+        file.write_text("".join(f"{line}\n" for line in [*kept, *(f"{name}={settings[name]}" for name in settings)]))
 
     def compose(self, *words: str, check: bool = True) -> str:
         """`docker compose` with rpi/compose.yaml, on the Pi."""
@@ -137,6 +133,10 @@ class Pi:
     def containers(self) -> list[str]:
         """Ids of all the Pi's containers."""
         return call("docker", "ps", "--all", "--quiet", env=self._environment).split()
+
+    def inspected(self) -> str:
+        """All that the Pi's engine tells of its containers."""
+        return call("docker", "inspect", *self.containers(), env=self._environment)
 
     def log(self, service: str = "bridge") -> str:
         return self.compose("logs", "--no-log-prefix", service)
