@@ -113,6 +113,8 @@ def main() -> int:
     """Serve until SIGTERM."""
     processes.set_name("lab-treatments")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    # Process 1 of the namespace: orphans of all its containers come here, and nobody else would bury them.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     server = ThreadingHTTPServer(("0.0.0.0", PORT), _Handler)
     server.daemon_threads = True
     server.serve_forever()

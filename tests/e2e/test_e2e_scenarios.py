@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from containers import docker
 from e2e_lab import Lab
+from hardening import judge_container
 from run_checks import check_run, total, treatments
 
 
@@ -111,6 +112,19 @@ def test_run_records_the_images_and_where_they_came_from(all_runs: subprocess.Co
         assert any(reference.startswith("eclipse-mosquitto:") for reference in references)
 
 
+def check_hardened(lab: Lab, prefix: str, load: str) -> None:
+    """Every container of the scenario while it runs, by what the engine and the kernel say of it."""
+    containers = lab.containers(running=False)
+    # The controller ends by itself: it is looked at first.
+    first = sorted(containers, key=lambda service: service != f"{prefix}-controller")
+    seen = {service: judge_container(service, containers[service]) for service in first}
+    observed = {"treatments", "bridge", "robot", "exporter", "prometheus", f"{prefix}-broker", f"{prefix}-controller"}
+    if load == "stress":
+        observed.add(f"{prefix}-stress")
+    assert observed <= {service for service, processes in seen.items() if processes}
+    assert "prepare" in seen
+
+
 # One of each make: no load, stress with both priorities, flood; ./lab starts all nine by the same profiles above.
 PLAIN = [published for published in PUBLISHED if published.scenario in ("scenario0", "scenario5", "scenario8")]
 
@@ -123,6 +137,7 @@ def test_plain_compose_runs_by_itself(lab: Lab, published: Published) -> None:
         INTERVALS_MS="20", MESSAGES="25", REPETITIONS="2", WARMUP_MESSAGES="5",
     )  # fmt: skip
     assert up.returncode == 0, up.stderr
+    check_hardened(lab, prefix, published.load)
     assert lab.wait_for_end(f"{prefix}-controller") == 0
     folder, run = lab.newest()
     check_run(folder, run)

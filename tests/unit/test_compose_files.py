@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hardening import MAY_ADD
 
 from looplab.host.scenarios import expand, scenarios
 
@@ -19,13 +20,6 @@ ABSTRACT = {"parts.yaml", "broker.yaml", "client.yaml", "stress.yaml", "flood.ya
 LOADS = {"none": "none", "CPU stress": "stress", "MQTT flood": "flood"}
 COMMANDS = {"serial robot": "T", "emulated in the bridge": "E"}
 FIFO_BROKER, FIFO_CONTROLLER = 90, 99
-CAPABILITIES = {
-    "treatments": {"SYS_NICE", "SYS_PTRACE"},
-    "prepare": {"FOWNER"},
-    "link": {"NET_ADMIN"},
-    "prioritised-broker": {"SYS_NICE"},
-    "prioritised-controller": {"SYS_NICE"},
-}
 
 Service = dict[str, Any]
 
@@ -151,7 +145,7 @@ def test_least_privilege(name: str, service: Service) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
     assert not service.get("privileged")
-    allowed: set[str] = set().union(*(CAPABILITIES.get(kind, set()) for kind in (name, *service["bases"])))
+    allowed: set[str] = set().union(*(MAY_ADD.get(kind, set()) for kind in (name, *service["bases"])))
     assert set(service.get("cap_add", [])) <= allowed
     assert not any("docker.sock" in str(volume) for volume in service.get("volumes", []))
     # The emulator's sidecar is in the namespace whose link it makes; nobody else shares one.
