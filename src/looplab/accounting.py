@@ -45,29 +45,42 @@ def summarise(values_ns: Sequence[int]) -> dict[str, float | int | None]:
     return result
 
 
-def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, Any]:
-    """One cell's counts and latencies; `counts` are those that belong to no single row."""
+def tally(columns: Columns, rows: range) -> tuple[list[int], list[int], dict[str, int]]:
+    """(rows that were sent, those of them with a latency, how many had each fate as a cell of run.json names it)."""
     state = columns["state"]
     sent = [row for row in rows if state[row] != NOT_SENT]
-    tally = dict.fromkeys(OUTCOMES.values(), 0)
+    fates = dict.fromkeys(OUTCOMES.values(), 0)
     for row in sent:
-        tally[OUTCOMES[state[row]]] += 1
+        fates[OUTCOMES[state[row]]] += 1
     measured = [row for row in sent if state[row] in (ANSWERED, LATE)]
-    total = [columns["received_ns"][row] - columns["sent_ns"][row] for row in measured]
+    counts = {name: fates[name] for name in ("answered", "late", "lost")}
+    return sent, measured, {"sent": len(sent), **counts, "robot_errors": fates["robot_error"]}
+
+
+def total_ns(columns: Columns, rows: Sequence[int]) -> list[int]:
+    """From sending to receiving, of rows that have both."""
+    return [columns["received_ns"][row] - columns["sent_ns"][row] for row in rows]
+
+
+def lateness(columns: Columns, sent: Sequence[int]) -> dict[str, float | int | None]:
+    """How much later than due messages left."""
+    return summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])
+
+
+def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, Any]:
+    """One cell's counts and latencies; `counts` are those that belong to no single row."""
+    sent, measured, fates = tally(columns, rows)
+    total = total_ns(columns, measured)
     robot = [columns["robot_ns"][row] for row in measured]
     wire = list(_wire_overheads(columns, measured))
     return {
-        "sent": len(sent),
-        "answered": tally["answered"],
-        "late": tally["late"],
-        "lost": tally["lost"],
-        "robot_errors": tally["robot_error"],
+        **fates,
         **counts,
         "T_us": summarise(total),
         "R_us": summarise(robot),
         "O_us": summarise([t - r for t, r in zip(total, robot, strict=True)]),
         "transport_O_us": summarise(wire),
-        "send_lateness_us": summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent]),
+        "send_lateness_us": lateness(columns, sent),
     }
 
 
@@ -82,20 +95,23 @@ def sample_lines(parameters: Parameters, columns: Columns, rows: range) -> Itera
     """The lines of samples.csv for `rows`, without line ends; rows that were never sent have none."""
     size = parameters.messages * parameters.repetitions
     cells = parameters.cells
-    state = columns["state"]
     for row in rows:
-        if state[row] == NOT_SENT:
-            continue
-        interval_ms, qos = cells[row // size]
-        repetition = row % size // parameters.messages
-        due, sent, received = columns["due_ns"][row], columns["sent_ns"][row], columns["received_ns"][row]
-        head = f"{interval_ms:g},{qos},{repetition},{row},{due},{sent}"
-        outcome = OUTCOMES[state[row]]
-        if received == ABSENT:
-            yield f"{head},,,,,{outcome}"
-            continue
-        total, robot = received - sent, columns["robot_ns"][row]
-        yield f"{head},{received},{total / 1e3:.3f},{robot / 1e3:.3f},{(total - robot) / 1e3:.3f},{outcome}"
+        if columns["state"][row] != NOT_SENT:
+            interval_ms, qos = cells[row // size]
+            yield sample_line(columns, row, interval_ms, qos, row % size // parameters.messages)
+
+
+def sample_line(columns: Columns, row: int, interval_ms: float, qos: int, repetition: int) -> str:
+    """One line of samples.csv, of a row that was sent."""
+    due, sent, received = columns["due_ns"][row], columns["sent_ns"][row], columns["received_ns"][row]
+    head = f"{interval_ms:g},{qos},{repetition},{row},{due},{sent}"
+    outcome = OUTCOMES[columns["state"][row]]
+    if received == ABSENT:
+        return f"{head},,,,,{outcome}"
+    total, robot = received - sent, columns["robot_ns"][row]
+    if robot == ABSENT:
+        return f"{head},{received},{total / 1e3:.3f},,,{outcome}"
+    return f"{head},{received},{total / 1e3:.3f},{robot / 1e3:.3f},{(total - robot) / 1e3:.3f},{outcome}"
 
 
 def transport_lines(columns: Columns, rows: range) -> Iterator[str]:

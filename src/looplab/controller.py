@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -14,11 +12,11 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab import presence, processes, tls_treatment, treatments
+from looplab import presence, tls_treatment, treatments
 from looplab.absences import absences
 from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.environment import describe
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.link import judgement
 from looplab.measure import Measurement
 from looplab.mqtt_link import Link
@@ -33,6 +31,7 @@ from looplab.protocol import (
     TOPIC_ROBOT_STATUS,
 )
 from looplab.run_folder import SAMPLES_HEADER, SCHEMA, TRANSPORT_HEADER, RunFolder
+from looplab.run_process import Interrupted, heard, live_store, run_process, write_state
 from looplab.samples import SampleStore
 from looplab.table import table
 
@@ -40,13 +39,8 @@ LONGEST_NOTE_BYTES = 10_000
 WARMUP_INTERVAL_NS = 20_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
-REPEAT_INTERRUPT_S = 1.0
 LINK_URL = "http://bridge:9107"
 TREATMENTS_URL = f"http://treatments:{9100}/facts"
-
-
-class Interrupted(Exception):
-    """Somebody asked the run to stop."""
 
 
 class Controller:
@@ -56,7 +50,7 @@ class Controller:
         self.parameters = parameters
         self._say = say
         self._live = live
-        self.store = _sample_store(parameters.samples, live)
+        self.store = live_store(parameters.samples, live)
         self._folder = RunFolder(results, parameters.scenario, parameters.samples)
         self._token = secrets.token_hex(4)
         self._retained: dict[str, bytes] = {}
@@ -94,7 +88,7 @@ class Controller:
             run = self._document(warmup)
             self._write_all()
         except (Interrupted, KeyboardInterrupt):
-            _heard()
+            heard()
             self._keep("interrupted")
             raise Interrupted from None
         except LabError as error:
@@ -312,29 +306,13 @@ class Controller:
         self._say("interrupted", path=path.name, why=why)
 
     def _state(self, state: str) -> None:
-        """What the exporter needs to read the live samples; written between repetitions only."""
-        if self._live is None:
-            return
         document = {
             "state": state,
             "run_id": self._folder.run_id,
             "parameters": self.parameters.as_json(),
             "treatments": [t.as_json() for t in self._judged()] if self._looks else [],
         }
-        fresh = self._live / "state.json.new"
-        fresh.write_text(json.dumps(document))
-        fresh.replace(self._live / "state.json")
-
-
-def _sample_store(samples: int, live: Path | None) -> SampleStore:
-    try:
-        return SampleStore(samples, live / "samples.bin" if live else None)
-    except OSError as error:
-        raise LabError(
-            f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",
-            "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/shared.yaml.",
-            EXIT_MACHINE,
-        ) from error
+        write_state(self._live, document)
 
 
 def say_plain(event: str, **facts: Any) -> None:
@@ -352,28 +330,6 @@ def say_plain(event: str, **facts: Any) -> None:
         print(f"interrupted: {facts['why']}; what was measured is kept in results/{facts['path']}", flush=True)
 
 
-def say_json(event: str, **facts: Any) -> None:
-    """Progress for ./lab: one JSON object a line."""
-    print(json.dumps({"event": event, **facts}), flush=True)
-
-
-def _interrupt(_signal: int, _frame: object) -> None:
-    # Once is enough: a second Ctrl-C must not cut short the keeping of what was measured.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.setitimer(signal.ITIMER_REAL, REPEAT_INTERRUPT_S, REPEAT_INTERRUPT_S)
-    raise Interrupted
-
-
-def _interrupt_again(_signal: int, _frame: object) -> None:
-    # An exception that a signal raises within a finalizer is lost: said again until somebody has heard it.
-    raise Interrupted
-
-
-def _heard() -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 def _pairing_file(parameters: Parameters) -> Path | None:
     """Where the controller's identity is, with BROKER_TLS=on; LabError (exit code 2) where nobody says where."""
     if not parameters.broker_tls:
@@ -386,30 +342,7 @@ def _pairing_file(parameters: Parameters) -> Path | None:
 
 def main() -> int:
     """Run from the environment; exit code 0 valid run, 1 invalid or interrupted, 2 wrong use, 3 machine."""
-    processes.set_name("lab-controller")
-    signal.signal(signal.SIGALRM, _interrupt_again)
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)
-    as_json = os.environ.get("LOOPLAB_EVENTS") == "json"
-    say = say_json if as_json else say_plain
-    live = Path(os.environ["LIVE_DIR"]) if os.environ.get("LIVE_DIR") else None
-    try:
-        parameters = read_parameters()
-        controller = Controller(parameters, Path(os.environ.get("RESULTS_DIR") or "results"), live, say)
-        run = controller.run()
-    except LabError as error:
-        say("error", message=error.message, remedy=error.remedy, exit_code=error.exit_code)
-        if not as_json:
-            print(error, file=sys.stderr, flush=True)
-        return error.exit_code
-    except Interrupted:
-        _heard()
-        return EXIT_INVALID
-    if as_json:
-        say("finished", run_id=run["run_id"], valid=run["valid"])
-    else:
-        print(f"\n{table(run)}\nstored in results/{run['run_id']}", flush=True)
-    return EXIT_GOOD if run["valid"] else EXIT_INVALID
+    return run_process(lambda *place: Controller(read_parameters(), *place).run(), say_plain, table)
 
 
 if __name__ == "__main__":

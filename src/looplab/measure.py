@@ -1,31 +1,22 @@
-"""The hot path: publish on an open-loop schedule, stamp what comes back, store integers. Nothing else."""
+"""The hot path of the control loop: requests on an open-loop schedule, answers stamped as they come back."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from time import perf_counter_ns
 
 from looplab.mqtt_link import Link
+from looplab.open_loop import OpenLoop
 from looplab.protocol import STATUS_OK, TOPIC_ANSWER, TOPIC_REQUEST, parse_answer
-from looplab.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore
-
-# Time between arming a repetition and its first message.
-LEAD_NS = 20_000_000
-# How often the end of a repetition looks whether everything was answered.
-SETTLE_STEP_NS = 2_000_000
-# For answers after the deadline: listened for at least this long, looked for this often.
-DRAIN_NS = 1_000_000_000
-DRAIN_STEP_NS = 50_000_000
+from looplab.samples import SampleStore
 
 _ANSWER_TOPIC = TOPIC_ANSWER.encode()
 _STATUS_OK = STATUS_OK.encode()
 
 
-class Measurement:
-    """Sends requests `<command>-<token>-<k>` over `link` and writes row k of `store` for each.
+class Measurement(OpenLoop):
+    """Sends requests `<command>-<token>-<k>` over `link`.
 
-    `cell_messages` rows make one cell; counts that belong to no single row are kept for each cell.
     `on_other(topic, payload)` gets what arrives on topics other than the answers'.
     """
 
@@ -39,69 +30,20 @@ class Measurement:
         deadline_ms: int,
         on_other: Callable[[bytes, bytes], None],
     ) -> None:
-        cells = -(-store.count // cell_messages)
-        self.duplicates = [0] * cells
-        self.out_of_order = [0] * cells
-        self.disconnects = [0] * cells
-        self.malformed = 0
-        self.foreign = 0
+        super().__init__(
+            store,
+            f"{command}-{token}-%d".encode(),
+            TOPIC_REQUEST,
+            cell_messages,
+            deadline_ms,
+            link,
+            link.wait,
+            lambda: link.disconnects,
+        )
         self._link = link
-        self._count = store.count
-        self._cell_messages = cell_messages
-        self._deadline_ns = deadline_ms * 1_000_000
-        self._prefix = f"{command}-{token}-".encode()
         self._token = token.encode()
         self._on_other = on_other
-        self._highest = -1
-        self._first = 0
-        self._unsettled = 0
-        self._disconnects_seen = -1
-        self._due, self._sent, self._received = store["due_ns"], store["sent_ns"], store["received_ns"]
-        self._robot, self._state = store["robot_ns"], store["state"]
-        self._wire_sent, self._wire_received = store["wire_sent_ns"], store["wire_received_ns"]
         self._wire_robot = store["wire_robot_ns"]
-
-    def repetition(self, first: int, count: int, interval_ns: int, qos: int) -> None:
-        """Send messages `first` … `first + count - 1`: message first+k is due at start + k * interval_ns,
-        whatever came back; then wait until each was answered or its deadline has passed."""
-        link, wait, publish, prefix = self._link, self._link.wait, self._link.publish, self._prefix
-        due_ns, sent_ns, wire_sent_ns, state = self._due, self._sent, self._wire_sent, self._state
-        self._first = first
-        if self._disconnects_seen < 0:
-            self._disconnects_seen = link.disconnects
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-        try:
-            start = perf_counter_ns() + LEAD_NS
-            for sequence in range(first, first + count):
-                due = start + (sequence - first) * interval_ns
-                payload = prefix + b"%d" % sequence
-                wait(due)
-                state[sequence] = WAITING
-                self._unsettled += 1
-                due_ns[sequence] = due
-                sent_ns[sequence] = now = perf_counter_ns()
-                publish(TOPIC_REQUEST, payload, qos)
-                sock = link.sock
-                # Older where paho queued it: too many unconfirmed, or a socket that takes no more.
-                if sock is not None and sock.sent_ns >= now:
-                    wire_sent_ns[sequence] = sock.sent_ns
-            self._settle(sent_ns[first + count - 1] + self._deadline_ns)
-        finally:
-            gc.enable()
-            gc.unfreeze()
-            self._unsettled = 0
-            # Those between repetitions count too, where they were noticed.
-            self.disconnects[first // self._cell_messages] += link.disconnects - self._disconnects_seen
-            self._disconnects_seen = link.disconnects
-
-    def drain(self, rows: range) -> None:
-        """Listen for late answers to `rows` once more as long as a deadline, or until there is none to come."""
-        end_ns = perf_counter_ns() + max(self._deadline_ns, DRAIN_NS)
-        state = self._state[rows.start : rows.stop]
-        while WAITING in state.tolist() and (now := perf_counter_ns()) < end_ns:
-            self._link.wait(min(end_ns, now + DRAIN_STEP_NS))
 
     def received(self, topic: bytes, payload: bytes, _qos: int) -> None:
         """Link's callback; T2 is its first instruction."""
@@ -113,40 +55,10 @@ class Measurement:
         if answer is None:
             self.malformed += 1
             return
-        sequence = answer.sequence
         if answer.run != self._token:
             self.foreign += 1
             return
-        if sequence >= self._count or self._state[sequence] == NOT_SENT:
-            self.malformed += 1
+        if not self.arrived(answer.sequence, now, self._link.sock, answer.robot_ns, answer.status == _STATUS_OK):
             return
-        if self._state[sequence] != WAITING:
-            self.duplicates[sequence // self._cell_messages] += 1
-            return
-        self._received[sequence] = now
-        self._robot[sequence] = answer.robot_ns
-        sock = self._link.sock
-        if sock is not None:
-            self._wire_received[sequence] = sock.received_ns
-        # A late answer to an earlier repetition must not end the wait for this one's.
-        if sequence >= self._first:
-            self._unsettled -= 1
-        if answer.status != _STATUS_OK:
-            self._state[sequence] = ROBOT_ERROR
-        elif now - self._sent[sequence] > self._deadline_ns:
-            self._state[sequence] = LATE
-        else:
-            self._state[sequence] = ANSWERED
-        if sequence < self._highest:
-            self.out_of_order[sequence // self._cell_messages] += 1
-        else:
-            self._highest = sequence
         if 0 <= answer.wire_sequence < self._count:
             self._wire_robot[answer.wire_sequence] = answer.wire_robot_ns
-
-    def _settle(self, end_ns: int) -> None:
-        while self._unsettled > 0:
-            now = perf_counter_ns()
-            if now >= end_ns:
-                return
-            self._link.wait(min(end_ns, now + SETTLE_STEP_NS))

@@ -11,7 +11,7 @@ import contextlib
 import select
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns, sleep
 from typing import Any
@@ -31,6 +31,8 @@ from looplab.stamped_socket import StampedTlsSocket
 RETRY_S = 0.2
 CONNECT_TIMEOUT_S = 2.0
 KEEPALIVE_S = 60
+# Messages at QoS 1 and 2 that may be unconfirmed at a time, paho's default; 0 for as many as there are.
+MAX_INFLIGHT = 20
 # A peer that went without a word (a cable pulled) is given up after this, and a new connection tried: TCP's own
 # doubling pauses would go on for up to two minutes after the network is back.
 PEER_TIMEOUT_MS = 3000
@@ -40,6 +42,20 @@ _TCP_OPTIONS = (
     (socket.TCP_KEEPCNT, PEER_TIMEOUT_MS // 1000),
     (socket.TCP_USER_TIMEOUT, PEER_TIMEOUT_MS),
 )
+
+
+def wait_all(links: Sequence[Link], until_ns: int) -> None:
+    """`Link.wait` for several links on one thread: handle their MQTT until `until_ns` (monotonic ns)."""
+    while True:
+        now = perf_counter_ns()
+        due = min(until_ns, *[link.tend(now) for link in links])
+        socks = [link.sock for link in links if link.sock is not None]
+        writers = [link.sock for link in links if link.sock is not None and link.client.want_write()]
+        readable, writable, _ = select.select(socks, writers, (), (due - now) / 1e9 if due > now else 0)
+        for link in links:
+            link.serve(readable, writable)
+        if perf_counter_ns() >= until_ns:
+            return
 
 
 class _Client(mqtt.Client):
@@ -89,16 +105,19 @@ class Link:
         on_connect: Callable[[], None] | None = None,
         keepalive_s: int = KEEPALIVE_S,
         pairing: Path | None = None,
+        max_inflight: int = MAX_INFLIGHT,
     ) -> None:
         self.host, self.port = host, port
         self.tcp_nodelay = tcp_nodelay
         self.disconnects = 0
         self.connected = False
+        self.subscribed = False
         self.last_error = ""
         self.sock: StampedSocket | None = None
         self._subscriptions = subscriptions
         self._on_message = on_message
         self._on_connect = on_connect
+        self._unconfirmed = 0
         self._announce = False
         self._closing = False
         self._connecting: threading.Thread | None = None
@@ -111,7 +130,9 @@ class Link:
         self.client = _Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=mqtt.MQTTv311)
         self.client.on_message = self._received
         self.client.on_connect = self._accepted
+        self.client.on_subscribe = self._confirmed
         self.client.on_disconnect = self._lost
+        self.client.max_inflight_messages_set(max_inflight)
         self.client.connect_async(host, port, keepalive_s)
         if will is not None:
             self.client.will_set(will[0], will[1], qos=1, retain=True)
@@ -158,6 +179,22 @@ class Link:
             self.client.disconnect()
         if self.sock is not None:
             self.client.loop_write()
+
+    def tend(self, now: int) -> int:
+        """Do what is due besides reading and writing; the time of the next such look."""
+        if now >= self._misc_due_ns:
+            self._housekeeping(now)
+        return self._misc_due_ns
+
+    def serve(self, readable: Sequence[object], writable: Sequence[object]) -> None:
+        """Read and write where select() found this link's socket ready."""
+        sock = self.sock
+        if sock is None:
+            return
+        if sock in writable:
+            self.client.loop_write()
+        if sock in readable and self.sock is sock:
+            self._read(sock)
 
     def _read(self, sock: StampedSocket) -> None:
         read = self.client.loop_read
@@ -242,16 +279,21 @@ class Link:
         self.connected = True
         self._fruitless = False
         self._announce = True
+        self._unconfirmed = len(self._subscriptions)
         # Here, because paho sends what waits at QoS 1 and 2 next: its answers must find us subscribed.
         for topic, qos in self._subscriptions:
             self.client.subscribe(topic, qos)
+
+    def _confirmed(self, *_answer: object) -> None:
+        self._unconfirmed -= 1
+        self.subscribed = self._unconfirmed == 0
 
     def _lost(self, _client: object, _data: object, _flags: object, _reason: object, _p: object) -> None:
         if self.connected and not self._closing:
             self.disconnects += 1
         if not self.connected and not self._refused and self.sock is not None:
             self.last_error = f"{self.host}:{self.port}: {broker_words.ended(self.sock, self._pairing)}"
-        self.connected = False
+        self.connected = self.subscribed = False
         self.sock = None
         self._misc_due_ns = 0
 

@@ -57,6 +57,11 @@ class Parameters:
         return [(interval, qos) for qos in self.qos for interval in self.intervals_ms]
 
     @property
+    def sending_s(self) -> float:
+        """How long the sending alone takes."""
+        return sum(interval * self.messages * self.repetitions for interval, _ in self.cells) / 1000
+
+    @property
     def samples(self) -> int:
         """Messages in the whole run, warm-up apart."""
         return len(self.cells) * self.messages * self.repetitions
@@ -64,16 +69,16 @@ class Parameters:
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
-    get = _Reader(environment)
+    get = Reader(environment)
     fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
     corrected = fidelity == "corrected"
     parameters = Parameters(
         scenario=get.matching("SCENARIO", None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _"),
         fidelity=fidelity,
         intervals_ms=get.list(
-            "INTERVALS_MS", "100 50 20 10", _interval, "numbers from 0.5 to 60000, e.g. 100,50,20,10"
+            "INTERVALS_MS", "100 50 20 10", read_interval, "numbers from 0.5 to 60000, e.g. 100,50,20,10"
         ),
-        qos=get.list("QOS", "0", _qos, "0, 1 or 2, e.g. 0,1,2"),
+        qos=get.list("QOS", "0", read_qos, "0, 1 or 2, e.g. 0,1,2"),
         messages=get.integer("MESSAGES", 100, 1, 1_000_000),
         repetitions=get.integer("REPETITIONS", 10, 1, 10_000),
         command=get.choice("COMMAND", "T", ("T", "E")),
@@ -105,24 +110,33 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
     return parameters
 
 
-def _interval(text: str) -> float:
+def read_number(text: str) -> float:
+    """A whole number where it is one, so that 20 is not stored as 20.0; ValueError where it is none."""
     value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def read_interval(text: str) -> float:
+    """Milliseconds between two messages; ValueError where nobody could send so."""
+    value = read_number(text)
     if not 0.5 <= value <= 60_000:
         raise ValueError(text)
-    return int(value) if value == int(value) else value
+    return value
 
 
-def _qos(text: str) -> int:
+def read_qos(text: str) -> int:
+    """A quality of service; ValueError where there is no such."""
     if text not in ("0", "1", "2"):
         raise ValueError(text)
     return int(text)
 
 
-class _Reader:
-    """Looks variables up; an empty one counts as absent, as in Compose files."""
+class Reader:
+    """Looks variables up; an empty one counts as absent, as in Compose files. `folder` holds params.env."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], folder: str = "") -> None:
         self._environment = environment
+        self._folder = folder or f"compose/scenarios/{environment.get('SCENARIO', '').strip() or '<scenario>'}"
 
     def _text(self, name: str, default: str | None) -> str:
         # A file saved on Windows ends its lines with CR, which env_file hands on.
@@ -134,8 +148,7 @@ class _Reader:
         return default
 
     def _where(self, name: str) -> str:
-        scenario = self._environment.get("SCENARIO", "").strip() or "<scenario>"
-        return f"Mend it where it is set: the shell, .env, or {name} in compose/scenarios/{scenario}/params.env."
+        return f"Mend it where it is set: the shell, .env, or {name} in {self._folder}/params.env."
 
     def _wrong(self, name: str, text: str, expected: str) -> LabError:
         return LabError(f"{name}={text!r}: expected {expected}.", self._where(name), EXIT_USAGE)
@@ -157,6 +170,12 @@ class _Reader:
         if not re.fullmatch(r"[0-9]{1,12}", text) or not low <= int(text) <= high:
             raise self._wrong(name, text, f"a whole number from {low} to {high}")
         return int(text)
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        text = self._text(name, f"{default:g}")
+        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not low <= float(text) <= high:
+            raise self._wrong(name, text, f"a number from {low:g} to {high:g}")
+        return read_number(text)
 
     def switch(self, name: str, default: bool) -> bool:
         text = self._text(name, "on" if default else "off").lower()

@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 import stat
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
 # The same number on every architecture Linux has had it on.
 SYS_PIDFD_GETFD = 438
+
+# Into struct tcp_info of linux/tcp.h, which only ever grows at its end.
+TCP_INFO_RTO, TCP_INFO_TOTAL_RETRANS, TCP_INFO_BYTES = 8, 100, 104
 
 POLICIES = {
     os.SCHED_OTHER: "SCHED_OTHER",
@@ -97,7 +101,8 @@ def set_fifo(pid: int, priority: int, proc: Path = Path("/proc")) -> str:
 
 
 def tcp_sockets(pid: int, proc: Path = Path("/proc")) -> list[dict[str, Any]] | str:
-    """Connected TCP sockets of `pid` with their TCP_NODELAY, or the reason why they cannot be read."""
+    """Connected TCP sockets of `pid`: ports, peer, TCP_NODELAY, the retransmission time-out that holds now, how many
+    segments were sent again; or the reason why they cannot be read."""
     # Listing /proc/<pid>/fd would take a further capability; its length alone is for all to read.
     count = int(_status(proc / str(pid), "FDSize"))
     try:
@@ -132,7 +137,15 @@ def _tcp_socket(pidfd: int, fd: int) -> dict[str, Any] | None:
             return None
         local = sock.getsockname()
         nodelay = bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-    return {"local_port": local[1], "peer": peer[0], "peer_port": peer[1], "tcp_nodelay": nodelay}
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+    return {
+        "local_port": local[1],
+        "peer": peer[0],
+        "peer_port": peer[1],
+        "tcp_nodelay": nodelay,
+        "rto_ms": struct.unpack_from("I", info, TCP_INFO_RTO)[0] / 1000,
+        "retransmissions": struct.unpack_from("I", info, TCP_INFO_TOTAL_RETRANS)[0],
+    }
 
 
 def _thread_ids(root: Path) -> list[int]:

@@ -25,13 +25,20 @@ BYTES_PER_SAMPLE = 220
 class RunFolder:
     """Writes one run under a temporary name; `finish` or `interrupt` gives it its own."""
 
-    def __init__(self, results: Path, scenario: str, samples: int, started: datetime | None = None) -> None:
+    def __init__(
+        self,
+        results: Path,
+        scenario: str,
+        samples: int,
+        started: datetime | None = None,
+        samples_header: str = SAMPLES_HEADER,
+    ) -> None:
         self.results = results
         self.run_id, self.path = "", results
         try:
             self._check_space(samples)
             self._make(scenario, started or datetime.now(UTC))
-            self._write("samples.csv", [SAMPLES_HEADER])
+            self._write("samples.csv", [samples_header])
             self._write("transport.csv", [TRANSPORT_HEADER])
         except OSError as error:
             raise _disk_error(self.path, error) from error

@@ -7,7 +7,7 @@ import json
 import urllib.request
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from looplab.parameters import NO_LINK, Parameters
 
@@ -47,13 +47,32 @@ class Treatment:
         return asdict(self)
 
 
+class Wanted(Protocol):
+    """The parameters that say how the measured processes shall be: those of the loop, or of an experiment."""
+
+    @property
+    def apply_priority(self) -> bool: ...
+    @property
+    def priority_broker(self) -> int: ...
+    @property
+    def priority_controller(self) -> int: ...
+    @property
+    def tcp_nodelay(self) -> bool: ...
+    @property
+    def load(self) -> str: ...
+    @property
+    def broker_host(self) -> str: ...
+    @property
+    def broker_port(self) -> int: ...
+
+
 class TreatmentsClient:
     """Asks the treatments service; `url` is its /facts."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def facts(self, parameters: Parameters, *, published: bool) -> dict[str, Any] | None:
+    def facts(self, parameters: Wanted, *, published: bool) -> dict[str, Any] | None:
         """Apply and look; None where the service does not answer (it is not part of this set-up)."""
         body = json.dumps(_question(parameters, published)).encode()
         request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
@@ -65,7 +84,7 @@ class TreatmentsClient:
             return None
 
 
-def _question(parameters: Parameters, published: bool) -> dict[str, Any]:
+def _question(parameters: Wanted, published: bool) -> dict[str, Any]:
     def role(comms: tuple[str, ...], fifo: int = 0) -> dict[str, Any]:
         return {"comm": list(comms), "fifo": fifo}
 
@@ -94,20 +113,20 @@ def judge(parameters: Parameters, looks: list[dict[str, Any] | None], bridge: di
     good = [look for look in looks if look is not None]
     if len(good) < len(looks) or not good:
         return [Treatment("treatments service", "answers", "no answer", False, note="nothing could be verified")]
-    found = [_priority(parameters, good, "broker", parameters.priority_broker)]
-    found.append(_priority(parameters, good, "controller", parameters.priority_controller))
+    found = [judge_policy(parameters, good, "broker", parameters.priority_broker)]
+    found.append(judge_policy(parameters, good, "controller", parameters.priority_controller))
     for role, priority in (
         ("broker", parameters.priority_broker),
         ("controller", parameters.priority_controller),
     ):
         if priority:
             found += _permission(good, role, priority)
-    found.append(_nodelay(parameters, good, "broker"))
-    found.append(_nodelay(parameters, good, "controller"))
+    found.append(judge_nodelay(parameters, good, "broker"))
+    found.append(judge_nodelay(parameters, good, "controller"))
     found += _bridge(parameters, bridge)
     found += _isolation(good, bridge, emulated=parameters.link != NO_LINK)
-    found.append(_load(parameters, good, "stress"))
-    found.append(_load(parameters, good, "flood"))
+    found.append(judge_load(parameters, good, "stress"))
+    found.append(judge_load(parameters, good, "flood"))
     if parameters.load == "flood":
         found += _flood_rate(parameters, good)
     return found
@@ -153,7 +172,8 @@ def _refusals(looks: list[dict[str, Any]], role: str) -> str:
     return "; ".join(sorted({why for look in looks for why in look["roles"][role]["refused"]}))
 
 
-def _priority(parameters: Parameters, looks: list[dict[str, Any]], role: str, priority: int) -> Treatment:
+def judge_policy(parameters: Wanted, looks: list[dict[str, Any]], role: str, priority: int) -> Treatment:
+    """Whether every thread of `role` ran under the policy that was wanted."""
     fifo = priority and parameters.apply_priority
     wanted = f"SCHED_FIFO {priority}" if fifo else "SCHED_OTHER"
     policies = _policies(looks, role)
@@ -177,7 +197,8 @@ def _permission(looks: list[dict[str, Any]], role: str, priority: int) -> list[T
     ]
 
 
-def _nodelay(parameters: Parameters, looks: list[dict[str, Any]], role: str) -> Treatment:
+def judge_nodelay(parameters: Wanted, looks: list[dict[str, Any]], role: str) -> Treatment:
+    """Whether TCP_NODELAY was as wanted on every MQTT socket of `role`."""
     wanted = _on_off(parameters.tcp_nodelay)
     states: set[str] = set()
     for look in looks:
@@ -235,7 +256,8 @@ def _isolation(looks: list[dict[str, Any]], bridge: dict[str, Any], *, emulated:
     return found
 
 
-def _load(parameters: Parameters, looks: list[dict[str, Any]], role: str) -> Treatment:
+def judge_load(parameters: Wanted, looks: list[dict[str, Any]], role: str) -> Treatment:
+    """Whether the load was there, or was not, as wanted."""
     wanted = parameters.load == role
     seen = [bool(look["roles"][role]["processes"]) for look in looks]
     # The flood pauses between its rounds; it must be there when asked for, not in each single look.

@@ -19,12 +19,15 @@ from looplab.host.setup import SetUp, set_up
 from looplab.host.steps import say
 from looplab.host.versions import show_version
 
-OWN = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood", "link")
+OWN = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood", "link", "capture")
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
-SOURCES = {"src/looplab": "*.py", "src/looplab/link": "*.py", "images": "**/*", "firmware": "**/*"}
+SOURCES = {
+    **dict.fromkeys((f"src/looplab{part}" for part in ("", "/link", "/capture", "/qos_delay")), "*.py"),
+    **dict.fromkeys(("images", "firmware"), "**/*"),
+}
 STAMP = Path(".cache/images.sha256")
 
 
