@@ -37,7 +37,7 @@ def read_pythons(text: str | None) -> list[str]:
 def fetch_wheels(place: Path, requirements: Sequence[str], pythons: Sequence[str]) -> dict[str, str]:
     """Put the wheels of `requirements` and all they need into `place`, for this kind of machine.
 
-    Returns, for each Python version whose wheels could not be had, why; nothing of such a version is kept apart.
+    Returns, for each Python version whose wheels could not be had, why.
     """
     missed = {}
     for version in pythons:
