@@ -13,7 +13,7 @@ import pytest
 from looplab.errors import LabError
 from looplab.host import virtual_environment
 from looplab.host.bundle import load_bundle, read_bundle, write_bundle
-from looplab.host.wheels import read_pythons, this_python
+from looplab.host.wheels import fetch_wheels, read_pythons, this_python
 
 PAYLOAD = os.urandom(3_000_000)
 DOCKER = """#!/bin/sh
@@ -82,6 +82,15 @@ def test_the_packages_lie_where_the_launcher_looks(file: Path) -> None:
     (place / "old-0.9-py3-none-any.whl").write_text("of an earlier bundle")
     load_bundle(file)
     assert {path.name: path.read_bytes() for path in place.iterdir()} == PACKAGES
+
+
+def test_packages_that_cannot_be_had_are_told_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    missed = fetch_wheels(tmp_path, ["rich==14.2.0"], ["3.11", "3.13"])
+    assert list(missed) == ["3.11", "3.13"]
+    assert all("rich==14.2.0" in why for why in missed.values())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_versions_of_python() -> None:
