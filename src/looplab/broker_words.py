@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 import ssl
 
 from looplab.pairing import Pairing
@@ -14,6 +17,7 @@ _OTHER_NAME = (62, 64)
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 _REFUSALS = ("Not authorized", "Bad user name or password")
 PAIR = "./lab pair"
+_NO_WAY = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT)
 
 
 def connecting(error: OSError) -> str:
@@ -24,6 +28,16 @@ def connecting(error: OSError) -> str:
         return f"the connection was closed instead of a TLS handshake; is this the port without TLS? ({error})"
     if isinstance(error, ssl.SSLError):
         return f"no TLS handshake: {error.reason or error}; is this the broker's TLS port?"
+    return _way(error)
+
+
+def _way(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"nobody knows that name ({error.strerror}); give an address instead"
+    if isinstance(error, TimeoutError) or error.errno in _NO_WAY:
+        return "no answer: the network is cut, that machine is off, or the address is wrong"
+    if error.errno == errno.ECONNREFUSED:
+        return f"{os.strerror(errno.ECONNREFUSED)}: that machine is there, but no run is going on, or the port is wrong"
     return str(error)
 
 

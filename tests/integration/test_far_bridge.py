@@ -125,6 +125,7 @@ def test_a_long_cut_ends_in_a_new_connection_of_the_same_bridge(
     with wire.cut():
         ask(listener, range(5))
         until(lambda: not json.loads(told.read_text())["connected"], "the bridge noticing")
+        until(lambda: "the network is cut" in far_bridge.said(), "the bridge's word on it")
     mended_s = time.monotonic()
     before = len(listener.payloads("lab/bridge/info"))
     until(lambda: len(listener.payloads("lab/bridge/info")) > before, "the bridge's return")
