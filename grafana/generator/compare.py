@@ -133,7 +133,7 @@ def _table() -> panels.Panel:
         column="stat",
         columns=STATISTICS,
         row_title="cell",
-        overrides=[panels.by_name("n", {"unit": "none", "decimals": 0})],
+        overrides=[panels.by_name("n", {"unit": "none", "decimals": 0, "custom.width": 55})],
     )
 
 

@@ -81,7 +81,7 @@ def _host_cpu() -> panels.Panel:
                     "color": panels.fixed("#CC3311"),
                     "custom.stacking": {"mode": "none"},
                     "custom.fillOpacity": 0,
-                    "custom.lineStyle": {"fill": "dash", "dash": [10, 10]},
+                    **panels.dashed([10, 10]),
                 },
             ),
         ],

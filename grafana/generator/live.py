@@ -108,7 +108,7 @@ def _cdf_of_metrics() -> panels.Panel:
         query,
         series="metric",
         x_label="latency of this cell (interval and QoS measured last)",
-        overrides=panels.colours(panels.METRIC_COLOURS),
+        overrides=panels.metric_overrides(),
     )
 
 
@@ -230,5 +230,5 @@ def _alerts() -> panels.Panel:
         "Empty is good. Each alert says in Prometheus (Alerts) what to do about it.",
         'max by (alertname, scenario, interval_ms) (ALERTS{alertstate="firing"})',
         columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "ms", "Value": "firing"},
-        overrides=[panels.by_name("alert", {"custom.width": 190})],
+        overrides=panels.widths({"alert": 185, "scenario": 95, "ms": 50}),
     )

@@ -32,6 +32,7 @@ SCENARIO_DASHES = {
 # One curve, another one; what is well, what is not.
 FIRST, SECOND, GOOD, BAD = "#332288", "#CC6677", "#117733", "#CC3311"
 METRIC_COLOURS = {"T": "#332288", "R": "#117733", "O": "#CC6677"}
+METRIC_DASHES = {"R": [2, 6], "O": [8, 6]}
 QUANTILE_COLOURS = {"p50": "#88CCEE", "p95": "#44AA99", "p99": "#CC6677", "p99.9": "#882255"}
 PART_COLOURS = {
     "controller": "#332288",
@@ -104,13 +105,28 @@ def colours(table: dict[str, str]) -> list[dict[str, Any]]:
     return [by_name(name, {"color": fixed(colour)}) for name, colour in table.items()]
 
 
+def widths(pixels: dict[str, int]) -> list[dict[str, Any]]:
+    """Widths of a table's columns by their headings; the others share what is left."""
+    return [by_name(name, {"custom.width": width}) for name, width in pixels.items()]
+
+
+def metric_overrides() -> list[dict[str, Any]]:
+    """Colour and dash of T, R and O."""
+    return [*colours(METRIC_COLOURS), *(by_name(name, dashed(dash)) for name, dash in METRIC_DASHES.items())]
+
+
+def dashed(dash: list[int]) -> dict[str, Any]:
+    """The properties of a dashed line: lengths of stroke and gap in pixels."""
+    return {"custom.lineStyle": {"fill": "dash", "dash": dash}}
+
+
 def scenario_overrides() -> list[dict[str, Any]]:
     """Colour and dash of each scenario's curve, and its published points as squares of that colour."""
     found = []
     for name, colour in SCENARIO_COLOURS.items():
         look: dict[str, Any] = {"color": fixed(colour)}
         if name in SCENARIO_DASHES:
-            look["custom.lineStyle"] = {"fill": "dash", "dash": SCENARIO_DASHES[name]}
+            look |= dashed(SCENARIO_DASHES[name])
         found.append(by_regex(f"/^{name}( |$)/", look))
     published = {
         "custom.show": "points",
@@ -387,7 +403,7 @@ def matrix(
             _organized([first, *columns], hidden=(), renamed={first: row_title}),
         ],
         {"unit": "s", "decimals": 2},
-        [by_name(row_title, {"custom.width": 210}), *(overrides or [])],
+        [*widths({row_title: 200}), *(overrides or [])],
     )
 
 
