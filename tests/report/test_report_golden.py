@@ -66,6 +66,21 @@ def test_the_page_is_whole_and_asks_for_nothing(report: Path) -> None:
     assert {address[1:] for address in addresses if address and address.startswith("#")} <= ids
 
 
+def test_what_many_runs_have_in_common_is_said_once(report: Path) -> None:
+    words = " ".join(Page((report / "index.html").read_text()).words)
+    assert words.count("The schedule itself was disturbed") == 1
+    assert "so wider intervals: 8 in all of them." in words
+    assert words.count("The machine was busy before the run") == 1
+
+
+def test_an_interval_that_is_open_is_shown_as_such(report: Path) -> None:
+    """Of 200 messages p99 has no upper end: the page says ∞, the CSV inf."""
+    p99 = [row for row in rows(report / "tables.csv") if row["p99_us"]]
+    assert p99
+    assert all(row["p99_high_us"] == "inf" for row in p99)
+    assert "… ∞" in (report / "index.html").read_text()
+
+
 def test_every_figure_has_a_text_that_says_what_it_shows(report: Path) -> None:
     images = [attrs for tag, attrs in Page((report / "index.html").read_text()).tags if tag == "img"]
     assert len(images) >= 10
