@@ -299,7 +299,7 @@ class RobotPort:
         port, self._port = self._port, None
         self.descriptors, self.must_poll = (), False
         if self.online:
-            self._befell(UNPLUGGED, f"cable out, or the port gone: {why}")
+            self._befell(UNPLUGGED, "cable out, or the port gone")
         self.online, self._restarted = False, True
         self._quiet_since_ns = 0
         self._window.forget()
