@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from time import perf_counter_ns, sleep
 from typing import Any
 
 import paho.mqtt.client as mqtt
+from paho.mqtt import MQTTException
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -36,6 +38,8 @@ MAX_INFLIGHT = 20
 # A peer that went without a word (a cable pulled) is given up after this, and a new connection tried: TCP's own
 # doubling pauses would go on for up to two minutes after the network is back.
 PEER_TIMEOUT_MS = 3000
+# What paho raises, besides reporting it, where a packet is malformed.
+_NOT_MQTT = (ValueError, LookupError, TypeError, struct.error, MQTTException)
 _TCP_OPTIONS = (
     (socket.TCP_KEEPIDLE, 1),
     (socket.TCP_KEEPINTVL, 1),
@@ -198,15 +202,26 @@ class Link:
 
     def _read(self, sock: StampedSocket) -> None:
         read = self.client.loop_read
-        read()
-        while sock.pending and self.sock is sock:
+        try:
             read()
+            while sock.pending and self.sock is sock:
+                read()
+        except _NOT_MQTT as error:
+            self._hang_up(sock, error)
+            return
         if self.client.want_write() and self.sock is sock:
             self.client.loop_write()
         if self._announce:
             self._announce = False
             if self._on_connect is not None:
                 self._on_connect()
+
+    def _hang_up(self, sock: StampedSocket, error: Exception) -> None:
+        """Who sends what is no MQTT is no broker: the next read finds the connection ended, and a new one is tried."""
+        self.last_error = f"{self.host}:{self.port} sent what is no MQTT ({error})"
+        sock.pending = b""
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
 
     def _housekeeping(self, now: int) -> None:
         self._misc_due_ns = now + 500_000_000
