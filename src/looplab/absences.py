@@ -1,11 +1,17 @@
-"""When the bridge was away during a run, and why: told by its last will, its return, and what it says of itself."""
+"""When the bridge was away during a run and why, and which late answers waited elsewhere than at the robot.
+
+An absence is told by the bridge's last will, its return, and what it says of itself. A cut too short for the broker
+to notice shows in answers that the robot gave in time and that came late all the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from looplab.accounting import Columns
 from looplab.protocol import OFFLINE, ONLINE, TOPIC_BRIDGE_STATUS
+from looplab.samples import LATE
 
 NETWORK = "the same bridge came back: the network between it and the broker was cut"
 RESTARTED = "it was started anew, its machine was not"
@@ -40,3 +46,14 @@ def _cause(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     if before.get("instance") == after.get("instance"):
         return NETWORK
     return RESTARTED if before.get("boot") == after.get("boot") else REBOOTED
+
+
+def delayed(columns: Columns, rows: range) -> dict[str, float]:
+    """Late answers of which R is less than half of T: their number `n`, the longest T and R in us; {} where none."""
+    state, sent, received, robot = (columns[name] for name in ("state", "sent_ns", "received_ns", "robot_ns"))
+    late = [(received[row] - sent[row], robot[row]) for row in rows if state[row] == LATE]
+    waited = [(total_ns, robot_ns) for total_ns, robot_ns in late if 2 * robot_ns < total_ns]
+    if not waited:
+        return {}
+    longest = (max(times) / 1000 for times in zip(*waited, strict=True))
+    return {"n": len(waited), **dict(zip(("longest_T_us", "longest_R_us"), longest, strict=True))}

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab import presence, tls_treatment, treatments
-from looplab.absences import absences
+from looplab.absences import absences, delayed
 from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.environment import describe
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
@@ -276,6 +276,7 @@ class Controller:
             "foreign": measurement.foreign,
             "events": self._retained_changes,
             "absences": absences(self._retained_changes),
+            "delayed": delayed(self.store, range(p.samples)),
             "bridge": self._bridge_info(),
             "treatments": [t.as_json() for t in found],
             **({"link": self._link_looks[-1]} if self._link_looks else {}),

@@ -26,6 +26,7 @@ def table(run: dict[str, Any]) -> str:
         lines += _load(cell.get("load", {}))
         lines.append("")
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _absences(run.get("absences", []))]
+    lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _delayed(run.get("delayed", {}))]
     if run["valid"]:
         lines.append("VALID: every treatment was found as wanted.")
     else:
@@ -62,6 +63,15 @@ def _absences(found: list[dict[str, Any]]) -> list[str]:
         span = "" if end_ns is None else f" for {(end_ns - absence['from_ns']) / 1e9:.1f} s, as the broker saw it"
         texts.append(f"The bridge was away{span}: {absence['cause']}.")
     return texts
+
+
+def _delayed(found: dict[str, float]) -> list[str]:
+    if not found:
+        return []
+    return [
+        f"{found['n']} answers came late, up to {found['longest_T_us'] / 1000:.0f} ms after their requests, though the "
+        f"bridge had each within {found['longest_R_us'] / 1000:.1f} ms: they waited on the way, not at the robot."
+    ]
 
 
 _EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnects", "disconn."))

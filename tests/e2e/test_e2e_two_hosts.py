@@ -164,7 +164,7 @@ def recovered_s(samples: list[dict[str, str]], mended_ns: int) -> float:
 
 def tell(what: str, run: dict[str, Any], seconds: float) -> None:
     counts = {name: total(run, name) for name in ("sent", "answered", "late", "lost", "robot_errors", "disconnects")}
-    print(f"{what}: recovered after {seconds:.2f} s; {counts}; {run['absences']}")
+    print(f"{what}: recovered after {seconds:.2f} s; {counts}; {run['absences']}; {run['delayed']}")
 
 
 @pytest.mark.parametrize("cut_s", [1, 10, 60])
@@ -187,7 +187,10 @@ def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None
     assert out or cut_s == 1
     assert any(row["outcome"] != "answered" for row in samples)
     assert took_s < RECOVERY_BOUND_S
+    if cut_s == 1:
+        assert run["delayed"]["n"] > 0
     if cut_s >= 10:
+        assert "the network is cut" in pi.log()
         (absence,) = run["absences"]
         assert "network" in absence["cause"]
 

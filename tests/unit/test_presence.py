@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from looplab import __version__, presence
-from looplab.absences import AWAY, NETWORK, REBOOTED, RESTARTED, absences
+from looplab.absences import AWAY, NETWORK, REBOOTED, RESTARTED, absences, delayed
 from looplab.parameters import read_parameters
 from looplab.protocol import TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
+from looplab.samples import ANSWERED, LATE, WAITING
 from looplab.table import table
 
 GOOD = {"version": __version__, "tcp_nodelay": False, "framing": "burst", "robot_fault": ""}
@@ -99,3 +100,20 @@ def test_the_table_tells_of_absences() -> None:
     assert f"The bridge was away for 3.4 s, as the broker saw it: {NETWORK}." in text
     assert f"The bridge was away: {AWAY}." in text
     assert "away" not in table(run), "a run of before"
+
+
+def test_late_answers_are_told_by_where_they_waited() -> None:
+    """Of five messages, the second and third waited on the way, the fourth at the robot; the fifth never came."""
+    second = 1_000_000_000
+    columns = {
+        "state": [ANSWERED, LATE, LATE, LATE, WAITING],
+        "sent_ns": [0, 0, 0, 0, 0],
+        "received_ns": [second // 2, 3 * second, 2 * second, 2 * second, -1],
+        "robot_ns": [4_000_000, 4_000_000, 5_000_000, 2 * second - 1, -1],
+    }
+    found = delayed(columns, range(5))
+    assert found == {"n": 2, "longest_T_us": 3_000_000.0, "longest_R_us": 5_000.0}
+    assert delayed(columns, range(1)) == {}
+    run = {"scenario": "s", "fidelity": "thesis", "run_id": "r", "cells": [], "valid": True, "delayed": found}
+    text = " ".join(table(run).split())
+    assert "2 answers came late, up to 3000 ms after their requests, though the bridge had each within 5.0 ms" in text
