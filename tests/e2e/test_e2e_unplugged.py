@@ -1,4 +1,4 @@
-"""A bundle carries the whole lab into a room without a network: every scenario, report and check.
+"""A bundle carries the whole lab into a room without a network: every scenario and experiment, report and check.
 
 LAB_UNPLUGGED=1 .venv/bin/python -m pytest tests/e2e/test_e2e_unplugged.py   (as root, some 6 minutes)
 """
@@ -16,7 +16,7 @@ from e2e_lab import RT_BUDGETS, Lab, copy_of_checkout
 from run_checks import check_run
 from unplugged import Room, unplugged_room
 
-from looplab.host.scenarios import THESIS
+from looplab.host.scenarios import THESIS, experiments
 
 pytestmark = [
     pytest.mark.skipif("LAB_UNPLUGGED" not in os.environ, reason="takes 6 minutes: set LAB_UNPLUGGED=1"),
@@ -61,6 +61,11 @@ def test_every_scenario_report_and_check_without_a_network(room: Room, bundle: P
     for run in runs:
         assert run["valid"], run["invalid_because"]
         check_run(checkout / "results" / run["run_id"], run)
+    one_delay = {"DELAYS_MS": "2", "QOS": "0", "MESSAGES": "200", **BUDGETS}
+    for name in experiments(checkout):
+        tried = room.run("./lab", "run", name, "--json", root=checkout, timeout_s=300, **one_delay)
+        assert tried.returncode == 0, tried.stderr
+        assert json.loads(tried.stdout)["runs"][0]["valid"]
     reported = room.run("./lab", "report", root=checkout)
     assert reported.returncode == 0, reported.stderr
     page = (checkout / "report/index.html").read_text()
