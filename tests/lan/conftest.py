@@ -1,0 +1,64 @@
+"""A broker for the LAN, and parts of the lab beside it; each is ended by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from lan_broker import LanBroker, Visitor
+from parts import HOST, MOSQUITTO, Child, free_port, python
+
+StartChild = Callable[..., Child]
+
+
+@pytest.fixture
+def lan(tmp_path: Path) -> Iterator[LanBroker]:
+    """Runs, with identities of its own."""
+    assert MOSQUITTO, "mosquitto is not installed: apt-get install mosquitto"
+    broker = LanBroker(tmp_path)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.fixture
+def visit(lan: LanBroker) -> Iterator[Callable[[str], Visitor]]:
+    """Lets somebody of the lab's identities in."""
+    visitors: list[Visitor] = []
+
+    def enter(who: str) -> Visitor:
+        visitors.append(Visitor.known(lan, who))
+        return visitors[-1]
+
+    yield enter
+    for visitor in visitors:
+        visitor.close()
+
+
+@pytest.fixture
+def start_child(tmp_path: Path) -> Iterator[StartChild]:
+    """Starts one of the lab's modules with these variables."""
+    children: list[Child] = []
+
+    def start(module: str, **variables: str) -> Child:
+        children.append(Child(python(module), tmp_path / f"{module}-{len(children)}.log", variables))
+        return children[-1]
+
+    yield start
+    for child in reversed(children):
+        if child.process.poll() is None:
+            child.stop()
+
+
+@pytest.fixture
+def start_bridge(start_child: StartChild) -> StartChild:
+    """A bridge with no robot; `BROKER_PAIRING` says where the broker is."""
+
+    def start(**variables: str) -> Child:
+        settings = {"SERIAL_URL": f"socket://{HOST}:{free_port()}", "FIDELITY": "corrected"}
+        return start_child("looplab.bridge", **{**settings, **variables})
+
+    return start
