@@ -67,7 +67,7 @@ def guide(found: list[tuple[str, str]], environment: dict[str, str]) -> str:
 def main() -> int:
     """Print the guide, open results/; exit code 3 where it cannot be opened, 2 where .env is wrong."""
     environment = dict(os.environ)
-    print(guide(scenarios(Path("/scenarios")), environment), flush=True)
+    print(guide([*scenarios(Path("/scenarios")), *scenarios(Path("/experiments"))], environment), flush=True)
     try:
         uid, gid = (int(environment.get(name) or 1000) for name in ("LAB_UID", "LAB_GID"))
     except ValueError as error:

@@ -40,7 +40,8 @@ class RunProgress:
     def _repetition(self, event: dict[str, Any]) -> None:
         share = event["messages_done"] / event["messages"]
         left = show_duration(event["seconds_left"])
-        cell = f"{event['interval_ms']:g} ms QoS {event['qos']} {event['repetition']}/{event['repetitions']}"
+        loop = f"{event['interval_ms']:g} ms QoS {event['qos']} {event['repetition']}/{event['repetitions']}"
+        cell = event.get("cell") or loop
         if self._live:
             bar = "#" * round(share * BAR_WIDTH)
             self._line(f"  [{bar:<{BAR_WIDTH}}] {share:4.0%}  {cell:<18} {left} left")

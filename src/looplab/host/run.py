@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ from looplab.host import pair
 from looplab.host.compose import Compose
 from looplab.host.lab import Lab
 from looplab.host.progress import RunProgress
-from looplab.host.scenarios import Scenario, chosen
+from looplab.host.scenarios import AnyParameters, Scenario, chosen
 from looplab.host.steps import say, show_duration
 from looplab.parameters import NO_LINK
+from looplab.qos_delay import EXPERIMENT
+from looplab.qos_delay.parameters import QosDelayParameters
+from looplab.qos_delay.table import table as qos_delay_table
 from looplab.table import table
 
 # What may go on across runs: it neither measures nor joins the PID namespace of the treatments service.
@@ -35,7 +38,7 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     lab = Lab(root, options)
     wanted = chosen(root, names)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
-    parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
+    parameters = [scenario.any_parameters(lab.settings()) for scenario in wanted]
     _check_link(root, lab.settings())
     if lab.listens_with_tls():
         pair.make_sure(lab)
@@ -43,8 +46,7 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     lab.check_ports(done)
     compose = lab.compose({"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(lab.environment_facts(done))})
     runs = []
-    whole_s = sum(sum(i * p.messages * p.repetitions for i, _ in p.cells) / 1000 for p in parameters)
-    say(f"{len(wanted)} scenario(s), {show_duration(whole_s)} of sending, fidelity {parameters[0].fidelity}")
+    say(_plan(parameters))
     scenario = wanted[0]
     try:
         _clear(compose, scenario.name)
@@ -53,7 +55,7 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
             document = _one(root, compose, scenario)
             runs.append(document)
             if not as_json:
-                print(table(document) + "\n", flush=True)
+                print(_table(document) + "\n", flush=True)
     except KeyboardInterrupt:
         _interrupted(compose, scenario, root)
         return EXIT_INVALID
@@ -66,6 +68,19 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     _where(lab)
     valid = all(document["valid"] for document in runs)
     return EXIT_GOOD if valid or allow_invalid else EXIT_INVALID
+
+
+def _plan(parameters: Sequence[AnyParameters]) -> str:
+    sending = show_duration(sum(p.sending_s for p in parameters))
+    first = parameters[0]
+    if isinstance(first, QosDelayParameters):
+        whole = show_duration(first.whole_s)
+        return f"{len(first.cells)} cells, {sending} of sending, {whole} in all, fidelity {first.fidelity}"
+    return f"{len(parameters)} scenario(s), {sending} of sending, fidelity {first.fidelity}"
+
+
+def _table(document: dict[str, Any]) -> str:
+    return qos_delay_table(document) if document.get("experiment") == EXPERIMENT else table(document)
 
 
 def _check_link(root: Path, settings: Mapping[str, str]) -> None:

@@ -1,20 +1,27 @@
-"""The scenarios of the lab: one folder each under compose/scenarios/."""
+"""What can be run: the scenarios under compose/scenarios/, experiments of another kind under compose/experiments/."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.host.machine import parse_env
 from looplab.parameters import Parameters, read_parameters
+from looplab.qos_delay import EXPERIMENT
+from looplab.qos_delay.parameters import QosDelayParameters
+from looplab.qos_delay.parameters import read_parameters as read_qos_delay
 
 FOLDER = Path("compose/scenarios")
+EXPERIMENTS = Path("compose/experiments")
 TEMPLATE = "_template"
 THESIS = tuple(f"scenario{n}" for n in range(9))
 
+AnyParameters = Parameters | QosDelayParameters
+# What reads the parameters of each experiment; every scenario has those of the control loop.
+_READERS: dict[str, Callable[[Mapping[str, str]], AnyParameters]] = {EXPERIMENT: read_qos_delay}
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?-([^}]*))?\}")
 
 
@@ -33,7 +40,14 @@ class Scenario:
 
     def parameters(self, environment: Mapping[str, str]) -> Parameters:
         """What its controller will read, with `environment` overriding as Compose lets it."""
-        return read_parameters({**environment, **expand(self.settings, environment)})
+        return read_parameters(self._given(environment))
+
+    def any_parameters(self, environment: Mapping[str, str]) -> AnyParameters:
+        """The same of a scenario or an experiment."""
+        return _READERS.get(self.name, read_parameters)(self._given(environment))
+
+    def _given(self, environment: Mapping[str, str]) -> dict[str, str]:
+        return {**environment, **expand(self.settings, environment)}
 
 
 def expand(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -47,20 +61,38 @@ def expand(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[
 
 def scenarios(root: Path) -> dict[str, Scenario]:
     """Every scenario there is, in the order of their names (numbers count as numbers)."""
-    folders = [path.parent for path in (root / FOLDER).glob("[!_]*/params.env")]
-    return {path.name: _read(path) for path in sorted(folders, key=_natural)}
+    return _in(root / FOLDER)
+
+
+def experiments(root: Path) -> dict[str, Scenario]:
+    """Every experiment beside the control loop."""
+    return _in(root / EXPERIMENTS)
 
 
 def chosen(root: Path, names: Iterable[str]) -> list[Scenario]:
-    """The scenarios of `names`, `all` standing for the thesis's nine; LabError (exit code 2) for others."""
-    known = scenarios(root)
+    """The scenarios and experiments of `names`, `all` standing for the thesis's nine; LabError (exit code 2) for
+    others, and for both kinds at once: they share variables that mean different things."""
+    others = experiments(root)
+    known = {**scenarios(root), **others}
     wanted: list[str] = []
     for name in names:
         wanted += THESIS if name == "all" else [name]
     for name in wanted:
         if name not in known:
             raise LabError(f"There is no scenario {name!r}.", f"Known are: {', '.join(known)}.", EXIT_USAGE)
+    kinds = {name in others for name in wanted}
+    if len(kinds) > 1:
+        raise LabError(
+            "Scenarios and experiments are not run by one command.",
+            f"Run {', '.join(name for name in wanted if name in others)} by itself.",
+            EXIT_USAGE,
+        )
     return [known[name] for name in dict.fromkeys(wanted)]
+
+
+def _in(folder: Path) -> dict[str, Scenario]:
+    folders = [path.parent for path in folder.glob("[!_]*/params.env")]
+    return {path.name: _read(path) for path in sorted(folders, key=_natural)}
 
 
 def _read(folder: Path) -> Scenario:

@@ -86,7 +86,7 @@ def judge(parameters: QosDelayParameters, cell: Cell, made: Made, url: str = cli
         made.faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
         return
     made.ways = [{key: value for key, value in way.items() if key != "addresses"} for way in state["links"]]
-    made.faults += [why for way in made.ways if (why := judgement.deviation(way))]
+    made.faults += [f"{way['settings']['peer']}: {why}" for way in made.ways if (why := judgement.deviation(way))]
     for name, (peer, delay_ms) in _peers(parameters, cell).items():
         if not delay_ms:
             made.delays_ms[name] = 0.0
