@@ -201,6 +201,10 @@ def observed(folder: Path) -> Iterator[Lab]:
         until(lambda: lab.query('up{job="live"} == 1'), 20, "Prometheus scrapes the exporter")
         until(lambda: "lab_bridge_online 1" in lab.page("/metrics/live"), 20, "the bridge is online")
         yield lab
+    except AssertionError as error:
+        for name in ("broker", "bridge", "exporter", "prometheus"):
+            error.add_note(f"{name}: {lab.log(name)[-800:]}")
+        raise
     finally:
         lab.close()
 

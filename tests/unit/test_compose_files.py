@@ -210,3 +210,9 @@ def test_every_variable_of_the_files_has_its_default_in_dot_env() -> None:
         line.partition("=")[0] for line in (ROOT / ".env").read_text().splitlines() if line and not line.startswith("#")
     }
     assert {"FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "ROBOT", "LAB_BIND"} <= names
+
+
+@each_service
+def test_no_part_waits_for_those_who_only_look(name: str, service: Service) -> None:
+    """With exporter, Prometheus or Grafana down, or not to be had, every run goes on."""
+    assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}
