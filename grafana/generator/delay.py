@@ -204,10 +204,10 @@ def _progress() -> panels.Panel:
 
 
 def _current() -> panels.Panel:
-    quantiles = _chosen("qos_delay_latency_quantile_seconds", 'q=~"0.5|0.99"')
+    quantiles = last('qos_delay_latency_quantile_seconds{qos=~"$qos",q=~"0.5|0.99"}')
     return panels.numbers(
-        "Median and p99 of the newest sweep's longest way",
-        "Of the largest end-to-end delay that was measured so far, at each quality of service that is chosen above.",
+        "Median and p99 of the newest sweep's slowest links",
+        "The slowest of its links so far, at each quality of service that is chosen above; whatever fidelity is chosen.",
         [
             panels.target(
                 f"max by (qos, q) ({quantiles} and on (fidelity) {NEWEST})", legend="QoS {{qos}} q {{q}}", instant=True

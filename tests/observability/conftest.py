@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from observed_lab import Lab, observed, until
+from simulated_delay_runs import one_way, write_delay_run
+from simulated_sweep import begin_sweep
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +19,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def measured(lab: Lab) -> Lab:
-    """The lab after a run of each scenario."""
+    """The lab after two sweeps of qos-delay, a third seen while it was measured, and a run of each scenario."""
+    write_delay_run(lab.results)
+    write_delay_run(lab.results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
+    begin_sweep(lab.live)
+    until(lambda: lab.query("qos_delay_latency_seconds_count"), 30, "the sweep is in Prometheus")
     for number in range(9):
         lab.run_to_its_end(f"scenario{number}")
     query = 'count(count by (scenario) (loop_latency_seconds_count{metric="O"}))'
