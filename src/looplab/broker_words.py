@@ -66,8 +66,10 @@ def refused(reason: str, pairing: Pairing | None) -> str:
 
 def ended(sock: StampedSocket, pairing: Pairing | None) -> str:
     """For a connection that ended before the broker said yes or no."""
-    if pairing is None and (sock.first.startswith(_TLS_RECORDS)):
-        return "something there speaks TLS; is this the broker's TLS port? Pair this machine (./lab pair)"
+    if pairing is None and sock.first.startswith(_TLS_RECORDS):
+        return f"this is a TLS port; pair this machine ({PAIR})"
     if sock.first:
         return "what is there speaks no MQTT"
-    return "closed without a word; is it an MQTT broker, and (without TLS) its plain port?"
+    if pairing is None:
+        return f"closed without a word; is this the broker's TLS port? Then pair this machine ({PAIR})"
+    return "closed without a word; is this an MQTT broker?"

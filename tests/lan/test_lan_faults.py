@@ -130,7 +130,8 @@ def test_a_renewal_here_is_told_there_and_pairing_again_mends_it(lan: LanBroker,
 def test_a_plain_client_on_the_tls_port_is_told_so(lan: LanBroker, start_bridge: StartBridge) -> None:
     bridge = start_bridge(BROKER_HOST=HOST, BROKER_PORT=str(lan.tls_port))
     until(lambda: troubles(bridge), "a word")
-    assert any(word in troubles(bridge)[0] for word in ("TLS port", "closed")), bridge.said()
+    # Some versions of TLS send an alert, some a reset, some just close.
+    assert "TLS port" in troubles(bridge)[0] or "reset by peer" in troubles(bridge)[0], bridge.said()
 
 
 def test_tls_on_the_plain_port_is_told_so(lan: LanBroker, start_bridge: StartBridge) -> None:

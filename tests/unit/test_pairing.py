@@ -1,0 +1,183 @@
+"""Identities and pairing files: made once, kept, renewed whole; readable by one reader; no word of them elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.host import certificates, checks, identities, pair
+from looplab.host.secret_files import write_secret
+from looplab.pairing import read_pairing
+
+ROOT = Path(__file__).resolve().parents[2]
+WHO = ("controller", "bridge", "flood", "observer")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A lab's folder, with what identities and settings need of it."""
+    (tmp_path / identities.ACCESS_LIST).parent.mkdir(parents=True)
+    shutil.copy(ROOT / identities.ACCESS_LIST, tmp_path / identities.ACCESS_LIST)
+    shutil.copy(ROOT / ".env", tmp_path / ".env")
+    (tmp_path / "results").mkdir()
+    return tmp_path
+
+
+def ensure(root: Path, *names: str, renew: bool = False) -> list[str]:
+    return identities.ensure(root, names, controller_uid=os.geteuid(), renew=renew)
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    files = (root / identities.LAN).rglob("*")
+    return {str(path.relative_to(root)): path.read_bytes() for path in files if path.is_file()}
+
+
+def test_all_is_made_once_and_kept(root: Path) -> None:
+    assert len(ensure(root, "192.0.2.5")) == 3
+    before = contents(root)
+    assert ensure(root, "192.0.2.5") == []
+    assert contents(root) == before
+
+
+def test_only_who_reads_a_file_may_open_it(root: Path) -> None:
+    ensure(root)
+    assert stat.S_IMODE((root / "secrets").stat().st_mode) == 0o700
+    assert stat.S_IMODE((root / identities.LAN).stat().st_mode) == 0o700
+    lan = root / identities.LAN
+    for name in ("ca.key", "ca.crt", "observer/pairing"):
+        assert stat.S_IMODE((lan / name).stat().st_mode) == 0o600, name
+    readers = {f"{who}/pairing": uid for who, uid in identities.READERS.items() if who in ("bridge", "flood")}
+    readers |= {f"broker/{name}": identities.BROKER_UID for name in ("server.key", "server.crt", "passwords", "acl")}
+    for name, uid in readers.items():
+        found = (lan / name).stat()
+        mode = stat.S_IMODE(found.st_mode)
+        # Who is not root cannot give a file away: the folder above guards it then.
+        assert (mode, found.st_uid) == ((0o400, uid) if os.geteuid() == 0 else (0o444, os.geteuid())), name
+
+
+def test_a_new_address_needs_a_new_certificate_and_no_new_pairing(root: Path) -> None:
+    ensure(root, "192.0.2.5")
+    before = contents(root)
+    assert ensure(root, "192.0.2.6") == ["the broker's certificate"]
+    after = contents(root)
+    changed = {name.rpartition("/")[2] for name in before if before[name] != after[name]}
+    assert changed == {"server.key", "server.crt"}
+    # Who was paired with the former address still finds it in the certificate.
+    named = certificates.names_of(root / identities.SERVER_CERTIFICATE)
+    assert {"broker", "localhost", "127.0.0.1", "192.0.2.5", "192.0.2.6"} <= set(named)
+
+
+def test_a_renewal_leaves_nothing_as_it_was(root: Path) -> None:
+    ensure(root)
+    before = contents(root)
+    ensure(root, renew=True)
+    after = contents(root)
+    same = {name for name in before if before[name] == after[name]}
+    assert same == {"secrets/lan/broker/acl"}
+
+
+def test_a_certificate_near_its_end_is_made_anew_and_an_ended_one_stops_a_run(root: Path) -> None:
+    ensure(root)
+    lan = root / identities.LAN
+    authority = ((lan / "ca.key").read_text(), (lan / "ca.crt").read_text())
+    for days, state in ((identities.RENEW_BEFORE.days - 1, checks.WARN), (-1, checks.WARN)):
+        for name, text in zip(("key", "crt"), certificates.make_server(authority, ["broker"], days), strict=True):
+            write_secret(lan / f"broker/server.{name}", text)
+        (found,) = checks._check_certificate(root)
+        assert found.state == state
+    assert found.found.startswith("expired on ")
+    with pytest.raises(LabError, match="expired on") as caught:
+        identities.check(root)
+    assert caught.value.exit_code == EXIT_MACHINE
+    assert ensure(root) == ["the broker's certificate"]
+    identities.check(root)
+    (found,) = checks._check_certificate(root)
+    assert found.state == checks.OK
+    assert identities.ends(root) - datetime.now(UTC) > timedelta(days=390)
+
+
+def test_without_identities_nothing_is_checked_and_a_run_with_tls_is_told(root: Path) -> None:
+    assert checks._check_certificate(root) == []
+    with pytest.raises(LabError, match="no certificate") as caught:
+        identities.check(root)
+    assert caught.value.exit_code == EXIT_MACHINE
+
+
+def test_each_has_a_password_of_its_own_that_the_broker_knows_by_its_hash_alone(root: Path) -> None:
+    ensure(root)
+    text = (root / identities.LAN / "broker/passwords").read_text()
+    stored = dict(line.split(":", 1) for line in text.splitlines())
+    pairings = [identities.pairing_of(root, who) for who in WHO]
+    assert {pairing.user for pairing in pairings} == set(stored) == set(WHO)
+    assert len({pairing.password for pairing in pairings}) == len(WHO)
+    for pairing in pairings:
+        _, kind, rounds, salt, digest = stored[pairing.user].split("$")
+        wanted = hashlib.pbkdf2_hmac("sha512", pairing.password.encode(), b64decode(salt), int(rounds))
+        assert (kind, b64decode(digest)) == ("7", wanted)
+        assert pairing.password not in text
+        assert pairing.password not in repr(pairing)
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No broker is looked for, and the shell's settings are not the test's."""
+    monkeypatch.setattr(pair, "_reload", lambda _lab: None)
+    for name in ("LAB_TLS_PORT", "LAB_LAN_BIND", "FIDELITY", "LAB_TAG", "LAB_UID"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run_pair(root: Path, file: Path | None, identity: str = "bridge", address: str | None = "lab.example") -> int:
+    return pair.pair(root, file, identity=identity, address=address, renew=False)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_pair_writes_one_file_for_its_owner_alone(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = root / "pi.env"
+    assert run_pair(root, file) == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    written = read_pairing(file)
+    kept = identities.pairing_of(root, "bridge")
+    assert (written.host, written.port, written.user) == ("lab.example", 8883, "bridge")
+    assert (written.password, written.ca_pem) == (kept.password, kept.ca_pem)
+    assert "FIDELITY=thesis\n" in file.read_text()
+    assert "lab.example" in certificates.names_of(root / identities.SERVER_CERTIFICATE)
+    said = "".join(capfd.readouterr())
+    assert "rpi/install.sh --pairing pi.env" in said
+    assert kept.password not in said
+    # Again: the same pairing, whatever else was made meanwhile.
+    assert run_pair(root, file, address="192.0.2.9") == 0
+    assert read_pairing(file).password == kept.password
+
+
+@pytest.mark.usefixtures("quiet")
+def test_pair_takes_no_other_file_and_wants_one(root: Path) -> None:
+    with pytest.raises(LabError, match="no pairing file") as caught:
+        run_pair(root, root / ".env")
+    assert caught.value.exit_code == EXIT_USAGE
+    with pytest.raises(LabError, match="wants a file") as caught:
+        run_pair(root, None)
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_dockers_own_networks_are_no_way_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        '[{"ifname":"eth0","addr_info":[{"local":"192.0.2.1"}]},{"ifname":"br-1","addr_info":[{"local":"172.18.0.1"}]},'
+        '{"ifname":"docker0","addr_info":[{"local":"172.17.0.1"}]},{}]'
+    )
+    monkeypatch.setattr(pair, "call", lambda _command: type("Done", (), {"good": True, "stdout": said})())
+    assert pair.own_addresses() == ["192.0.2.1"]
+
+
+def test_git_and_the_images_never_see_them() -> None:
+    assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert ignored[0] == "*"
+    assert not any("secrets" in line for line in ignored)
