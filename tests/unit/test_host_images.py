@@ -85,6 +85,21 @@ def test_what_was_settled_is_not_asked_again(programs: fakes.Programs, tmp_path:
     assert not any(call.startswith("pull") for call in programs.calls("docker"))
 
 
+def test_what_stands_in_for_a_pinned_image_has_no_digest(programs: fakes.Programs, tmp_path: Path) -> None:
+    here = {"'image inspect'*debian:trixie-slim": HERE, "'image inspect'*": NOT_HERE}
+    built = ("Step 1/1 : FROM debian:trixie-slim\nSuccessfully built 1\n", "", 0)
+    programs.add("docker", {**here, DIGEST_PULL: NO_HOST, "'build '*": built})
+    pinned = {"MOSQUITTO_IMAGE": "eclipse-mosquitto:2.0.22@sha256:" + "1" * 64}
+    first = ensure_images(tmp_path, pinned)
+    assert [call.split()[2] for call in programs.calls("docker") if call.startswith("build")] == [
+        "eclipse-mosquitto:2.0.22"
+    ]
+    assert first.variables == {"MOSQUITTO_IMAGE": "eclipse-mosquitto:2.0.22"}
+    programs.add("docker", {"'image inspect'*": HERE})
+    again = ensure_images(tmp_path, first.variables, settled=first.variables)
+    assert again.variables == first.variables
+
+
 def test_an_image_nobody_has_names_the_bundle(programs: fakes.Programs, tmp_path: Path) -> None:
     programs.add("docker", {"'image inspect'*": NOT_HERE, DIGEST_PULL: NO_HOST})
     with pytest.raises(LabError) as caught:

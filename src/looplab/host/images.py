@@ -115,6 +115,9 @@ def ensure_images(
             images.variables[variable] = flood_stand_in
         else:
             _ensure_one(root, variable, reference, flood_stand_in, asked, images)
+            if (settled or {}).get(variable) == reference:
+                # What an earlier call put in place of .env's reference stays in place.
+                images.variables.setdefault(variable, reference)
     return images
 
 
@@ -140,9 +143,13 @@ def _ensure_one(
         _record(variable, reference, images)
     elif repository in STAND_INS:
         ensure_base(asked, images)
-        build_image(root / STAND_INS[repository], reference)
-        images.notes.append(f"{reference} was built from Debian's package: no registry gave it.")
-        _record(variable, reference, images)
+        # What is built here has a digest of its own: the name goes without the pinned one.
+        name = reference.partition("@")[0]
+        build_image(root / STAND_INS[repository], name)
+        if name != reference:
+            images.variables[variable] = name
+        images.notes.append(f"{name} was built from Debian's package: no registry gave it.")
+        _record(variable, name, images)
     elif repository == FLOOD_REPOSITORY and flood_stand_in:
         images.variables[variable] = flood_stand_in
         images.notes.append(f"{reference} cannot be had here: {flood_stand_in}, with the same flags, floods.")
