@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (ROOT / "compose/scenarios", ROOT / "docs/exercises")
+FOLDERS = (ROOT / "compose/scenarios", ROOT / "compose/experiments", ROOT / "docs/exercises")
 HANDOUTS = sorted(path for folder in FOLDERS for path in folder.glob("[!_]*/README.md"))
 
 
