@@ -10,7 +10,7 @@ from looplab import __version__
 from looplab.parameters import Parameters
 from looplab.protocol import COMMAND_ROBOT, ONLINE, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
 
-REMOTE = "remote"
+REMOTE, USB = "remote", "usb"
 _PI_LOGS = "On the Pi: `docker compose -f rpi/compose.yaml logs bridge`"
 
 
@@ -48,7 +48,7 @@ def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | 
     if remote and (wrong := _set_up_otherwise(parameters, info)) is not None:
         return wrong
     if parameters.command == COMMAND_ROBOT and retained.get(TOPIC_ROBOT_STATUS) != ONLINE:
-        return _no_robot(remote, str(info.get("robot_fault", "")))
+        return _no_robot(parameters.robot, str(info.get("robot_fault", "")))
     return None
 
 
@@ -69,18 +69,25 @@ def _no_bridge(remote: bool, *, lost: bool) -> Missing:
     )
 
 
-def _no_robot(remote: bool, fault: str) -> Missing:
+def _no_robot(robot: str, fault: str) -> Missing:
     why = f" ({fault})" if fault else ""
-    if remote:
+    if robot == REMOTE:
         return Missing(
             "robot at the Pi",
             f"The bridge on the Pi is connected, but its robot is offline{why}",
             "Plug the robot into the Pi and switch it on; `ls -l /dev/looplab-robot` there shows whether it is seen.",
         )
+    if robot == USB:
+        return Missing(
+            "robot on USB",
+            f"The robot on USB did not come online{why}",
+            "Plug it in and switch it on; `ls /dev/serial/by-id/` shows whether it is seen. docs/serial.md has the rest; "
+            "--robot virtual needs none.",
+        )
     return Missing(
         "robot",
         f"The robot did not come online{why}",
-        "See `docker compose logs bridge robot`, and SERIAL_URL in .env.",
+        "See `docker compose logs bridge robot`.",
     )
 
 

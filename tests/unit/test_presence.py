@@ -52,6 +52,13 @@ def test_what_is_missing_at_the_pi_has_its_words_and_remedy(case: str) -> None:
     assert found.remedy
 
 
+def test_a_missing_robot_on_usb_has_its_words_and_remedy() -> None:
+    found = missing("usb", robot_status="offline", robot_fault="cannot open /dev/ttyUSB0: no such device")
+    assert found is not None
+    assert "cannot open /dev/ttyUSB0" in found.problem
+    assert "docs/serial.md" in found.remedy
+
+
 def test_an_emulated_answer_needs_no_robot() -> None:
     assert missing("remote", robot_status="offline", command="E") is None
 
