@@ -111,14 +111,14 @@ def make_environment(kind: str) -> str:
 def _install(kind: str) -> str:
     """From a bundle's wheels where they serve, else from the package index; "" or why neither did."""
     command = [str(python_of_environment()), "-m", "pip", "install", *PIP_OPTIONS]
-    loaded = any(wheels_place().glob("*.whl"))
-    if loaded and _done([*command, "--no-index", f"--find-links={wheels_place()}", *requirements(kind)]) == "":
-        return ""
+    unfit = ""
+    if any(wheels_place().glob("*.whl")):
+        unfit = _done([*command, "--no-index", f"--find-links={wheels_place()}", *requirements(kind)])
+        if not unfit:
+            return ""
+        unfit = f"the bundle's packages do not fit this Python or this state of the lab ({unfit}), and "
     failure = _done([*command, *requirements(kind)])
-    if not failure:
-        return ""
-    wheels = "the bundle's packages do not fit this Python or this state of the lab, and " if loaded else ""
-    return f"{wheels}the package index cannot be reached or lacks a package ({failure})"
+    return f"{unfit}the package index cannot be reached or lacks a package ({failure})" if failure else ""
 
 
 def _done(command: list[str]) -> str:
