@@ -1,0 +1,259 @@
+"""The link emulator's decisions without packets: settings, draws, order, rate, figures, tc's and iptables' words."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from typing import Any
+
+import pytest
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.link.distributions import TABLE_SCALE, parse_table, sampler, table, theory
+from looplab.link.figures import BIN_NS, BINS, SHOWN_BINS, Delays
+from looplab.link.lane import ETHERNET_HEADER_BYTES, Lane
+from looplab.link.netem import netem_words, tc_batch
+from looplab.link.probe import _PROBE, Series, parse_probe
+from looplab.link.route import parse_rto_min
+from looplab.link.settings import MAX_LINKS, LinkSettings, from_environment, parse_links, read_links
+
+DRAWS = 40_000
+
+
+def link(**changes: Any) -> LinkSettings:
+    return LinkSettings(**{"peer": "broker", "direction": "egress", **changes})
+
+
+def lane(seed: int = 7, **changes: Any) -> Lane:
+    return Lane(link(**changes), random.Random(seed))
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"distribution": "gauss"}, "distribution='gauss'"),
+        ({"delay_ms": -1}, "delay_ms=-1"),
+        ({"delay_ms": 10_001}, "delay_ms=10001"),
+        ({"delay_ms": float("nan")}, "delay_ms=nan"),
+        ({"delay_ms": float("inf")}, "delay_ms=inf"),
+        ({"delay_ms": True}, "delay_ms=True"),
+        ({"jitter_ms": -0.1, "distribution": "normal"}, "jitter_ms=-0.1"),
+        ({"jitter_ms": 1}, "jitter_ms=1"),
+        ({"loss_percent": "much"}, "loss_percent='much'"),
+        ({"loss_percent": 101}, "loss_percent=101"),
+        ({"duplicate_percent": -1}, "duplicate_percent=-1"),
+        ({"rate_kbit": 1.5}, "rate_kbit=1.5"),
+        ({"reorder": "yes"}, "reorder='yes'"),
+        ({"speed": 1}, "'speed'"),
+        ({"direction": "up"}, "direction='up'"),
+        ({"peer": "two words"}, "peer='two words'"),
+        ({"peer": 7}, "peer=7"),
+    ],
+)
+def test_a_value_no_link_can_have_is_named(change: dict[str, object], names: str) -> None:
+    with pytest.raises(LabError) as caught:
+        parse_links([{"peer": "broker", "direction": "egress", **change}])
+    assert names in caught.value.message
+    assert caught.value.remedy
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", "[7]", '[{"peer": "b"}]', '[{"direction": "egress"}]', "null"], ids=repr
+)
+def test_what_is_no_list_of_links_is_refused(text: str) -> None:
+    with pytest.raises(LabError) as caught:
+        read_links(text)
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_a_direction_stands_once_and_there_are_not_too_many() -> None:
+    entry = {"peer": "broker", "direction": "egress"}
+    with pytest.raises(LabError, match="twice"):
+        parse_links([entry, entry])
+    with pytest.raises(LabError, match="more than one emulator carries"):
+        parse_links([{**entry, "peer": f"b{n}"} for n in range(MAX_LINKS + 1)])
+
+
+def test_settings_survive_their_json() -> None:
+    given = link(delay_ms=2.5, jitter_ms=1.0, distribution="pareto", reorder=False, rate_kbit=100)
+    assert parse_links([given.as_json()]) == [given]
+
+
+def test_the_environment_sets_both_directions_alike() -> None:
+    links = from_environment({"LINK_PEER": "broker", "LINK_DELAY_MS": "4.5", "LINK_JITTER_MS": "2", "LINK_LOSS": ""})
+    assert [entry.direction for entry in links] == ["egress", "ingress"]
+    assert {entry.distribution for entry in links} == {"normal"}
+    assert {entry.delay_ms for entry in links} == {4.5}
+
+
+def test_the_environment_may_set_one_direction_a_list_or_nothing() -> None:
+    assert from_environment({}) == []
+    (only,) = from_environment({"LINK_PEER": "b", "LINK_DIRECTION": "ingress", "LINK_REORDER": "off"})
+    assert (only.direction, only.reorder, only.distribution) == ("ingress", False, "constant")
+    text = '[{"peer": "x", "direction": "egress", "delay_ms": 3}]'
+    assert from_environment({"LINK_SETTINGS": text, "LINK_PEER": "ignored"})[0].peer == "x"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"LINK_DELAY_MS": "fast"},
+        {"LINK_DISTRIBUTION": "gauss"},
+        {"LINK_DIRECTION": "up"},
+        {"LINK_REORDER": "maybe"},
+        {"LINK_RATE_KBIT": "-1"},
+        {"LINK_SETTINGS": "{"},
+    ],
+    ids=repr,
+)
+def test_a_bad_variable_is_wrong_use(variables: dict[str, str]) -> None:
+    with pytest.raises(LabError) as caught:
+        from_environment({"LINK_PEER": "broker", **variables})
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "normal", "pareto", "paretonormal"])
+def test_draws_follow_their_distribution(distribution: str) -> None:
+    """Four standard errors of the mean; the spread within 3 %, ten times what chance makes of 40 000 draws."""
+    wanted = link(delay_ms=20.0, jitter_ms=5.0, distribution=distribution)
+    draw = sampler(wanted, random.Random(1))
+    delays = [draw() / 1e6 for _ in range(DRAWS)]
+    mean, deviation = theory(wanted)
+    assert statistics.fmean(delays) == pytest.approx(mean, abs=4 * deviation / DRAWS**0.5)
+    assert statistics.stdev(delays) == pytest.approx(deviation, rel=0.03)
+
+
+def test_tables_are_iproute2s() -> None:
+    """FACTS of the tables themselves: 4096 entries, deviations 1, 0.82 and 0.83 of nominal."""
+    spread = {name: statistics.pstdev(table(name)) / TABLE_SCALE for name in ("normal", "pareto", "paretonormal")}
+    assert {len(table(name)) for name in spread} == {4096}
+    assert spread["normal"] == pytest.approx(1.0, abs=0.001)
+    assert spread["pareto"] == pytest.approx(0.82, abs=0.005)
+    assert spread["paretonormal"] == pytest.approx(0.834, abs=0.005)
+
+
+def test_a_table_may_hold_comments() -> None:
+    assert parse_table("# a comment\n 1 -2\n3 # 4\n") == (1, -2, 3)
+
+
+def test_no_delay_is_below_zero_and_theory_knows() -> None:
+    wide = link(delay_ms=1.0, jitter_ms=5.0, distribution="normal")
+    draw = sampler(wide, random.Random(2))
+    delays = [draw() / 1e6 for _ in range(DRAWS)]
+    assert min(delays) == 0.0
+    assert statistics.fmean(delays) == pytest.approx(theory(wide)[0], rel=0.03)
+    assert theory(wide)[0] > 2.0
+
+
+def test_order_is_kept_when_asked_for_and_only_then() -> None:
+    jitter: dict[str, Any] = {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "normal"}
+    arrivals = range(0, 1_000_000_000, 1_000_000)
+    kept = [lane(**jitter, reorder=False).due_ns(at, 100) for at in arrivals]
+    assert kept == [lane(**jitter, reorder=False).due_ns(at, 100) for at in arrivals]
+    ordered, free = lane(**jitter, reorder=False), lane(**jitter)
+    due = [ordered.due_ns(at, 100) for at in arrivals]
+    assert due == sorted(due)
+    due = [free.due_ns(at, 100) for at in arrivals]
+    assert due != sorted(due)
+
+
+def test_a_rate_spaces_packets_by_their_length_on_the_wire() -> None:
+    limited = lane(delay_ms=10.0, rate_kbit=1000)
+    due = [limited.due_ns(0, 1000 - ETHERNET_HEADER_BYTES) for _ in range(3)]
+    assert due == [18_000_000, 26_000_000, 34_000_000]
+    # Later, nothing is left of the queue.
+    assert limited.due_ns(1_000_000_000, 1000 - ETHERNET_HEADER_BYTES) == 1_018_000_000
+
+
+@pytest.mark.parametrize("percent", [0.0, 3.0, 100.0])
+def test_losses_and_copies_have_their_share(percent: float) -> None:
+    chosen = lane(loss_percent=percent, duplicate_percent=percent)
+    allowed = 4 * (DRAWS * percent / 100 * (1 - percent / 100)) ** 0.5
+    assert abs(sum(chosen.loses() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
+    assert abs(sum(chosen.duplicates() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
+
+
+def test_figures_agree_with_the_values_they_are_of() -> None:
+    rng = random.Random(3)
+    values = [int(rng.gauss(20e6, 5e6)) for _ in range(5000)]
+    found = Delays(values).as_json()
+    clamped = sorted(max(0, value) for value in values)
+    assert found["n"] == len(values)
+    assert found["mean"] == pytest.approx(statistics.fmean(clamped) / 1e6, abs=1e-4)
+    assert found["sd"] == pytest.approx(statistics.stdev(clamped) / 1e6, abs=1e-3)
+    assert (found["min"], found["max"]) == (round(clamped[0] / 1e6, 4), round(clamped[-1] / 1e6, 4))
+    for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+        assert found[name] == pytest.approx(clamped[int(share * len(values))] / 1e6, abs=3 * BIN_NS / 1e6)
+    histogram = found["histogram"]
+    assert sum(histogram["counts"]) == len(values)
+    assert len(histogram["counts"]) <= SHOWN_BINS
+    assert histogram["from_ms"] <= found["min"]
+    assert histogram["from_ms"] + len(histogram["counts"]) * histogram["width_ms"] >= found["max"]
+
+
+def test_figures_of_nothing_one_and_very_long_delays() -> None:
+    assert Delays().as_json() == {
+        "n": 0, "mean": None, "sd": None, "min": None, "p50": None, "p95": None, "p99": None, "max": None,
+        "histogram": None,
+    }  # fmt: skip
+    assert Delays([-5]).as_json()["max"] == 0.0
+    longest = Delays([0, BINS * BIN_NS * 2]).as_json()
+    assert longest["max"] == 40_000.0
+    assert sum(longest["histogram"]["counts"]) == 2
+
+
+def answer(series: Series, sequence: int, arrival: int, *, sent: int = 0, there: int = 0, left: int = 0) -> bytes:
+    return _PROBE.pack(series.token, sequence, sent, arrival, there, left)
+
+
+def test_each_way_of_a_probe_is_counted_by_itself() -> None:
+    """Five probes: 1 lost there, 2 twice there, 4 lost on the way back, 3 arrives there before 2."""
+    series = Series(5)
+    for sequence, arrival in ((0, 1), (3, 2), (2, 3), (2, 4)):
+        series.take(answer(series, sequence, arrival, sent=100, there=5_000_100, left=6_000_000), 7_000_000)
+    series.take(answer(series, 0, 6, sent=100, there=5_000_100, left=6_000_000), 7_000_000)
+    series.take(b"something else", 7_000_000)
+    series.take(bytes(64), 7_000_000)
+    found = series.as_json()
+    assert found["there_ms"]["out_of_order"] == 1
+    assert found["there_ms"]["mean"] == 5.0
+    assert found["back_ms"]["mean"] == 1.0
+    assert found["back_ms"]["lost"] == 1
+    assert found["rtt_ms"]["lost"] == 2
+    assert not series.whole
+
+
+@pytest.mark.parametrize(
+    "document", [None, {}, {"peer": 5}, {"peer": "b", "count": 0}, {"peer": "b", "interval_ms": True}], ids=repr
+)
+def test_a_bad_probe_is_refused(document: object) -> None:
+    with pytest.raises(LabError) as caught:
+        parse_probe(document)
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_netem_gets_the_same_link_in_its_own_words() -> None:
+    assert netem_words(link(delay_ms=2.5))[2:] == ["delay", "2500us"]
+    normal = netem_words(link(delay_ms=20, jitter_ms=5, distribution="normal", loss_percent=1.5))
+    assert normal[2:] == ["delay", "20000us", "5000us", "distribution", "normal", "loss", "random", "1.5%"]
+    assert "distribution" not in netem_words(link(delay_ms=20, jitter_ms=5, distribution="uniform"))
+    # Any rate keeps the order.
+    assert netem_words(link(delay_ms=1, reorder=False))[-2] == "rate"
+    assert netem_words(link(delay_ms=1, rate_kbit=64))[-2:] == ["rate", "64kbit"]
+
+
+def test_what_no_link_carries_passes_beside_netem() -> None:
+    links = [link(delay_ms=1), link(peer="other", delay_ms=2)]
+    lines = tc_batch("eth0", links, {"broker": ["10.0.0.2", "10.0.0.3"], "other": ["10.0.0.4"]}, "dst").splitlines()
+    assert lines[0].startswith("qdisc add dev eth0 root handle 1: prio bands 3 priomap 0 0")
+    assert [line.split()[-1] for line in lines if line.startswith("filter")] == ["1:2", "1:2", "1:3"]
+    assert sum("netem" in line for line in lines) == 2
+
+
+def test_the_retransmission_time_out_is_checked() -> None:
+    assert parse_rto_min("") == 0
+    assert parse_rto_min(" 60000 ") == 60_000
+    for text in ("-5", "1.5", "120001", "much"):
+        with pytest.raises(LabError):
+            parse_rto_min(text)
