@@ -24,8 +24,8 @@ MODULES = ("net", "lib", "crypto", "arch", "drivers/net/ifb.ko", "drivers/net/ve
 UNUSED = ("usr/share", "usr/lib/python3/dist-packages/scapy", "var/lib", "var/cache", "boot")
 MEMORY_MB = 1536
 TIMEOUT_S = 500
-# Time in the machine is counted in its own instructions (2 ns each) and jumps over idleness: what else runs on this host
-# cannot disturb it.
+# The machine's time is counted in its own instructions (2 ns each) and jumps over idleness: nothing that runs on the
+# host disturbs it.
 ICOUNT = "shift=1,sleep=off"
 MARK = "RESULT "
 HERE = Path(__file__).parent

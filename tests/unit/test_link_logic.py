@@ -149,8 +149,6 @@ def test_no_delay_is_below_zero_and_theory_knows() -> None:
 def test_order_is_kept_when_asked_for_and_only_then() -> None:
     jitter: dict[str, Any] = {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "normal"}
     arrivals = range(0, 1_000_000_000, 1_000_000)
-    kept = [lane(**jitter, reorder=False).due_ns(at, 100) for at in arrivals]
-    assert kept == [lane(**jitter, reorder=False).due_ns(at, 100) for at in arrivals]
     ordered, free = lane(**jitter, reorder=False), lane(**jitter)
     due = [ordered.due_ns(at, 100) for at in arrivals]
     assert due == sorted(due)

@@ -1,0 +1,44 @@
+"""Kernel netem, and NFQUEUE beside it, under Debian's own kernel in a virtual machine: the very checks of this folder.
+
+Some minutes of software emulation: only where LAB_NETEM_VM=1 says so.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import netem_vm
+import pytest
+from link_checks import CHECKS
+
+BACK_ENDS = ["netem", "nfqueue"]
+PROBES = 1000
+
+pytestmark = pytest.mark.timeout(2400)
+
+
+@pytest.fixture(scope="module")
+def results(image: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """By (back end, check)."""
+    if os.environ.get("LAB_NETEM_VM") != "1":
+        pytest.skip("netem in a virtual machine takes some minutes: LAB_NETEM_VM=1 ./lab test -- tests/link")
+    netem_vm.need_programs()
+    found = netem_vm.run(image, BACK_ENDS, PROBES)
+    assert found, "the machine said nothing"
+    assert found[-1] == ("end", {}), found
+    return {(backend, result["check"]): result for backend, result in found[:-1]}
+
+
+@pytest.mark.parametrize("backend", BACK_ENDS)
+@pytest.mark.parametrize("check", CHECKS)
+def test_both_back_ends_do_what_they_are_told(
+    results: dict[tuple[str, str], dict[str, Any]], backend: str, check: str
+) -> None:
+    assert results[backend, check]["good"], results[backend, check]["attempts"]
+
+
+@pytest.mark.parametrize("ending", ["removed", "killed"])
+def test_netem_leaves_no_queue_behind(results: dict[tuple[str, str], dict[str, Any]], ending: str) -> None:
+    assert "qdisc" in results["netem", ending]["left"]
+    assert "netem" not in results["netem", ending]["left"]
