@@ -19,7 +19,7 @@ def first_curve_s(lab: Lab, scenario: str) -> float:
     panel = next(panel for name, panel, _target in targets() if name == "live-loop" and panel["type"] == "xychart")
     expression = fill(panel["targets"][0]["expr"], {"$__range": "1m"})
     assert not lab.query(expression), "a run is drawn before there was one"
-    run = lab.run(scenario, MESSAGES=500, INTERVALS_MS="20")
+    run = lab.run(scenario, MESSAGES=200, INTERVALS_MS="20")
     until(lambda: lab.query(expression), GIVE_UP_S, "a curve on the live dashboard")
     drawn_ns = time.perf_counter_ns()
     assert run.wait(GIVE_UP_S) in (0, 1), lab.log("controller")
