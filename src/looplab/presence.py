@@ -81,8 +81,8 @@ def _no_robot(robot: str, fault: str) -> Missing:
         return Missing(
             "robot on USB",
             f"The robot on USB did not come online{why}",
-            "Plug it in and switch it on; `ls /dev/serial/by-id/` shows whether it is seen. docs/serial.md has the rest; "
-            "--robot virtual needs none.",
+            "Plug it in and switch it on; `ls /dev/serial/by-id/` shows whether it is seen. docs/serial.md has the "
+            "rest; --robot virtual needs none.",
         )
     return Missing(
         "robot",

@@ -28,7 +28,7 @@ from looplab.protocol import (
     parse_answer,
 )
 
-FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 15_000)
+FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 8_000)
 # Fewer than there are numbers, so that every request is written to the robot at once.
 OUTSTANDING = 8
 
