@@ -45,6 +45,7 @@ CLEARED = (
     "ROBOT_FRAMING",
     "APPLY_PRIORITY",
     "LINK",
+    "BROKER_TLS",
     "INTERVALS_MS",
     "MESSAGES",
     "REPETITIONS",

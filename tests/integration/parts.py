@@ -34,6 +34,7 @@ MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/s
 # What a person may have exported: the tests must not depend on it.
 CLEARED = (
     "FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "INTERVALS_MS", "MESSAGES", "REPETITIONS", "QOS",
+    "BROKER_TLS", "BROKER_PAIRING",
     "COMMAND", "LOAD", "DEADLINE_MS", "WARMUP_MESSAGES", "LIVE_DIR", "LOOPLAB_EVENTS", "LOOPLAB_ENVIRONMENT",
 )  # fmt: skip
 

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""What TLS costs: scenario 1, corrected, 20 ms, plain and with TLS by turns, controller and bridge alike.
+
+Prints a line a run, then the medians over the rounds of TLS's figures over the plain ones of the same round: O p50 and
+p99, and O p50 where (encrypted) bytes enter and leave the sockets, which holds the broker's cryptography but not that
+of controller and bridge.
+
+    python3 bench/tls.py [--rounds 5] [--messages 100] [--repetitions 5] [--qos 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PLAIN, TLS = "off", "on"
+FIGURES = (("O_us", "p50"), ("O_us", "p99"), ("transport_O_us", "p50"))
+
+
+def measure(options: argparse.Namespace, tls: str) -> dict[str, Any]:
+    """The only cell of one run."""
+    words = ["--fidelity", "corrected", "--intervals", "20", "--messages", str(options.messages)]
+    words += ["--repetitions", str(options.repetitions), "--qos", str(options.qos), "--json", "--allow-invalid"]
+    command = [ROOT / "lab", "run", "scenario1", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "BROKER_TLS": tls})
+    if done.returncode:
+        sys.exit(done.stderr)
+    (run,) = json.loads(done.stdout)["runs"]
+    if not run["valid"]:
+        print(f"TLS {tls} is INVALID: {run['invalid_because']}")
+    cell: dict[str, Any] = run["cells"][0]
+    return cell
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--messages", type=int, default=100)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--qos", type=int, default=0, choices=(0, 1, 2))
+    options = parser.parse_args()
+    ratios: dict[tuple[str, str], list[float]] = {figure: [] for figure in FIGURES}
+    differences_us: list[float] = []
+    for number in range(1, options.rounds + 1):
+        # Who is first changes, so that a drift of the machine favours neither.
+        order = (PLAIN, TLS) if number % 2 else (TLS, PLAIN)
+        cells = {tls: measure(options, tls) for tls in order}
+        for tls in order:
+            shown = "  ".join(f"{name[:-3]} {which} {cells[tls][name][which]:6.0f}" for name, which in FIGURES)
+            print(f"round {number} TLS {tls:>3}: {shown} us  lost {cells[tls]['lost']}", flush=True)
+        for name, which in FIGURES:
+            ratios[name, which].append(cells[TLS][name][which] / cells[PLAIN][name][which])
+        differences_us.append(cells[TLS]["O_us"]["p50"] - cells[PLAIN]["O_us"]["p50"])
+    for (name, which), values in ratios.items():
+        print(f"{name[:-3]:>12} {which}: {statistics.median(values):.2f} x ({min(values):.2f} to {max(values):.2f})")
+    print(f"       O p50: {statistics.median(differences_us):+.0f} us")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
