@@ -21,7 +21,7 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "link", "robot", "stress", "flood"]
+  targets = ["services", "link", "capture", "robot", "stress", "flood"]
 }
 
 # What a Raspberry Pi needs.
@@ -53,6 +53,13 @@ target "link" {
   context    = "."
   dockerfile = "images/link/Dockerfile"
   tags       = ["${REGISTRY}looplab/link:${LAB_TAG}"]
+}
+
+target "capture" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/capture/Dockerfile"
+  tags       = ["${REGISTRY}looplab/capture:${LAB_TAG}"]
 }
 
 target "robot" {

@@ -14,28 +14,41 @@ MAY_ADD = {
     "treatments": {"SYS_NICE", "SYS_PTRACE", "SETUID", "SETGID"},
     "prepare": {"FOWNER", "SETUID", "SETGID"},
     "link": {"NET_ADMIN"},
+    "link-broker": {"NET_ADMIN"},
+    "capture": {"NET_RAW", "SETUID", "SETGID"},
     "prioritised-broker": {"SYS_NICE"},
     "prioritised-controller": {"SYS_NICE"},
 }
 # The same where a container shows its service's name alone.
 MAY_ADD_RUNNING = {**MAY_ADD, "broker": {"SYS_NICE"}, "controller": {"SYS_NICE"}}
 # What its processes really hold; all others hold nothing.
-HOLDS = {"treatments": {"SYS_NICE", "SYS_PTRACE"}, "prepare": {"FOWNER"}, "link": {"NET_ADMIN"}}
+HOLDS = {
+    "treatments": {"SYS_NICE", "SYS_PTRACE"},
+    "prepare": {"FOWNER"},
+    "link": {"NET_ADMIN"},
+    "link-broker": {"NET_ADMIN"},
+    "capture": {"NET_RAW"},
+}
 # Engines give capabilities to root alone: who needs one starts as root. Why, and whether it stays root.
 STARTS_AS_ROOT = {
     "treatments": "becomes user 10008 before a line of the lab's own code runs",
     "prepare": "becomes user 10009 before a line of the lab's own code runs",
-    "link": "iptables refuses every other user, whatever capabilities it holds",
+    "link": "stays root with NET_ADMIN alone; a user that keeps it would do, see docs/release.md",
+    "link-broker": "the same image, for the routes of its namespace",
+    "capture": "becomes user 10011 before a line of the lab's own code runs",
 }
-STAYS_ROOT = {"link"}
+STAYS_ROOT = {"link", "link-broker"}
 # Numbers of linux/capability.h.
-NUMBERS = {"CHOWN": 0, "FOWNER": 3, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "SYS_PTRACE": 19, "SYS_NICE": 23}
+NUMBERS = {
+    "CHOWN": 0, "FOWNER": 3, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "NET_RAW": 13, "SYS_PTRACE": 19, "SYS_NICE": 23,
+}  # fmt: skip
 SECCOMP_FILTER = "2"
 
 
 def role(service: str) -> str:
-    """A scenario's service without its scenario: s5-broker is a broker; no-link is the link that waits."""
-    return re.sub(r"^(s\d+|no)-", "", service)
+    """A scenario's service without its scenario: s5-broker is a broker; no-link is the link that waits; qd- begins
+    those of the experiment qos-delay."""
+    return re.sub(r"^(s\d+|no|qd)-", "", service)
 
 
 def mask(capabilities: set[str]) -> int:
