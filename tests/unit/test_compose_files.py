@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from hardening import MAY_ADD
+from hardening import MAY_ADD, role
 
-from looplab.host.scenarios import expand, scenarios
+from looplab.host.scenarios import expand, experiments, scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "compose"
@@ -19,6 +19,13 @@ COMPOSE = ROOT / "compose"
 ABSTRACT = {"parts.yaml", "broker.yaml", "client.yaml", "stress.yaml", "flood.yaml", "sidecar.yaml", "listeners.yaml"}
 LOADS = {"none": "none", "CPU stress": "stress", "MQTT flood": "flood"}
 COMMANDS = {"serial robot": "T", "emulated in the bridge": "E"}
+# A sidecar is in the namespace whose link it makes, or whose packets it takes; nobody else shares one.
+SHARED_NETWORKS = {
+    "link": "service:bridge",
+    "qd-link": "service:qd-controller",
+    "qd-capture": "service:qd-controller",
+    "qd-link-broker": "service:qd-broker",
+}
 FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 
 Service = dict[str, Any]
@@ -49,7 +56,7 @@ def resolve(path: Path, name: str) -> Service:
 
 def concrete() -> list[tuple[str, Service]]:
     files = [path for path in COMPOSE.glob("*.yaml") if path.name not in ABSTRACT]
-    files += COMPOSE.glob("scenarios/[!_]*/compose.yaml")
+    files += [*COMPOSE.glob("scenarios/[!_]*/compose.yaml"), *COMPOSE.glob("experiments/*/compose.yaml")]
     return [(name, resolve(path, name)) for path in sorted(files) for name in load(path).get("services") or {}]
 
 
@@ -70,6 +77,16 @@ def test_the_profile_list_is_the_list_of_folders() -> None:
     folders = {path.name for path in (COMPOSE / "scenarios").iterdir() if path.is_dir() and path.name[0] != "_"}
     assert len(profiles) == len(set(profiles))
     assert set(profiles) == folders
+
+
+def test_every_experiment_is_listed_and_included() -> None:
+    folders = sorted(path.parent.name for path in COMPOSE.glob("experiments/*/params.env"))
+    assert load(COMPOSE / "parts.yaml")["services"]["every-run"]["profiles"] == folders == list(experiments(ROOT))
+    included = load(ROOT / "compose.yaml")["include"]
+    assert {f"compose/experiments/{name}/compose.yaml" for name in folders} <= set(included)
+    for name in folders:
+        services = load(COMPOSE / "experiments" / name / "compose.yaml")["services"]
+        assert all(service["profiles"] == [name] for service in services.values())
 
 
 def test_the_include_list_holds_every_scenario_and_nothing_that_is_missing() -> None:
@@ -122,7 +139,7 @@ def test_a_controller_starts_after_what_it_measures(row: dict[str, str]) -> None
 
 def test_every_parameter_stands_once_and_can_be_overridden() -> None:
     fixed = {"SCENARIO", "TITLE", "LOAD", "PRIORITY_BROKER", "PRIORITY_CONTROLLER"}
-    for path in COMPOSE.glob("scenarios/*/params.env"):
+    for path in COMPOSE.glob("*/*/params.env"):
         lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
         names = [line.partition("=")[0] for line in lines]
         assert len(names) == len(set(names)), path
@@ -145,11 +162,10 @@ def test_least_privilege(name: str, service: Service) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
     assert not service.get("privileged")
-    allowed: set[str] = set().union(*(MAY_ADD.get(kind, set()) for kind in (name, *service["bases"])))
+    allowed: set[str] = set().union(*(MAY_ADD.get(kind, set()) for kind in (role(name), *service["bases"])))
     assert set(service.get("cap_add", [])) <= allowed
     assert not any("docker.sock" in str(volume) for volume in service.get("volumes", []))
-    # The emulator's sidecar is in the namespace whose link it makes; nobody else shares one.
-    assert service.get("network_mode", "none") == ("service:bridge" if name == "link" else "none")
+    assert service.get("network_mode", "none") == SHARED_NETWORKS.get(name, "none")
     assert service.get("pid", "service:treatments") == "service:treatments"
 
 
@@ -161,7 +177,7 @@ def test_two_labs_may_live_on_one_machine(name: str, service: Service) -> None:
 
 
 def test_no_network_has_a_fixed_address() -> None:
-    for path in [ROOT / "compose.yaml", *COMPOSE.glob("*.yaml"), *COMPOSE.glob("scenarios/[!_]*/*.yaml")]:
+    for path in [ROOT / "compose.yaml", *COMPOSE.glob("*.yaml"), *COMPOSE.glob("*/[!_]*/*.yaml")]:
         for network in (load(path).get("networks") or {}).values():
             assert "ipam" not in (network or {}), path
 

@@ -42,7 +42,7 @@ class Capture:
             self.abandon()
             raise LabError(
                 f"No packets can be captured: {self._last()}.",
-                "The container qd-capture needs cap_add: [NET_RAW] and user root.",
+                "The container qd-capture needs cap_add: [NET_RAW, SETUID, SETGID] and starts as root.",
                 EXIT_MACHINE,
             )
 

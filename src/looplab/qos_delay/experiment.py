@@ -54,6 +54,7 @@ class Experiment:
         self._looks: list[dict[str, Any] | None] = []
         self._measured: list[Measured] = []
         self._cut_short = ""
+        self._started_s = 0.0
         self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
 
     def run(self) -> dict[str, Any]:
@@ -90,9 +91,8 @@ class Experiment:
         p = self.parameters
         cells = p.cells
         self._say("plan", cells=len(cells), messages=p.messages, seconds=round(p.whole_s))
-        started = time.monotonic()
+        self._started_s = time.monotonic()
         for index, cell in enumerate(cells):
-            self._progress(index, cell, started)
             try:
                 self._measured.append(self._measure(index, cell))
             except _EmulatorGone as gone:
@@ -100,7 +100,7 @@ class Experiment:
                 break
             self._folder.append("samples.csv", sample_lines(p, self._store, p.rows(index)))
             self._state("running")
-        self._progress(len(self._measured), cells[max(0, len(self._measured) - 1)], started)
+        self._progress(len(self._measured), self._measured[-1].cell)
 
     def _measure(self, index: int, cell: Cell) -> Measured:
         """One cell, its links, connections and capture its own. Raises LabError, _EmulatorGone."""
@@ -111,6 +111,7 @@ class Experiment:
             self._connect(ends)
             self._warm_up(ends, cell)
             self._look(ends)
+            self._progress(index, cell)
             self._deliver(index, ends, measured)
         finally:
             ends.close()
@@ -137,19 +138,17 @@ class Experiment:
 
     def _set_up_links(self, cell: Cell) -> Made:
         """An emulator that was restarted is waited for; one that stays away ends the sweep."""
-        for attempt in (1, 2):
-            try:
-                return network.set_up(self.parameters, cell, self._emulator)
-            except LabError as error:
-                if error.exit_code != EXIT_MACHINE or attempt == 2 or not self._measured:
-                    raise
-                self._wait_for_emulator_again(error)
-        raise AssertionError("unreachable")
-
-    def _wait_for_emulator_again(self, error: LabError) -> None:
+        try:
+            return network.set_up(self.parameters, cell, self._emulator)
+        except LabError as error:
+            if error.exit_code != EXIT_MACHINE:
+                raise
         try:
             self._wait_for_emulator()
-        except LabError:
+            return network.set_up(self.parameters, cell, self._emulator)
+        except LabError as error:
+            if not self._measured:
+                raise
             raise _EmulatorGone(error.message) from error
 
     def _wait_for_emulator(self) -> None:
@@ -214,7 +213,7 @@ class Experiment:
         ends.wait(perf_counter_ns() + 10_000_000)
         self._state("running")
 
-    def _progress(self, index: int, cell: Cell, started: float) -> None:
+    def _progress(self, index: int, cell: Cell) -> None:
         p = self.parameters
         rows = range(index * p.messages)
         received = self._store["received_ns"]
@@ -230,7 +229,7 @@ class Experiment:
             messages=p.samples,
             answered=sum(received[row] >= 0 for row in rows),
             seconds_left=round((len(p.cells) - index) * (p.messages * p.interval_ms / 1000 + CELL_OVERHEAD_S), 1),
-            elapsed_s=round(time.monotonic() - started, 1),
+            elapsed_s=round(time.monotonic() - self._started_s, 1),
         )
 
     def _document(self) -> dict[str, Any]:

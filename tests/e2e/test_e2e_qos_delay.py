@@ -1,0 +1,82 @@
+"""The experiment qos-delay on the engine: its files, what a message costs, and an emulator that dies in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from e2e_lab import Lab
+from hardening import judge_container
+from run_checks import SAMPLES_HEADER
+
+from looplab.report.delay.runs import DelayRun, read
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
+MESSAGES = 250
+
+
+def columns(lines: list[str], name: str) -> list[str]:
+    at = f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms".split(",").index(name)
+    return [line.split(",")[at] for line in lines]
+
+
+@needs_root
+def test_an_emulator_that_dies_makes_its_cell_invalid_and_the_sweep_goes_on(lab: Lab) -> None:
+    running = lab.start(
+        "run", "qos-delay", "--delays", "8", "--pairs", "0-16", "--qos", "2", "--messages", str(MESSAGES),
+        "--fidelity", "corrected", "--json",
+    )  # fmt: skip
+    assert "2 cells, 5 s of sending" in running.wait_for("cells")
+    running.wait_for("8-8 ms QoS 2")
+    for service, container in lab.containers().items():
+        judge_container(service, container)
+    lab.kill_process("qd-link")
+    code, output, progress = running.finish()
+    (run,) = json.loads(output)["runs"]
+    assert code == 1, progress
+    killed, after = run["cells"]
+    assert not killed["valid"]
+    assert any("link emulator" in why for why in killed["invalid_because"]), killed["invalid_because"]
+    assert any("8-8 ms, QoS 2: the link emulator" in why for why in run["invalid_because"])
+    # How long it took is another matter on a loaded machine; that its links were there from start to end is not.
+    assert not any("emulator" in why for why in after["invalid_because"])
+    check_whole(run, after)
+    check_files(lab, run)
+
+
+def check_whole(run: dict[str, Any], cell: dict[str, Any]) -> None:
+    """The cell that nothing happened to: sums, the packets of QoS 2, its delay."""
+    assert cell["sent"] == MESSAGES == cell["answered"] + cell["late"] + cell["lost"]
+    assert cell["lost"] == 0
+    # Twice each: from publisher to broker, from broker to subscriber.
+    assert cell["packets_per_message"] == pytest.approx(
+        {"PUBLISH": 2, "PUBREC": 2, "PUBREL": 2, "PUBCOMP": 2}, rel=0.02
+    )
+    assert cell["capture"]["dropped"] == 0
+    assert cell["capture"]["published"] == pytest.approx(MESSAGES, rel=0.005)
+    publisher = cell["segments"]["publisher"]
+    assert publisher["mqtt_packets"] == sum(int(n) * count for n, count in publisher["histogram"].items())
+    assert publisher["segments"] == sum(publisher["histogram"].values())
+    assert cell["end_to_end_ms"]["pb"] == 0
+    assert cell["end_to_end_ms"]["total"] > 15
+    # Three ways in a row over the only link that has a delay.
+    assert cell["L_us"]["min"] > 3 * 10_000
+    verified = {found["what"]: found["verified"] for found in run["treatments"]}
+    assert verified["broker TCP_NODELAY"]
+    assert verified["controller TCP_NODELAY"]
+    assert verified["broker retransmission time-out"]
+    assert verified["controller retransmission time-out"]
+    assert not verified["link delay"]
+
+
+def check_files(lab: Lab, run: dict[str, Any]) -> None:
+    folder, stored = lab.newest()
+    assert stored == run
+    assert folder.name.endswith("-qos-delay")
+    header, *lines = (folder / "samples.csv").read_text().splitlines()
+    assert header == f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"
+    assert columns(lines, "sequence") == [str(k) for k in range(2 * MESSAGES)]
+    assert columns(lines, "delay_bs_ms") == ["8"] * MESSAGES + ["16"] * MESSAGES
+    assert isinstance(read(folder), DelayRun)
