@@ -58,6 +58,7 @@ class Controller:
         self._client = treatments.TreatmentsClient(os.environ.get("TREATMENTS_URL") or TREATMENTS_URL)
         self._looks: list[dict[str, Any] | None] = []
         self._loads: list[dict[str, Any]] = []
+        self._link_url = os.environ.get("LINK_URL") or LINK_URL
         self._link_looks: list[dict[str, Any]] = []
         self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
         pairing = _pairing_file(parameters)
@@ -138,6 +139,8 @@ class Controller:
             )
         self._tls = self._link.sock.tls if self._link.sock else ""
         self._wait_for_bridge()
+        if p.link != NO_LINK:
+            self._wait_for_link()
         if p.load != "none":
             self._say("waiting", what=p.load)
             self._wait_for_load()
@@ -155,6 +158,21 @@ class Controller:
                 end_ns = perf_counter_ns() + p.parts_timeout_s * 1_000_000_000
             if perf_counter_ns() > end_ns:
                 raise LabError(f"{missing.problem} within {p.parts_timeout_s} s.", missing.remedy, EXIT_MACHINE)
+            self._link.wait(perf_counter_ns() + 100_000_000)
+
+    def _wait_for_link(self) -> None:
+        """The emulator may still be looking for its peer; until then packets pass undelayed."""
+        p = self.parameters
+        self._say("waiting", what="link")
+        end_ns = perf_counter_ns() + p.parts_timeout_s * 1_000_000_000
+        while not (state := judgement.look(self._link_url, pings=0)).get("links"):
+            if perf_counter_ns() > end_ns:
+                why = state.get("fault", "its emulator knows no link")
+                raise LabError(
+                    f"The link {p.link} was not there within {p.parts_timeout_s} s: {why}",
+                    "See `docker compose logs link`, and compose/links.md.",
+                    EXIT_MACHINE,
+                )
             self._link.wait(perf_counter_ns() + 100_000_000)
 
     def _wait_for_load(self) -> None:
@@ -224,7 +242,7 @@ class Controller:
         """Have the treatments applied and verified, between cells and never within one."""
         look = self._client.facts(self.parameters, published=self.parameters.load == "flood")
         if look is not None and self.parameters.link != NO_LINK:
-            self._link_looks.append(judgement.look(os.environ.get("LINK_URL") or LINK_URL))
+            self._link_looks.append(judgement.look(self._link_url))
         before = self._looks[-1] if self._looks else None
         if before is not None and look is not None:
             self._loads.append(treatments.load_strength(self.parameters, before, look))

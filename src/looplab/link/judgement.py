@@ -19,10 +19,10 @@ SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
 DEVIATIONS = 4.0
 
 
-def look(url: str) -> dict[str, Any]:
-    """The emulator's state with a few round trips; {"fault": why} where it does not answer."""
+def look(url: str, pings: int = PINGS) -> dict[str, Any]:
+    """The emulator's state with a few round trips; {"fault": why} where it does not answer. `pings` asks for round trips, 10 ms apart."""
     try:
-        return client.state(url, pings=PINGS, timeout_s=TIMEOUT_S)
+        return client.state(url, pings=pings, timeout_s=TIMEOUT_S)
     except LabError as error:
         return {"fault": error.message}
 
