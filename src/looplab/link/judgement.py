@@ -20,7 +20,10 @@ DEVIATIONS = 4.0
 
 
 def look(url: str, pings: int = PINGS) -> dict[str, Any]:
-    """The emulator's state with a few round trips; {"fault": why} where it does not answer. `pings` asks for round trips, 10 ms apart."""
+    """The emulator's state, with round trips by `pings` echoes 10 ms apart where there are any.
+
+    {"fault": why} where it does not answer.
+    """
     try:
         return client.state(url, pings=pings, timeout_s=TIMEOUT_S)
     except LabError as error:
