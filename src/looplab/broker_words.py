@@ -25,7 +25,7 @@ def connecting(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return _certificate(error)
     if isinstance(error, ssl.SSLEOFError | ConnectionResetError):
-        return f"the connection was closed instead of a TLS handshake; is this the port without TLS? ({error})"
+        return f"closed before TLS began: the broker is just going, or is this the port without TLS? ({error})"
     if isinstance(error, ssl.SSLError):
         return f"no TLS handshake: {error.reason or error}; is this the broker's TLS port?"
     return _way(error)
@@ -44,7 +44,7 @@ def _way(error: OSError) -> str:
 def _certificate(error: ssl.SSLCertVerificationError) -> str:
     code, said = error.verify_code, error.verify_message
     if code == _EXPIRED:
-        return f"the broker's certificate has expired ({said}); renew it by {PAIR}, and see that this clock is right"
+        return f"the broker's certificate has expired ({said}); ./lab setup renews it there; is this clock right?"
     if code == _NOT_YET_VALID:
         return f"the broker's certificate is not valid yet ({said}); is this machine's clock right?"
     if code in _OTHER_NAME:

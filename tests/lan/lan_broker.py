@@ -119,7 +119,7 @@ class Visitor:
         self.granted: dict[int, list[int]] = {}
         self._heard = threading.Event()
         self.id = f"visitor-{secrets.token_hex(4)}"
-        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=self.id)
+        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=self.id, reconnect_on_failure=False)
         if pairing is not None:
             self.client.tls_set_context(pairing.context())
         if user is not None:
