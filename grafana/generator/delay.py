@@ -30,7 +30,7 @@ def qos_and_delay() -> dict[str, Any]:
             (4, [(12, _progress()), (12, _current())]),
             (12, [(12, _latency()), (12, _ratio())]),
             (12, [(12, _segments()), (12, _live_cdf())]),
-            (11, [(12, _places()), (12, _table())]),
+            (11, [(8, _places()), (16, _table())]),
         ],
         [
             choice(
@@ -49,15 +49,23 @@ def qos_and_delay() -> dict[str, Any]:
 
 def _named(expression: str) -> str:
     joined = f'label_join({expression}, "series", "|", "qos", "fidelity")'
-    return f'label_replace({joined}, "series", "QoS $1 $2", "series", "([^|]*)[|]([^|]*)")'
+    # One word: the legend leaves out the words that all names share.
+    return f'label_replace({joined}, "series", "QoS$1 $2", "series", "([^|]*)[|]([^|]*)")'
+
+
+def _whole(curves: str) -> str:
+    """Of `curves` those that have as many delays as the longest: the panel draws a missing value at 0."""
+    lengths = f"count by (series) ({curves})"
+    return f"{curves}\nand on (series) ({lengths} == on () group_left () max({lengths}))"
 
 
 def _against_delay(title: str, description: str, metric: str, y: dict[str, Any], y_label: str) -> panels.Panel:
     measured = _chosen(metric, 'links="symmetrical"')
     return panels.xy_panel(
         title,
-        description,
-        f"max by (series, end_to_end_ms) ({_named(measured)})",
+        f"{description} A curve appears once it has as many delays as the longest one; choose its fidelity to see one "
+        "that has fewer.",
+        _whole(f"max by (series, end_to_end_ms) ({_named(measured)})"),
         row="end_to_end_ms",
         series="series",
         x_look={"unit": "ms", "min": 0, "custom.axisLabel": "both links together, as wanted"},
@@ -74,7 +82,7 @@ def _looks() -> list[dict[str, Any]]:
         look: dict[str, Any] = {"color": panels.fixed(colour)}
         if dash:
             look["custom.lineStyle"] = {"fill": "dash", "dash": dash}
-        found.append(panels.by_regex(f"/QoS {qos}/", look))
+        found.append(panels.by_regex(f"/QoS{qos}/", look))
     thin = {"custom.lineWidth": 1, "custom.pointShape": "square"}
     return [*found, panels.by_regex("/corrected$/", thin)]
 
@@ -207,7 +215,7 @@ def _current() -> panels.Panel:
     quantiles = last('qos_delay_latency_quantile_seconds{qos=~"$qos",q=~"0.5|0.99"}')
     return panels.numbers(
         "Median and p99 of the newest sweep's slowest links",
-        "The slowest of its links so far, at each quality of service that is chosen above; whatever fidelity is chosen.",
+        "The slowest of its links so far, at each quality of service chosen above, whatever fidelity is chosen.",
         [
             panels.target(
                 f"max by (qos, q) ({quantiles} and on (fidelity) {NEWEST})", legend="QoS {{qos}} q {{q}}", instant=True
