@@ -216,6 +216,16 @@ image() { printf 'looplab/bridge:%s\n' "$(tag=$(setting LAB_TAG) && printf '%s' 
 image_is_here() { docker image inspect "$(image)" >/dev/null 2>&1; }
 
 have_image() {
+    get_image
+    [ "$check_only" = no ] || return 0
+    case $(docker image inspect --format '{{.Architecture}}' "$(image)"):$architecture in
+        arm64:arm64 | arm:armhf | amd64:amd64) ;;
+        *) fail 3 "The image $(image) is for another processor than $architecture." \
+            "docker image rm $(image), and take one that was made for $architecture: --image FILE." ;;
+    esac
+}
+
+get_image() {
     if [ -n "$image_file" ]; then
         load_image
     elif [ "$problems" = 0 ] && command -v docker >/dev/null 2>&1 && image_is_here; then
@@ -246,11 +256,6 @@ load_image() {
         *) docker load -q -i "$image_file" >/dev/null ;;
     esac || fail 3 "Docker could not load $image_file." "Is there room? df -h"
     image_is_here || fail 3 "$image_file holds no $(image)." "Make it with the version of the lab that runs the runs."
-    case $(docker image inspect --format '{{.Architecture}}' "$(image)"):$architecture in
-        arm64:arm64 | arm:armhf | amd64:amd64) ;;
-        *) fail 3 "The image of $image_file is for another processor than $architecture." \
-            "Make it for $architecture." ;;
-    esac
     say "loaded $(image) from $image_file"
 }
 
