@@ -261,7 +261,8 @@ load_image() {
 
 # What is damaged must not reach the engine.
 check_bundle() {
-    wanted=$(tar -xOf "$image_file" bundle.json | sed -n 's/.*"sha256": *"\([0-9a-f]*\)".*/\1/p' | head -n 1)
+    wanted=$(tar -xOf "$image_file" bundle.json |
+        sed -n '/"name": *"images.tar.gz"/,/}/s/.*"sha256": *"\([0-9a-f]*\)".*/\1/p' | head -n 1)
     found=$(tar -xOf "$image_file" images.tar.gz | sha256sum | cut -d ' ' -f 1)
     [ "${wanted:-none}" = "$found" ] ||
         fail 3 "$image_file is damaged: its checksum is not the one it was made with." "Copy it again."

@@ -20,6 +20,9 @@ from run_checks import check_run, read_samples, total, treatments
 from two_hosts import Pi
 from wire import Wire, call
 
+from looplab import __version__
+from looplab.host.bundle import write_bundle
+
 KIND = os.environ.get("LAB_TWO_HOSTS", "")
 KINDS = {"1": "with TLS, as ./lab pair sets it up", "plain": "without TLS"}
 HOW = "takes 15 minutes: LAB_TWO_HOSTS=1 runs it with TLS, LAB_TWO_HOSTS=plain without"
@@ -79,7 +82,12 @@ def pairing(far_lab: Lab, wire: Wire, pi: Pi) -> Path:
 def installed(far_lab: Lab, pi: Pi, pairing: Path) -> Pi:
     """rpi/install.sh has run: real apt, real engine, the image from a file; framing line, so that counts are exact."""
     image = pi.rpi.parent / "bridge.tar"
-    call("docker", "save", "--output", str(image), f"looplab/bridge:{os.environ.get('LAB_TAG', '0.1.0')}")
+    reference = f"looplab/bridge:{os.environ.get('LAB_TAG', '0.1.0')}"
+    if KIND == "plain":
+        call("docker", "save", "--output", str(image), reference)
+    else:
+        (image.parent / "no-wheels").mkdir()
+        write_bundle(image, [reference], {"lab": __version__}, image.parent / "no-wheels")
     pi.settle(ROBOT_FRAMING="line", SERIAL_URL=pi.robot_device, BROKER_HOST="10.0.0.1")
     words = ["--pairing", str(pairing), "--image", str(image), "--wait", "15"]
     planned = pi.install("--check", *words)

@@ -148,12 +148,13 @@ def test_wrong_use_is_told(install: Install, pairing: str, words: list[str], sai
 def bundle(path: Path, checksum: str = "") -> None:
     """As ./lab bundle writes it; the right checksum where none is given."""
     images = os.urandom(2000)
-    told = {"archive": {"name": "images.tar.gz", "sha256": checksum or hashlib.sha256(images).hexdigest()}}
-    with tarfile.open(path, "w") as archive:
+    archive = {"name": "images.tar.gz", "bytes": len(images), "sha256": checksum or hashlib.sha256(images).hexdigest()}
+    told = {"wheels": {"name": "wheels.tar", "sha256": "1" * 64}, "archive": archive}
+    with tarfile.open(path, "w") as whole:
         for name, data in (("images.tar.gz", images), ("bundle.json", json.dumps(told, indent=1).encode())):
             member = tarfile.TarInfo(name)
             member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
+            whole.addfile(member, io.BytesIO(data))
 
 
 @pytest.mark.parametrize(("checksum", "code"), [("", 0), ("0" * 64, 3)])
