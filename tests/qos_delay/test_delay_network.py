@@ -12,30 +12,32 @@ from typing import Any
 import pytest
 
 from looplab.qos_delay import network
-from looplab.qos_delay.network import Made
+from looplab.qos_delay.network import Emulators, Made
 from looplab.qos_delay.parameters import read_parameters
 
 P = read_parameters({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
 CELL = P.cells[0]
 FIGURES = {"n": 400, "mean": 20.1, "sd": 2.0, "min": 15.0, "p50": 20.0, "p95": 23.0, "p99": 24.0, "max": 26.0}
 Serve = Callable[[dict[str, Any] | None], str]
+Judged = Callable[..., Made]
 
 
-def state() -> dict[str, Any]:
-    """As the emulator tells it where all is well."""
+def state(at: str) -> dict[str, Any]:
+    """As one emulator tells it where all is well."""
     ways = [
         {
             "settings": link.as_json(), "addresses": ["10.0.0.3"], "theory_ms": {"mean": 20.0, "sd": 2.0},
             "packets": 400, "dropped": 0, "duplicated": 0, "overflowed": 0, "delay_ms": dict(FIGURES),
         }
-        for link in network.links(P, CELL)
+        for link in network.links(P, CELL, at)
     ]  # fmt: skip
-    return {"backend": "nfqueue", "instance": "first", "since_s": 3.0, "moves": 0, "links": ways}
+    return {"backend": "nfqueue", "instance": f"first of {at}", "since_s": 3.0, "moves": 0, "links": ways}
 
 
 def made() -> Made:
     probes = {"there_ms": {**FIGURES, "n": 40, "mean": 20.4}, "back_ms": {**FIGURES, "n": 40, "mean": 20.4}}
-    return Made("nfqueue", "first", probes={"pb": copy.deepcopy(probes), "bs": copy.deepcopy(probes)})
+    instances = {at: f"first of {at}" for at in ("own", "broker")}
+    return Made("nfqueue", instances, probes={"pb": copy.deepcopy(probes), "bs": copy.deepcopy(probes)})
 
 
 @pytest.fixture
@@ -65,21 +67,40 @@ def serve() -> Iterator[Serve]:
         server.server_close()
 
 
-def test_links_that_were_there_give_the_delay_that_was_made(serve: Serve) -> None:
-    told = state()
-    told["links"][0]["delay_ms"]["mean"] = 20.3
-    found = made()
-    network.judge(P, CELL, found, serve(told))
+@pytest.fixture
+def judged(serve: Serve) -> Judged:
+    """What is found where the emulators say this."""
+
+    def judge(own: dict[str, Any] | None, broker: dict[str, Any] | None, found: Made | None = None) -> Made:
+        found = found or made()
+        network.judge(P, CELL, found, Emulators(serve(own), serve(broker)))
+        return found
+
+    return judge
+
+
+def test_each_way_is_delayed_where_it_ends() -> None:
+    found = {at: [(link.peer, link.direction) for link in network.links(P, CELL, at)] for at in ("own", "broker")}
+    assert found == {
+        "own": [("broker-pb", "ingress"), ("broker-bs", "ingress")],
+        "broker": [("controller-pb", "ingress"), ("controller-bs", "ingress")],
+    }
+
+
+def test_links_that_were_there_give_the_delay_that_was_made(judged: Judged) -> None:
+    own, broker = state("own"), state("broker")
+    broker["links"][0]["delay_ms"]["mean"] = 20.3
+    broker["links"][1]["delay_ms"]["mean"] = 20.6
+    found = judged(own, broker)
     assert found.faults == []
     assert found.as_json() == {"pb": 20.3, "bs": 20.1, "total": 40.4}
 
 
-def test_where_the_kernel_delays_the_probes_tell(serve: Serve) -> None:
-    told = state()
-    for way in told["links"]:
-        way["delay_ms"] = {**dict.fromkeys(FIGURES), "n": 0}
-    found = made()
-    network.judge(P, CELL, found, serve(told))
+def test_where_the_kernel_delays_the_probes_tell(judged: Judged) -> None:
+    own, broker = state("own"), state("broker")
+    for link in (*own["links"], *broker["links"]):
+        link["delay_ms"] = {**dict.fromkeys(FIGURES), "n": 0}
+    found = judged(own, broker)
     assert found.faults == []
     assert found.as_json() == {"pb": 20.4, "bs": 20.4, "total": 40.8}
 
@@ -93,7 +114,7 @@ def changed(told: dict[str, Any]) -> None:
 
 
 def too_short(told: dict[str, Any]) -> None:
-    told["links"][3]["delay_ms"]["mean"] = 12.0
+    told["links"][1]["delay_ms"]["mean"] = 12.0
 
 
 def too_long(told: dict[str, Any]) -> None:
@@ -101,13 +122,14 @@ def too_long(told: dict[str, Any]) -> None:
 
 
 def unused(told: dict[str, Any]) -> None:
-    told["links"][2]["packets"] = 0
+    told["links"][1]["packets"] = 0
 
 
 def overflowed(told: dict[str, Any]) -> None:
-    told["links"][2]["overflowed"] = 7
+    told["links"][0]["overflowed"] = 7
 
 
+@pytest.mark.parametrize("at", ["own", "broker"])
 @pytest.mark.parametrize(
     ("happens", "said"),
     [
@@ -115,27 +137,27 @@ def overflowed(told: dict[str, Any]) -> None:
         (unused, "no packet"), (overflowed, "7 packets"),
     ],
 )  # fmt: skip
-def test_what_was_wrong_with_a_link_is_said(serve: Serve, happens: Callable[[dict[str, Any]], None], said: str) -> None:
-    told = state()
-    happens(told)
-    found = made()
-    network.judge(P, CELL, found, serve(told))
+def test_what_was_wrong_with_a_link_is_said(
+    judged: Judged, happens: Callable[[dict[str, Any]], None], said: str, at: str
+) -> None:
+    told = {end: state(end) for end in ("own", "broker")}
+    happens(told[at])
+    found = judged(told["own"], told["broker"])
     assert len(found.faults) == 1
     assert said in found.faults[0]
 
 
-def test_an_emulator_that_ended_is_said(serve: Serve) -> None:
-    for url in (serve(None), "http://127.0.0.1:1"):
-        found = made()
-        network.judge(P, CELL, found, url)
+def test_an_emulator_that_ended_is_said(judged: Judged) -> None:
+    for own, broker in ((None, state("broker")), (state("own"), None)):
+        found = judged(own, broker)
         assert len(found.faults) == 1
         assert "ended" in found.faults[0]
         assert found.as_json() == {"pb": None, "bs": None, "total": None}
 
 
-def test_probes_that_did_not_come_by_are_said(serve: Serve) -> None:
+def test_probes_that_did_not_come_by_are_said(judged: Judged) -> None:
     found = made()
     found.probes["bs"]["back_ms"]["mean"] = 0.4
-    network.judge(P, CELL, found, serve(state()))
+    judged(state("own"), state("broker"), found)
     assert len(found.faults) == 1
     assert "0.40 ms" in found.faults[0]

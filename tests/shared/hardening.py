@@ -15,6 +15,7 @@ MAY_ADD = {
     "prepare": {"FOWNER", "SETUID", "SETGID"},
     "link": {"NET_ADMIN"},
     "link-broker": {"NET_ADMIN"},
+    "echo-broker": {"NET_ADMIN"},
     "capture": {"NET_RAW", "SETUID", "SETGID"},
     "prioritised-broker": {"SYS_NICE"},
     "prioritised-controller": {"SYS_NICE"},
@@ -27,6 +28,7 @@ HOLDS = {
     "prepare": {"FOWNER"},
     "link": {"NET_ADMIN"},
     "link-broker": {"NET_ADMIN"},
+    "echo-broker": {"NET_ADMIN"},
     "capture": {"NET_RAW"},
 }
 # Engines give capabilities to root alone: who needs one starts as root. Why, and whether it stays root.
@@ -34,10 +36,11 @@ STARTS_AS_ROOT = {
     "treatments": "becomes user 10008 before a line of the lab's own code runs",
     "prepare": "becomes user 10009 before a line of the lab's own code runs",
     "link": "stays root with NET_ADMIN alone; a user that keeps it would do, see docs/release.md",
-    "link-broker": "the same image, for the routes of its namespace",
+    "link-broker": "the same image",
+    "echo-broker": "the same image",
     "capture": "becomes user 10011 before a line of the lab's own code runs",
 }
-STAYS_ROOT = {"link", "link-broker"}
+STAYS_ROOT = {"link", "link-broker", "echo-broker"}
 # Numbers of linux/capability.h.
 NUMBERS = {
     "CHOWN": 0, "FOWNER": 3, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "NET_RAW": 13, "SYS_PTRACE": 19, "SYS_NICE": 23,

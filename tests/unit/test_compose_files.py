@@ -25,6 +25,7 @@ SHARED_NETWORKS = {
     "qd-link": "service:qd-controller",
     "qd-capture": "service:qd-controller",
     "qd-link-broker": "service:qd-broker",
+    "qd-echo-broker": "service:qd-broker",
 }
 FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 
@@ -85,8 +86,8 @@ def test_every_experiment_is_listed_and_included() -> None:
     included = load(ROOT / "compose.yaml")["include"]
     assert {f"compose/experiments/{name}/compose.yaml" for name in folders} <= set(included)
     for name in folders:
-        services = load(COMPOSE / "experiments" / name / "compose.yaml")["services"]
-        assert all(service["profiles"] == [name] for service in services.values())
+        path = COMPOSE / "experiments" / name / "compose.yaml"
+        assert all(resolve(path, service)["profiles"] == [name] for service in load(path)["services"])
 
 
 def test_the_include_list_holds_every_scenario_and_nothing_that_is_missing() -> None:

@@ -58,7 +58,7 @@ def _emulate(stop: threading.Event) -> None:
         if stop.is_set():
             return
         emulator.apply(links)
-        serve(emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port)
+        serve(emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port, os.environ.get("LINK_CONTROL", "").strip())
         print(f"link: {backend.name}, {len(links)} links", flush=True)
         _watch(emulator, stop)
     finally:

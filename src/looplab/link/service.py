@@ -7,7 +7,7 @@
     POST /probe    {"peer", "count", "interval_ms"}: UDP probes to the peer's echo responder
 
 Bodies and answers are JSON; an error is {"message", "remedy"}. What changes anything is taken from this network
-namespace only; GET from anywhere the port is bound to (LINK_BIND).
+namespace and from LINK_CONTROL only; GET from anywhere the port is bound to (LINK_BIND).
 """
 
 from __future__ import annotations
@@ -154,10 +154,13 @@ def resolve(peer: str) -> list[str]:
     return sorted({str(entry[4][0]) for entry in found})
 
 
-def serve(emulator: Emulator, address: str, port: int) -> ThreadingHTTPServer:
-    """Start answering in threads of their own; raises LabError (exit code 3) where the port is taken."""
+def serve(emulator: Emulator, address: str, port: int, control: str = "") -> ThreadingHTTPServer:
+    """Start answering in threads of their own; raises LabError (exit code 3) where the port is taken.
+
+    `control` is the host that may change the links from outside this network namespace, "" for none.
+    """
     try:
-        server = ThreadingHTTPServer((address, port), _handler(emulator))
+        server = ThreadingHTTPServer((address, port), _handler(emulator, control))
     except OSError as error:
         raise LabError(
             f"Port {address}:{port} cannot be opened: {error.strerror}.",
@@ -169,7 +172,7 @@ def serve(emulator: Emulator, address: str, port: int) -> ThreadingHTTPServer:
     return server
 
 
-def _handler(emulator: Emulator) -> type[BaseHTTPRequestHandler]:
+def _handler(emulator: Emulator, control: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -188,8 +191,8 @@ def _handler(emulator: Emulator) -> type[BaseHTTPRequestHandler]:
         def _answer(self, path: str, act: Callable[[], dict[str, Any]], *, anyone: bool = False) -> None:
             if self.path.partition("?")[0] != path:
                 self._reply(404, _error("There is no such thing.", "PUT, GET, DELETE /links or POST /probe."))
-            elif not anyone and not self.client_address[0].startswith("127."):
-                self._reply(403, _error("Only the emulator's own network namespace may do that.", "Ask there."))
+            elif not anyone and not _may_change(self.client_address[0], control):
+                self._reply(403, _error("Only the emulator's own network namespace may do that.", "Set LINK_CONTROL."))
             else:
                 try:
                     self._reply(200, act())
@@ -218,6 +221,16 @@ def _handler(emulator: Emulator) -> type[BaseHTTPRequestHandler]:
             """Stay silent: a line for each look would only wake the disk."""
 
     return Handler
+
+
+def _may_change(address: str, control: str) -> bool:
+    """Whether somebody at `address` may set the links: from this network namespace, or the host `control`."""
+    if address.startswith("127."):
+        return True
+    try:
+        return bool(control) and address in resolve(control)
+    except LabError:
+        return False
 
 
 def _pings(path: str) -> int:

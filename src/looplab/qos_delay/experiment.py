@@ -26,7 +26,7 @@ from looplab.qos_delay.document import (
     sample_lines,
     transport_lines,
 )
-from looplab.qos_delay.network import Made
+from looplab.qos_delay.network import Emulators, Made
 from looplab.qos_delay.parameters import CELL_OVERHEAD_S, Cell, QosDelayParameters
 from looplab.run_folder import SCHEMA, TRANSPORT_HEADER, RunFolder
 from looplab.run_process import Interrupted, Say, heard, live_store, write_state
@@ -49,7 +49,7 @@ class Experiment:
         self._folder = RunFolder(results, parameters.scenario, parameters.samples, samples_header=HEADER)
         self._token = secrets.token_hex(4)
         self._client = treatments.TreatmentsClient(os.environ.get("TREATMENTS_URL") or TREATMENTS_URL)
-        self._emulator = os.environ.get("LINK_URL") or emulator.URL
+        self._emulators = Emulators()
         self._capture = os.environ.get("CAPTURE_URL") or capture.URL
         self._looks: list[dict[str, Any] | None] = []
         self._measured: list[Measured] = []
@@ -125,7 +125,7 @@ class Experiment:
         delivery.repetition(rows.start, p.messages, round(p.interval_ms * 1e6), measured.cell.qos)
         delivery.drain(rows)
         self._quiet(ends, measured.cell)
-        network.judge(p, measured.cell, measured.made, self._emulator)
+        network.judge(p, measured.cell, measured.made, self._emulators)
         self._look(ends)
         measured.counts = {
             "duplicates": delivery.duplicates[index],
@@ -139,13 +139,13 @@ class Experiment:
     def _set_up_links(self, cell: Cell) -> Made:
         """An emulator that was restarted is waited for; one that stays away ends the sweep."""
         try:
-            return network.set_up(self.parameters, cell, self._emulator)
+            return network.set_up(self.parameters, cell, self._emulators)
         except LabError as error:
             if error.exit_code != EXIT_MACHINE:
                 raise
         try:
             self._wait_for_emulator()
-            return network.set_up(self.parameters, cell, self._emulator)
+            return network.set_up(self.parameters, cell, self._emulators)
         except LabError as error:
             if not self._measured:
                 raise
@@ -157,7 +157,8 @@ class Experiment:
         end_s = time.monotonic() + self.parameters.parts_timeout_s
         while True:
             try:
-                emulator.state(self._emulator)
+                for url in (self._emulators.own, self._emulators.broker):
+                    emulator.state(url)
                 return
             except LabError:
                 if time.monotonic() > end_s:

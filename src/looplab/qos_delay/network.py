@@ -1,4 +1,9 @@
-"""The two links of a cell: set, probed before it, and judged after it by what the emulator really made."""
+"""The two links of a cell: set, probed before it, and judged after it by what the emulators really made.
+
+Two emulators, one in the network namespace of publisher and subscriber and one in the broker's, each delay what
+arrives there. Delayed where it leaves, a packet would stay in its socket's account, and TCP (its small queues)
+sends no third one while two wait: netem takes them off that account, NFQUEUE cannot.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,30 @@ from looplab.qos_delay.parameters import Cell, QosDelayParameters
 
 PROBES = 40
 PROBE_INTERVAL_MS = 5
-# The ways a message takes; the other two carry acknowledgements.
-FORWARD = {"pb": "egress", "bs": "ingress"}
-_PROBED = {"egress": "there_ms", "ingress": "back_ms"}
+BROKER_URL = "http://broker:9107"
+
+
+@dataclass(frozen=True)
+class Emulators:
+    """Where the emulator of each end answers: that of publisher and subscriber, and the broker's."""
+
+    own: str = client.URL
+    broker: str = BROKER_URL
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction of one link: delayed by the emulator at its end (`at`: own or broker), for what comes from `peer`.
+
+    `probed` is which way of a probe went by it. `forward` ways carry messages, the others acknowledgements.
+    """
+
+    link: str
+    at: str
+    peer: str
+    delay_ms: float
+    probed: str
+    forward: bool
 
 
 @dataclass
@@ -26,7 +52,7 @@ class Made:
     """
 
     backend: str = ""
-    instance: str = ""
+    instances: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     delays_ms: dict[str, float] = field(default_factory=dict)
     probes: dict[str, Any] = field(default_factory=dict)
@@ -39,82 +65,76 @@ class Made:
 
     def as_json(self) -> dict[str, Any]:
         """`end_to_end_ms` of a cell in run.json; null where nothing could be measured."""
-        if self.delays_ms.keys() != FORWARD.keys():
+        if self.delays_ms.keys() != {"pb", "bs"}:
             return {"pb": None, "bs": None, "total": None}
         return {**{way: round(ms, 4) for way, ms in self.delays_ms.items()}, "total": round(self.total_ms, 4)}
 
 
-def links(parameters: QosDelayParameters, cell: Cell) -> list[LinkSettings]:
-    """Both directions of both links; a link without a delay is left as it is."""
-    wanted = []
-    for peer, delay_ms in _peers(parameters, cell).values():
-        if not delay_ms:
-            continue
-        for direction in ("egress", "ingress"):
-            wanted.append(
-                LinkSettings(
-                    peer,
-                    direction,
-                    delay_ms,
-                    parameters.jitter_ms(delay_ms),
-                    parameters.distribution,
-                    reorder=parameters.reorder,
-                )
-            )
-    return wanted
+def ways(p: QosDelayParameters, cell: Cell) -> list[Way]:
+    """The four ways of a cell."""
+    return [
+        Way("pb", "broker", p.own_pb, cell.delay_pb_ms, "there_ms", True),
+        Way("pb", "own", p.host_pb, cell.delay_pb_ms, "back_ms", False),
+        Way("bs", "broker", p.own_bs, cell.delay_bs_ms, "there_ms", False),
+        Way("bs", "own", p.host_bs, cell.delay_bs_ms, "back_ms", True),
+    ]
 
 
-def set_up(parameters: QosDelayParameters, cell: Cell, url: str = client.URL) -> Made:
-    """Set a cell's links and probe them. Raises LabError where the emulator or its responder does not answer."""
-    wanted = links(parameters, cell)
-    made = Made(backend=client.apply(wanted, url)["backend"])
-    for way, (peer, _delay) in _peers(parameters, cell).items():
-        made.probes[way] = client.probe(peer, PROBES, PROBE_INTERVAL_MS, url=url)
-    made.instance = client.state(url)["instance"]
+def links(p: QosDelayParameters, cell: Cell, at: str) -> list[LinkSettings]:
+    """What one emulator shall do; a way without a delay is left as it is."""
+    return [
+        LinkSettings(way.peer, "ingress", way.delay_ms, p.jitter_ms(way.delay_ms), p.distribution, reorder=p.reorder)
+        for way in ways(p, cell)
+        if way.at == at and way.delay_ms
+    ]
+
+
+def set_up(p: QosDelayParameters, cell: Cell, emulators: Emulators) -> Made:
+    """Set a cell's links and probe them. Raises LabError where an emulator or the responder does not answer."""
+    made = Made()
+    for at, url in _urls(emulators).items():
+        made.backend = client.apply(links(p, cell, at), url)["backend"]
+        made.instances[at] = client.state(url)["instance"]
+    for link, peer in (("pb", p.host_pb), ("bs", p.host_bs)):
+        made.probes[link] = client.probe(peer, PROBES, PROBE_INTERVAL_MS, url=emulators.own)
     return made
 
 
-def judge(parameters: QosDelayParameters, cell: Cell, made: Made, url: str = client.URL) -> None:
-    """Ask the emulator after a cell, and fill in what it made and what is wrong with it."""
-    try:
-        state = client.state(url)
-    except LabError as error:
-        made.faults.append(f"the link emulator ended: {error.message}")
-        return
-    settings = [way["settings"] for way in state["links"]]
-    if state["instance"] != made.instance or settings != [link.as_json() for link in links(parameters, cell)]:
-        made.faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
-        return
-    made.ways = [{key: value for key, value in way.items() if key != "addresses"} for way in state["links"]]
-    made.faults += [f"{way['settings']['peer']}: {why}" for way in made.ways if (why := judgement.deviation(way))]
-    for name, (peer, delay_ms) in _peers(parameters, cell).items():
-        if not delay_ms:
-            made.delays_ms[name] = 0.0
-            continue
-        for way in made.ways:
-            if way["settings"]["peer"] == peer:
-                made.faults += _probe_faults(way, made.probes[name])
-                if way["settings"]["direction"] == FORWARD[name]:
-                    made.delays_ms[name] = float(
-                        (way["delay_ms"] if way["delay_ms"]["n"] else _probed(way, made.probes[name]))["mean"]
-                    )
+def judge(p: QosDelayParameters, cell: Cell, made: Made, emulators: Emulators) -> None:
+    """Ask the emulators after a cell, and fill in what they made and what is wrong with it."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for at, url in _urls(emulators).items():
+        try:
+            state = client.state(url)
+        except LabError as error:
+            made.faults.append(f"the link emulator ended: {error.message}")
+            return
+        settings = [link["settings"] for link in state["links"]]
+        if state["instance"] != made.instances[at] or settings != [link.as_json() for link in links(p, cell, at)]:
+            made.faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
+            return
+        found.update({(at, link["settings"]["peer"]): link for link in state["links"]})
+    for way in ways(p, cell):
+        if way.delay_ms:
+            _judge_way(way, found[way.at, way.peer], made)
+        elif way.forward:
+            made.delays_ms[way.link] = 0.0
 
 
-def _probe_faults(way: Mapping[str, Any], probes: Mapping[str, Any]) -> list[str]:
-    """What the probes say against one direction of a link."""
-    found = _probed(way, probes)
-    direction = way["settings"]["direction"]
-    if not found["n"]:
-        return [f"no probe came by the {direction} link to {way['settings']['peer']}"]
-    why = judgement.off(f"the probes' {direction}", found["mean"], way["theory_ms"], found["n"], True)
-    return [why] if why else []
+def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
+    probed = made.probes[way.link][way.probed]
+    name = f"from {way.peer}"
+    made.ways.append({"link": way.link, **{key: value for key, value in link.items() if key != "addresses"}})
+    if why := judgement.deviation(dict(link)):
+        made.faults.append(f"{name}: {why}")
+    if not probed["n"]:
+        made.faults.append(f"{name}: no probe came by")
+    elif why := judgement.off("the probes'", probed["mean"], link["theory_ms"], probed["n"], True):
+        made.faults.append(f"{name}: {why}")
+    if way.forward:
+        figures = link["delay_ms"] if link["delay_ms"]["n"] else probed
+        made.delays_ms[way.link] = float(figures["mean"] or 0.0)
 
 
-def _probed(way: Mapping[str, Any], probes: Mapping[str, Any]) -> Mapping[str, Any]:
-    figures: Mapping[str, Any] = probes[_PROBED[way["settings"]["direction"]]]
-    return figures
-
-
-def _peers(parameters: QosDelayParameters, cell: Cell) -> dict[str, tuple[str, float]]:
-    """(the broker's name on that network, mean delay in ms) by link."""
-    return {"pb": (parameters.host_pb, cell.delay_pb_ms), "bs": (parameters.host_bs, cell.delay_bs_ms)}
+def _urls(emulators: Emulators) -> dict[str, str]:
+    return {"own": emulators.own, "broker": emulators.broker}

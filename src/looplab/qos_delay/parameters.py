@@ -19,6 +19,7 @@ SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
 # Beyond, the client would take the network for gone (mqtt_link.PEER_TIMEOUT_MS).
 MAX_DELAY_MS = 500.0
+HOST = r"[A-Za-z0-9_.-]{1,253}"
 # A run's token and its dash stand before the number of the message.
 TOKEN_BYTES = 9
 DIGITS = 9
@@ -61,6 +62,8 @@ class QosDelayParameters:
     warmup_messages: int
     host_pb: str
     host_bs: str
+    own_pb: str
+    own_bs: str
     broker_port: int
     parts_timeout_s: int
     # One cell is one repetition; priorities and load belong to the loop's scenarios.
@@ -127,8 +130,10 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
         tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
         deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),
         warmup_messages=get.integer("WARMUP_MESSAGES", 20, 1, 10_000),
-        host_pb=get.matching("BROKER_PB", "broker-pb", r"[A-Za-z0-9_.-]{1,253}", "a host name or an address"),
-        host_bs=get.matching("BROKER_BS", "broker-bs", r"[A-Za-z0-9_.-]{1,253}", "a host name or an address"),
+        host_pb=get.matching("BROKER_PB", "broker-pb", HOST, "a host name or an address"),
+        host_bs=get.matching("BROKER_BS", "broker-bs", HOST, "a host name or an address"),
+        own_pb=get.matching("CONTROLLER_PB", "controller-pb", HOST, "a host name or an address"),
+        own_bs=get.matching("CONTROLLER_BS", "controller-bs", HOST, "a host name or an address"),
         broker_port=get.integer("BROKER_PORT", 1883, 1, 65535),
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
