@@ -83,6 +83,7 @@ class Pi:
         time.sleep(off_s)
         back_ns = time.perf_counter_ns()
         self.start_engine()
+        print(f"the engine answers {(time.perf_counter_ns() - back_ns) / 1e9:.2f} s after its start")
         return back_ns
 
     def plug_robot(self, image: str) -> None:
