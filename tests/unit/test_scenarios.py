@@ -10,7 +10,7 @@ import yaml
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.host.new import new
-from looplab.host.scenarios import THESIS, chosen, expand, scenarios
+from looplab.host.scenarios import THESIS, check_one_kind, chosen, expand, scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -167,3 +167,17 @@ def test_a_lab_whose_lists_are_gone_stays_as_it_is(tree: Path, broken: str) -> N
     with pytest.raises(LabError, match=Path(broken).name):
         new(tree, "mine")
     assert snapshot(tree) == before
+
+
+def test_an_experiment_is_chosen_by_its_name_and_no_part_of_all() -> None:
+    (found,) = chosen(ROOT, ["qos-delay"])
+    assert (found.controller, found.title) == ("qd-controller", "Network delay and QoS")
+    assert len(found.any_parameters({}).cells) == 42
+    assert [scenario.name for scenario in chosen(ROOT, ["all"])] == [f"scenario{n}" for n in range(9)]
+
+
+def test_scenarios_and_experiments_are_not_mixed_in_a_run() -> None:
+    with pytest.raises(LabError, match="not run by one command") as caught:
+        check_one_kind(ROOT, chosen(ROOT, ["scenario0", "qos-delay"]))
+    assert "qos-delay" in caught.value.remedy
+    assert caught.value.exit_code == EXIT_USAGE

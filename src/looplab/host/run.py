@@ -14,7 +14,7 @@ from looplab.host import pair
 from looplab.host.compose import Compose
 from looplab.host.lab import Lab
 from looplab.host.progress import RunProgress
-from looplab.host.scenarios import AnyParameters, Scenario, chosen
+from looplab.host.scenarios import AnyParameters, Scenario, check_one_kind, chosen
 from looplab.host.steps import say, show_duration
 from looplab.parameters import NO_LINK
 from looplab.qos_delay import EXPERIMENT
@@ -37,6 +37,7 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     """Run scenarios one after another; prints tables, or one JSON document. Returns the exit code."""
     lab = Lab(root, options)
     wanted = chosen(root, names)
+    check_one_kind(root, wanted)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.any_parameters(lab.settings()) for scenario in wanted]
     _check_link(root, lab.settings())

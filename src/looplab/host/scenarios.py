@@ -71,23 +71,28 @@ def experiments(root: Path) -> dict[str, Scenario]:
 
 def chosen(root: Path, names: Iterable[str]) -> list[Scenario]:
     """The scenarios and experiments of `names`, `all` standing for the thesis's nine; LabError (exit code 2) for
-    others, and for both kinds at once: they share variables that mean different things."""
-    others = experiments(root)
-    known = {**scenarios(root), **others}
+    others."""
+    known = {**scenarios(root), **experiments(root)}
     wanted: list[str] = []
     for name in names:
         wanted += THESIS if name == "all" else [name]
     for name in wanted:
         if name not in known:
             raise LabError(f"There is no scenario {name!r}.", f"Known are: {', '.join(known)}.", EXIT_USAGE)
-    kinds = {name in others for name in wanted}
-    if len(kinds) > 1:
+    return [known[name] for name in dict.fromkeys(wanted)]
+
+
+def check_one_kind(root: Path, wanted: Iterable[Scenario]) -> None:
+    """LabError (exit code 2) for scenarios and experiments in one run: they share variables that mean different
+    things."""
+    others = experiments(root)
+    names = [scenario.name for scenario in wanted]
+    if len({name in others for name in names}) > 1:
         raise LabError(
             "Scenarios and experiments are not run by one command.",
-            f"Run {', '.join(name for name in wanted if name in others)} by itself.",
+            f"Run {', '.join(name for name in names if name in others)} by itself.",
             EXIT_USAGE,
         )
-    return [known[name] for name in dict.fromkeys(wanted)]
 
 
 def _in(folder: Path) -> dict[str, Scenario]:
