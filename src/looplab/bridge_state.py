@@ -13,9 +13,12 @@ import os
 import struct
 from collections.abc import Iterable
 from pathlib import Path
+from time import CLOCK_MONOTONIC, clock_gettime_ns
 from typing import Any, NamedTuple
 
 STATE_FILE, COUNTS_FILE = "bridge.json", "counts.bin"
+# The bridge turns its loop at least each 0.3 s.
+SILENCE_NS = 2_000_000_000
 
 
 class Counts(dict[str, int]):
@@ -62,13 +65,15 @@ class BridgeState(NamedTuple):
 
 
 def read(folder: Path) -> BridgeState | None:
-    """What the bridge last said; None where there is no bridge or it is just being started."""
+    """What the bridge says; None where there is none, or one that was silent for SILENCE_NS."""
     try:
         said = json.loads((folder / STATE_FILE).read_text())
         cells = (folder / COUNTS_FILE).read_bytes()
         names = said["counts"]
         beat_ns, *values = struct.unpack(f"={1 + len(names)}q", cells)
     except (OSError, ValueError, KeyError, TypeError, struct.error):
+        return None
+    if clock_gettime_ns(CLOCK_MONOTONIC) - beat_ns > SILENCE_NS:
         return None
     return BridgeState(said, dict(zip(names, values, strict=True)), beat_ns)
 
