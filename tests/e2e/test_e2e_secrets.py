@@ -9,7 +9,8 @@ import pytest
 from containers import docker
 from e2e_lab import Lab, free_port
 
-from looplab.host import identities
+from looplab.host import certificates, identities
+from looplab.host.secret_files import write_secret
 
 PARTS = ("s1-broker", "s1-controller", "bridge")
 
@@ -52,6 +53,23 @@ def test_the_engine_shows_no_secret(lab: Lab) -> None:
         # Each has its own folder and no other, and cannot write there.
         assert [Path(mount["Source"]).name for mount in own] == [part.removeprefix("s1-")]
         assert not any(mount["RW"] for mount in own)
+
+
+def test_a_run_with_an_ended_certificate_says_so_and_set_up_mends_it(own_lab: Lab) -> None:
+    folder = own_lab.root / identities.LAN
+    identities.ensure(own_lab.root, [], controller_uid=1000)
+    authority = ((folder / "ca.key").read_text(), (folder / "ca.crt").read_text())
+    for name, text in zip(("key", "crt"), certificates.make_server(authority, ["broker"], -1), strict=True):
+        write_secret(folder / f"broker/server.{name}", text)
+    ran = own_lab.run("run", "scenario1", "--quick", BROKER_TLS="on")
+    assert ran.returncode == 3
+    assert "The broker's certificate expired on" in ran.stderr
+    assert "./lab setup" in ran.stderr
+    assert own_lab.doctor_says("Certificates", "warn")
+    mended = own_lab.run("setup")
+    assert mended.returncode == 0, mended.stderr
+    assert "Made the broker's certificate" in mended.stderr
+    assert own_lab.doctor_says("Certificates", "ok")
 
 
 @pytest.mark.parametrize(
