@@ -20,7 +20,7 @@ from looplab.protocol import (
 )
 
 EVERYBODY = ("controller", "bridge", "flood", "observer")
-OF_FLOOD = "flood/1"
+OF_FLOOD = "internal/looplab-flood/1"
 OF_BROKER = "$SYS/broker/uptime"
 SAYS = {
     "controller": {TOPIC_REQUEST},
