@@ -32,6 +32,10 @@ CASES = {
     "quality of service 3": Case(("run", "scenario0", "--qos", "0,3"), 2, ("QOS='0,3'", "0, 1 or 2")),
     "fidelity of the shell": Case(("run", "scenario0"), 2, ("FIDELITY='exact'", "thesis"), {"FIDELITY": "exact"}),
     "a robot nobody has": Case(("run", "scenario0", "--robot", "simulated"), 2, ("virtual",)),
+    "a link nobody has": Case(("run", "scenario0", "--link", "moon"), 2, ("'moon'", "custom, none, wifi")),
+    "an emulated link on a real one": Case(
+        ("run", "scenario0", "--link", "wifi", "--robot", "remote"), 2, ("LINK=wifi", "ROBOT=remote")
+    ),
     "a port of a word": Case(
         ("run", "scenario0"), 2, ("LAB_BROKER_PORT", "1 to 65535"), {"LAB_BROKER_PORT": "mqtt"}
     ),

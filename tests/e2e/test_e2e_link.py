@@ -1,0 +1,43 @@
+"""The loop behind an emulated link: recorded as wanted and made, and missed when its emulator dies."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from e2e_lab import Lab
+from run_checks import check_run, treatments
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
+# The wifi model's two ways without any jitter; the loop's own part comes on top.
+LEAST_O_US = 2 * (4.5 - 0.7 * 2.2) * 1000
+
+
+def test_the_wifi_link_is_there_and_recorded(lab: Lab) -> None:
+    done = lab.run("run", "scenario0", "--quick", "--link", "wifi", "--fidelity", "corrected", "--json")
+    (run,) = json.loads(done.stdout)["runs"]
+    check_run(lab.newest()[0], run)
+    link = treatments(run)["link"]
+    assert run["valid"], run["invalid_because"]
+    assert done.returncode == 0
+    assert link["wanted"].startswith("wifi: egress 4.5 ms, pareto 2.2 ms")
+    assert link["found"].partition(":")[0] in ("nfqueue", "netem")
+    assert [way["settings"]["direction"] for way in run["link"]["links"]] == ["egress", "ingress"]
+    assert run["link"]["rtt_ms"]["broker"]["histogram"]
+    assert run["cells"][0]["O_us"]["min"] > LEAST_O_US
+    assert "link" not in lab.containers(running=False)
+
+
+@needs_root
+def test_a_killed_emulator_makes_the_run_invalid_and_nothing_else(lab: Lab) -> None:
+    running = lab.start(
+        "run", "scenario0", "--intervals", "20", "--messages", "100", "--repetitions", "3", "--link", "wifi", "--json"
+    )
+    running.wait_for("20 ms QoS 0 1/")
+    lab.kill_process("link")
+    code, output, _said = running.finish()
+    (run,) = json.loads(output)["runs"]
+    assert code == 1
+    assert run["invalid_because"] == ["link: wanted wifi, found not emulated to the end"]
+    assert run["cells"][0]["answered"] == 300
