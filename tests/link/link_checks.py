@@ -131,20 +131,20 @@ def delays(links: list[LinkSettings], count: int) -> list[str]:
 
 
 def loss(peer: str, count: int) -> list[str]:
-    there = measured([LinkSettings(peer, "egress", 5.0, loss_percent=10.0)], count)["there_ms"]
-    back = measured([LinkSettings(peer, "ingress", 5.0, loss_percent=2.0)], count)["back_ms"]
-    return rate_fault("egress loss", there["lost"], count, 10) + rate_fault("ingress loss", back["lost"], count, 2)
+    found = measured(both(peer, {"delay_ms": 5.0, "loss_percent": 10.0}, {"delay_ms": 5.0, "loss_percent": 2.0}), count)
+    arrived = count - found["there_ms"]["lost"]
+    return rate_fault("egress loss", count - arrived, count, 10) + rate_fault(
+        "ingress loss", found["back_ms"]["lost"], arrived, 2
+    )
 
 
 def duplication(peer: str, count: int) -> list[str]:
-    there = measured([LinkSettings(peer, "egress", 5.0, duplicate_percent=10.0)], count)["there_ms"]
-    back = measured([LinkSettings(peer, "ingress", 5.0, duplicate_percent=10.0)], count)["back_ms"]
-    lost = [f"{name} lost {way['lost']}" for name, way in (("there", there), ("back", back)) if way["lost"]]
-    return (
-        rate_fault("egress copies", there["duplicates"], count, 10)
-        + rate_fault("ingress copies", back["duplicates"], count, 10)
-        + lost
-    )
+    settings = {"delay_ms": 5.0, "duplicate_percent": 10.0}
+    found = measured(both(peer, settings, settings), count)
+    there, back = found["there_ms"]["duplicates"], found["back_ms"]["duplicates"]
+    lost = [f"{found['rtt_ms']['lost']} lost"] if found["rtt_ms"]["lost"] else []
+    # What arrived twice is answered twice, and each answer may be copied again.
+    return rate_fault("egress copies", there, count, 10) + rate_fault("ingress copies", back, count + there, 10) + lost
 
 
 def order(peer: str, count: int) -> list[str]:
