@@ -405,7 +405,7 @@ def test_no_robot_exits_with_3_and_says_what_the_bridge_found(
     error = event(child, "error")
     assert "robot did not come online" in error["message"]
     assert url in error["message"]
-    assert "SERIAL_URL" in error["remedy"]
+    assert "docker compose logs bridge robot" in error["remedy"]
 
 
 def test_no_load_exits_with_3(start_controller: StartController, start_bridge: Callable[..., Child]) -> None:
