@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ FOLDER = Path("/captures")
 BUFFER_MIB = 16
 # dumpcap ends by itself at this size: some ten times what 10 000 messages at QoS 2 take.
 MOST_KB = 400_000
+# dumpcap gets packets from the kernel by blocks, each 250 ms old at most, and leaves the last one when it is ended.
+BLOCKS_S = 1.0
 START_TIMEOUT_S = 15.0
 STOP_TIMEOUT_S = 30.0
 DISSECT_TIMEOUT_S = 600.0
@@ -52,6 +55,7 @@ class Capture:
         Raises LabError (exit code 1) where the capture is not whole.
         """
         ended_early = self._process.poll() is not None
+        time.sleep(0 if ended_early else BLOCKS_S)
         self._end()
         found = _LOST.search("".join(self._said))
         if ended_early or found is None:
