@@ -26,7 +26,7 @@ class LinkSettings:
 
     `jitter_ms` is the scale of the distribution, as in netem: the half width of `uniform`, for the others what
     iproute2's table (entry / 8192) is multiplied with. That is the standard deviation of `normal`; the tables of
-    `pareto` and `paretonormal` have 0.82 and 0.92 of it. A delay drawn below zero is none.
+    `pareto` and `paretonormal` have 0.82 and 0.83 of it. A delay drawn below zero is none.
     Without `reorder` a packet never passes the one before it; a rate keeps the order in any case, as netem's does.
     """
 
