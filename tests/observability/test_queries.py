@@ -140,5 +140,6 @@ def test_regions_of_the_runs(measured: Lab) -> None:
     expression = json.loads((Path(__file__).parents[2] / "grafana/dashboards/live-loop.json").read_text())[
         "annotations"
     ]["list"][0]["expr"]
-    found = measured.query_range(expression, 300)
-    assert {one["metric"]["scenario"] for one in found} >= {"scenario7", "scenario8"}
+    found = {one["metric"]["scenario"] for one in measured.query_range(expression, 600)}
+    # These runs last about a second: now and then one ends between two scrapes.
+    assert len(found & {f"scenario{number}" for number in range(9)}) >= 6, found
