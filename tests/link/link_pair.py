@@ -84,10 +84,12 @@ class Pair:
         )
         # Kernels without RT_GROUP_SCHED, and groups without a budget, refuse it.
         found = created.stdout.strip()
+        # One that could not start is there all the same, and is to be removed.
+        self.containers += [found] if found else []
         started = ["docker", "start", found]
         if created.returncode or subprocess.run(started, capture_output=True, check=False).returncode:
             found = docker("run", "--detach", *options, self.image, *words)
-        self.containers.append(found)
+            self.containers.append(found)
         return found
 
     def close(self) -> None:
