@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import sys
@@ -31,7 +30,7 @@ from looplab.protocol import (
     TOPIC_ROBOT_STATUS,
 )
 from looplab.run_folder import SAMPLES_HEADER, SCHEMA, TRANSPORT_HEADER, RunFolder
-from looplab.run_process import Interrupted, heard, live_store, run_process, write_state
+from looplab.run_process import Interrupted, heard, keep_interrupted, live_store, run_process, write_state
 from looplab.samples import SampleStore
 from looplab.table import table
 
@@ -310,19 +309,10 @@ class Controller:
         self._folder.rewrite("transport.csv", TRANSPORT_HEADER, transport_lines(self.store, rows))
 
     def _keep(self, why: str) -> None:
-        """An interrupted run keeps every sample it has; one that sent nothing leaves nothing behind."""
-        if not any(self.store["state"]):
-            self._folder.discard()
-            self._state("interrupted")
-            return
-        # Where the disk is full, what was appended after each repetition stays as it is.
-        with contextlib.suppress(LabError):
-            self._write_all()
-        path = self._folder.interrupt(
-            {"run_id": self._folder.run_id, "scenario": self.parameters.scenario, "interrupted_because": why}
-        )
+        kept = keep_interrupted(self._folder, self.store, self.parameters.scenario, why, self._write_all)
         self._state("interrupted")
-        self._say("interrupted", path=path.name, why=why)
+        if kept:
+            self._say("interrupted", path=kept, why=why)
 
     def _state(self, state: str) -> None:
         document = {

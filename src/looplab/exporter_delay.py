@@ -8,8 +8,8 @@ from typing import Any
 from looplab.exporter_cells import Cell, Distribution, bounds_s, joined
 from looplab.exporter_runs import common_texts, current_text, started, treatment_text
 from looplab.exposition import line
+from looplab.qos_delay import EXPERIMENT
 
-EXPERIMENT = "qos-delay"
 # 1 ms to 10 s: at QoS 2 a message may take seven times the longest delay.
 BOUNDS_S = bounds_s(-3, 1)
 _QUANTILES = {"min": "0", "p50": "0.5", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}

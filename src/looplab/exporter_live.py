@@ -16,8 +16,9 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab.exporter_cells import Cell, loop_labels
-from looplab.exporter_delay import EXPERIMENT, DelayCell, delay_labels, delay_run_texts
+from looplab.exporter_delay import DelayCell, delay_labels, delay_run_texts
 from looplab.exporter_runs import run_texts, treatment_text
+from looplab.qos_delay import EXPERIMENT
 from looplab.samples import ABSENT, ANSWERED, COLUMNS, HEADER_BYTES, LATE, MAGIC, ROBOT_ERROR, WAITING
 
 # Rows read at a time; bounds memory when an exporter starts in the middle of a long run.

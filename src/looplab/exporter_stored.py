@@ -10,9 +10,10 @@ from time import monotonic
 from typing import Any
 
 from looplab.exporter_cells import OUTCOMES, Cell, loop_labels
-from looplab.exporter_delay import EXPERIMENT, delay_texts
+from looplab.exporter_delay import delay_texts
 from looplab.exporter_runs import run_texts, treatment_text
 from looplab.exposition import line
+from looplab.qos_delay import EXPERIMENT
 from looplab.run_folder import SAMPLES_HEADER, SCHEMA
 
 # A run copied into results/ by hand becomes whole without the folder's own time changing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 
 from looplab import processes
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.run_folder import RunFolder
 from looplab.samples import SampleStore
 
 PROCESS_NAME = "lab-controller"
@@ -75,6 +77,19 @@ def write_state(live: Path | None, document: dict[str, Any]) -> None:
     fresh = live / "state.json.new"
     fresh.write_text(json.dumps(document))
     fresh.replace(live / "state.json")
+
+
+def keep_interrupted(
+    folder: RunFolder, store: SampleStore, scenario: str, why: str, write_all: Callable[[], None]
+) -> str:
+    """Keep every sample of an interrupted run: its folder's name; "" where nothing was sent and nothing is left."""
+    if not any(store["state"]):
+        folder.discard()
+        return ""
+    # Where the disk is full, what was appended on the way stays as it is.
+    with contextlib.suppress(LabError):
+        write_all()
+    return folder.interrupt({"run_id": folder.run_id, "scenario": scenario, "interrupted_because": why}).name
 
 
 def heard() -> None:

@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from time import perf_counter_ns
 from typing import Any
 
@@ -22,6 +22,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab import processes
+from looplab.json_handler import JsonHandler
 
 PORT = 9100
 MAX_REQUEST_BYTES = 65536
@@ -84,29 +85,16 @@ def _published(broker: str) -> tuple[int | None, int]:
     return heard[-1] if len(heard) > 1 else (heard[0][0], perf_counter_ns())
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
+class _Handler(JsonHandler):
+    def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
         try:
             length = int(self.headers.get("Content-Length", "0"))
             if self.path != "/facts" or not 0 < length <= MAX_REQUEST_BYTES:
-                self._reply(400, {"error": "POST /facts with a JSON body"})
+                self.reply(400, {"error": "POST /facts with a JSON body"})
                 return
-            self._reply(200, answer(json.loads(self.rfile.read(length))))
+            self.reply(200, answer(json.loads(self.rfile.read(length))))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._reply(400, {"error": f"not understood: {error!r}"})
-
-    def _reply(self, code: int, body: dict[str, Any]) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_args: object) -> None:
-        """Stay silent: a line for each look would only wake the disk."""
+            self.reply(400, {"error": f"not understood: {error!r}"})
 
 
 def main() -> int:

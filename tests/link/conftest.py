@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,34 +27,33 @@ def image() -> str:
     return link_image()
 
 
-@pytest.fixture(scope="module")
-def pair(image: str) -> Iterator[Pair]:
-    """Target and peer for a whole module."""
+@contextlib.contextmanager
+def opened(image: str) -> Iterator[Pair]:
+    """Target and peer, removed at the end."""
     found = Pair(image)
     try:
         found.open()
         yield found
     finally:
         found.close()
+
+
+@pytest.fixture(scope="module")
+def pair(image: str) -> Iterator[Pair]:
+    """Target and peer for a whole module."""
+    with opened(image) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def spare(image: str) -> Iterator[Pair]:
     """Target and peer for emulators that the tests themselves start and end."""
-    found = Pair(image)
-    try:
-        found.open()
+    with opened(image) as found:
         yield found
-    finally:
-        found.close()
 
 
 @pytest.fixture
 def own_pair(image: str) -> Iterator[Pair]:
     """Target and peer that the test may spoil."""
-    found = Pair(image)
-    try:
-        found.open()
+    with opened(image) as found:
         yield found
-    finally:
-        found.close()

@@ -14,11 +14,12 @@ import os
 import signal
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from looplab.capture.dumpcap import Capture
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.json_handler import JsonHandler
 
 PORT = 9109
 MAX_REQUEST_BYTES = 65536
@@ -61,34 +62,21 @@ class Service:
             self._capture = None
 
 
-def _handler(service: Service) -> type[BaseHTTPRequestHandler]:
+def _handler(service: Service) -> type[JsonHandler]:
     actions = {"/start": service.start, "/stop": service.stop}
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
+    class Handler(JsonHandler):
+        def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
             try:
                 length = int(self.headers.get("Content-Length", "0"))
                 if self.path not in actions or not 0 < length <= MAX_REQUEST_BYTES:
-                    self._reply(404, {"message": "There is no such thing.", "remedy": "POST /start or /stop."})
+                    self.reply(404, {"message": "There is no such thing.", "remedy": "POST /start or /stop."})
                     return
-                self._reply(200, actions[self.path](json.loads(self.rfile.read(length))))
+                self.reply(200, actions[self.path](json.loads(self.rfile.read(length))))
             except LabError as error:
-                self._reply(503, {"message": error.message, "remedy": error.remedy})
+                self.reply(503, {"message": error.message, "remedy": error.remedy})
             except (ValueError, KeyError, TypeError) as error:
-                self._reply(400, {"message": f"Not understood: {error!r}", "remedy": "See this module's head."})
-
-        def _reply(self, code: int, body: dict[str, Any]) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_args: object) -> None:
-            """Stay silent: a line for each look would only wake the disk."""
+                self.reply(400, {"message": f"Not understood: {error!r}", "remedy": "See this module's head."})
 
     return Handler
 

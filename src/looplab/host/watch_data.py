@@ -8,10 +8,9 @@ import urllib.request
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-TIMEOUT_S = 3.0
+from looplab.qos_delay import EXPERIMENT
 
-# Whose cells have families of their own; see looplab.exporter_delay, which the host does not import.
-EXPERIMENT = "qos-delay"
+TIMEOUT_S = 3.0
 
 _SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')

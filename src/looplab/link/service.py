@@ -17,12 +17,13 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from time import monotonic
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.json_handler import JsonHandler
 from looplab.link.distributions import theory
 from looplab.link.ping import MOST_PINGS, ping
 from looplab.link.probe import WAIT_S, parse_probe, probe
@@ -172,33 +173,31 @@ def serve(emulator: Emulator, address: str, port: int, control: str = "") -> Thr
     return server
 
 
-def _handler(emulator: Emulator, control: str) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
+def _handler(emulator: Emulator, control: str) -> type[JsonHandler]:
+    class Handler(JsonHandler):
+        def do_GET(self) -> None:  # noqa: N802 (the name that http.server calls)
             self._answer("/links", lambda: emulator.state(_pings(self.path)), anyone=True)
 
-        def do_PUT(self) -> None:
+        def do_PUT(self) -> None:  # noqa: N802 (the name that http.server calls)
             self._answer("/links", lambda: emulator.apply(read_links(self._body())))
 
-        def do_DELETE(self) -> None:
+        def do_DELETE(self) -> None:  # noqa: N802 (the name that http.server calls)
             self._answer("/links", lambda: emulator.apply([]))
 
-        def do_POST(self) -> None:
+        def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
             self._answer("/probe", lambda: emulator.probe(_decoded(self._body())))
 
         def _answer(self, path: str, act: Callable[[], dict[str, Any]], *, anyone: bool = False) -> None:
             if self.path.partition("?")[0] != path:
-                self._reply(404, _error("There is no such thing.", "PUT, GET, DELETE /links or POST /probe."))
+                self.reply(404, _error("There is no such thing.", "PUT, GET, DELETE /links or POST /probe."))
             elif not anyone and not _may_change(self.client_address[0], control):
-                self._reply(403, _error("Only the emulator's own network namespace may do that.", "Set LINK_CONTROL."))
+                self.reply(403, _error("Only the emulator's own network namespace may do that.", "Set LINK_CONTROL."))
             else:
                 try:
-                    self._reply(200, act())
+                    self.reply(200, act())
                 except LabError as error:
                     code = 400 if error.exit_code == EXIT_USAGE else 503
-                    self._reply(code, _error(error.message, error.remedy))
+                    self.reply(code, _error(error.message, error.remedy))
 
         def _body(self) -> str:
             length = self.headers.get("Content-Length", "")
@@ -208,17 +207,6 @@ def _handler(emulator: Emulator, control: str) -> type[BaseHTTPRequestHandler]:
                     f"The request's body is {length or 'not there'}.", f"1 to {MAX_REQUEST_BYTES} bytes.", EXIT_USAGE
                 )
             return self.rfile.read(int(length)).decode("utf-8", "replace")
-
-        def _reply(self, code: int, body: dict[str, Any]) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_args: object) -> None:
-            """Stay silent: a line for each look would only wake the disk."""
 
     return Handler
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import time
@@ -29,7 +28,7 @@ from looplab.qos_delay.document import (
 from looplab.qos_delay.network import Emulators, Made
 from looplab.qos_delay.parameters import CELL_OVERHEAD_S, Cell, QosDelayParameters
 from looplab.run_folder import SCHEMA, TRANSPORT_HEADER, RunFolder
-from looplab.run_process import Interrupted, Say, heard, live_store, write_state
+from looplab.run_process import Interrupted, Say, heard, keep_interrupted, live_store, write_state
 from looplab.samples import SampleStore
 
 TREATMENTS_URL = "http://treatments:9100/facts"
@@ -250,19 +249,10 @@ class Experiment:
         self._folder.rewrite("transport.csv", TRANSPORT_HEADER, transport_lines(self._store, rows))
 
     def _keep(self, why: str) -> None:
-        """An interrupted run keeps every sample it has; one that sent nothing leaves nothing behind."""
-        if not any(self._store["state"]):
-            self._folder.discard()
-            self._state("interrupted")
-            return
-        # Where the disk is full, what was appended after each cell stays as it is.
-        with contextlib.suppress(LabError):
-            self._write_all()
-        path = self._folder.interrupt(
-            {"run_id": self._folder.run_id, "scenario": self.parameters.scenario, "interrupted_because": why}
-        )
+        kept = keep_interrupted(self._folder, self._store, self.parameters.scenario, why, self._write_all)
         self._state("interrupted")
-        self._say("interrupted", path=path.name, why=why)
+        if kept:
+            self._say("interrupted", path=kept, why=why)
 
     def _state(self, state: str) -> None:
         found = judge(self.parameters, self._looks, self._measured) if self._measured else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from looplab.qos_delay import EXPERIMENT
 from looplab.report.cells import Cell, read_cells
 from looplab.report.delay import runs as delay
 from looplab.report.exercise import Key
@@ -32,4 +33,4 @@ def cells_by_key(run: StoredRun) -> Mapping[Key, Cell | delay.DelayCell] | Unusa
 
 
 def _is_delay(run: StoredRun) -> bool:
-    return run.document.get("experiment") == delay.EXPERIMENT
+    return run.document.get("experiment") == EXPERIMENT

@@ -13,7 +13,7 @@ from looplab.errors import EXIT_USAGE, LabError
 from looplab.run_folder import SCHEMA
 
 RUN_ID = re.compile(r"(?P<start>[0-9]{8}T[0-9]{6}Z)-(?P<scenario>[a-z0-9][a-z0-9_-]*)")
-_NEEDED = {
+NEEDED = {
     "run_id": str,
     "scenario": str,
     "fidelity": str,
@@ -180,7 +180,7 @@ def _document_trouble(document: Any) -> tuple[str, str] | None:
         return "foreign", f"Its schema is {schema!r}; this lab reads {SCHEMA}."
     if "experiment" in document:
         return EXPERIMENT, f"A run of the experiment {document['experiment']}, left to its own report."
-    missing = [key for key in _NEEDED if key not in document]
+    missing = [key for key in NEEDED if key not in document]
     if missing:
         return "damaged", f"run.json lacks {', '.join(missing)}: run it again."
     wrong = _wrong_shape(document)
@@ -195,7 +195,7 @@ def _document_trouble(document: Any) -> tuple[str, str] | None:
 
 def _wrong_shape(document: dict[str, Any]) -> str:
     """The first value that a report could not work with, "" where all are sound."""
-    for key, kind in _NEEDED.items():
+    for key, kind in NEEDED.items():
         if type(document[key]) is not kind:
             return key
     parameters, environment = document["parameters"], document["environment"]

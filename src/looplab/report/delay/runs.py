@@ -12,26 +12,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from looplab.qos_delay import EXPERIMENT
 from looplab.report.statistics import Interval, cell_intervals
-from looplab.report.stored import StoredRun, Unusable
+from looplab.report.stored import NEEDED, StoredRun, Unusable
 from looplab.run_folder import SAMPLES_HEADER, SCHEMA
 
-EXPERIMENT = "qos-delay"
 HEADER = f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"
 # A cell is one long repetition. Blocks of this length stand for repetitions: much longer than what the connection
 # remembers (a round trip), so that they are nearly independent.
 BLOCK_S = 1.0
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_NEEDED = {
-    "run_id": str,
-    "fidelity": str,
-    "valid": bool,
-    "invalid_because": list,
-    "parameters": dict,
-    "cells": list,
-    "treatments": list,
-    "environment": dict,
-}
 _COUNTS = ("sent", "answered", "late", "lost")
 
 # Mean delay from publisher to broker and from broker to subscriber in ms, and the quality of service.
@@ -231,7 +221,7 @@ def _trouble(document: Any) -> tuple[str, str] | None:
         return "foreign", f"run.json is no document of the experiment {EXPERIMENT}."
     if document.get("schema") != SCHEMA:
         return "newer", f"Its schema is {document.get('schema')!r}; this lab reads {SCHEMA}."
-    for key, kind in _NEEDED.items():
+    for key, kind in NEEDED.items():
         if type(document.get(key)) is not kind:
             return "damaged", f"{key} in run.json is not what this lab writes: run it again."
     keys = []
