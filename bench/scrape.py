@@ -1,8 +1,8 @@
 """What looking costs: O of one run, with Prometheus and exporter at work and frozen by turns.
 
-    PYTHONPATH=src:tests/observability python3 bench/scrape.py [--seconds 240] [--runs 18] [--json]
+    PYTHONPATH=src:tests/observability python3 bench/scrape.py [--seconds 240] [--interval-ms 10] [--runs 18] [--json]
 
-One controller measures with an emulated robot at 20 ms. Every five seconds Prometheus and the exporter are
+One controller measures with an emulated robot, by default at 10 ms. Every five seconds Prometheus and the exporter are
 stopped (SIGSTOP) or let go on (SIGCONT); each message belongs to the state it was sent in, the first second of
 each state to none. results/ holds as many copies of finished runs as asked for, so that the stored page has its full
 size. Needs Debian's mosquitto and prometheus. Exit code 1 where the p99 rose by more than 5 %; its interval says how
@@ -30,6 +30,7 @@ from looplab.accounting import quantile
 # Short, so that what else happens on the machine falls on both alike.
 STATE_S = 5.0
 SETTLE_S = 1.0
+MESSAGES = 500
 LIMIT = 0.05
 DRAWS = 2000
 
@@ -50,10 +51,11 @@ def copies(lab: Lab, wanted: int) -> None:
         (folder / "run.json").write_text(json.dumps(run))
 
 
-def measure(lab: Lab, seconds: int) -> tuple[list[State], Path]:
+def measure(lab: Lab, seconds: int, interval_ms: int) -> tuple[list[State], Path]:
     """One run, watched and not watched by turns."""
     before = set(lab.results.iterdir())
-    run = lab.run("bench", INTERVALS_MS="20", MESSAGES=500, REPETITIONS=max(1, seconds // 10))
+    repetitions = max(1, seconds * 1000 // interval_ms // MESSAGES)
+    run = lab.run("bench", INTERVALS_MS=interval_ms, MESSAGES=MESSAGES, REPETITIONS=repetitions)
     until(lambda: lab.query('loop_messages_sent_total{scenario="bench"}'), 30, "the run is seen")
     states: list[State] = []
     watched = True
@@ -116,6 +118,7 @@ def main() -> int:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=240)
+    parser.add_argument("--interval-ms", type=int, default=10)
     parser.add_argument("--runs", type=int, default=18, help="stored runs in results/")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -127,7 +130,7 @@ def main() -> int:
         copies(lab, options.runs)
         until(lambda: float(lab.query("count(loop_run_valid)")[0]["value"][1]) == options.runs, 60, "stored runs")
         started = {name: (cpu_s(lab.pid(name)), time.monotonic()) for name in ("exporter", "prometheus")}
-        states, folder = measure(lab, options.seconds)
+        states, folder = measure(lab, options.seconds, options.interval_ms)
         watched_s = sum((end - start) / 1e9 for start, end, watched in states if watched)
         found = blocks(states, folder)
         on, off = p99_ms(found[True]), p99_ms(found[False])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from looplab.parameters import Parameters
@@ -62,6 +62,12 @@ def total_ns(columns: Columns, rows: Sequence[int]) -> list[int]:
     return [columns["received_ns"][row] - columns["sent_ns"][row] for row in rows]
 
 
+def service_ns(columns: Columns, rows: Iterable[int]) -> list[int]:
+    """R without waiting for the robot to be done with earlier requests, in ns, of rows whose wait is known."""
+    robot, wait = columns["robot_ns"], columns["wait_ns"]
+    return [robot[row] - wait[row] for row in rows if ABSENT not in (robot[row], wait[row])]
+
+
 def lateness(columns: Columns, sent: Sequence[int]) -> dict[str, float | int | None]:
     """How much later than due messages left."""
     return summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])
@@ -80,6 +86,8 @@ def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, 
         "R_us": summarise(robot),
         "O_us": summarise([t - r for t, r in zip(total, robot, strict=True)]),
         "transport_O_us": summarise(wire),
+        "service_R_us": summarise(service_ns(columns, measured)),
+        "waited": sum(columns["wait_ns"][row] > 0 for row in measured),
         "send_lateness_us": lateness(columns, sent),
     }
 
@@ -115,13 +123,15 @@ def sample_line(columns: Columns, row: int, interval_ms: float, qos: int, repeti
 
 
 def transport_lines(columns: Columns, rows: range) -> Iterator[str]:
-    """The lines of transport.csv: sequence and the three latencies where bytes enter and leave sockets."""
+    """The lines of transport.csv: sequence, the three latencies where bytes enter and leave sockets, and how long the
+    request waited for the robot (empty where the bridge did not say)."""
     for row in rows:
         sent, received, robot = (columns[name][row] for name in WIRE_COLUMNS)
         if ABSENT in (sent, received, robot):
             continue
-        total = received - sent
-        yield f"{row},{total / 1e3:.3f},{robot / 1e3:.3f},{(total - robot) / 1e3:.3f}"
+        total, wait = received - sent, columns["wait_ns"][row]
+        waited = "" if wait == ABSENT else f"{wait / 1e3:.3f}"
+        yield f"{row},{total / 1e3:.3f},{robot / 1e3:.3f},{(total - robot) / 1e3:.3f},{waited}"
 
 
 def _wire_overheads(columns: Columns, rows: Sequence[int]) -> Iterator[int]:

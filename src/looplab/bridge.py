@@ -78,7 +78,8 @@ class Bridge:
         self._robot = robot
         self._waiting: deque[Waiting] = deque()
         self._arrived: list[Waiting] = []
-        self._wire_run, self._wire_sequence, self._wire_ns = b"", 0, 0
+        self._wire_run, self._wire_sequence, self._wire_ns, self._wait_ns = b"", 0, 0, 0
+        self._free_ns = 0
         self._published: tuple[bytes, bytes] = (b"", b"")
         self._said_online = False
         self._logged: tuple[str, tuple[int, ...]] = ("", tuple(robot.faults.values()))
@@ -183,7 +184,7 @@ class Bridge:
         head = b"%s,%d,%s," % (request.run, request.sequence, status.encode())
         tail = b",%s" % value
         if self._wire_ns and self._wire_run == request.run:
-            tail += b",%d,%d" % (self._wire_sequence, self._wire_ns)
+            tail += b",%d,%d,%d" % (self._wire_sequence, self._wire_ns, self._wait_ns)
         answered_ns = perf_counter_ns()
         self._link.publish(TOPIC_ANSWER, head + b"%d" % (answered_ns - item.entered_ns) + tail, item.qos)
         self.counts["answers"] += 1
@@ -192,6 +193,11 @@ class Bridge:
         left_ns = sock.sent_ns if sock is not None and sock.sent_ns >= answered_ns else 0
         self._wire_run, self._wire_sequence = request.run, request.sequence
         self._wire_ns = left_ns - item.wire_entered_ns if left_ns else 0
+        # E never waits: it is answered beside the robot.
+        robot = request.command != b"E"
+        self._wait_ns = max(0, self._free_ns - item.entered_ns) if robot else 0
+        if robot:
+            self._free_ns = answered_ns
 
     def _next_wake_ns(self) -> int:
         now = perf_counter_ns()

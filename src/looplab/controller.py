@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab import presence, tls_treatment, treatments
+from looplab import presence, robot_service, tls_treatment, treatments
 from looplab.absences import absences, delayed
 from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.environment import describe
@@ -252,6 +252,7 @@ class Controller:
     def _judged(self) -> list[treatments.Treatment]:
         found = treatments.judge(self.parameters, self._looks, self._bridge_info())
         emulating = any(treatments.running(look, "link") for look in self._looks)
+        found += robot_service.judge(self.parameters, self.store, virtual=treatments.is_virtual(self._bridge_info()))
         found += tls_treatment.judge(self.parameters, self._tls, self._bridge_info())
         return [*found, judgement.judge(self.parameters.link, self._link_looks, emulating)]
 

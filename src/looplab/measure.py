@@ -43,7 +43,7 @@ class Measurement(OpenLoop):
         self._link = link
         self._token = token.encode()
         self._on_other = on_other
-        self._wire_robot = store["wire_robot_ns"]
+        self._wire_robot, self._wait_ns = store["wire_robot_ns"], store["wait_ns"]
 
     def received(self, topic: bytes, payload: bytes, _qos: int) -> None:
         """Link's callback; T2 is its first instruction."""
@@ -62,3 +62,4 @@ class Measurement(OpenLoop):
             return
         if 0 <= answer.wire_sequence < self._count:
             self._wire_robot[answer.wire_sequence] = answer.wire_robot_ns
+            self._wait_ns[answer.wire_sequence] = answer.wait_ns

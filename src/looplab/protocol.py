@@ -1,8 +1,9 @@
 """What travels over MQTT: topics, the request and the answer.
 
 Request `<command>-<run>-<sequence>`, answer `<run>,<sequence>,<status>,<R_ns>,<value>`.
-The bridge appends two fields to an answer, `<sequence>,<wire_R_ns>`: how long an earlier answer took
-between its request's bytes entering and its own bytes leaving the bridge's socket (known only once sent).
+The bridge appends three fields to an answer, `<sequence>,<wire_R_ns>,<wait_ns>`, about an earlier one: how long it
+took between its request's bytes entering and its own bytes leaving the bridge's socket (known only once sent), and
+how long its request waited for the robot to be done with those before it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MAX_PAYLOAD_BYTES = 160
 _REQUEST = re.compile(rb"([TE])-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
 _ANSWER = re.compile(
     rb"([A-Za-z0-9_.-]{1,64}),([0-9]{1,9}),([a-z]{1,16}),([0-9]{1,18}),([ -+\--~]{0,32})"
-    rb"(?:,([0-9]{1,9}),([0-9]{1,18}))?"
+    rb"(?:,([0-9]{1,9}),([0-9]{1,18}),([0-9]{1,18}))?"
 )
 
 
@@ -44,7 +45,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One answer as received; `wire_*` are -1 where the bridge sent none."""
+    """One answer as received; `wire_*` and `wait_ns` are of answer `wire_sequence`, -1 where the bridge sent none."""
 
     run: bytes
     sequence: int
@@ -53,6 +54,7 @@ class Answer(NamedTuple):
     value: bytes
     wire_sequence: int
     wire_robot_ns: int
+    wait_ns: int
 
 
 def parse_request(payload: bytes) -> Request | None:
@@ -73,7 +75,7 @@ def parse_answer(payload: bytes) -> Answer | None:
     found = _ANSWER.fullmatch(payload)
     if found is None:
         return None
-    run, sequence, status, robot_ns, value, wire_sequence, wire_ns = found.groups()
+    run, sequence, status, robot_ns, value, wire_sequence, wire_ns, wait_ns = found.groups()
     if wire_sequence is None:
-        return Answer(run, int(sequence), status, int(robot_ns), value, -1, -1)
-    return Answer(run, int(sequence), status, int(robot_ns), value, int(wire_sequence), int(wire_ns))
+        return Answer(run, int(sequence), status, int(robot_ns), value, -1, -1, -1)
+    return Answer(run, int(sequence), status, int(robot_ns), value, int(wire_sequence), int(wire_ns), int(wait_ns))

@@ -17,9 +17,9 @@ from looplab.errors import EXIT_MACHINE, LabError
 
 SCHEMA = 1
 SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
-TRANSPORT_HEADER = "sequence,transport_total_us,transport_robot_us,transport_overhead_us"
+TRANSPORT_HEADER = "sequence,transport_total_us,transport_robot_us,transport_overhead_us,robot_wait_us"
 # A line of samples.csv and one of transport.csv are at most this long together.
-BYTES_PER_SAMPLE = 220
+BYTES_PER_SAMPLE = 240
 
 
 class RunFolder:

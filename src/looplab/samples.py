@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-MAGIC = b"LOOPLAB1"
+MAGIC = b"LOOPLAB2"
 HEADER_BYTES = 4096
 ABSENT = -1
 
@@ -25,6 +25,7 @@ COLUMNS = (
     "wire_sent_ns",
     "wire_received_ns",
     "wire_robot_ns",
+    "wait_ns",
     "state",
 )
 

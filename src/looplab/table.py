@@ -23,6 +23,7 @@ def table(run: dict[str, Any]) -> str:
     for cell in run["cells"]:
         lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
         lines += [_latencies(label, cell[key]) for label, key in _ROWS]
+        lines += _service(cell)
         lines += _load(cell.get("load", {}))
         lines.append("")
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _absences(run.get("absences", []))]
@@ -42,6 +43,12 @@ def _counts(cell: dict[str, Any]) -> list[str]:
     )
     extras = [f"{cell[key]} {label}" for key, label in _EXTRAS if cell[key]]
     return [text, "   " + ", ".join(extras)] if extras else [text]
+
+
+def _service(cell: dict[str, Any]) -> list[str]:
+    """R from when the robot was free, where requests waited for one another (runs of before have none)."""
+    service = cell.get("service_R_us", {})
+    return [_latencies("R, robot free", service)] if service.get("n") and cell["waited"] else []
 
 
 def _load(load: dict[str, Any]) -> list[str]:

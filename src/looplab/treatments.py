@@ -235,10 +235,15 @@ def _bridge(parameters: Parameters, bridge: dict[str, Any]) -> list[Treatment]:
     ]
 
 
+def is_virtual(bridge: dict[str, Any]) -> bool:
+    """Whether the robot of a bridge that says this of itself is the lab's own simulation."""
+    return str(bridge.get("serial", "")).startswith(VIRTUAL_ROBOT)
+
+
 def _isolation(looks: list[dict[str, Any]], bridge: dict[str, Any], *, emulated: bool) -> list[Treatment]:
     """Bridge, robot and an emulated link apart from the host's load: not required, for no kernel need allow it."""
     found = []
-    virtual = str(bridge.get("serial", "")).startswith(VIRTUAL_ROBOT)
+    virtual = is_virtual(bridge)
     roles = (("bridge", FIFO_BRIDGE), ("robot", FIFO_ROBOT), *([("link", FIFO_LINK)] if emulated else []))
     for role, priority in roles:
         policies = _policies(looks, role)

@@ -118,6 +118,26 @@ def test_pipelined_requests_are_paired_in_order(bridge: Child, listener: Listene
     assert [answers(listener)[k].value for k in range(50)] == [b"%d.00" % k for k in range(50)]
 
 
+def test_a_request_says_how_long_it_waited_for_those_before_it(
+    bridge: Child, listener: Listener, robot: RobotDouble
+) -> None:
+    def answer(number: int) -> bytes:
+        if number == 0:
+            time.sleep(0.15)
+        return b"1.00\r\n"
+
+    robot.answer = answer
+    for sequence in range(3):
+        listener.client.publish(TOPIC_REQUEST, f"T-run-{sequence}", 1)
+    until(lambda: len(answers(listener)) == 3, "all answers")
+    ask_and_wait(listener, 3)
+    found = answers(listener)
+    waits_ns = [found[k + 1].wait_ns for k in range(3)]
+    assert waits_ns[0] == 0
+    # The second and the third waited for the first.
+    assert all(0 < waits_ns[k] <= found[k].robot_ns for k in (1, 2))
+
+
 @pytest.mark.parametrize(("framing", "answered", "merged"), [("line", 3, 0), ("burst", 1, 2)])
 def test_answers_that_meet(
     start_bridge: StartBridge, listener: Listener, robot: RobotDouble, framing: str, answered: int, merged: int

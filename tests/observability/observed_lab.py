@@ -90,8 +90,8 @@ class Lab:
         for name in names:
             command = getattr(self, f"_{name}")()
             if name in ("exporter", "prometheus"):
-                # Stands for cpu_shares: 256, a quarter of the others' weight.
-                command = ["nice", "-n", "6", *command]
+                # Stands for cpu_shares: 64, a sixteenth of the others' weight.
+                command = ["nice", "-n", "12", *command]
             log = (self.folder / f"{name}.log").open("ab")
             self._processes[name] = subprocess.Popen(
                 command, env=self.environment, stdout=log, stderr=log, start_new_session=True

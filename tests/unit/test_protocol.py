@@ -48,12 +48,12 @@ def test_malformed_request_is_none(payload: bytes) -> None:
 
 def test_answer_without_wire_time() -> None:
     found = parse_answer(b"a1b2,17,ok,4280000,25.50")
-    assert found == Answer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1)
+    assert found == Answer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1)
 
 
 def test_answer_with_wire_time_of_an_earlier_one() -> None:
-    found = parse_answer(b"a1b2,17,timeout,250000000,,16,4300000")
-    assert found == Answer(b"a1b2", 17, b"timeout", 250_000_000, b"", 16, 4_300_000)
+    found = parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000")
+    assert found == Answer(b"a1b2", 17, b"timeout", 250_000_000, b"", 16, 4_300_000, 1_200_000)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,10 @@ def test_answer_with_wire_time_of_an_earlier_one() -> None:
         b"a,-1,ok,5,20.0",
         b"a,1,OK,5,20.0",
         b"a,1,ok,5,20.0,3",
-        b"a,1,ok,5,20.0,3,4,5",
-        b"a,1,ok,5,20.0,3,-4",
+        b"a,1,ok,5,20.0,3,4",
+        b"a,1,ok,5,20.0,3,4,5,6",
+        b"a,1,ok,5,20.0,3,-4,5",
+        b"a,1,ok,5,20.0,3,4,-5",
         b"a,1,ok,5,20.0\n",
         b"a,1,ok,5,2\x000.0",
         b"a,1,ok,1234567890123456789,20.0",
@@ -81,16 +83,16 @@ def test_malformed_answer_is_none(payload: bytes) -> None:
 
 
 def test_largest_figures_fit_the_columns() -> None:
-    found = parse_answer(b"a,999999999,ok,999999999999999999,20.0,999999999,999999999999999999")
+    found = parse_answer(b"a,999999999,ok,999999999999999999,20.0,999999999,999999999999999999,999999999999999999")
     assert found is not None
-    assert max(found.robot_ns, found.wire_robot_ns) < 2**63
+    assert max(found.robot_ns, found.wire_robot_ns, found.wait_ns) < 2**63
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_any_bytes_are_either_read_or_refused(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(200):
-        payload = bytearray(dice.choice((b"T-run-12", b"run,12,ok,5,20.5", b"run,12,ok,5,20.5,11,6")))
+        payload = bytearray(dice.choice((b"T-run-12", b"run,12,ok,5,20.5", b"run,12,ok,5,20.5,11,6,0")))
         for _ in range(dice.randrange(1, 4)):
             payload[dice.randrange(len(payload))] = dice.randrange(256)
         request, answer = parse_request(bytes(payload)), parse_answer(bytes(payload))

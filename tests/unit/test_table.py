@@ -44,6 +44,14 @@ def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
     assert text.splitlines()[-1] == "VALID: every treatment was found as wanted."
 
 
+def test_the_free_robots_time_is_shown_where_requests_waited_for_one_another() -> None:
+    service = figures(4_200_000, 4_300_000)
+    assert "robot free" not in table(run(cell(service_R_us=service, waited=0)))
+    text = table(run(cell(service_R_us=service, waited=7)))
+    assert words(text, "R, robot free")[3:5] == ["4.200", "4.250"]
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_every_cell_has_its_own_block() -> None:
     text = table(run(*(cell(interval_ms=interval) for interval in (100, 50, 20, 2.5))))
     assert [line.split()[0] for line in text.splitlines() if " ms " in line and "0" in line][:4] == [

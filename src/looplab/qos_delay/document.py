@@ -60,7 +60,7 @@ def transport_lines(columns: Columns, rows: range) -> Iterator[str]:
     for row in rows:
         sent, received = columns["wire_sent_ns"][row], columns["wire_received_ns"][row]
         if ABSENT not in (sent, received):
-            yield f"{row},{(received - sent) / 1e3:.3f},,"
+            yield f"{row},{(received - sent) / 1e3:.3f},,,"
 
 
 def cell_document(parameters: QosDelayParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:

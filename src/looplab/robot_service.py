@@ -1,0 +1,38 @@
+"""Whether the host's load reached the virtual robot and its bridge: by the time they take, not by settings."""
+
+from __future__ import annotations
+
+from looplab.accounting import Columns, quantile, service_ns
+from looplab.parameters import Parameters
+from looplab.protocol import COMMAND_ROBOT
+from looplab.treatments import Treatment
+
+# R p99 of the virtual robot in scenario 1 on an idle machine (bench/stress.py).
+UNLOADED_P99_MS = 4.9
+LIMIT = 1.2
+
+
+def judge(parameters: Parameters, columns: Columns, *, virtual: bool) -> list[Treatment]:
+    """R p99 of all answers so far, without waiting for earlier requests, against that of an unloaded machine.
+
+    Nothing where a real robot answers, or none. Never required: no kernel need allow what keeps the load away.
+    """
+    if not virtual or parameters.command != COMMAND_ROBOT:
+        return []
+    found = sorted(service_ns(columns, range(parameters.samples)))
+    if not found:
+        return []
+    p99_ms = quantile(found, 0.99) / 1e6
+    waited = sum(wait_ns > 0 for wait_ns in columns["wait_ns"])
+    wanted = f"R p99 at most {UNLOADED_P99_MS * LIMIT:.1f} ms, {LIMIT} x that without load"
+    note = f"without waiting for earlier requests, as {waited} of {len(found)} did" if waited else ""
+    return [
+        Treatment(
+            "robot untouched by the load",
+            wanted,
+            f"{p99_ms:.1f} ms",
+            p99_ms <= UNLOADED_P99_MS * LIMIT,
+            required=False,
+            note=note,
+        )
+    ]
