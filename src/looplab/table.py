@@ -19,7 +19,7 @@ _ROWS = (
 
 def table(run: dict[str, Any]) -> str:
     """The table of one run (a run.json document), latencies in milliseconds, ends without a line feed."""
-    lines = [f"{run['scenario']}, fidelity {run['fidelity']}, run {run['run_id']}", "latencies in ms", ""]
+    lines = [title(run), "latencies in ms", ""]
     for cell in run["cells"]:
         lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
         lines += [_latencies(label, cell[key]) for label, key in _ROWS]
@@ -28,12 +28,29 @@ def table(run: dict[str, Any]) -> str:
         lines.append("")
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _absences(run.get("absences", []))]
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _delayed(run.get("delayed", {}))]
+    return "\n".join([*lines, *verdict(run)])
+
+
+def title(run: dict[str, Any]) -> str:
+    """The first line of any run's table."""
+    return f"{run['scenario']}, fidelity {run['fidelity']}, run {run['run_id']}"
+
+
+def verdict(run: dict[str, Any]) -> list[str]:
+    """The last lines of any run's table: valid, or why not."""
     if run["valid"]:
-        lines.append("VALID: every treatment was found as wanted.")
-    else:
-        lines.append("INVALID:")
-        lines += [fill(f"  - {why}", WIDTH, subsequent_indent="    ") for why in run["invalid_because"]]
-    return "\n".join(lines)
+        return ["VALID: every treatment was found as wanted."]
+    return ["INVALID:", *(fill(f"  - {why}", WIDTH, subsequent_indent="    ") for why in run["invalid_because"])]
+
+
+def milliseconds(microseconds: float | None) -> str:
+    """A latency in its column of nine."""
+    return number(None if microseconds is None else microseconds / 1000, 9, 3)
+
+
+def number(value: float | None, width: int, digits: int) -> str:
+    """A figure in its column, a dash where there is none."""
+    return f"{'-' if value is None else f'{value:.{digits}f}':>{width}}"
 
 
 def _counts(cell: dict[str, Any]) -> list[str]:
@@ -48,7 +65,7 @@ def _counts(cell: dict[str, Any]) -> list[str]:
 def _service(cell: dict[str, Any]) -> list[str]:
     """R from when the robot was free, where requests waited for one another (runs of before have none)."""
     service = cell.get("service_R_us", {})
-    return [_latencies("R, robot free", service)] if service.get("n") and cell["waited"] else []
+    return [_latencies("R free", service)] if service.get("n") and cell["waited"] else []
 
 
 def _load(load: dict[str, Any]) -> list[str]:
@@ -86,4 +103,4 @@ _EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnec
 
 def _latencies(label: str, figures: dict[str, Any]) -> str:
     cells = [figures[key] for key in ("min", "avg", "p50", "p95", "p99", "max")]
-    return f"{label:>14} " + " ".join(f"{'-' if v is None else f'{v / 1000:.3f}':>9}" for v in cells)
+    return f"{label:>14} " + " ".join(map(milliseconds, cells))

@@ -19,6 +19,7 @@ from looplab.report.claims import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
 from looplab.report.delay.command import write_delay_report
 from looplab.report.delay.findings import Finding, causes, judge, questions
 from looplab.report.delay.runs import DelayRun, is_delay_run, read, select
+from looplab.report.stored import read_document
 
 
 def verdicts(run: DelayRun) -> dict[str, Finding]:
@@ -158,7 +159,7 @@ def test_the_page_is_whole_and_asks_for_nothing(tmp_path: Path, capsys: pytest.C
 )
 def test_each_damage_is_named(tmp_path: Path, spoil: Callable[[Path], object], kind: str) -> None:
     folder = write_delay_run(tmp_path, pairs=SYMMETRICAL[:1])
-    assert is_delay_run(folder)
+    assert is_delay_run(read_document(folder))
     spoil(folder)
     (problem,) = select([folder]).unusable
     assert problem.kind == kind

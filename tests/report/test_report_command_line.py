@@ -52,7 +52,7 @@ ODD: tuple[tuple[str, str, Callable[[Path, str, str], object], str], ...] = (
         "scenario1",
         "20260301T000006Z",
         lambda r, s, t: put(r, s, t, changes={"experiment": "something-else"}),
-        "A run of the experiment something-else, left to its own report",
+        "of the experiment something-else, left to its own report",
     ),
     ("scenario2", NEWER, lambda r, s, t: put(r, s, t, size=(1, 100)), "Too few repetitions for intervals"),
     ("scenario3", NEWER, lambda r, s, t: put(r, s, t, lost={(20.0, 0): 100}), "none of 100 messages was answered"),

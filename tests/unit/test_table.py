@@ -46,9 +46,9 @@ def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
 
 def test_the_free_robots_time_is_shown_where_requests_waited_for_one_another() -> None:
     service = figures(4_200_000, 4_300_000)
-    assert "robot free" not in table(run(cell(service_R_us=service, waited=0)))
+    assert "R free" not in table(run(cell(service_R_us=service, waited=0)))
     text = table(run(cell(service_R_us=service, waited=7)))
-    assert words(text, "R, robot free")[3:5] == ["4.200", "4.250"]
+    assert words(text, "R free")[2:4] == ["4.200", "4.250"]
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +55,10 @@ def _say(analysis: Analysis, out: Path) -> None:
     for claim, verdicts in analysis.verdicts:
         said = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in verdicts.items()]
         print(f"  {claim.title:<62} {', '.join(said)}")
+    apart = Counter(problem.meaning for problem in analysis.unusable if problem.kind == EXPERIMENT)
+    for meaning, runs in apart.items():
+        print(f"apart: {runs} run(s) {meaning}")
     for problem in analysis.unusable:
-        apart = problem.kind == EXPERIMENT
-        print(f"{'apart' if apart else 'not used'}: {problem.name} ({problem.kind}). {problem.meaning}")
+        if problem.kind != EXPERIMENT:
+            print(f"not used: {problem.name} ({problem.kind}). {problem.meaning}")
     print(f"{out / 'index.html'}")

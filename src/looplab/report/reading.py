@@ -5,32 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from looplab.qos_delay import EXPERIMENT
 from looplab.report.cells import Cell, read_cells
 from looplab.report.delay import runs as delay
 from looplab.report.exercise import Key
-from looplab.report.stored import StoredRun, Unusable, read_run
+from looplab.report.stored import StoredRun, Unusable, checked, read_document
 
 
 def read_any(folder: Path) -> StoredRun | Unusable:
     """The run in a folder, or what that folder is instead."""
-    return delay.read_document(folder) if delay.is_delay_run(folder) else read_run(folder)
+    document = read_document(folder)
+    if isinstance(document, Unusable):
+        return document
+    return delay.checked(folder, document) if delay.is_delay_run(document) else checked(folder, document)
 
 
 def keys(run: StoredRun) -> set[Key]:
     """What its cells are told apart by: interval and QoS, or both links' delays and QoS."""
-    names = ("delay_pb_ms", "delay_bs_ms") if _is_delay(run) else ("interval_ms",)
+    names = ("delay_pb_ms", "delay_bs_ms") if delay.is_delay_run(run.document) else ("interval_ms",)
     return {(*(float(cell[name]) for name in names), int(cell["qos"])) for cell in run.document["cells"]}
 
 
 def cells_by_key(run: StoredRun) -> Mapping[Key, Cell | delay.DelayCell] | Unusable:
     """Its cells, read from samples.csv; Unusable where that is not what run.json says."""
-    if _is_delay(run):
+    if delay.is_delay_run(run.document):
         found = delay.read(run.path)
         return found if isinstance(found, Unusable) else {**found.cells}
     cells = read_cells(run)
     return cells if isinstance(cells, Unusable) else {(cell.interval_ms, cell.qos): cell for cell in cells}
-
-
-def _is_delay(run: StoredRun) -> bool:
-    return run.document.get("experiment") == EXPERIMENT

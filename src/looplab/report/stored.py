@@ -27,7 +27,7 @@ NEEDED = {
 # What is no run of the control loop has a report of its own.
 EXPERIMENT = "experiment"
 _COUNTS = ("sent", "answered", "late", "lost", "robot_errors")
-_OTHER_COUNTS = ("duplicates", "out_of_order", "disconnects")
+_OTHER_COUNTS = ("duplicates", "out_of_order", "disconnects", "waited")
 
 
 @dataclass(frozen=True)
@@ -116,21 +116,33 @@ def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:
 
 def read_run(path: Path) -> StoredRun | Unusable:
     """The run in a folder, or what that folder is instead."""
+    document = read_document(path)
+    return document if isinstance(document, Unusable) else checked(path, document)
+
+
+def read_document(path: Path) -> Any:
+    """What run.json in a folder holds, unchecked; Unusable where it cannot be read."""
     name = path.name
     if name.startswith("."):
         return Unusable(name, "in progress", "A run that is being made, or one whose controller was killed.")
     if not (path / "run.json").is_file():
         return _without_document(path)
     try:
-        document = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        return json.loads((path / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         return Unusable(name, "damaged", f"run.json cannot be read ({_first_line(error)}): run it again.")
+
+
+def checked(path: Path, document: Any) -> StoredRun | Unusable:
+    """The run of the control loop that `document`, its run.json, tells, or what is wrong with it."""
     trouble = _document_trouble(document)
     if trouble:
-        return Unusable(name, *trouble)
+        return Unusable(path.name, *trouble)
     if not (path / "samples.csv").is_file():
         return Unusable(
-            name, "damaged", "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval."
+            path.name,
+            "damaged",
+            "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval.",
         )
     return StoredRun(path, document)
 
@@ -179,7 +191,7 @@ def _document_trouble(document: Any) -> tuple[str, str] | None:
     if schema != SCHEMA:
         return "foreign", f"Its schema is {schema!r}; this lab reads {SCHEMA}."
     if "experiment" in document:
-        return EXPERIMENT, f"A run of the experiment {document['experiment']}, left to its own report."
+        return EXPERIMENT, f"of the experiment {document['experiment']}, left to its own report."
     missing = [key for key in NEEDED if key not in document]
     if missing:
         return "damaged", f"run.json lacks {', '.join(missing)}: run it again."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import polars as pl
 
 from looplab.qos_delay import EXPERIMENT
 from looplab.report.statistics import Interval, cell_intervals
-from looplab.report.stored import NEEDED, StoredRun, Unusable
+from looplab.report.stored import NEEDED, StoredRun, Unusable, read_document
 from looplab.run_folder import SAMPLES_HEADER, SCHEMA
 
 HEADER = f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"
@@ -114,12 +113,8 @@ class DelaySelection:
     older: list[StoredRun] = field(default_factory=list)
 
 
-def is_delay_run(folder: Path) -> bool:
-    """Whether run.json in `folder` says that it is a run of this experiment."""
-    try:
-        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
+def is_delay_run(document: Any) -> bool:
+    """Whether what a run.json holds says that it is a run of this experiment."""
     return isinstance(document, dict) and document.get("experiment") == EXPERIMENT
 
 
@@ -129,7 +124,7 @@ def delay_folders(results: Path, named: Sequence[str]) -> list[Path]:
         places = [path for name in named for path in (results / name, Path(name))]
     else:
         places = sorted(results.iterdir()) if results.is_dir() else []
-    return [path for path in places if is_delay_run(path)]
+    return [path for path in places if (path / "run.json").is_file() and is_delay_run(read_document(path))]
 
 
 def select(folders: Sequence[Path]) -> DelaySelection:
@@ -146,19 +141,16 @@ def select(folders: Sequence[Path]) -> DelaySelection:
     return selection
 
 
-def read_document(folder: Path) -> StoredRun | Unusable:
-    """The run in `folder` as its run.json tells it, or what is wrong with it."""
-    try:
-        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        return Unusable(folder.name, "damaged", f"run.json cannot be read ({error}): run it again.")
+def checked(folder: Path, document: Any) -> StoredRun | Unusable:
+    """The run of this experiment that `document`, its run.json, tells, or what is wrong with it."""
     trouble = _trouble(document)
     return Unusable(folder.name, *trouble) if trouble else StoredRun(folder, document)
 
 
 def read(folder: Path) -> DelayRun | Unusable:
     """The run in `folder` with its cells, or what is wrong with it."""
-    run = read_document(folder)
+    document = read_document(folder)
+    run = document if isinstance(document, Unusable) else checked(folder, document)
     if isinstance(run, Unusable):
         return run
     try:
