@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from simulated_runs import simulated_cell, write_run
 
+from looplab.accounting import summarise
 from looplab.errors import LabError
 from looplab.report.cells import read_cells
 from looplab.report.command import write_report
@@ -152,3 +154,35 @@ def test_of_two_runs_of_one_scenario_the_newer_is_used_and_the_older_named(resul
     names = ["20260101T000000Z-scenario1", "20260301T000000Z-scenario1"]
     assert write_report(results, names, tmp_path / "both") == 0
     assert (tmp_path / "both/runs.csv").read_text().count("scenario1,thesis") == 2
+
+
+def test_where_requests_waited_for_the_robot_the_page_shows_r_without_the_wait(results: Path, tmp_path: Path) -> None:
+    cells = {(interval, 0): simulated_cell(np.random.default_rng(1), 4, 20, 900, 8400) for interval in (50.0, 20.0)}
+    folder = write_run(results, "scenario2", start="20260303T000000Z", cells=cells)
+
+    def bunched(run: dict[str, Any]) -> None:
+        at_50_ms, at_20_ms = run["cells"]
+        at_50_ms |= {"waited": 0, "service_R_us": summarise([4_111_000])}
+        at_20_ms |= {"waited": 37, "service_R_us": summarise([4_200_000, 4_300_000])}
+
+    document(folder, bunched)
+    assert write_report(results, [folder.name], tmp_path / "out") == 0
+    page = (tmp_path / "out" / "index.html").read_text()
+    (row,) = re.findall(r'<th scope="row">R free</th>(.*?)</tr>', page, re.DOTALL)
+    assert "37 waited" in row
+    assert re.findall(r"<td[^>]*>([0-9.]+)</td>", row) == ["4.200", "4.250", "4.300", "4.250", "4.295", "4.299"]
+    assert page.count("R free is the part of R") == 1
+    # Runs of before it was measured.
+    write_report(results, [small_run(results, start="20260304T000000Z").name], tmp_path / "out")
+    assert "R free" not in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_runs_of_an_experiment_are_one_line_in_the_terminal(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in (1, 2, 3):
+        small_run(results, start=f"2026040{day}T000000Z", changes={"experiment": "qos-delay"})
+    write_report(results, [], tmp_path / "out")
+    said = capsys.readouterr().out
+    assert "apart: 3 run(s) of the experiment qos-delay, left to its own report." in said
+    assert said.count("qos-delay") == 1

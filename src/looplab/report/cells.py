@@ -71,6 +71,13 @@ class Cell:
         value = (self.counts.get("send_lateness_us") or {}).get("p99")
         return None if value is None else float(value)
 
+    @property
+    def robot_free_us(self) -> dict[str, float]:
+        """R from when the robot was done with earlier requests, as run.json has it; {} where no request waited for
+        another, and in runs of before it was measured."""
+        service = self.counts.get("service_R_us") or {}
+        return dict(service) if service.get("n") and self.counts.get("waited") else {}
+
     def analyse(self) -> None:
         """Fill in the intervals and the figures of each repetition."""
         for metric, values in self.latency_us.items():

@@ -68,6 +68,11 @@ class Table:
     measured: Measured | None
     rows: Sequence[Row]
 
+    @property
+    def waited(self) -> bool:
+        """Whether in any cell a request waited for the robot to be done with earlier ones."""
+        return any(row.cell is not None and row.cell.robot_free_us for row in self.rows)
+
 
 def table(scenario: str, measured: Measured | None) -> Table:
     """All cells that were printed or measured, in the thesis's order first."""
