@@ -131,7 +131,10 @@ class Link:
         self._fresh: StampedSocket | None = None
         self._fruitless = False
         self._misc_due_ns = 0
-        self.client = _Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=mqtt.MQTTv311)
+        # reconnect_on_failure: where a broker refuses this version of MQTT, paho would dial by itself.
+        self.client = _Client(
+            CallbackAPIVersion.VERSION2, client_id=client_id, protocol=mqtt.MQTTv311, reconnect_on_failure=False
+        )
         self.client.on_message = self._received
         self.client.on_connect = self._accepted
         self.client.on_subscribe = self._confirmed
@@ -217,11 +220,16 @@ class Link:
                 self._on_connect()
 
     def _hang_up(self, sock: StampedSocket, error: Exception) -> None:
-        """Who sends what is no MQTT is no broker: the next read finds the connection ended, and a new one is tried."""
+        """Who sends what is no MQTT is no broker: the connection is ended at once, and a new one is tried.
+
+        paho would stumble over the same packet at each further reading, until its keepalive has run out.
+        """
         self.last_error = f"{self.host}:{self.port} sent what is no MQTT ({error})"
         sock.pending = b""
+        # First, so that no goodbye gets out: the last will holds.
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
+        self.client.disconnect()
 
     def _housekeeping(self, now: int) -> None:
         self._misc_due_ns = now + 500_000_000

@@ -6,8 +6,10 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
 
+import nonsense_broker as nonsense
 import pytest
 from parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
@@ -179,6 +181,46 @@ def test_something_that_listens_but_is_no_broker(make_link: MakeLink) -> None:
         finally:
             closed.set()
             thread.join()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (nonsense.packet(nonsense.PUBLISH, b"\0"), "sent what is no MQTT"),
+        (nonsense.packet(nonsense.PUBLISH, b"\xff\xffecho/a"), "sent what is no MQTT"),
+        # "I do not speak this version": paho would dial by itself.
+        (nonsense.packet(nonsense.CONNACK, b"\0\1"), "speaks no MQTT"),
+    ],
+)
+def test_nonsense_ends_the_connection_at_once(make_link: MakeLink, words: bytes, told: str) -> None:
+    """Not only when paho's keepalive has run out: that is twice as long as this waits."""
+    broker = nonsense.NonsenseBroker()
+    try:
+        link = make_link(broker.port, keepalive_s=int(2 * LIMIT_S))
+        visits = [link_comes(link, broker)]
+        if not words.startswith(bytes([nonsense.CONNACK])):
+            assert visits[0].say(nonsense.WELCOME)
+            # With something left to write it would find out by writing.
+            serve(link, lambda: link.connected and not link.client.want_write(), "the first connection")
+        assert visits[0].say(words)
+        visits.append(link_comes(link, broker))
+        assert told in link.last_error
+        assert visits[1].say(nonsense.WELCOME)
+        serve(link, lambda: link.connected, "the next connection")
+        for visit in visits:
+            visit.close()
+    finally:
+        broker.close()
+
+
+def link_comes(link: Link, broker: nonsense.NonsenseBroker) -> nonsense.Visit:
+    """Drives the link on this thread until the broker, on another, sees it come."""
+    with ThreadPoolExecutor(1) as helper:
+        coming = helper.submit(lambda: (visit := broker.visit(), visit.begins()))
+        serve(link, coming.done, "the link comes")
+        visit, begun = coming.result()
+    assert begun
+    return visit
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
