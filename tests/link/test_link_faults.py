@@ -90,6 +90,15 @@ def test_a_moved_peer_is_followed_and_a_vanished_interface_named(own_pair: Pair)
     assert "vanished" in logs(emulator)
 
 
+def test_an_emulator_without_links_ends_quietly_with_its_target(own_pair: Pair) -> None:
+    emulator = own_pair.ready_emulator()
+    assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
+    assert request(emulator, "DELETE", "/links")[0] == 200
+    docker("kill", own_pair.target)
+    assert exit_code(emulator, 20) == 0
+    assert "the container whose link this was has ended" in logs(emulator)
+
+
 def test_a_missing_capability_is_named(pair: Pair) -> None:
     emulator = pair.emulator(capabilities=())
     assert exit_code(emulator, 20) == 3

@@ -5,11 +5,11 @@ Some minutes of software emulation: only where LAB_NETEM_VM=1 says so.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-import netem_vm
+import link_vm
 import pytest
+import virtual_machine
 from link_checks import CHECKS
 
 BACK_ENDS = ["netem", "nfqueue"]
@@ -21,10 +21,8 @@ pytestmark = pytest.mark.timeout(2400)
 @pytest.fixture(scope="module")
 def results(image: str) -> dict[tuple[str, str], dict[str, Any]]:
     """By (back end, check)."""
-    if os.environ.get("LAB_NETEM_VM") != "1":
-        pytest.skip("netem in a virtual machine takes some minutes: LAB_NETEM_VM=1 ./lab test -- tests/link")
-    netem_vm.need_programs()
-    found = netem_vm.run(image, BACK_ENDS, PROBES)
+    virtual_machine.only_where_asked_for()
+    found = link_vm.run(image, BACK_ENDS, PROBES)
     assert found, "the machine said nothing"
     assert found[-1] == ("end", {}), found
     return {(backend, result["check"]): result for backend, result in found[:-1]}
@@ -38,7 +36,16 @@ def test_both_back_ends_do_what_they_are_told(
     assert results[backend, check]["good"], results[backend, check]["attempts"]
 
 
-@pytest.mark.parametrize("ending", ["removed", "killed"])
+@pytest.mark.parametrize("ending", ["removed", "killed", "removed anew"])
 def test_netem_leaves_no_queue_behind(results: dict[tuple[str, str], dict[str, Any]], ending: str) -> None:
     assert "qdisc" in results["netem", ending]["left"]
     assert "netem" not in results["netem", ending]["left"]
+
+
+def test_netem_delays_nothing_once_its_whole_container_was_killed(results: dict[tuple[str, str], Any]) -> None:
+    checks = ("delayed", "killed with its guard", "started anew")
+    delayed, killed, anew = (results["netem", check]["trip_ms"] for check in checks)
+    there_and_back_ms = 2 * link_vm.DELAY_MS
+    assert there_and_back_ms <= delayed < 1.25 * there_and_back_ms
+    assert killed < link_vm.DELAY_MS / 2
+    assert there_and_back_ms <= anew < 1.25 * there_and_back_ms

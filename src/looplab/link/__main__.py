@@ -19,7 +19,7 @@ from looplab.link.settings import LinkSettings, from_environment
 
 
 def main() -> int:
-    """Exit code 0 when asked to stop, 2 wrong settings, 3 the machine lacks something or the emulation ended."""
+    """Exit code 0 asked to stop or no longer needed, 2 wrong settings, 3 the machine lacks something, or it failed."""
     parser = argparse.ArgumentParser(prog="python3 -m looplab.link", description=__doc__)
     parser.add_argument("--echo", action="store_true", help=f"only answer probes (UDP {ECHO_PORT})")
     arguments = parser.parse_args()
@@ -66,9 +66,12 @@ def _emulate(stop: threading.Event) -> None:
 
 
 def _watch(emulator: Emulator, stop: threading.Event) -> None:
-    """Until asked to stop; raises LabError where the back end fails."""
+    """Until asked to stop, or the target has ended without links; raises LabError where the back end fails."""
     resolved_s = monotonic()
     while not stop.wait(LOOK_S):
+        if emulator.ended():
+            print("link: the container whose link this was has ended, and so does its emulator", flush=True)
+            return
         why = emulator.fault()
         if why:
             raise LabError(

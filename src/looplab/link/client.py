@@ -29,9 +29,9 @@ def state(url: str = URL, pings: int = 0, timeout_s: float = TIMEOUT_S) -> dict[
     return _call(url, "GET", f"/links?ping={pings}" if pings else "/links", timeout_s=timeout_s)
 
 
-def clear(url: str = URL) -> None:
+def clear(url: str = URL, timeout_s: float = TIMEOUT_S) -> None:
     """Every link as it was. Raises LabError where no emulator answers."""
-    _call(url, "DELETE", "/links")
+    _call(url, "DELETE", "/links", timeout_s=timeout_s)
 
 
 def probe(peer: str, count: int = 200, interval_ms: float = 5, size_bytes: int = 64, url: str = URL) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The back end in the kernel: netem below a prio queue, for what arrives behind an ifb device.
 
-A process of its own watches the service: where that is killed, it takes the queues away.
+What leads packets there ends with the service, in whatever way that ends (steering.py): no queue outlives it that a
+packet meets. A process of its own then takes the queues away, too, unless it was killed as well.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from looplab.link.commands import attempt, run
 from looplab.link.figures import Delays
 from looplab.link.route import device_to
 from looplab.link.settings import LinkSettings
+from looplab.link.steering import Steering, Turn, lacking
 
 PROBE_DEVICE = "lab-link-try"
 IFB_PREFIX = "lab-in-"
@@ -47,9 +49,9 @@ def present() -> str:
             good, said = attempt(command)
             if not good:
                 return said.splitlines()[-1] if said else f"{command[0]} failed"
+        return lacking(PROBE_DEVICE)
     finally:
         attempt(["ip", "link", "del", PROBE_DEVICE])
-    return ""
 
 
 def netem_words(link: LinkSettings) -> list[str]:
@@ -71,20 +73,20 @@ def netem_words(link: LinkSettings) -> list[str]:
     return words
 
 
-def tc_batch(device: str, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]], side: str) -> str:
-    """tc's batch for one device: a prio queue, netem on a band for each link, filters on `side` (src or dst)."""
+def tc_batch(device: str, links: Sequence[LinkSettings]) -> str:
+    """tc's batch for one device: a prio queue, netem on a band for each link, all else on the first."""
     bands = str(max(2, len(links) + 1))
     lines = [["qdisc", "add", "dev", device, "root", "handle", "1:", "prio", "bands", bands, "priomap", *_MAP]]
     for at, link in enumerate(links):
-        band = f"1:{_PLAIN_BAND + 1 + at:x}"
         handle = f"{101 + at}:"
-        lines.append(["qdisc", "add", "dev", device, "parent", band, "handle", handle, "netem", *netem_words(link)])
-        for address in addresses[link.peer]:
-            match = ["u32", "match", "ip", side, f"{address}/32"]
-            lines.append(
-                ["filter", "add", "dev", device, "parent", "1:", "protocol", "ip", "prio", "1", *match, "flowid", band]
-            )
+        words = netem_words(link)
+        lines.append(["qdisc", "add", "dev", device, "parent", flow_of(at), "handle", handle, "netem", *words])
     return "".join(" ".join(line) + "\n" for line in lines)
+
+
+def flow_of(at: int) -> str:
+    """The class of the link at this position of its device; those of tc are hexadecimal."""
+    return f"1:{_PLAIN_BAND + 1 + at:x}"
 
 
 class Netem:
@@ -102,6 +104,8 @@ class Netem:
         self._process.daemon = True
         self._process.start()
         theirs.close()
+        # After the fork: the other process must not hold the rules' socket open.
+        self._steering = Steering()
 
     def fault(self) -> str:
         """Why there is no emulation any more; "" while there is."""
@@ -159,14 +163,16 @@ class Netem:
         self._devices = [*out, *(ifb_of(device) for device in incoming)]
         # The guard knows of them before they are there.
         self._pipe.send([*out, *incoming])
+        # What an emulator left that was killed with its guard.
+        remove([*out, *incoming])
         for device, here in out.items():
-            run(["tc", "-batch", "-"], tc_batch(device, here, addresses, "dst"))
+            run(["tc", "-batch", "-"], tc_batch(device, here))
         for device, here in incoming.items():
             ifb = ifb_of(device)
             run(["ip", "link", "add", ifb, "type", "ifb"])
             run(["ip", "link", "set", ifb, "up"])
-            run(["tc", "-batch", "-"], tc_batch(ifb, here, addresses, "src"))
-            run(["tc", "-batch", "-"], _redirect(device, ifb, here, addresses))
+            run(["tc", "-batch", "-"], tc_batch(ifb, here))
+        self._steering.replace([*_turns(out, addresses, False), *_turns(incoming, addresses, True)])
 
     def _place(self, link: LinkSettings) -> tuple[str, int]:
         """(device, position on it) of a link."""
@@ -175,6 +181,7 @@ class Netem:
         return (device if link.direction == "egress" else ifb_of(device)), here.index(link)
 
     def _clear(self) -> None:
+        self._steering.clear()
         remove([device for device in self._devices if not device.startswith(IFB_PREFIX)])
         remove([device.removeprefix(IFB_PREFIX) for device in self._devices if device.startswith(IFB_PREFIX)])
         self._devices = []
@@ -189,19 +196,18 @@ def remove(devices: Sequence[str]) -> None:
     """Take away all queues of these interfaces; quiet where they are gone already."""
     for device in devices:
         attempt(["tc", "qdisc", "del", "dev", device, "root"])
-        attempt(["tc", "qdisc", "del", "dev", device, "ingress"])
         attempt(["ip", "link", "del", ifb_of(device)])
 
 
-def _redirect(device: str, ifb: str, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> str:
-    lines = [f"qdisc add dev {device} handle ffff: ingress"]
-    for link in links:
-        lines += [
-            f"filter add dev {device} parent ffff: protocol ip prio 1 u32 match ip src {address}/32 "
-            f"action mirred egress redirect dev {ifb}"
-            for address in addresses[link.peer]
-        ]
-    return "\n".join(lines) + "\n"
+def _turns(
+    by_device: Mapping[str, Sequence[LinkSettings]], addresses: Mapping[str, Sequence[str]], incoming: bool
+) -> list[Turn]:
+    return [
+        Turn(device, address, flow_of(at), ifb_of(device) if incoming else "")
+        for device, links in by_device.items()
+        for at, link in enumerate(links)
+        for address in addresses[link.peer]
+    ]
 
 
 def _by_device(links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> dict[str, list[LinkSettings]]:

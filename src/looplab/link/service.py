@@ -59,6 +59,7 @@ class Emulator:
         self._links: list[LinkSettings] = []
         self._addresses: dict[str, list[str]] = {}
         self._devices: set[str] = set()
+        self._there_first = _interfaces()
         self._applied_s = monotonic()
         self._moves = 0
         # Another one after a restart, whose counts began anew.
@@ -112,8 +113,13 @@ class Emulator:
         with self._lock:
             gone = sorted(self._devices - devices())
             if gone:
-                return f"the interface {', '.join(gone)} vanished"
+                return f"the interface {', '.join(gone)} vanished: its container ended or left the network"
             return self.backend.fault()
+
+    def ended(self) -> bool:
+        """Whether the container whose links these were has ended, and nobody wanted links of it any more."""
+        with self._lock:
+            return not self._links and bool(self._there_first) and not _interfaces()
 
     def follow_peers(self) -> None:
         """Lead the links to where their peers are now; a name that resolves no more keeps its address."""
@@ -135,6 +141,11 @@ class Emulator:
         with self._lock:
             self._links, self._addresses = [], {}
             self.backend.close()
+
+
+def _interfaces() -> set[str]:
+    """Those of this network namespace that lead out of it; the engine takes them away when its container ends."""
+    return devices() - {"lo"}
 
 
 def _leading(addresses: Mapping[str, Sequence[str]]) -> set[str]:

@@ -70,6 +70,8 @@ class Experiment:
         except LabError as error:
             self._keep(str(error))
             raise
+        finally:
+            network.take_away(self._emulators)
         self._folder.finish(run)
         self._state("finished")
         return run

@@ -7,6 +7,7 @@ sends no third one while two wait: netem takes them off that account, NFQUEUE ca
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from looplab.qos_delay.parameters import Cell, QosDelayParameters
 PROBES = 40
 PROBE_INTERVAL_MS = 5
 BROKER_URL = "http://broker:9107"
+# A run that is stopped has few seconds left.
+CLEAR_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,16 @@ def judge(p: QosDelayParameters, cell: Cell, made: Made, emulators: Emulators) -
             _judge_way(way, found[way.at, way.peer], made)
         elif way.forward:
             made.delays_ms[way.link] = 0.0
+
+
+def take_away(emulators: Emulators) -> None:
+    """No delay any more: an emulator that has none to make ends quietly with its container.
+
+    One that does not answer has ended already, and its links with it.
+    """
+    for url in _urls(emulators).values():
+        with contextlib.suppress(LabError):
+            client.clear(url, CLEAR_TIMEOUT_S)
 
 
 def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
