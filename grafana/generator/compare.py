@@ -7,7 +7,7 @@ from typing import Any
 from generator import panels
 from generator.dashboard import choice, dashboard, fixed_choice
 from generator.live import METRICS
-from generator.queries import CHOSEN, curves, curves_with_published, last, statistics
+from generator.queries import CHOSEN, curves, curves_with_published, joined, last, statistics
 
 _CELLS = 'fidelity=~"$fidelity",interval_ms=~"$interval",qos=~"$qos"'
 
@@ -125,22 +125,18 @@ def _any() -> panels.Panel:
 
 
 def _table() -> panels.Panel:
-    return panels.matrix(
+    return panels.statistics_table(
         "$metric in numbers",
         "From the raw samples, no value left out. n counts the answers, late ones included.",
         statistics(CHOSEN),
-        row="series",
-        column="stat",
         columns=STATISTICS,
         row_title="cell",
-        overrides=[panels.by_name("n", {"unit": "none", "decimals": 0, "custom.width": 55})],
     )
 
 
 def _published() -> panels.Panel:
     selector = 'published_latency_seconds{scenario=~"$scenario",interval_ms=~"$interval",qos=~"$qos",metric="$metric"}'
-    joined = f'label_join({last(selector)}, "cell", "|", "scenario", "interval_ms", "qos")'
-    query = f'label_replace({joined}, "cell", "$1 ${{2}}ms QoS$3", "cell", "([^|]*)[|]([^|]*)[|]([^|]*)")'
+    query = joined(last(selector), "cell", ["scenario", "interval_ms", "qos"], "$1 ${2}ms QoS$3")
     return panels.matrix(
         "$metric as published",
         "Tables 5.2 to 5.9 of the thesis, 1000 messages a cell; R was published as an average only. "

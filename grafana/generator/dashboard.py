@@ -8,6 +8,7 @@ from generator.panels import DATASOURCE, PLUGIN_VERSION, Panel
 
 # Grafana's grid is this wide.
 GRID_WIDTH = 24
+_EXPORTER_PORT = "exporter_port"
 
 
 def dashboard(
@@ -45,7 +46,7 @@ def dashboard(
         "timezone": "browser",
         "fiscalYearStartMonth": 0,
         "links": _links(),
-        "templating": {"list": variables},
+        "templating": {"list": [*variables, _exporter_port()]},
         "annotations": {"list": [_runs()]},
         "panels": panels,
     }
@@ -64,8 +65,8 @@ def _links() -> list[dict[str, Any]]:
             "asDropdown": False,
             "keepTime": False,
             "targetBlank": True,
-            "tooltip": "What each scenario asks of you (served on this machine's port 9101)",
-            "url": "http://127.0.0.1:9101/handout",
+            "tooltip": "What each scenario asks of you (served by the exporter on this machine)",
+            "url": f"http://127.0.0.1:${{{_EXPORTER_PORT}}}/handout",
         },
     ]
 
@@ -78,8 +79,11 @@ def _runs() -> dict[str, Any]:
         "enable": True,
         "hide": False,
         "iconColor": "rgba(100, 100, 100, 0.6)",
-        "expr": "max by (scenario, fidelity) (loop_run_active == 1)",
-        "step": "5s",
+        "target": {
+            "refId": "Anno",
+            "expr": "max by (scenario, fidelity) (loop_run_active == 1)",
+            "interval": "5s",
+        },
         "titleFormat": "{{scenario}}",
         "textFormat": "{{fidelity}}",
         "tagKeys": "scenario,fidelity",
@@ -89,7 +93,38 @@ def _runs() -> dict[str, Any]:
 
 def choice(name: str, label: str, metric: str, description: str, current: list[str], *, of: str = "") -> dict[str, Any]:
     """A variable with the values that the label `of` (default `name`) of `metric` has."""
-    query = f"label_values({metric}, {of or name})"
+    return {
+        **_queried(name, label, description, f"label_values({metric}, {of or name})"),
+        # Asked again with each change of the time range: a scenario's first run appears.
+        "refresh": 2,
+        "sort": 3,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".+",
+        "current": {"text": current, "value": ["$__all" if value == "All" else value for value in current]},
+        "hide": 0,
+        "skipUrlSync": False,
+    }
+
+
+def _exporter_port() -> dict[str, Any]:
+    """A hidden variable: where the handouts are served, which the exporter itself says."""
+    query = "label_values(lab_exporter_info, port)"
+    return {
+        **_queried(_EXPORTER_PORT, "Exporter's port", "Where the link to the handouts leads.", query),
+        # Asked once, when the dashboard is opened.
+        "refresh": 1,
+        "sort": 0,
+        "multi": False,
+        "includeAll": False,
+        "current": {"text": "9101", "value": "9101"},
+        "hide": 2,
+        "skipUrlSync": True,
+    }
+
+
+def _queried(name: str, label: str, description: str, query: str) -> dict[str, Any]:
+    """What every variable has whose values Prometheus tells."""
     return {
         "type": "query",
         "name": name,
@@ -98,17 +133,8 @@ def choice(name: str, label: str, metric: str, description: str, current: list[s
         "datasource": DATASOURCE,
         "definition": query,
         "query": {"query": query, "qryType": 1, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
-        # Asked again with each change of the time range: a scenario's first run appears.
-        "refresh": 2,
-        "sort": 3,
-        "multi": True,
-        "includeAll": True,
-        "allValue": ".+",
-        "current": {"text": current, "value": ["$__all" if value == "All" else value for value in current]},
         "options": [],
         "regex": "",
-        "hide": 0,
-        "skipUrlSync": False,
     }
 
 
@@ -119,7 +145,8 @@ def fixed_choice(name: str, label: str, description: str, options: dict[str, str
         "name": name,
         "label": label,
         "description": description,
-        "query": ", ".join(f"{text} : {value}" for value, text in options.items()),
+        # Grafana makes the options anew from this text: a comma within one must not part it in two.
+        "query": ", ".join(f"{text} : {value}".replace(",", r"\,") for value, text in options.items()),
         "multi": False,
         "includeAll": False,
         "current": {"text": options[current], "value": current, "selected": True},

@@ -6,10 +6,11 @@ from typing import Any
 
 from generator import panels
 from generator.dashboard import choice, dashboard
-from generator.queries import last
+from generator.queries import by_stat, joined, last
 
 # What tells one cell from another.
 CELL = "fidelity, pair, links, end_to_end_ms, qos"
+CELL_NAME = ["pair", "qos", "fidelity"]
 CHOSEN = 'fidelity=~"$fidelity",qos=~"$qos"'
 # Told apart by dash as well (palette of Okabe and Ito); regular expressions of a curve's name.
 QOS_LOOKS = {"0": ("#0072B2", None), "1": ("#D55E00", [8, 6]), "2": ("#009E73", [2, 6])}
@@ -48,9 +49,8 @@ def qos_and_delay() -> dict[str, Any]:
 
 
 def _named(expression: str) -> str:
-    joined = f'label_join({expression}, "series", "|", "qos", "fidelity")'
     # One word: the legend leaves out the words that all names share.
-    return f'label_replace({joined}, "series", "QoS$1 $2", "series", "([^|]*)[|]([^|]*)")'
+    return joined(expression, "series", ["qos", "fidelity"], "QoS$1 $2")
 
 
 def _whole(curves: str) -> str:
@@ -126,8 +126,7 @@ def _live_cdf() -> panels.Panel:
     share = (
         f"(max by ({CELL}, le) ({buckets}) and {CURRENT})\n/ on ({CELL}) group_left () (max by ({CELL}) ({counts}) > 0)"
     )
-    joined = f'label_join({share}, "series", "|", "pair", "qos", "fidelity")'
-    named = f'label_replace({joined}, "series", "links $1 ms QoS $2 $3", "series", "([^|]*)[|]([^|]*)[|]([^|]*)")'
+    named = joined(share, "series", CELL_NAME, "links $1 ms QoS $2 $3")
     return panels.xy_panel(
         "CDF of the cell that is measured now",
         "The share of messages received within x, growing while the cell is measured. Nothing is drawn of cells that "
@@ -153,8 +152,7 @@ def _places() -> panels.Panel:
     # Only ways that were measured with the broker at more than one place.
     several = f"count by (fidelity, end_to_end_ms, qos) ({ratio}) > 1"
     chosen = f"{ratio} and on (fidelity, end_to_end_ms, qos) ({several})"
-    joined = f'label_join({chosen}, "place", "|", "end_to_end_ms", "pair", "fidelity")'
-    named = f'label_replace({joined}, "place", "$2 ms, $3", "place", "([^|]*)[|]([^|]*)[|]([^|]*)")'
+    named = joined(chosen, "place", ["end_to_end_ms", "pair", "fidelity"], "$2 ms, $3")
     return panels.matrix(
         "Figure 5: the broker's place",
         "Latency over delay for one end-to-end delay, the broker nearer to the publisher or to the subscriber "
@@ -169,27 +167,20 @@ def _places() -> panels.Panel:
 
 
 def _table() -> panels.Panel:
-    def stat(name: str, expression: str) -> str:
-        return f'label_replace(max by ({CELL}) ({expression}), "stat", "{name}", "", "")'
-
-    rows = [
-        stat("n", f"sum by ({CELL}) ({_chosen('qos_delay_messages_total', RECEIVED)})"),
-        stat("delay", _chosen("qos_delay_end_to_end_seconds")),
-        stat("avg", _chosen("qos_delay_latency_mean_seconds")),
-        *(stat(name, _chosen("qos_delay_latency_quantile_seconds", f'q="{q}"')) for name, q in STATISTICS.items()),
-    ]
-    joined = f'label_join({" or ".join(rows)}, "series", "|", "pair", "qos", "fidelity")'
-    named = f'label_replace({joined}, "series", "$1 ms QoS $2 $3", "series", "([^|]*)[|]([^|]*)[|]([^|]*)")'
-    return panels.matrix(
+    figures = {
+        "n": f"sum by ({CELL}) ({_chosen('qos_delay_messages_total', RECEIVED)})",
+        "delay": _chosen("qos_delay_end_to_end_seconds"),
+        "avg": _chosen("qos_delay_latency_mean_seconds"),
+        **{name: _chosen("qos_delay_latency_quantile_seconds", f'q="{q}"') for name, q in STATISTICS.items()},
+    }
+    named = joined(by_stat(CELL, figures), "series", CELL_NAME, "$1 ms QoS $2 $3")
+    return panels.statistics_table(
         "Cells in numbers",
         "n counts the messages received, late ones included; delay is that of both links as it was made. "
         "The report gives intervals and verdicts.",
         f"max by (series, stat) ({named})",
-        row="series",
-        column="stat",
-        columns=["n", "delay", "avg", *STATISTICS],
+        columns=list(figures),
         row_title="links",
-        overrides=[panels.by_name("n", {"unit": "none", "decimals": 0})],
     )
 
 

@@ -407,6 +407,21 @@ def matrix(
     )
 
 
+def statistics_table(title: str, description: str, expression: str, *, columns: list[str], row_title: str) -> Panel:
+    """A matrix of the labels `series` and `stat`: latencies, and how many they are of in the column n."""
+    count = {"unit": "none", "decimals": 0, "custom.width": 55}
+    return matrix(
+        title,
+        description,
+        expression,
+        row="series",
+        column="stat",
+        columns=columns,
+        row_title=row_title,
+        overrides=[by_name("n", count)],
+    )
+
+
 def listing(
     title: str,
     description: str,

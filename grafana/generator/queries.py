@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 # What tells one curve from another.
 CELL = "scenario, fidelity, interval_ms, qos"
 CURVE = f"{CELL}, metric"
@@ -45,9 +47,22 @@ def named(expression: str) -> str:
 
     No blank between a number and its unit: where only the interval differs, `20ms` is left and not `20`.
     """
-    joined = f'label_join({expression}, "series", "|", "scenario", "fidelity", "interval_ms", "qos")'
-    pattern = r"([^|]*)[|]([^|]*)[|]([^|]*)[|]([^|]*)"
-    return f'label_replace({joined}, "series", "$1 $2 ${{3}}ms QoS$4", "series", "{pattern}")'
+    return joined(expression, "series", ["scenario", "fidelity", "interval_ms", "qos"], "$1 $2 ${3}ms QoS$4")
+
+
+def joined(expression: str, label: str, of: Sequence[str], pattern: str) -> str:
+    """Give each series the label `label`: `pattern`, in which $1 is the first of the labels `of`, and so on."""
+    names = ", ".join(f'"{name}"' for name in of)
+    values = "[|]".join(["([^|]*)"] * len(of))
+    found = f'label_join({expression}, "{label}", "|", {names})'
+    return f'label_replace({found}, "{label}", "{pattern}", "{label}", "{values}")'
+
+
+def by_stat(by: str, figures: Mapping[str, str]) -> str:
+    """The rows of a table of statistics: each expression's newest value for the labels `by`, its name as `stat`."""
+    return " or ".join(
+        f'label_replace(max by ({by}) ({expression}), "stat", "{name}", "", "")' for name, expression in figures.items()
+    )
 
 
 def curves(selector: str, within: str = "") -> str:
@@ -72,21 +87,18 @@ def curves_with_published(selector: str, figure: str, metric: str) -> str:
 def statistics(selector: str) -> str:
     """n, min, avg, quantiles, max of each chosen cell, by `series` and `stat`."""
 
-    def stat(name: str, expression: str) -> str:
-        return f'label_replace(max by ({CURVE}) ({expression}), "stat", "{name}", "", "")'
-
     def quantile(q: str) -> str:
         return last(f'loop_latency_quantile_seconds{{{selector},q="{q}"}}')
 
     count, total = last(f"loop_latency_seconds_count{{{selector}}}"), last(f"loop_latency_seconds_sum{{{selector}}}")
-    rows = [
-        stat("n", count),
-        stat("min", quantile("0")),
-        stat("avg", f"({total} / ({count} > 0))"),
-        stat("p50", quantile("0.5")),
-        stat("p95", quantile("0.95")),
-        stat("p99", quantile("0.99")),
-        stat("max", quantile("1")),
-    ]
-    fresh = f"({' or '.join(rows)}) and {FRESH_CELLS}"
+    figures = {
+        "n": count,
+        "min": quantile("0"),
+        "avg": f"({total} / ({count} > 0))",
+        "p50": quantile("0.5"),
+        "p95": quantile("0.95"),
+        "p99": quantile("0.99"),
+        "max": quantile("1"),
+    }
+    fresh = f"({by_stat(CURVE, figures)}) and {FRESH_CELLS}"
     return f"max by (series, stat) ({named(fresh)})"

@@ -34,10 +34,14 @@ class Exporter:
     """Puts the pages together. A run is on one of the two pages at any moment.
 
     The stored page is asked for seldom: until it was, the run that finished last is on the live page.
+    `published_port` is where a browser reaches the exporter; the dashboards' links to the handouts ask for it.
     """
 
-    def __init__(self, live: Path, results: Path, broker: BrokerWatch | None, host: HostWatch) -> None:
+    def __init__(
+        self, live: Path, results: Path, broker: BrokerWatch | None, host: HostWatch, published_port: int = PORT
+    ) -> None:
         self.stored = StoredRuns(results)
+        self._own = {"lab_exporter_info": line("lab_exporter_info", {"port": str(published_port)}, 1)}
         self._live = LiveFolder(live)
         self._broker = broker
         self._host = host
@@ -87,7 +91,7 @@ class Exporter:
             parts.append(finished)
         if self._broker is not None:
             parts.append(self._broker.texts())
-        parts.append(self._host.texts())
+        parts += [self._host.texts(), self._own]
         return key, parts
 
     def _finished_last(self) -> tuple[Key | None, Texts]:
@@ -174,7 +178,8 @@ def _port(environment: dict[str, str], name: str, default: int) -> int:
 
 
 def main() -> int:
-    """Serve until SIGTERM. Reads LIVE_DIR, RESULTS_DIR, SCENARIOS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT."""
+    """Serve until SIGTERM. Reads LIVE_DIR, RESULTS_DIR, SCENARIOS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT and
+    EXPORTER_PUBLISHED_PORT."""
     processes.set_name("lab-exporter")
     for number in (signal.SIGTERM, signal.SIGINT):
         # It writes nothing that could be left half done; an exception raised by a signal can get lost.
@@ -184,8 +189,10 @@ def main() -> int:
     scenarios = Path(environment.get("SCENARIOS_DIR") or "/scenarios")
     try:
         broker = BrokerWatch(environment.get("BROKER_HOST") or "broker", _port(environment, "BROKER_PORT", 1883))
-        exporter = Exporter(Path(live), Path(results), broker, HostWatch())
-        serving = server(exporter, ("0.0.0.0", _port(environment, "EXPORTER_PORT", PORT)), scenarios)
+        port = _port(environment, "EXPORTER_PORT", PORT)
+        published_port = _port(environment, "EXPORTER_PUBLISHED_PORT", port)
+        exporter = Exporter(Path(live), Path(results), broker, HostWatch(), published_port)
+        serving = server(exporter, ("0.0.0.0", port), scenarios)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -40,6 +40,7 @@ FAMILIES = {
     "qos_delay_send_lateness_quantile_seconds": ("gauge", "Exact quantile of a cell's send lateness."),
     "qos_delay_cell_current": ("gauge", "1 for the cell that is being measured, or was last."),
     "lab_damaged_runs": ("gauge", "Folders in results/ that could not be read and are left out."),
+    "lab_exporter_info": ("gauge", "1; port is where a browser on this machine reaches the exporter."),
     "lab_broker_up": ("gauge", "1 while the broker answers; the other broker metrics are absent while it does not."),
     "lab_broker_uptime_seconds": ("gauge", "How long the broker has been running."),
     "lab_broker_clients_connected": ("gauge", "Clients connected to the broker, the exporter among them."),

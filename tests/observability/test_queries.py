@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from observed_lab import Lab, fill, targets, until
+from observed_lab import DASHBOARDS, Lab, fill, targets, until
 
 from looplab.exporter_cells import LATENCY_BOUNDS_S, ROBOT_BOUNDS_S
 
@@ -136,10 +137,26 @@ def test_published_points_stand_beside_the_curves(measured: Lab) -> None:
     assert len(rows) == len(LATENCY_BOUNDS_S)
 
 
+def test_every_variable_finds_its_values(measured: Lab) -> None:
+    """label_values(metric, label), as the data source asks it."""
+    for path in DASHBOARDS:
+        for variable in json.loads(path.read_text())["templating"]["list"]:
+            if variable["type"] != "query":
+                continue
+            asked = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])
+            assert asked, variable["name"]
+            metric, label = asked.groups()
+            found = {one["metric"].get(label) for one in measured.query(f"group by ({label}) ({metric})")}
+            assert found, f"{path.stem}: {variable['name']}"
+            assert None not in found
+            if variable["name"] == "exporter_port":
+                assert found == {str(measured.ports["exporter"])}
+
+
 def test_regions_of_the_runs(measured: Lab) -> None:
     expression = json.loads((Path(__file__).parents[2] / "grafana/dashboards/live-loop.json").read_text())[
         "annotations"
-    ]["list"][0]["expr"]
+    ]["list"][0]["target"]["expr"]
     found = {one["metric"]["scenario"] for one in measured.query_range(expression, 600)}
     # These runs last about a second: now and then one ends between two scrapes.
     assert len(found & {f"scenario{number}" for number in range(9)}) >= 6, found

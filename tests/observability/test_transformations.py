@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
+from grafana_code import run_program
 from observed_lab import DASHBOARDS, Lab, fill
-
-NODE = Path(__file__).parent / "node"
-
-
-@pytest.fixture(scope="module")
-def grafana_data() -> Path:
-    """The npm packages of package-lock.json, installed on first use."""
-    if not (NODE / "node_modules" / "@grafana" / "data").exists():
-        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        done = subprocess.run(command, cwd=NODE, capture_output=True, text=True, timeout=500, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return NODE
 
 
 def panels_with_transformations() -> list[dict[str, Any]]:
@@ -30,23 +17,13 @@ def panels_with_transformations() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def transformed(measured: Lab, grafana_data: Path) -> dict[str, Any]:
+def transformed(measured: Lab) -> dict[str, Any]:
     """Panel title -> its frames."""
     jobs = [
         {"panel": panel, "answer": measured.query(fill(panel["targets"][0]["expr"]))}
         for panel in panels_with_transformations()
     ]
-    done = subprocess.run(
-        ["node", "transform.js"],
-        cwd=grafana_data,
-        input=json.dumps(jobs),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout)
+    results = run_program("transform.js", jobs)
     return {job["panel"]["title"]: frames for job, frames in zip(jobs, results, strict=True)}
 
 

@@ -33,6 +33,33 @@ def is_cdf(panel: Any) -> bool:
     return panel["type"] == "xychart" and "_bucket{" in panel["targets"][0]["expr"]
 
 
+# The keys that Grafana's provisioning reads (pkg/services/provisioning/{datasources,dashboards}/types.go, and the
+# documentation's "Provision Grafana" for `prune` and the Prometheus data source); it ignores any other silently.
+PROVISIONING = {
+    "datasources": {
+        "": {"apiVersion", "prune", "deleteDatasources", "datasources"},
+        "datasources": {
+            *("name", "uid", "type", "access", "url", "orgId", "orgName", "version", "isDefault", "editable"),
+            *("user", "database", "basicAuth", "basicAuthUser", "withCredentials"),
+            *("correlations", "jsonData", "secureJsonData"),
+        },
+        "jsonData": {
+            *("httpMethod", "timeInterval", "queryTimeout", "prometheusType", "prometheusVersion", "cacheLevel"),
+            *("manageAlerts", "disableRecordingRules", "incrementalQuerying", "incrementalQueryOverlapWindow"),
+            *("defaultEditor", "customQueryParameters", "disableMetricsLookup", "exemplarTraceIdDestinations"),
+        },
+    },
+    "dashboards": {
+        "": {"apiVersion", "providers"},
+        "providers": {
+            *("name", "orgId", "type", "folder", "folderUid", "editable", "options"),
+            *("disableDeletion", "updateIntervalSeconds", "allowUiUpdates"),
+        },
+        "options": {"path", "foldersFromFilesStructure"},
+    },
+}
+
+
 def generator() -> Any:
     sys.path.insert(0, str(ROOT / "grafana"))
     spec = importlib.util.spec_from_file_location("grafana_generate", ROOT / "grafana" / "generate.py")
@@ -201,6 +228,48 @@ def test_published_points_lie_near_a_bound() -> None:
     assert sum(record == "published_latency_cdf_ratio" for record, _v, _l in found) == 15
     # Each answered cell of the tables: six figures of T and O, one of R.
     assert sum(record == "published_latency_seconds" for record, _v, _l in found) == 26 * 7
+
+
+@pytest.mark.parametrize("kind", PROVISIONING)
+def test_grafana_knows_every_key_of_the_provisioning(kind: str) -> None:
+    known = PROVISIONING[kind]
+    paths = [path for path in (ROOT / "grafana/provisioning" / kind).iterdir() if path.suffix in (".yaml", ".yml")]
+    assert paths
+    for path in paths:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # Without a version Grafana reads the file as one of before version 5.
+        assert document["apiVersion"] == 1
+        assert document.keys() <= known[""]
+        listed, nested = list(known)[1:]
+        assert document[listed]
+        for entry in document[listed]:
+            assert entry.keys() <= known[listed]
+            assert entry[nested].keys() <= known[nested]
+            # It would be taken for a variable of Grafana's environment.
+            assert "$" not in str(entry)
+
+
+def test_a_custom_variables_query_gives_the_options_it_stores() -> None:
+    """Grafana makes the options anew from the query: parted at commas but for `\\,`, text and value by ` : `."""
+    found = [v for path in PATHS for v in load(path)["templating"]["list"] if v["type"] == "custom"]
+    assert found
+    for variable in found:
+        options = [part.replace(r"\,", ",").strip() for part in re.findall(r"(?:\\,|[^,])+", variable["query"])]
+        stored = [f"{option['text']} : {option['value']}" for option in variable["options"]]
+        assert options == stored
+        assert variable["current"]["value"] in [option["value"] for option in variable["options"]]
+
+
+def test_the_link_to_the_handouts_follows_the_exporters_port() -> None:
+    service = yaml.safe_load((ROOT / "compose/observability.yaml").read_text())["services"]["exporter"]
+    port = service["environment"]["EXPORTER_PUBLISHED_PORT"]
+    assert service["ports"] == [f"${{LAB_BIND:-127.0.0.1}}:{port}:9101"]
+    for path in PATHS:
+        found = load(path)
+        (link,) = [link for link in found["links"] if link["title"] == "Handout"]
+        assert link["url"] == "http://127.0.0.1:${exporter_port}/handout"
+        (variable,) = [v for v in found["templating"]["list"] if v["name"] == "exporter_port"]
+        assert (variable["hide"], variable["query"]["query"]) == (2, "label_values(lab_exporter_info, port)")
 
 
 def test_provisioning_and_compose_agree_with_the_dashboards() -> None:
