@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 from looplab import __version__, environment, processes
 from looplab.bridge_state import Counts
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.mqtt_link import Link
-from looplab.pairing import read_pairing
 from looplab.parameters import FIDELITIES, FRAMINGS
 from looplab.protocol import (
     OFFLINE,
@@ -73,6 +71,9 @@ class Bridge:
         state_dir: Path | None = None,
         pairing: Path | None = None,
     ) -> None:
+        # MQTT and TLS are most of what must be loaded: by now the robot's port is being opened (see `main`).
+        from looplab.mqtt_link import Link
+
         self.counts = Counts(COUNTED, state_dir)
         self._identity = {"instance": secrets.token_hex(4), "boot": environment.boot_id()[:8]}
         self._robot = robot
@@ -312,6 +313,8 @@ def _broker(environment: dict[str, str]) -> tuple[str, int, Path | None]:
     pairing = Path(name) if name else None
     host, port = "broker", 1883
     if pairing is not None:
+        from looplab.pairing import read_pairing
+
         found = read_pairing(pairing)
         host, port = found.host, found.port
     return environment.get("BROKER_HOST", "").strip() or host, _port(environment, port), pairing
@@ -330,11 +333,13 @@ def main() -> int:
     settings = dict(os.environ)
     try:
         nodelay, framing = _settings(settings)
+        robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
+        # In a thread: opening resets the board, and its boot loader takes up to 2 s. All else is done meanwhile.
+        robot.maintain()
         host, port, pairing = _broker(settings)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
     bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot, state_dir=state_dir, pairing=pairing)
     for number in (signal.SIGTERM, signal.SIGINT):

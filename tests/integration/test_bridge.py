@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parts import HOST, Broker, Child, Listener, RobotDouble, free_port, numbered_line, until
+from parts import HOST, ROOT, Broker, Child, Listener, RobotDouble, free_port, numbered_line, until
 
 from looplab.protocol import (
     OFFLINE,
@@ -403,6 +405,20 @@ def test_a_bridge_that_is_stopped_says_goodbye_for_both(bridge: Child, listener:
     assert "Traceback" not in bridge.said()
 
 
+def test_the_robots_port_is_not_kept_waiting_for_mqtt() -> None:
+    """Loading MQTT and TLS takes a slow machine a second, in which the robot's boot loader can be done."""
+    code = "import sys, looplab.bridge; print({'paho', 'ssl'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
 def test_it_ends_when_it_is_told_to_in_the_moment_its_robot_goes(start_bridge: StartBridge, tmp_path: Path) -> None:
     """Sixteen bridges, the signal from 0 to 1.5 ms after the cable: the time in which a bridge sees to its port."""
     for batch in range(4):
@@ -410,6 +426,8 @@ def test_it_ends_when_it_is_told_to_in_the_moment_its_robot_goes(start_bridge: S
         try:
             children = [start_bridge(SERIAL_URL=double.url) for double in doubles]
             until(lambda doubles=doubles: all(double.greeted for double in doubles), "every robot greeted")
+            # Said when the signal is no longer the end of a process that still loads.
+            until(lambda children=children: all("robot at" in child.said() for child in children), "every bridge")
             for number, (double, child) in enumerate(zip(doubles, children, strict=True)):
                 double.unplug()
                 time.sleep((4 * batch + number) * 1e-4)
