@@ -3,9 +3,10 @@
 
 Prints a line a run, then the medians over the rounds of TLS's figures over the plain ones of the same round: O p50 and
 p99, and O p50 where (encrypted) bytes enter and leave the sockets, which holds the broker's cryptography but not that
-of controller and bridge.
+of controller and bridge. With `--of logging` both have TLS, and the second has the broker log all that it does
+(BROKER_VERBOSE=-v), refusals by topic among it.
 
-    python3 bench/tls.py [--rounds 5] [--messages 100] [--repetitions 5] [--qos 0]
+    python3 bench/tls.py [--of tls] [--rounds 5] [--messages 100] [--repetitions 5] [--qos 0]
 """
 
 from __future__ import annotations
@@ -20,27 +21,34 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PLAIN, TLS = "off", "on"
+# Name and variables of what is the measure, and of what is held against it.
+Way = tuple[str, dict[str, str]]
+COMPARED: dict[str, tuple[Way, Way]] = {
+    "tls": (("TLS off", {"BROKER_TLS": "off"}), ("TLS on", {"BROKER_TLS": "on"})),
+    "logging": (("quiet", {"BROKER_TLS": "on"}), ("verbose", {"BROKER_TLS": "on", "BROKER_VERBOSE": "-v"})),
+}
 FIGURES = (("O_us", "p50"), ("O_us", "p99"), ("transport_O_us", "p50"))
 
 
-def measure(options: argparse.Namespace, tls: str) -> dict[str, Any]:
+def measure(options: argparse.Namespace, way: Way) -> dict[str, Any]:
     """The only cell of one run."""
+    name, variables = way
     words = ["--fidelity", "corrected", "--intervals", "20", "--messages", str(options.messages)]
     words += ["--repetitions", str(options.repetitions), "--qos", str(options.qos), "--json", "--allow-invalid"]
     command = [ROOT / "lab", "run", "scenario1", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "BROKER_TLS": tls})
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **variables})
     if done.returncode:
         sys.exit(done.stderr)
     (run,) = json.loads(done.stdout)["runs"]
     if not run["valid"]:
-        print(f"TLS {tls} is INVALID: {run['invalid_because']}")
+        print(f"{name} is INVALID: {run['invalid_because']}")
     cell: dict[str, Any] = run["cells"][0]
     return cell
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--of", default="tls", choices=COMPARED)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--messages", type=int, default=100)
     parser.add_argument("--repetitions", type=int, default=5)
@@ -48,16 +56,18 @@ def main() -> int:
     options = parser.parse_args()
     ratios: dict[tuple[str, str], list[float]] = {figure: [] for figure in FIGURES}
     differences_us: list[float] = []
+    plain, dear = COMPARED[options.of]
     for number in range(1, options.rounds + 1):
         # Who is first changes, so that a drift of the machine favours neither.
-        order = (PLAIN, TLS) if number % 2 else (TLS, PLAIN)
-        cells = {tls: measure(options, tls) for tls in order}
-        for tls in order:
-            shown = "  ".join(f"{name[:-3]} {which} {cells[tls][name][which]:6.0f}" for name, which in FIGURES)
-            print(f"round {number} TLS {tls:>3}: {shown} us  lost {cells[tls]['lost']}", flush=True)
+        order = (plain, dear) if number % 2 else (dear, plain)
+        cells = {way[0]: measure(options, way) for way in order}
+        for way, cell in cells.items():
+            shown = "  ".join(f"{name[:-3]} {which} {cell[name][which]:6.0f}" for name, which in FIGURES)
+            print(f"round {number} {way:>7}: {shown} us  lost {cell['lost']}", flush=True)
+        before, after = cells[plain[0]], cells[dear[0]]
         for name, which in FIGURES:
-            ratios[name, which].append(cells[TLS][name][which] / cells[PLAIN][name][which])
-        differences_us.append(cells[TLS]["O_us"]["p50"] - cells[PLAIN]["O_us"]["p50"])
+            ratios[name, which].append(after[name][which] / before[name][which])
+        differences_us.append(after["O_us"]["p50"] - before["O_us"]["p50"])
     for (name, which), values in ratios.items():
         print(f"{name[:-3]:>12} {which}: {statistics.median(values):.2f} x ({min(values):.2f} to {max(values):.2f})")
     print(f"       O p50: {statistics.median(differences_us):+.0f} us")

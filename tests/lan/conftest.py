@@ -13,10 +13,16 @@ StartChild = Callable[..., Child]
 
 
 @pytest.fixture
-def lan(tmp_path: Path) -> Iterator[LanBroker]:
+def verbose() -> str:
+    """BROKER_VERBOSE of the broker; a test that looks for what is logged with it alone gives another."""
+    return ""
+
+
+@pytest.fixture
+def lan(tmp_path: Path, verbose: str) -> Iterator[LanBroker]:
     """Runs, with identities of its own."""
     assert MOSQUITTO, "mosquitto is not installed: apt-get install mosquitto"
-    broker = LanBroker(tmp_path)
+    broker = LanBroker(tmp_path, verbose)
     try:
         broker.start()
         yield broker

@@ -24,11 +24,12 @@ READ_BY_ALL = None
 class LanBroker:
     """mosquitto with the plain and the TLS listener; `folder` is a lab's root with identities of its own.
 
-    It runs as who runs the tests, and logs all that it refuses (BROKER_VERBOSE=-v).
+    It runs as who runs the tests. `verbose` is BROKER_VERBOSE of compose/listeners.yaml.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, verbose: str = "") -> None:
         self.root = folder
+        self._verbose = verbose.split()
         self.port, self.tls_port = free_port(), free_port()
         acl = folder / identities.ACCESS_LIST
         acl.parent.mkdir(parents=True)
@@ -64,7 +65,7 @@ class LanBroker:
     def start(self) -> None:
         """Returns once it listens."""
         assert MOSQUITTO
-        command = [MOSQUITTO, "-v", "-c", str(self._configuration)]
+        command = [MOSQUITTO, "-c", str(self._configuration), *self._verbose]
         child = self._child = Child(command, self.root / "mosquitto.log")
         until(lambda: self.said().count(" running") and child.process.poll() is None, f"mosquitto: {child.said()}")
 

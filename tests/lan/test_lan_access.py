@@ -37,6 +37,7 @@ HEARS = {
 TOPICS = sorted(set().union(*SAYS.values(), *HEARS.values()))
 
 
+@pytest.mark.parametrize("verbose", ["-v"])
 def test_each_says_what_is_its_own_and_nothing_else(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
     """Heard on the plain listener, within the Docker network, where everything passes."""
     insider = Visitor(lan.port)
@@ -74,6 +75,10 @@ def test_each_hears_what_is_its_own_and_nothing_else(lan: LanBroker, visit: Call
         until(lambda who=who, visitor=visitor: HEARS[who] <= visitor.heard(), f"{who} hears {HEARS[who]}")
         assert visitor.heard() == HEARS[who]
     insider.close()
+    # Not refused in words, but to be seen: who wants to hear what, refusals by topic being silent.
+    for visitor in visitors.values():
+        for topic in TOPICS:
+            assert f"{visitor.id} 1 {topic}" in lan.said()
 
 
 def test_nobody_is_let_in_without_a_name(lan: LanBroker) -> None:

@@ -92,6 +92,7 @@ def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(
     assert document["parameters"]["broker_tls"] is True
 
 
+@pytest.mark.parametrize("verbose", ["-v"])
 @pytest.mark.parametrize("who", ["observer", "controller"])
 def test_a_replayed_answer_of_anybody_else_reaches_nobody(
     lan: LanBroker, visit: Callable[[str], Visitor], run: Callable[[], dict[str, Any]], who: str
