@@ -1,12 +1,13 @@
 """What looking costs: O of one run, with Prometheus and exporter at work and frozen by turns.
 
-    PYTHONPATH=src:tests/observability python3 bench/scrape.py [--seconds 240] [--interval-ms 10] [--runs 18] [--json]
+    python3 bench/scrape.py [--seconds 600] [--interval-ms 20] [--scenario scenario1] [--json]
 
-One controller measures with an emulated robot, by default at 10 ms. Every five seconds Prometheus and the exporter are
-stopped (SIGSTOP) or let go on (SIGCONT); each message belongs to the state it was sent in, the first second of
-each state to none. results/ holds as many copies of finished runs as asked for, so that the stored page has its full
-size. Needs Debian's mosquitto and prometheus. Exit code 1 where the p99 rose by more than 5 %; its interval says how
-sure that is.
+The lab's own containers: one `./lab run` measures; every five seconds the state changes: the processes of Prometheus
+and the exporter are stopped (SIGSTOP), let go on as the lab has them, or let go on wherever the kernel puts them
+("unpinned"). Each message belongs to the state it was sent in, the first second of each state to none. results/ holds
+whatever is stored: more runs, more to look at (tests/report/data has all nine scenarios in both fidelities). Needs
+root, a set-up machine and nothing else at work on it. Exit code 1 where the p99 rose by more than 5 % while watched;
+its interval says how sure that is.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import random
-import shutil
 import signal
+import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from observed_lab import Lab, until
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
 
-from looplab.accounting import quantile
+from looplab.accounting import quantile  # noqa: E402
 
+WATCHERS = ("exporter", "prometheus")
 # Short, so that what else happens on the machine falls on both alike.
 STATE_S = 5.0
 SETTLE_S = 1.0
@@ -34,57 +38,76 @@ MESSAGES = 500
 LIMIT = 0.05
 DRAWS = 2000
 
-# (from, to, watched) on the monotonic clock, ns.
-State = tuple[int, int, bool]
+OFF, WATCHED, UNPINNED = STATES = ("not watched", "watched", "unpinned")
+# (from, to, one of STATES) on the monotonic clock, ns.
+State = tuple[int, int, str]
 
 
-def copies(lab: Lab, wanted: int) -> None:
-    """Make `wanted` stored runs of different scenario and fidelity out of one full sweep's shape."""
-    made = lab.run_to_its_end("copy0", INTERVALS_MS="8 4 2 1", MESSAGES=100, REPETITIONS=10)
-    for number in range(1, wanted):
-        run = json.loads((made / "run.json").read_text())
-        name = f"copy{number}"
-        run["scenario"] = run["parameters"]["scenario"] = name
-        run["run_id"] = f"{made.name.partition('-')[0]}-{name}"
-        folder = lab.results / run["run_id"]
-        shutil.copytree(made, folder)
-        (folder / "run.json").write_text(json.dumps(run))
+def main_pid(service: str) -> int:
+    """The process of the lab's container of `service`, 0 where it does not run."""
+    project = os.environ.get("COMPOSE_PROJECT_NAME", "looplab")
+    labels = [f"label=com.docker.compose.project={project}", f"label=com.docker.compose.service={service}"]
+    found = _docker("ps", "-q", "--filter", labels[0], "--filter", labels[1])
+    return int(_docker("inspect", "-f", "{{.State.Pid}}", found)) if found else 0
 
 
-def measure(lab: Lab, seconds: int, interval_ms: int) -> tuple[list[State], Path]:
-    """One run, watched and not watched by turns."""
-    before = set(lab.results.iterdir())
-    repetitions = max(1, seconds * 1000 // interval_ms // MESSAGES)
-    run = lab.run("bench", INTERVALS_MS=interval_ms, MESSAGES=MESSAGES, REPETITIONS=repetitions)
-    until(lambda: lab.query('loop_messages_sent_total{scenario="bench"}'), 30, "the run is seen")
+def _docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def enter(state: str, pids: dict[str, int], as_set_up: dict[str, set[int]]) -> None:
+    """Stop the watchers, or let them go on with their own processors or all."""
+    everywhere = set(range(os.cpu_count() or 1))
+    for name, pid in pids.items():
+        os.kill(pid, signal.SIGSTOP if state == OFF else signal.SIGCONT)
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), everywhere if state == UNPINNED else as_set_up[name])
+
+
+def sending(folder: Path) -> bool:
+    """Whether the run has answers on disk: its first repetition is over."""
+    return any(path.stat().st_size > 1000 for path in folder.glob(".*/samples.csv"))
+
+
+def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], dict[str, float]]:
+    """One run, watched and not watched by turns: (states, run.json, the watchers' CPU seconds a watched second)."""
+    repetitions = max(2, options.seconds * 1000 // options.interval_ms // MESSAGES)
+    words = ["--fidelity", "corrected", "--intervals", str(options.interval_ms), "--messages", str(MESSAGES)]
+    words += ["--repetitions", str(repetitions), "--json", "--allow-invalid"]
+    run = subprocess.Popen([ROOT / "lab", "run", options.scenario, *words], stdout=subprocess.PIPE, text=True)
+    while run.poll() is None and not sending(ROOT / "results"):
+        time.sleep(0.2)
+    pids = {name: main_pid(name) for name in WATCHERS}
+    spent = {name: cpu_s(pid) for name, pid in pids.items()}
+    as_set_up = {name: os.sched_getaffinity(pid) for name, pid in pids.items()}
     states: list[State] = []
-    watched = True
-    while run.poll() is None:
-        start = time.perf_counter_ns()
-        end = time.monotonic() + STATE_S
-        while time.monotonic() < end and run.poll() is None:
-            time.sleep(0.2)
-        states.append((start, time.perf_counter_ns(), watched))
-        watched = not watched
-        for name in ("prometheus", "exporter"):
-            lab.signal(name, signal.SIGCONT if watched else signal.SIGSTOP)
-    for name in ("prometheus", "exporter"):
-        lab.signal(name, signal.SIGCONT)
-    (folder,) = (path for path in set(lab.results.iterdir()) - before if (path / "run.json").exists())
-    return states, folder
+    try:
+        while run.poll() is None and sending(ROOT / "results"):
+            state = STATES[len(states) % len(STATES)]
+            enter(state, pids, as_set_up)
+            start, end = time.perf_counter_ns(), time.monotonic() + STATE_S
+            while time.monotonic() < end and run.poll() is None:
+                time.sleep(0.2)
+            states.append((start, time.perf_counter_ns(), state))
+    finally:
+        enter(WATCHED, pids, as_set_up)
+    watched_s = sum((end - start) / 1e9 for start, end, state in states if state != OFF)
+    cores = {name: (cpu_s(pid) - spent[name]) / watched_s for name, pid in pids.items()}
+    document = json.loads(run.communicate()[0])["runs"][0]
+    return states, document, cores
 
 
-def blocks(states: list[State], folder: Path) -> dict[bool, list[list[int]]]:
-    """O in ns of each state, watched and not."""
-    found: dict[bool, list[list[int]]] = {True: [], False: []}
+def blocks(states: list[State], folder: Path) -> dict[str, list[list[int]]]:
+    """O in ns of each state's turns."""
+    found: dict[str, list[list[int]]] = {state: [] for state in STATES}
     with (folder / "samples.csv").open() as file:
         rows = [
-            (int(r["sent_ns"]), round(float(r["overhead_us"]) * 1000)) for r in csv.DictReader(file) if r["total_us"]
+            (int(r["sent_ns"]), round(float(r["overhead_us"]) * 1000)) for r in csv.DictReader(file) if r["overhead_us"]
         ]
-    for start, end, watched in states:
+    for start, end, state in states:
         values = [o for sent, o in rows if start + SETTLE_S * 1e9 <= sent < end]
         if len(values) > 100:
-            found[watched].append(values)
+            found[state].append(values)
     return found
 
 
@@ -93,12 +116,11 @@ def p99_ms(parts: list[list[int]]) -> float:
     return quantile(sorted(value for part in parts for value in part), 0.99) / 1e6
 
 
-def interval(found: dict[bool, list[list[int]]]) -> tuple[float, float]:
-    """95 % interval of the ratio of p99s, drawing whole states (neighbours are not independent)."""
+def interval(watched: list[list[int]], off: list[list[int]]) -> tuple[float, float]:
+    """95 % interval of the change of the p99, drawing whole turns (neighbours are not independent)."""
     draw = random.Random(1)
     ratios = sorted(
-        p99_ms(draw.choices(found[True], k=len(found[True]))) / p99_ms(draw.choices(found[False], k=len(found[False])))
-        for _ in range(DRAWS)
+        p99_ms(draw.choices(watched, k=len(watched))) / p99_ms(draw.choices(off, k=len(off))) for _ in range(DRAWS)
     )
     return ratios[int(0.025 * DRAWS)] - 1, ratios[int(0.975 * DRAWS)] - 1
 
@@ -106,65 +128,51 @@ def interval(found: dict[bool, list[list[int]]]) -> tuple[float, float]:
 def cpu_s(pid: int) -> float:
     """CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
-def resident_mib(pid: int) -> float:
-    """Resident memory of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
     """Print a table, or JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=int, default=240)
-    parser.add_argument("--interval-ms", type=int, default=10)
-    parser.add_argument("--runs", type=int, default=18, help="stored runs in results/")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--interval-ms", type=int, default=20)
+    parser.add_argument("--scenario", default="scenario1")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    lab = Lab(Path(tempfile.mkdtemp(prefix="looplab-bench-")))
-    try:
-        lab.start("broker")
-        lab.start("bridge", "exporter", "prometheus")
-        until(lambda: lab.query('up{job="live"} == 1'), 20, "Prometheus scrapes the exporter")
-        copies(lab, options.runs)
-        until(lambda: float(lab.query("count(loop_run_valid)")[0]["value"][1]) == options.runs, 60, "stored runs")
-        started = {name: (cpu_s(lab.pid(name)), time.monotonic()) for name in ("exporter", "prometheus")}
-        states, folder = measure(lab, options.seconds, options.interval_ms)
-        watched_s = sum((end - start) / 1e9 for start, end, watched in states if watched)
-        found = blocks(states, folder)
-        on, off = p99_ms(found[True]), p99_ms(found[False])
-        result = {
-            "O_p99_ms": {"watched": on, "not_watched": off},
-            "change": on / off - 1,
-            "change_95_percent": interval(found),
-            "median_of_states_p99_ms": {
-                "watched": median(p99_ms([part]) for part in found[True]),
-                "not_watched": median(p99_ms([part]) for part in found[False]),
-            },
-            "messages": {"watched": sum(map(len, found[True])), "not_watched": sum(map(len, found[False]))},
-            "cores": {name: (cpu_s(lab.pid(name)) - spent) / watched_s for name, (spent, _at) in started.items()},
-            "resident_mib": {name: resident_mib(lab.pid(name)) for name in started},
-            "stored_runs": options.runs,
-        }
-    finally:
-        lab.close()
-        shutil.rmtree(lab.folder, ignore_errors=True)
+    stored = len(list((ROOT / "results").glob("*/run.json")))
+    states, run, cores = measure(options)
+    found = blocks(states, ROOT / "results" / run["run_id"])
+    off = p99_ms(found[OFF])
+    result = {
+        "states": {
+            state: {
+                "messages": sum(map(len, turns)),
+                "O_p99_ms": p99_ms(turns),
+                "median_of_turns_p99_ms": median(p99_ms([turn]) for turn in turns),
+                "change": p99_ms(turns) / off - 1,
+                "change_95_percent": interval(turns, found[OFF]),
+            }
+            for state, turns in found.items()
+        },
+        "cores": cores,
+        "stored_runs": stored,
+        "valid": run["valid"],
+    }
     print(json.dumps(result, indent=1) if options.json else _table(result))
-    return int(result["change"] > LIMIT)
+    return int(result["states"][WATCHED]["change"] > LIMIT)
 
 
-def _table(result: dict) -> str:
-    p99, count, cores = result["O_p99_ms"], result["messages"], result["cores"]
-    low, high = result["change_95_percent"]
-    return "\n".join(
-        [
-            f"O p99 watched {p99['watched']:.3f} ms of {count['watched']}, "
-            f"not watched {p99['not_watched']:.3f} ms of {count['not_watched']}",
-            f"change {result['change']:+.1%} (95 % from {low:+.1%} to {high:+.1%})",
-            *(f"{name}: {value:.3f} cores, {result['resident_mib'][name]:.0f} MiB" for name, value in cores.items()),
-        ]
-    )
+def _table(result: dict[str, Any]) -> str:
+    lines = [f"{'':>12} {'messages':>9} {'O p99':>9} {'of a turn':>9} {'change':>8}   95 % interval"]
+    for state, figures in result["states"].items():
+        low, high = figures["change_95_percent"]
+        lines.append(
+            f"{state:>12} {figures['messages']:>9} {figures['O_p99_ms']:>6.3f} ms "
+            f"{figures['median_of_turns_p99_ms']:>6.3f} ms {figures['change']:>+8.1%}   {low:+.1%} to {high:+.1%}"
+        )
+    lines += [f"{name}: {value:.3f} cores" for name, value in result["cores"].items()]
+    lines.append(f"{result['stored_runs']} runs stored before; this one is {'VALID' if result['valid'] else 'INVALID'}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
