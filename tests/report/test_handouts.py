@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import pytest
 from handouts import HANDOUTS, ROOT, commands, name_of, panels, sections
 
-from looplab.cli import _parser
-from looplab.parameters import read_parameters
-from looplab.report.exercise import read_exercise
+from looplab.cli import _parser, _variables
+from looplab.host.machine import parse_env
+from looplab.host.scenarios import AnyParameters, chosen
+from looplab.parameters import Parameters, read_parameters
+from looplab.report.exercise import Exercise, WantedRun, read_exercise
 
 FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in", "Check", "Stop"]
 CARD = ["goal", "parts", "time", "resources", "validated with"]
@@ -76,6 +79,39 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
     # What the exercise wants to see is what the handout lets a student run.
     assert ran == wanted
     assert [words_of(command)[1][0] for command in commands(handout)][-3:] == ["check", "report", "down"]
+
+
+def runs_of(command: str) -> list[AnyParameters]:
+    """What the controllers of a command's runs would be told."""
+    variables, words = words_of(command)
+    options = _parser().parse_args(words)
+    if options.command != "run":
+        return []
+    settings = {**parse_env((ROOT / ".env").read_text()), **variables, **_variables(ROOT, options)}
+    return [scenario.any_parameters(settings) for scenario in chosen(ROOT, options.scenario)]
+
+
+def serves(made: AnyParameters, wanted: WantedRun, exercise: Exercise) -> bool:
+    """Whether such a run counts as `wanted`, and has the cells that points and questions look at."""
+    stored = json.loads(json.dumps(made.as_json()))
+    cells = made.cells if isinstance(made, Parameters) else [astuple(cell) for cell in made.cells]
+    return (
+        made.scenario == wanted.scenario
+        and wanted.fidelity in ("", made.fidelity)
+        and all(stored[name] == value for name, value in wanted.parameters.items())
+        and exercise.cells_of(wanted.handle) <= set(cells)
+        and made.repetitions >= exercise.repetitions
+        and made.messages >= exercise.messages
+    )
+
+
+@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+def test_the_runs_to_make_are_those_that_count(handout: Path) -> None:
+    exercise = read_exercise(ROOT, name_of(handout))
+    made = [parameters for command in commands(handout) for parameters in runs_of(command)]
+    for wanted in exercise.runs:
+        assert any(serves(parameters, wanted, exercise) for parameters in made), wanted
+    assert all(any(serves(parameters, wanted, exercise) for wanted in exercise.runs) for parameters in made)
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)

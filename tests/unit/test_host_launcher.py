@@ -36,6 +36,21 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture(scope="module")
+def plain_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python environment with pip and no package, made once: half of what these tests would wait for."""
+    place = tmp_path_factory.mktemp("environment") / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True, capture_output=True)
+    return place
+
+
+@pytest.fixture
+def begun_checkout(checkout: Path, plain_environment: Path) -> Path:
+    """A checkout whose environment has no package yet, as an interrupted first use leaves it."""
+    shutil.copytree(plain_environment, checkout / ".venv", symlinks=True, copy_function=os.link)
+    return checkout
+
+
 def launch(command: list[str], **changes: str) -> subprocess.CompletedProcess[str]:
     # The package index is out of reach: nothing here may depend on it.
     environment = {**os.environ, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_NO_INDEX": "1", **changes}
@@ -43,7 +58,8 @@ def launch(command: list[str], **changes: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd="/", timeout=120)
 
 
-def test_without_an_index_the_commands_still_work(checkout: Path) -> None:
+def test_without_an_index_the_commands_still_work(begun_checkout: Path) -> None:
+    checkout = begun_checkout
     link = checkout.parent / "link"
     link.symlink_to(checkout / "lab")
     done = launch([str(link), "run", "scenario 5"])
@@ -58,8 +74,8 @@ def test_without_an_index_the_commands_still_work(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["test", "report", "check"])
-def test_without_an_index_what_needs_more_packages_says_which(checkout: Path, command: str) -> None:
-    done = launch([str(checkout / "lab"), command])
+def test_without_an_index_what_needs_more_packages_says_which(begun_checkout: Path, command: str) -> None:
+    done = launch([str(begun_checkout / "lab"), command])
     assert done.returncode == 3
     assert done.stdout == ""
     assert f"./lab {command} cannot start" in done.stderr
@@ -78,7 +94,8 @@ def put_wheel(place: Path, tag: str) -> None:
         wheel.writestr(f"{described}/RECORD", "")
 
 
-def test_the_packages_of_a_bundle_are_taken_where_they_fit(checkout: Path) -> None:
+def test_the_packages_of_a_bundle_are_taken_where_they_fit(begun_checkout: Path) -> None:
+    checkout = begun_checkout
     wheels = checkout / ".cache/wheels"
     put_wheel(wheels, "py3-none-any")
     done = launch([str(checkout / "lab"), "x"])
