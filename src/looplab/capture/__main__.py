@@ -20,8 +20,10 @@ from typing import Any
 from looplab.capture.dumpcap import Capture
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
 from looplab.json_handler import JsonHandler
+from looplab.namespace import ways_out
 
 PORT = 9109
+LOOK_S = 0.25
 MAX_REQUEST_BYTES = 65536
 
 
@@ -82,7 +84,7 @@ def _handler(service: Service) -> type[JsonHandler]:
 
 
 def main() -> int:
-    """Serve until SIGTERM."""
+    """Serve until SIGTERM, or until the container ends whose packets these are: its next start has another network."""
     service = Service()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -95,7 +97,11 @@ def main() -> int:
         return EXIT_MACHINE
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    stop.wait()
+    there = bool(ways_out())
+    while not stop.wait(LOOK_S):
+        if there and not ways_out():
+            print("capture: the container whose packets these were has ended, and so does its capture", flush=True)
+            break
     service.close()
     return EXIT_GOOD
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.link.commands import run
@@ -15,12 +14,6 @@ MAX_RTO_MIN_MS = 120_000
 def device_to(address: str) -> str:
     """The interface that leads to an address; raises LabError (exit code 3) where there is none."""
     return str(json.loads(run(["ip", "-json", "-4", "route", "get", address]))[0]["dev"])
-
-
-def devices() -> set[str]:
-    """The interfaces of this network namespace."""
-    lines = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()[2:]
-    return {line.partition(":")[0].strip() for line in lines}
 
 
 def parse_rto_min(text: str) -> int:

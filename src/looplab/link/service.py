@@ -27,8 +27,9 @@ from looplab.json_handler import JsonHandler
 from looplab.link.distributions import theory
 from looplab.link.ping import MOST_PINGS, ping
 from looplab.link.probe import WAIT_S, parse_probe, probe
-from looplab.link.route import device_to, devices
+from looplab.link.route import device_to
 from looplab.link.settings import LinkSettings, read_links
+from looplab.namespace import devices, ways_out
 
 PORT = 9107
 MAX_REQUEST_BYTES = 65536
@@ -59,7 +60,7 @@ class Emulator:
         self._links: list[LinkSettings] = []
         self._addresses: dict[str, list[str]] = {}
         self._devices: set[str] = set()
-        self._there_first = _interfaces()
+        self._there_first = ways_out()
         self._applied_s = monotonic()
         self._moves = 0
         # Another one after a restart, whose counts began anew.
@@ -119,7 +120,7 @@ class Emulator:
     def ended(self) -> bool:
         """Whether the container whose links these were has ended, and nobody wanted links of it any more."""
         with self._lock:
-            return not self._links and bool(self._there_first) and not _interfaces()
+            return not self._links and bool(self._there_first) and not ways_out()
 
     def follow_peers(self) -> None:
         """Lead the links to where their peers are now; a name that resolves no more keeps its address."""
@@ -141,11 +142,6 @@ class Emulator:
         with self._lock:
             self._links, self._addresses = [], {}
             self.backend.close()
-
-
-def _interfaces() -> set[str]:
-    """Those of this network namespace that lead out of it; the engine takes them away when its container ends."""
-    return devices() - {"lo"}
 
 
 def _leading(addresses: Mapping[str, Sequence[str]]) -> set[str]:
