@@ -1,10 +1,11 @@
-"""Pin the upstream images of .env by digest, `name:tag@sha256:…`, where a registry answers: scripts/pin-images."""
+"""Pin the upstream images of .env by digest, `name:tag@sha256:…`, where a registry answers (scripts/pin-images)."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from looplab.errors import EXIT_MACHINE, LabError
@@ -49,14 +50,15 @@ def read_digest(reference: str, repository_digests: list[str]) -> str:
     raise LabError(f"{reference} has no digest: it was built here, not pulled.", "Pull it first.", EXIT_MACHINE)
 
 
-def main() -> int:
-    """Ask for each, then write all or nothing; exit code 3 where one cannot be had."""
-    path = ROOT / ".env"
+def main(arguments: Sequence[str]) -> int:
+    """Ask for each of the one file named, .env by default, then write all or nothing; exit code 3 where one cannot
+    be had."""
+    path = Path(arguments[0]) if arguments else ROOT / ".env"
     text = path.read_text(encoding="utf-8")
     try:
         digests = {variable: ask_digest(reference) for variable, reference in images_to_pin(text).items()}
     except LabError as error:
-        print(f"{error.message}\n{error.remedy}\n.env is as it was.", file=sys.stderr)
+        print(f"{error.message}\n{error.remedy}\n{path.name} is as it was.", file=sys.stderr)
         return error.exit_code
     path.write_text(pin(text, digests), encoding="utf-8")
     for variable, digest in digests.items():
@@ -65,4 +67,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

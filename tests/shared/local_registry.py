@@ -1,0 +1,105 @@
+"""A container registry on loopback: Debian's docker-registry, unpacked only, because its package would start one."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from containers import docker, until
+from parts import HOST, free_port
+
+from looplab.host.command import call
+
+PACKAGE = "docker-registry"
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+
+
+def unpack_registry(folder: Path) -> Path | None:
+    """The program out of Debian's package, None where no mirror gives it."""
+    here = shutil.which(PACKAGE)
+    if here:
+        return Path(here)
+    fetch = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", PACKAGE]
+    if not call(fetch, directory=str(folder), timeout_s=120).good:
+        return None
+    (archive,) = folder.glob(f"{PACKAGE}_*.deb")
+    subprocess.run(["dpkg-deb", "-x", str(archive), str(folder)], check=True)
+    return folder / "usr/bin" / PACKAGE
+
+
+class LocalRegistry:
+    """Everything it has lies in `folder`; engines take a registry on loopback without TLS."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.address = f"{HOST}:{free_port()}"
+        settings = folder / "registry.yml"
+        settings.write_text(
+            f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder / 'data'}}}}}\n"
+            f"http: {{addr: {self.address}}}\n"
+        )
+        with (folder / "registry.log").open("wb") as log:
+            command = [str(program), "serve", str(settings)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        until(self._answers, 30, "the registry")
+
+    def put(self, image: str, name: str) -> str:
+        """Push the local `image` as `name` (repository:tag) and forget that name here; its reference."""
+        reference = f"{self.address}/{name}"
+        docker("tag", image, reference)
+        docker("push", "--quiet", reference, timeout_s=300)
+        docker("rmi", reference)
+        return reference
+
+    def digest(self, reference: str) -> str:
+        """What the registry itself calls the image."""
+        repository, _, tag = reference.removeprefix(f"{self.address}/").rpartition(":")
+        url = f"http://{self.address}/v2/{repository}/manifests/{tag}"
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": MANIFEST}), timeout=10) as reply:
+            return str(reply.headers["Docker-Content-Digest"])
+
+    def close(self) -> None:
+        """End it, and take away what the engine has of it."""
+        self._process.terminate()
+        self._process.wait(10)
+        listing = docker("image", "ls", "--digests", "--format", "{{.Repository}} {{.Tag}} {{.Digest}}")
+        for repository, tag, digest in (line.split() for line in listing.splitlines()):
+            if repository.startswith(f"{self.address}/"):
+                docker("rmi", f"{repository}@{digest}" if tag == "<none>" else f"{repository}:{tag}")
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, "docker-registry ended"
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/v2/", timeout=1) as reply:
+                return bool(reply.status == 200)
+        except OSError:
+            return False
+
+
+def serve_registry(folder: Path) -> Iterator[LocalRegistry]:
+    """One registry for a fixture to yield; skips where its program cannot be had."""
+    program = unpack_registry(folder)
+    if program is None:
+        pytest.skip(f"no mirror gives Debian's package {PACKAGE}")
+    registry = LocalRegistry(program, folder)
+    try:
+        yield registry
+    finally:
+        registry.close()
+
+
+def tiny_image(name: str, content: str) -> str:
+    """An image of one file, as `name`; its id."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry = tarfile.TarInfo("content")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content.encode()))
+    command = ["docker", "import", "-", name]
+    done = subprocess.run(command, input=packed.getvalue(), capture_output=True, timeout=60, check=True)
+    return done.stdout.decode().strip()
