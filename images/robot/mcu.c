@@ -37,13 +37,13 @@ static void sleep_without_waiting(avr_t *mcu, avr_cycle_count_t cycles)
     (void)cycles;
 }
 
-/* simavr sleeps to its next timer, however far: this one stops it at the end of the slice. */
+/* simavr sleeps to its next timer, however far: this one stops it at the end of the slice. It stays where
+ * it is, for the instruction that got there may be the one to sleep. */
 static avr_cycle_count_t horizon_reached(avr_t *mcu, avr_cycle_count_t when, void *param)
 {
-    (void)mcu;
     (void)when;
     (void)param;
-    return 0;
+    return mcu->cycle + 1;
 }
 
 static void log_simulator_error(avr_t *mcu, const int level, const char *format, va_list arguments)

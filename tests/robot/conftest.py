@@ -72,13 +72,21 @@ def robot_files(robot_image: str, tmp_path_factory: pytest.TempPathFactory) -> R
 
 
 @pytest.fixture(scope="session")
-def hanging_firmware(robot_image: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same firmware with one more request, H, at which it hangs: for the watchdog's test."""
+def in_build_image() -> Callable[..., str]:
+    """Runs a shell script, with something on its standard input, beside the sources and tools of the robot's build."""
     _build(["--target", "build"], BUILD_IMAGE)
+
+    def run(script: str, given: str = "") -> str:
+        return _run("docker", "run", "--rm", "--interactive", BUILD_IMAGE, "sh", "-c", script, input=given).stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def hanging_firmware(in_build_image: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same firmware with one more request, H, at which it hangs: for the watchdog's test."""
     make = "make -s -C /src/firmware/mbot_ranger BUILD=/tmp/firmware DEFINES=-DLOOPLAB_FAULT_REQUEST >&2"
-    hex_text = _run(
-        "docker", "run", "--rm", BUILD_IMAGE, "sh", "-c", f"{make} && cat /tmp/firmware/mbot_ranger.hex"
-    ).stdout
+    hex_text = in_build_image(f"{make} && cat /tmp/firmware/mbot_ranger.hex")
     path = tmp_path_factory.mktemp("fault") / "mbot_ranger.hex"
     path.write_text(hex_text)
     return path

@@ -278,6 +278,15 @@ def test_evenly_spaced_requests_meet_every_phase_of_the_frame(start_robot: Start
     assert len(tenths) >= 8
 
 
+def test_the_processor_stops_where_it_is_told_to(in_build_image: Callable[..., str]) -> None:
+    """At every cycle of some milliseconds: also where it is just going to sleep. A byte would meet it in the future."""
+    compile_it = "gcc -std=gnu11 -Wall -Wextra -Werror -I. -x c - -x none mcu.c intel_hex.c report.c -lsimavr -lm"
+    script = f"cd /src/images/robot && {compile_it} -o /tmp/ahead && /tmp/ahead /build/firmware/mbot_ranger.hex"
+    cycles_beyond = int(in_build_image(script, (ROOT / "tests/robot/run_ahead.c").read_text()))
+    # One instruction, or the way into an interrupt.
+    assert cycles_beyond < 10
+
+
 def test_it_never_runs_ahead_of_real_time(start_robot: StartRobot) -> None:
     robot = start_robot("--usb-frame-us", "0")
     client = robot.connect_ready()
