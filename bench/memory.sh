@@ -1,6 +1,8 @@
 #!/bin/sh
 # Resident memory of the whole lab while a scenario runs, without Grafana and the stress (whose memory is its job).
 # Usage: bench/memory.sh [SCENARIO]; LIMIT_MIB (default 250) is what it is held against. Exit code 1 above it.
+# Beside another lab: set COMPOSE_PROJECT_NAME and the LAB_..._PORT. To fill results/, in a clone of its own:
+# bench/stored_runs.py --runs 46 --into results.
 set -eu
 cd "$(dirname "$0")/.."
 scenario=${1:-scenario1}

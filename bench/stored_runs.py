@@ -1,6 +1,7 @@
 """500 stored runs: how soon the exporter answers, shows them all and takes up a new one; and what they cost in memory.
 
     .venv/bin/python bench/stored_runs.py [--runs 500]
+    .venv/bin/python bench/stored_runs.py --runs 46 --into results     # only writes the runs, for bench/memory.sh
 
 Runs of 4 intervals x 1000 messages, of nine scenarios in both fidelities by turns; real exporter, real Prometheus.
 Wants the live page within 5 s of the exporter's start and a new run within 5 s of its end; exit code 1 where not.
@@ -46,11 +47,11 @@ def samples(path: Path) -> Path:
     return path
 
 
-def store(lab: Lab, number: int, shared: Path) -> str:
+def store(results: Path, number: int, shared: Path) -> str:
     """Run `number`, written under a temporary name as a controller does; returns its id."""
     scenario, fidelity = f"scenario{number % 9}", ("thesis", "corrected")[number // 9 % 2]
     run_id = f"{FIRST + timedelta(hours=number):%Y%m%dT%H%M%SZ}-{scenario}"
-    folder = lab.results / f".{run_id}"
+    folder = results / f".{run_id}"
     folder.mkdir()
     os.link(shared, folder / "samples.csv")
     counts = {"sent": MESSAGES, "answered": MESSAGES, "late": 0, "lost": 0, "robot_errors": 0}
@@ -65,7 +66,7 @@ def store(lab: Lab, number: int, shared: Path) -> str:
         "treatments": [],
     }
     (folder / "run.json").write_text(json.dumps(run))
-    folder.rename(lab.results / run_id)
+    folder.rename(results / run_id)
     return run_id
 
 
@@ -77,12 +78,20 @@ def resident_mib(lab: Lab, name: str) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=500)
-    runs = parser.parse_args().runs
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="write the runs there, measure nothing")
+    options = parser.parse_args()
+    runs = options.runs
+    if options.into:
+        shared = samples(options.into / ".samples.csv")
+        for number in range(runs):
+            store(options.into, number, shared)
+        shared.unlink()
+        return 0
     with tempfile.TemporaryDirectory() as place:
         lab = Lab(Path(place))
         shared = samples(lab.folder / "samples.csv")
         for number in range(runs):
-            store(lab, number, shared)
+            store(lab.results, number, shared)
         try:
             return measure(lab, runs, shared)
         finally:
@@ -103,7 +112,7 @@ def measure(lab: Lab, runs: int, shared: Path) -> int:
     until(lambda: lab.query(f"count(loop_run_info) == {shown}"), 60, "the newest runs in Prometheus")
     prometheus_s = since(began)
     began = time.monotonic()
-    new = store(lab, runs, shared)
+    new = store(lab.results, runs, shared)
     until(lambda: lab.query(f'loop_run_info{{run_id="{new}"}}'), 60, "the new run in Prometheus")
     new_s = since(began)
     # Two more looks at the stored page.

@@ -9,6 +9,8 @@ from generator.dashboard import choice, dashboard, fixed_choice
 from generator.live import METRICS
 from generator.queries import CHOSEN, curves, curves_with_published, joined, last, statistics
 
+# What there is to be chosen: cells of the control loop; loop_run_info has runs of experiments, too.
+_CELL = "loop_latency_seconds_count"
 _CELLS = 'fidelity=~"$fidelity",interval_ms=~"$interval",qos=~"$qos"'
 
 # (figure, metric, scenarios, title, the question it answers)
@@ -78,23 +80,10 @@ def compare_scenarios() -> dict[str, Any]:
             (4, [(24, _notes())]),
         ],
         [
-            choice("scenario", "Scenario", "loop_run_info", "Drawn in the uppermost panel and the tables.", ["All"]),
-            choice(
-                "fidelity",
-                "Fidelity",
-                "loop_run_info",
-                "thesis: as published. corrected: as it was meant.",
-                ["thesis"],
-            ),
-            choice(
-                "interval",
-                "Interval (ms)",
-                "loop_latency_seconds_count",
-                "Time between two requests.",
-                ["20"],
-                of="interval_ms",
-            ),
-            choice("qos", "QoS", "loop_latency_seconds_count", "MQTT quality of service.", ["0"]),
+            choice("scenario", "Scenario", _CELL, "Drawn in the uppermost panel and the tables.", ["All"]),
+            choice("fidelity", "Fidelity", _CELL, "thesis: as published. corrected: as it was meant.", ["thesis"]),
+            choice("interval", "Interval (ms)", _CELL, "Time between two requests.", ["20"], of="interval_ms"),
+            choice("qos", "QoS", _CELL, "MQTT quality of service.", ["0"]),
             fixed_choice("metric", "Latency", "For the uppermost panel and the tables.", METRICS, "O"),
         ],
         refresh="5s",

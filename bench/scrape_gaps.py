@@ -1,0 +1,115 @@
+"""Whether Prometheus goes on looking each second while the stress wants every processor.
+
+    python3 bench/scrape_gaps.py [SCENARIO] [--messages 1000] [--repetitions 3] [--shares 64]
+
+Runs a scenario of the lab (containers, ./lab run) at 20 ms and asks Prometheus afterwards for the raw samples of the
+time in which it measured: every scrape must have succeeded, none may be missing, none may have taken a second, and
+the number of messages sent must have grown with each. --shares gives exporter and Prometheus another weight than
+compose/observability.yaml (docker update, after the start). Exit code 1 where the view had a gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WATCHERS = ("exporter", "prometheus")
+# A scrape is due each second; one that is missing makes two of it. Half a second is for the machine's lateness.
+GAP_S = 1.5
+SLOW_S = 1.0
+
+# (Unix time in s, value), ascending.
+Samples = list[tuple[float, float]]
+
+
+def setting(name: str, default: str) -> str:
+    """A variable of .env, which the shell overrides."""
+    lines = (ROOT / ".env").read_text(encoding="utf-8").splitlines()
+    held = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    return os.environ.get(name) or held.get(name) or default
+
+
+def raw(expression: str, since: float, until: float) -> list[Samples]:
+    """Every stored sample of the series that match, between two times."""
+    query = f"{expression}[{max(1, round(until - since))}s]"
+    port = setting("LAB_PROMETHEUS_PORT", "9090")
+    data = urllib.parse.urlencode({"query": query, "time": until}).encode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query", data, timeout=30) as answer:
+        series = json.load(answer)["data"]["result"]
+    return [[(float(at), float(value)) for at, value in one["values"]] for one in series]
+
+
+def weigh(shares: int) -> None:
+    """Give the watchers this weight as soon as they are there."""
+    project = os.environ.get("COMPOSE_PROJECT_NAME", "looplab")
+    end = time.monotonic() + 120
+    for service in WATCHERS:
+        name = f"{project}-{service}-1"
+        while subprocess.run(["docker", "inspect", name], capture_output=True, check=False).returncode:
+            if time.monotonic() > end:
+                raise SystemExit(f"there is no container {name}")
+            time.sleep(0.2)
+        subprocess.run(["docker", "update", "--cpu-shares", str(shares), name], capture_output=True, check=True)
+
+
+def run(options: argparse.Namespace) -> str:
+    """One run of the scenario; its id."""
+    size = ["--messages", str(options.messages), "--repetitions", str(options.repetitions)]
+    command = ["./lab", "run", options.scenario, "--intervals", "20", *size, "--allow-invalid", "--json"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as lab:
+        if options.shares:
+            weigh(options.shares)
+        said, _ = lab.communicate(timeout=600)
+    if lab.returncode:
+        raise SystemExit(lab.returncode)
+    document = json.loads(said)
+    return str((document["runs"][0] if "runs" in document else document)["run_id"])
+
+
+def gaps(samples: Samples) -> list[float]:
+    """Seconds from each sample to the next."""
+    return [b - a for (a, _), (b, _) in pairwise(samples)]
+
+
+def main() -> int:
+    """Print what was found."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scenario", nargs="?", default="scenario2")
+    parser.add_argument("--messages", type=int, default=1000)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--shares", type=int, default=0)
+    options = parser.parse_args()
+    began = time.time()
+    run_id = run(options)
+    ended = time.time()
+    name = f'scenario="{options.scenario}"'
+    (active,) = raw(f"loop_run_active{{{name}}}", began, ended)
+    measured = [at for at, value in active if value == 1]
+    first, last = measured[0], measured[-1]
+    (up,) = raw('up{job="live"}', first, last)
+    (seconds,) = raw('scrape_duration_seconds{job="live"}', first, last)
+    sent = [samples for samples in raw(f"loop_messages_sent_total{{{name}}}", first, last) if samples]
+    steps = Counter(b > a for samples in sent for (_, a), (_, b) in pairwise(samples))
+    failed, longest = sum(value != 1 for _, value in up), max(gaps(up))
+    durations = sorted(value for _, value in seconds)
+    missed = sum(round(gap) - 1 for gap in gaps(up) if gap > GAP_S)
+    print(f"{run_id}: {last - first:.0f} s, load of the machine {os.getloadavg()[0]:.1f}")
+    print(f"scrapes: {len(up)}, failed {failed}, missing {missed}, longest time between two {longest:.2f} s")
+    middle, p99 = durations[len(durations) // 2], durations[int(0.99 * (len(durations) - 1))]
+    print(f"a scrape takes {middle:.3f} s (median), {p99:.3f} s (p99), {durations[-1]:.3f} s (longest)")
+    print(f"messages sent: grown between {steps[True]} scrapes, the same between {steps[False]} (pauses between cells)")
+    return int(bool(failed or missed or durations[-1] >= SLOW_S or not steps[True]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
