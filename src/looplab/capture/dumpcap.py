@@ -34,8 +34,10 @@ class Capture:
         self._path.unlink(missing_ok=True)
         self._said: list[str] = []
         self._begun = threading.Event()
+        # What arrives leaves once more by the ifb device where netem delays it: counted when it arrives.
+        wanted = f"tcp port {broker_port} and not (outbound and src port {broker_port})"
         command = [
-            *("dumpcap", "-q", "-p", "-i", interface, "-f", f"tcp port {broker_port}", "-B", str(BUFFER_MIB)),
+            *("dumpcap", "-q", "-p", "-i", interface, "-f", wanted, "-B", str(BUFFER_MIB)),
             *("-a", f"filesize:{MOST_KB}", "-w", str(self._path)),
         ]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
