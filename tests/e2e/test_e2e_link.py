@@ -10,8 +10,8 @@ from e2e_lab import Lab
 from run_checks import check_run, treatments
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
-# The wifi model's two ways without any jitter; the loop's own part comes on top.
-LEAST_O_US = 2 * (4.5 - 0.7 * 2.2) * 1000
+# The wifi model's two ways at their least (the table ends at four deviations); the loop's own part comes on top.
+LEAST_O_US = 2 * (4.4 - 4 * 0.25) * 1000
 
 
 def test_the_wifi_link_is_there_and_recorded(lab: Lab) -> None:
@@ -21,7 +21,7 @@ def test_the_wifi_link_is_there_and_recorded(lab: Lab) -> None:
     link = treatments(run)["link"]
     assert run["valid"], run["invalid_because"]
     assert done.returncode == 0
-    assert link["wanted"].startswith("wifi: egress 4.5 ms, pareto 2.2 ms")
+    assert link["wanted"].startswith("wifi: egress 4.4 ms, normal 0.25 ms")
     assert link["found"].partition(":")[0] in ("nfqueue", "netem")
     assert [way["settings"]["direction"] for way in run["link"]["links"]] == ["egress", "ingress"]
     assert run["link"]["rtt_ms"]["broker"]["histogram"]
