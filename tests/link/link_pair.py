@@ -17,9 +17,11 @@ from containers import docker, until
 from looplab.host.lab import Lab
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-HARDENED = ("--read-only", "--tmpfs", "/run", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+HARDENED = ("--read-only", "--tmpfs", "/run:uid=10010", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 # The checkout's own code in the image's packages: a test never sees an older one.
 SOURCES = ("--volume", f"{CHECKOUT / 'src/looplab'}:/opt/looplab/looplab:ro")
+# As compose/sidecar.yaml adds them.
+CAPABILITIES = ("NET_ADMIN", "SETUID", "SETGID")
 PEER = "peer"
 # CPU time at real-time priority a second (us) of the emulator with its prober, and of the responder.
 RT_EMULATOR_US, RT_RESPONDER_US = 500_000, 200_000
@@ -58,15 +60,15 @@ class Pair:
 
     def responder(self) -> str:
         """Answers probes beside the peer."""
-        return self._beside(self.peer, RT_RESPONDER_US, ("NET_ADMIN",), {}, "--echo")
+        return self._beside(self.peer, RT_RESPONDER_US, CAPABILITIES, {}, "--echo")
 
-    def emulator(self, capabilities: Sequence[str] = ("NET_ADMIN",), environment: dict[str, str] | None = None) -> str:
+    def emulator(self, capabilities: Sequence[str] = CAPABILITIES, environment: dict[str, str] | None = None) -> str:
         """An emulator beside the target."""
         return self._beside(self.target, RT_EMULATOR_US, capabilities, environment or {})
 
     def ready_emulator(self, *capabilities: str, real_time: bool = True) -> str:
         """An emulator that answers, with `real_time` at that priority where this machine lets it."""
-        container = self.emulator(("NET_ADMIN", *capabilities))
+        container = self.emulator((*CAPABILITIES, *capabilities))
         until(lambda: "0 links" in logs(container), 20, "the emulator")
         if real_time:
             prioritise(container)

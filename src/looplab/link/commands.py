@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from looplab.errors import EXIT_MACHINE, LabError
 
 TIMEOUT_S = 20
-CAPABILITY_REMEDY = "Give the emulator's container cap_add: [NET_ADMIN] (compose/link.*.yaml) and user root."
+CAPABILITY_REMEDY = "Give the emulator's container cap_add: [NET_ADMIN, SETUID, SETGID] as compose/sidecar.yaml does."
 
 
 def attempt(command: Sequence[str], text: str = "") -> tuple[bool, str]:

@@ -123,7 +123,7 @@ def _refusal(said: str, links: Sequence[LinkSettings]) -> LabError:
     if "not permitted" in said and any(link.duplicate_percent for link in links):
         return LabError(
             "duplicate_percent needs the right to send a packet as it is.",
-            "Add cap_add: [NET_ADMIN, NET_RAW] to the emulator's container, or set duplicate_percent to 0.",
+            "Add NET_RAW to cap_add of the emulator's container, or set duplicate_percent to 0.",
             EXIT_MACHINE,
         )
     if "not permitted" in said:
