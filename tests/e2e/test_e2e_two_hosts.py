@@ -21,7 +21,9 @@ from two_hosts import Pi
 from wire import Wire, call
 
 from looplab import __version__
+from looplab.absences import REBOOTED, RESTARTED
 from looplab.host.bundle import write_bundle
+from looplab.table import table
 
 KIND = os.environ.get("LAB_TWO_HOSTS", "")
 KINDS = {"1": "with TLS, as ./lab pair sets it up", "plain": "without TLS"}
@@ -205,15 +207,42 @@ def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None
 
 def test_the_pi_is_rebooted(paired: Lab, wire: Wire, pi: Pi) -> None:
     running = start(paired, 35)
-    back_ns = pi.reboot(off_s=5)
+    boot = pi.reboot(off_s=5)
     code, output, said = running.finish(timeout_s=180)
     assert code == 0, said
     run, samples = run_of(paired, output)
-    took_s = recovered_s(samples, back_ns)
+    took_s = recovered_s(samples, boot.started_ns)
     tell("plug pulled for 5 s", run, took_s)
-    assert took_s < RECOVERY_BOUND_S + BOOT_S
     (absence,) = run["absences"]
-    assert "started anew" in absence["cause"]
+    assert absence["cause"] == REBOOTED
+    assert REBOOTED in " ".join(table(run).split())
+    tell_start(pi, boot.started_ns, {"engine answers": boot.answered_ns, "heard online": absence["to_ns"]}, took_s)
+    assert took_s < RECOVERY_BOUND_S + BOOT_S
+
+
+def test_the_bridge_is_killed(paired: Lab, wire: Wire, pi: Pi) -> None:
+    running = start(paired, 15)
+    killed_ns = pi.kill_bridge()
+    code, output, said = running.finish(timeout_s=180)
+    assert code == 0, said
+    run, samples = run_of(paired, output)
+    took_s = recovered_s(samples, killed_ns)
+    tell("bridge killed", run, took_s)
+    (absence,) = run["absences"]
+    assert absence["cause"] == RESTARTED
+    tell_start(pi, killed_ns, {"heard online": absence["to_ns"]}, took_s)
+    assert took_s < RECOVERY_BOUND_S + BOOT_S
+
+
+def tell_start(pi: Pi, from_ns: int, more: dict[str, int], recovered_after_s: float) -> None:
+    """Where the time of a start goes, in seconds from `from_ns`."""
+    events = {"container started": pi.bridge_started_ns(), **more}
+    for at_ns, line in pi.words():
+        if at_ns > from_ns:
+            events.setdefault(line, at_ns)
+    for what, at_ns in sorted(events.items(), key=lambda event: event[1]):
+        print(f"  {(at_ns - from_ns) / 1e9:6.2f} s  {what}")
+    print(f"  {recovered_after_s:6.2f} s  answers in time again")
 
 
 def prometheus(lab: Lab, wire: Wire, query: str) -> list[dict[str, Any]]:

@@ -12,7 +12,10 @@ import shutil
 import signal
 import subprocess
 import time
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from containers import docker, until
 from e2e_lab import CHECKOUT
@@ -20,6 +23,31 @@ from wire import Wire, call
 
 DIALOUT_GID = 20
 ENGINE_LIMIT_S = 60.0
+# The engine's runtime: runc, and in each container the second host's own boot id. An engine refuses such a mount, for
+# it is inside /proc; between creating and starting a container it can be made from outside, as systemd-nspawn does.
+RUNTIME = """#!/bin/sh
+set -eu
+runc "$@"
+created='' pid_file='' before=''
+for word; do
+    [ "$before" != --pid-file ] || pid_file=$word
+    [ "$word" != create ] || created=yes
+    before=$word
+done
+[ -n "$created" ] || exit 0
+nsenter --target "$(cat "$pid_file")" --mount -- sh -c '
+    umask 022
+    cat >/dev/shm/boot_id
+    mount --bind /dev/shm/boot_id /proc/sys/kernel/random/boot_id
+    rm /dev/shm/boot_id' <"{boot_id}"
+"""
+
+
+class Boot(NamedTuple):
+    """Monotonic ns of when the engine was started again, and of when it answered."""
+
+    started_ns: int
+    answered_ns: int
 
 
 class Pi:
@@ -29,6 +57,7 @@ class Pi:
         self._wire, self._folder = wire, folder
         self._socket = folder / "docker.sock"
         self._environment = {**os.environ, "DOCKER_HOST": f"unix://{self._socket}"}
+        self._runtime, self._boot_id = folder / "runtime", folder / "boot_id"
         self._engine: subprocess.Popen[bytes] | None = None
         self._robot: subprocess.Popen[bytes] | None = None
         self.rpi = folder / "rpi"
@@ -38,6 +67,9 @@ class Pi:
     def __enter__(self) -> Pi:
         (self._folder / "host").mkdir()
         shutil.copytree(CHECKOUT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
+        self._runtime.write_text(RUNTIME.format(boot_id=self._boot_id))
+        self._runtime.chmod(0o755)
+        self._boot_id.write_text(f"{uuid.uuid4()}\n")
         self.start_engine()
         return self
 
@@ -60,6 +92,7 @@ class Pi:
             *("dockerd", "--data-root", str(self._folder / "data"), "--exec-root", str(self._folder / "exec")),
             *("--pidfile", str(self._folder / "docker.pid"), "--host", f"unix://{self._socket}"),
             *("--cgroup-parent", f"/{self._wire.pi}"),
+            *("--add-runtime", f"second-host={self._runtime}", "--default-runtime", "second-host"),
         )
         with (self._folder / "dockerd.log").open("ab") as log:
             self._engine = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
@@ -77,14 +110,30 @@ class Pi:
             until(lambda: not self._left_behind(), 30, "the end of all the Pi's processes")
             (self._folder / "docker.pid").unlink(missing_ok=True)
 
-    def reboot(self, off_s: float) -> int:
-        """Pull the plug, put it in after `off_s`; monotonic ns of when the engine was started again."""
+    def reboot(self, off_s: float) -> Boot:
+        """Pull the plug, put it in after `off_s`: another boot, whose containers find another boot id."""
         self.stop_engine(signal.SIGKILL)
+        self._boot_id.write_text(f"{uuid.uuid4()}\n")
         time.sleep(off_s)
-        back_ns = time.perf_counter_ns()
+        started_ns = time.perf_counter_ns()
         self.start_engine()
-        print(f"the engine answers {(time.perf_counter_ns() - back_ns) / 1e9:.2f} s after its start")
-        return back_ns
+        return Boot(started_ns, time.perf_counter_ns())
+
+    def kill_bridge(self) -> int:
+        """SIGKILL for the bridge's process alone, which its restart policy brings back; monotonic ns of it."""
+        pid = int(self._inspect("{{.State.Pid}}"))
+        killed_ns = time.perf_counter_ns()
+        os.kill(pid, signal.SIGKILL)
+        return killed_ns
+
+    def bridge_started_ns(self) -> int:
+        """When the engine started the bridge's container last, on this machine's monotonic clock."""
+        return _monotonic_ns(self._inspect("{{.State.StartedAt}}"))
+
+    def words(self) -> list[tuple[int, str]]:
+        """All lines of the bridge, each with the monotonic ns of when the engine took it."""
+        lines = call("docker", "logs", "--timestamps", self._bridge(), env=self._environment).splitlines()
+        return [(_monotonic_ns(stamp), line) for stamp, _, line in (line.partition(" ") for line in lines)]
 
     def plug_robot(self, image: str) -> None:
         """The simulated robot on a pseudo-terminal of this host, behind a link as udev makes one."""
@@ -142,6 +191,13 @@ class Pi:
     def log(self, service: str = "bridge") -> str:
         return self.compose("logs", "--no-log-prefix", service)
 
+    def _bridge(self) -> str:
+        label = "com.docker.compose.service=bridge"
+        return call("docker", "ps", "--all", "--quiet", "--filter", f"label={label}", env=self._environment)
+
+    def _inspect(self, form: str) -> str:
+        return call("docker", "inspect", "--format", form, self._bridge(), env=self._environment)
+
     def _answers(self) -> bool:
         done = subprocess.run(
             ["docker", "version"], env=self._environment, capture_output=True, timeout=30, check=False
@@ -166,3 +222,10 @@ class Pi:
 
     def _in_my_groups(self, process: Path) -> bool:
         return f":/{self._wire.pi}/" in (process / "cgroup").read_text()
+
+
+def _monotonic_ns(stamp: str) -> int:
+    """From an engine's stamp of UTC, whose fraction has up to nine digits."""
+    whole, _, fraction = stamp.removesuffix("Z").partition(".")
+    wall_ns = int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp()) * 10**9 + int(fraction.ljust(9, "0"))
+    return wall_ns - time.time_ns() + time.perf_counter_ns()
