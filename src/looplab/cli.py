@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
 
 IDENTITIES = ("bridge", "observer", "flood", "controller")
 
@@ -20,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(root, options)
     except LabError as error:
-        print(f"lab: {error}", file=sys.stderr)
+        _tell(error)
         return error.exit_code
     except KeyboardInterrupt:
         print("\nlab: interrupted", file=sys.stderr)
@@ -29,6 +32,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Somebody closed the pipe (| head): no more to say, and nobody to say it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_GOOD
+    except OSError as error:
+        if not error.filename:
+            raise
+        _tell(LabError(f"{error.filename}: {error.strerror}.", _remedy(error, root)))
+        return EXIT_MACHINE
+
+
+def _tell(error: LabError) -> None:
+    """In a terminal between words where it is narrow; elsewhere as it is, for whoever searches it."""
+    lines = f"lab: {error}".splitlines()
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        lines = [fill(x, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for x in lines]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _remedy(error: OSError, root: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "Free some disk space, then run this again."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"This folder must be yours to write: sudo chown -R $USER {root}"
+    return "If it belongs to the lab, bring it back: git status names what is missing, git checkout FILE restores it."
 
 
 def _dispatch(root: Path, options: argparse.Namespace) -> int:

@@ -132,8 +132,9 @@ class Controller:
         self._say("waiting", what=f"broker at {self._broker[0]}:{self._broker[1]}")
         if not self._link.connect(p.parts_timeout_s):
             raise LabError(
-                f"No broker: {self._link.last_error or 'no answer'} after {p.parts_timeout_s} s.",
-                "See `docker compose logs` of the broker, and that one scenario alone is running.",
+                f"No broker within {p.parts_timeout_s} s: {self._link.last_error or 'no answer'}.",
+                "See whether the broker runs and what it says (`docker compose ps`, `docker compose logs`), and that "
+                "one scenario alone is running.",
                 EXIT_MACHINE,
             )
         self._tls = self._link.sock.tls if self._link.sock else ""

@@ -55,7 +55,7 @@ def write_targets(folder: Path, environment: dict[str, str]) -> None:
 def guide(found: list[tuple[str, str]], environment: dict[str, str]) -> str:
     """What a bare `docker compose up` shows."""
     width = max((len(name) for name, _ in found), default=0)
-    lines = ["Looplab: start one scenario, e.g. docker compose --profile scenario5 up", ""]
+    lines = ["Looplab: one profile for each scenario, e.g. docker compose --profile scenario5 up", ""]
     lines += [f"  {name:<{width}}  {title}" for name, title in found]
     lines += ["", "Live: Prometheus http://127.0.0.1:" + (environment.get("LAB_PROMETHEUS_PORT") or "9090")]
     if environment.get("GRAFANA", "on") != "off":

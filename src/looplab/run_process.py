@@ -54,7 +54,10 @@ def run_process(
     if as_json:
         say("finished", run_id=document["run_id"], valid=document["valid"])
     else:
-        print(f"\n{table(document)}\nstored in results/{document['run_id']}", flush=True)
+        print(
+            f"\n{table(document)}\nstored in results/{document['run_id']}; metrics are served until you stop the lab",
+            flush=True,
+        )
     return EXIT_GOOD if document["valid"] else EXIT_INVALID
 
 

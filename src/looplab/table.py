@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from textwrap import fill
 from typing import Any
 
@@ -26,6 +27,7 @@ def table(run: dict[str, Any]) -> str:
         lines += _service(cell)
         lines += _load(cell.get("load", {}))
         lines.append("")
+    lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _waited(run["cells"])]
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _absences(run.get("absences", []))]
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _delayed(run.get("delayed", {}))]
     return "\n".join([*lines, *verdict(run)])
@@ -37,10 +39,22 @@ def title(run: dict[str, Any]) -> str:
 
 
 def verdict(run: dict[str, Any]) -> list[str]:
-    """The last lines of any run's table: valid, or why not."""
+    """The last lines of any run's table: valid, or why not; then what was not as wanted and makes no run invalid."""
+    beside = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
     if run["valid"]:
-        return ["VALID: every treatment was found as wanted."]
-    return ["INVALID:", *(fill(f"  - {why}", WIDTH, subsequent_indent="    ") for why in run["invalid_because"])]
+        lines = [f"VALID: every treatment {'that is required ' if beside else ''}was found as wanted."]
+    else:
+        lines = ["INVALID:", *_items(run["invalid_because"])]
+    return [*lines, *(["Not required, and not as wanted:", *_items(map(_as_found, beside))] if beside else [])]
+
+
+def _as_found(treatment: dict[str, Any]) -> str:
+    note = f" ({treatment['note']})" if treatment["note"] else ""
+    return f"{treatment['what']}: wanted {treatment['wanted']}, found {treatment['found']}{note}"
+
+
+def _items(texts: Iterable[str]) -> list[str]:
+    return [fill(f"  - {text}", WIDTH, subsequent_indent="    ") for text in texts]
 
 
 def milliseconds(microseconds: float | None) -> str:
@@ -66,6 +80,15 @@ def _service(cell: dict[str, Any]) -> list[str]:
     """R from when the robot was free, where requests waited for one another (runs of before have none)."""
     service = cell.get("service_R_us", {})
     return [_latencies("R free", service)] if service.get("n") and cell["waited"] else []
+
+
+def _waited(cells: list[dict[str, Any]]) -> list[str]:
+    """What that row means, where there is one."""
+    waited = sum(cell.get("waited", 0) for cell in cells)
+    if not waited:
+        return []
+    known = sum(cell["service_R_us"]["n"] for cell in cells)
+    return [f"R free: R from when the robot was free; {waited} of {known} requests waited for earlier ones."]
 
 
 def _load(load: dict[str, Any]) -> list[str]:

@@ -82,16 +82,25 @@ def test_a_run_goes_on_after_a_part_was_killed(lab: Lab, service: str) -> None:
     assert any(row["outcome"] != "answered" for row in samples)
 
 
-def to_process(running: Background) -> None:
-    os.kill(running.process.pid, signal.SIGINT)
-
-
 def to_group(running: Background) -> None:
     """As a terminal does on Ctrl-C: everything that ./lab started gets it as well."""
     os.killpg(running.process.pid, signal.SIGINT)
 
 
-@pytest.mark.parametrize("interrupt", [to_process, to_group])
+def to_group_twice(running: Background) -> None:
+    """As somebody in a hurry does."""
+    to_group(running)
+    running.wait_for("interrupted")
+    time.sleep(0.3)
+    to_group(running)
+
+
+def hang_up(running: Background) -> None:
+    """As a terminal does that is closed; a `kill` is heard in the same way."""
+    os.killpg(running.process.pid, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("interrupt", [to_group_twice, hang_up])
 def test_an_interrupted_run_is_kept_and_stopped(lab: Lab, interrupt: Callable[[Background], None]) -> None:
     before = set(lab.interrupted())
     running = start(lab, "scenario0", 5)

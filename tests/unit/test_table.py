@@ -47,8 +47,9 @@ def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
 def test_the_free_robots_time_is_shown_where_requests_waited_for_one_another() -> None:
     service = figures(4_200_000, 4_300_000)
     assert "R free" not in table(run(cell(service_R_us=service, waited=0)))
-    text = table(run(cell(service_R_us=service, waited=7)))
-    assert words(text, "R free")[2:4] == ["4.200", "4.250"]
+    text = table(run(cell(service_R_us=service, waited=1)))
+    assert words(text, "R free  ")[2:4] == ["4.200", "4.250"]
+    assert "1 of 2 requests waited" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -71,6 +72,22 @@ def test_an_invalid_run_says_why() -> None:
     lines = table(run(cell(), because=(reason, "stress load: wanted running, found not running"))).splitlines()
     assert lines[lines.index("INVALID:") + 1] == f"  - {reason}"
     assert not any("VALID:" in line for line in lines if line != "INVALID:")
+
+
+def test_what_is_not_required_and_not_so_is_said() -> None:
+    limit = {
+        "what": "controller rtprio limit", "wanted": "99", "found": "0", "verified": False, "required": False,
+        "note": "not applied: the engine refuses it or LAB_RTPRIO_CONTROLLER lowers it",
+    }  # fmt: skip
+    good = {**limit, "what": "robot untouched by the load", "verified": True}
+    text = table({**run(cell()), "treatments": [good, limit]})
+    *_, verdict, heading, first, rest = text.splitlines()
+    assert verdict == "VALID: every treatment that is required was found as wanted."
+    assert heading.startswith("Not required")
+    assert first.startswith("  - controller rtprio limit: wanted 99, found 0 (not applied")
+    assert rest.startswith("    ")
+    assert "untouched" not in text
+    assert table({**run(cell()), "treatments": [good]}) == table(run(cell()))
 
 
 def test_nothing_is_wider_than_80_columns() -> None:

@@ -145,7 +145,7 @@ def test_address_comes_from_env(settings: dict[str, str], expected: str) -> None
     assert exporter_url(settings) == expected
 
 
-@pytest.mark.parametrize("port", ["x", "0", "70000", "-1"])
+@pytest.mark.parametrize("port", ["x", "0", "70000", "-1", "²"])
 def test_wrong_port_names_its_variable(port: str) -> None:
     with pytest.raises(LabError) as caught:
         exporter_url({"LAB_EXPORTER_PORT": port})

@@ -51,8 +51,12 @@ def call(
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
     feed: str | None = None,
+    own_session: bool = False,
 ) -> Outcome:
-    """Run `command` to its end, both streams kept; C locale so that messages can be recognised."""
+    """Run `command` to its end, both streams kept; C locale so that messages can be recognised.
+
+    In a session of its own no Ctrl-C of the terminal reaches it.
+    """
     settings = {**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})}
     words = tuple(command)
     try:
@@ -65,6 +69,7 @@ def call(
             timeout=timeout_s,
             env=settings,
             cwd=directory,
+            start_new_session=own_session,
             check=False,
         )
     except FileNotFoundError:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.host.command import Outcome, call
 from looplab.host.machine import project_name
 
 UP_TIMEOUT_S = 300.0
 DOWN_TIMEOUT_S = 120.0
+LAST_WORDS_LINES = "3"
+# What the engine puts before the reason.
+_BEFORE = re.compile(r".*unable to start container process: |driver failed programming [^:]*: ")
+_ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d+)')
 
 
 class Compose:
@@ -23,6 +28,7 @@ class Compose:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root = root
         self._environment = dict(environment)
+        self._own_session = False
 
     def up(self, profile: str) -> None:
         """Start a profile in the background; LabError says which container refused and why.
@@ -40,13 +46,25 @@ class Compose:
             *("--profile", profile, "up", "--detach", "--no-build", "--pull", "never", *words), timeout_s=UP_TIMEOUT_S
         )
         if not done.good:
-            raise LabError(f"Compose could not start {profile}: {_reason(done)}", _remedy(done), EXIT_MACHINE)
+            raise self._refusal(profile, done)
+
+    def _refusal(self, profile: str, done: Outcome) -> LabError:
+        ended = _ENDED.search(done.stderr)
+        if ended is None:
+            return LabError(f"Compose could not start {profile}: {_reason(done)}", _remedy(done), EXIT_MACHINE)
+        said = call(["docker", "logs", "--tail", "1", self.container(ended[1])]).said
+        code = EXIT_USAGE if int(ended[2]) == EXIT_USAGE else EXIT_MACHINE
+        return LabError(f"{profile} was not started, {ended[1]} ended with exit code {ended[2]}: {said}", "", code)
 
     def remove(self, services: list[str]) -> None:
         """Stop and remove some services, whether they run or not."""
         if not services:
             return
         self._call("--profile", "*", "rm", "--stop", "--force", "--volumes", *services, timeout_s=DOWN_TIMEOUT_S)
+
+    def shield(self) -> None:
+        """From now on a Ctrl-C that is typed at the terminal ends no call."""
+        self._own_session = True
 
     def stop(self, service: str) -> None:
         """Ask a service to end and wait for it."""
@@ -55,6 +73,19 @@ class Compose:
     def down(self) -> Outcome:
         """Stop and remove everything of every profile; results and Prometheus's data stay."""
         return self._call("--profile", "*", "down", "--remove-orphans", timeout_s=DOWN_TIMEOUT_S)
+
+    def fallen(self) -> dict[str, str]:
+        """The last words of each service whose container ended, or is started again and again."""
+        states = [word for state in ("exited", "restarting", "dead") for word in ("--filter", f"status={state}")]
+        fallen = {}
+        for service, container in self.listed("--all", *states).items():
+            words = call(["docker", "logs", "--tail", LAST_WORDS_LINES, container])
+            fallen[service] = " / ".join(line.strip() for line in (words.stderr or words.stdout).splitlines())
+        return fallen
+
+    def said(self) -> str:
+        """What the containers have said so far."""
+        return self._call("--profile", "*", "logs", "--no-color", "--timestamps").stdout
 
     def config(self, profile: str = "*") -> dict[str, Any]:
         """The whole configuration as Compose understands it; LabError (exit code 2) where it does not."""
@@ -114,6 +145,7 @@ class Compose:
             timeout_s=timeout_s,
             environment=self._environment,
             directory=str(self._root),
+            own_session=self._own_session,
         )
 
 
@@ -132,13 +164,15 @@ def _event(line: str) -> dict[str, Any]:
 
 def _reason(done: Outcome) -> str:
     lines = [line.strip() for line in done.stderr.splitlines() if "rror" in line] or [done.said]
-    return lines[-1].removeprefix("Error response from daemon: ")
+    return _BEFORE.sub("", lines[-1].removeprefix("Error response from daemon: "))
 
 
 def _remedy(done: Outcome) -> str:
     text = done.stderr
     if "port is already allocated" in text or "address already in use" in text:
         return "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT or LAB_GRAFANA_PORT in .env to a free port."
+    if "cannot assign requested address" in text:
+        return "LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."
     if "rlimit" in text:
         return "This engine refuses real-time limits: LAB_RTPRIO_BROKER=0 and LAB_RTPRIO_CONTROLLER=0 in .env."
     if "cpu_rt" in text or "rt_runtime" in text or "real-time" in text:

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.host import images as lab_images
 from looplab.host.command import call
 from looplab.host.compose import Compose, run_environment
 from looplab.host.engine import find_engine, require_compose
-from looplab.host.machine import parse_env, read_machine_file
+from looplab.host.machine import read_env, read_machine_file
+from looplab.host.settings import check_settings, read_port
 from looplab.host.setup import SetUp, set_up
 from looplab.host.steps import say
 from looplab.host.versions import show_version
@@ -41,9 +42,9 @@ class Lab:
     def settings(self) -> dict[str, str]:
         """Every variable Compose sees: .env, then this machine's, the shell's, the options'."""
         try:
-            fixed = parse_env((self.root / ".env").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            fixed = {}
+            fixed = read_env(self.root / ".env")
+        except FileNotFoundError as error:
+            raise LabError(f"{self.root} has no .env.", "Restore it: git checkout .env", EXIT_USAGE) from error
         return {**fixed, **run_environment(read_machine_file(self.root), self._options)}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
@@ -74,10 +75,7 @@ class Lab:
 
     def port(self, name: str) -> int:
         """The port that a variable names; LabError (exit code 2) where it names none."""
-        text = self.settings().get(name, "")
-        if not text.isdigit() or not 0 < int(text) < 65536:
-            raise LabError(f"{name}={text!r} is no port.", f"Set {name} in .env to a number from 1 to 65535.", 2)
-        return int(text)
+        return read_port(self.settings(), name)
 
     def listens_with_tls(self) -> bool:
         """Whether the broker has a listener with TLS: as BROKER_TLS says, else where the robot is remote."""
@@ -94,6 +92,7 @@ class Lab:
 
         `ask_again` for what could not be had last time, too.
         """
+        check_settings(self.settings())
         return set_up(
             self.root,
             self.upstream_images(),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from looplab.errors import EXIT_USAGE, LabError
 from looplab.host.command import call
 from looplab.host.engine import Engine, find_engine
 from looplab.host.hostfacts import HostFacts, PortUse, host_facts, port_uses
@@ -62,7 +63,7 @@ def project_name(root: Path) -> str:
     if os.environ.get(name):
         return os.environ[name]
     try:
-        return parse_env((root / ".env").read_text(encoding="utf-8")).get(name) or PROJECT
+        return read_env(root / ".env").get(name) or PROJECT
     except OSError:
         return PROJECT
 
@@ -128,10 +129,20 @@ def write_machine_file(root: Path, variables: Mapping[str, str]) -> Path:
 def read_machine_file(root: Path) -> dict[str, str]:
     """What the last set-up found; empty before the first one."""
     try:
-        text = (root / MACHINE_FILE).read_text()
-    except OSError:
+        return read_env(root / MACHINE_FILE)
+    except FileNotFoundError:
         return {}
-    return parse_env(text)
+
+
+def read_env(path: Path) -> dict[str, str]:
+    """The variables of an env file. LabError (exit code 2) where it is not text; raises FileNotFoundError."""
+    try:
+        return parse_env(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise LabError(
+            f"{path}, line {line}: a character that is not UTF-8.", "Save the file as UTF-8.", EXIT_USAGE
+        ) from error
 
 
 def parse_env(text: str) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,13 @@ from looplab.table import table
 KEPT_BEFORE = ("prometheus", "grafana")
 # What a finished run leaves nothing to do; the treatments service stays, for the exporter lives in its namespace.
 DONE_AFTER = ("link", "bridge", "robot", "prepare")
+# Its end is no failure.
+DONE_BEFORE = ("prepare",)
 SCHEMA = 1
+# What the containers of a failed run said: they are removed.
+LAST_WORDS = Path(".cache/containers.log")
+# Ctrl-C; `kill`, timeout(1); a terminal that was closed.
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
 NOTICE_LOOKS = 10
@@ -35,6 +43,7 @@ NOTICE_PAUSE_S = 0.2
 
 def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bool, allow_invalid: bool) -> int:
     """Run scenarios one after another; prints tables, or one JSON document. Returns the exit code."""
+    _listen()
     lab = Lab(root, options)
     wanted = chosen(root, names)
     check_one_kind(root, wanted)
@@ -61,6 +70,7 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
         _interrupted(compose, scenario, root)
         return EXIT_INVALID
     except BaseException:
+        _keep_words(compose, root)
         compose.down()
         raise
     compose.remove(list(DONE_AFTER))
@@ -174,14 +184,40 @@ def _services(compose: Compose, scenario: Scenario) -> list[str]:
     return [name for name in compose.containers() if name.startswith(f"{scenario.prefix}-")]
 
 
+def _listen() -> None:
+    """However it is asked to end, a run keeps what was measured and stops its containers."""
+    for number in INTERRUPTS:
+        # nohup: whoever started it wants it to go on.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _keep_words(compose: Compose, root: Path) -> None:
+    for service, words in compose.fallen().items():
+        if service not in DONE_BEFORE and not service.endswith("-controller"):
+            say(f"{service} is not running. Its last words: {words or 'none'}")
+    path = root / LAST_WORDS
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(compose.said(), encoding="utf-8")
+        say(f"What the containers said is kept in {LAST_WORDS}.")
+
+
 def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:
-    say("\ninterrupted: keeping what was measured, stopping the containers")
+    # Somebody in a hurry types it twice: what has begun is brought to its end.
+    for number in INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
+    compose.shield()
+    # A terminal that was closed takes no more words.
+    with contextlib.suppress(OSError):
+        say("\ninterrupted: keeping what was measured, stopping the containers")
     before = {path.name for path in (root / "results").iterdir()}
     compose.stop(scenario.controller)
     kept = sorted({path.name for path in (root / "results").iterdir()} - before)
     compose.down()
     if kept:
-        say(f"kept in results/{kept[-1]}")
+        with contextlib.suppress(OSError):
+            say(f"kept in results/{kept[-1]}")
 
 
 def _where(lab: Lab) -> None:

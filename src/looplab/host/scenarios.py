@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.host.machine import parse_env
+from looplab.host.machine import read_env
 from looplab.parameters import Parameters, read_parameters
 from looplab.qos_delay import EXPERIMENT
 from looplab.qos_delay.parameters import QosDelayParameters
@@ -101,7 +101,7 @@ def _in(folder: Path) -> dict[str, Scenario]:
 
 
 def _read(folder: Path) -> Scenario:
-    settings = parse_env((folder / "params.env").read_text(encoding="utf-8"))
+    settings = read_env(folder / "params.env")
     compose = (folder / "compose.yaml").read_text(encoding="utf-8")
     found = re.search(r"^\s*([A-Za-z0-9_.-]+)-controller:\s*$", compose, re.MULTILINE)
     if found is None:

@@ -18,8 +18,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.host.lab import Lab
+from looplab.host.settings import read_port
 from looplab.host.watch_data import CellView, View, fetch, parse
 from looplab.host.watch_plot import STYLES, plot
 
@@ -205,9 +206,7 @@ def _ms(seconds: float | None) -> str:
 
 def exporter_url(settings: dict[str, str]) -> str:
     """Where .env says that the exporter answers. Raises LabError."""
-    port = settings.get("LAB_EXPORTER_PORT", "").strip() or "9101"
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        raise LabError(f"LAB_EXPORTER_PORT={port!r} is no port.", "Set it in .env to a number from 1 to 65535.", 2)
+    port = read_port({"LAB_EXPORTER_PORT": settings.get("LAB_EXPORTER_PORT") or "9101"}, "LAB_EXPORTER_PORT")
     host = settings.get("LAB_BIND", "").strip() or "127.0.0.1"
     return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
 
