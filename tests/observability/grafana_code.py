@@ -1,4 +1,4 @@
-"""Grafana's own code: npm packages, run by the programs of node/."""
+"""Grafana's own code: npm packages, run by the programs of node/ and scenes/."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-NODE = Path(__file__).parent / "node"
+HERE = Path(__file__).parent
+QUIET = ("--ignore-scripts", "--no-audit", "--no-fund")
+# The packages of node/ are as its package-lock.json has them; those of scenes/ are 800, and seldom wanted.
+INSTALL = {
+    "node": ["npm", "ci", *QUIET],
+    "scenes": ["npm", "install", "--legacy-peer-deps", "--no-package-lock", *QUIET],
+}
 
 
-def run_program(program: str, given: Any) -> Any:
-    """What a program of node/ makes of `given`, both as JSON; the packages of package-lock.json are installed first."""
-    if not (NODE / "node_modules" / "@grafana" / "data").exists():
-        _succeed(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], timeout_s=500)
-    return json.loads(_succeed(["node", program], json.dumps(given), timeout_s=120))
+def run_program(program: str, given: Any, *, folder: str = "node") -> Any:
+    """What a program of `folder` makes of `given`, both as JSON; its packages are installed on first use."""
+    if not (HERE / folder / "node_modules" / "@grafana" / "data").exists():
+        _succeed(folder, INSTALL[folder], timeout_s=500)
+    return json.loads(_succeed(folder, ["node", program], json.dumps(given), timeout_s=200))
 
 
-def _succeed(command: list[str], given: str = "", *, timeout_s: int) -> str:
+def _succeed(folder: str, command: list[str], given: str = "", *, timeout_s: int) -> str:
     done = subprocess.run(
-        command, cwd=NODE, input=given, capture_output=True, text=True, timeout=timeout_s, check=False
+        command, cwd=HERE / folder, input=given, capture_output=True, text=True, timeout=timeout_s, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
