@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from parts import HOST, MOSQUITTO, Broker, Child, Listener, RobotDouble, python
+from parts import HOST, MOSQUITTO, Broker, Child, Listener, RobotDouble, bridge_command, python
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -71,13 +71,13 @@ def start_child(start_command: Callable[..., Child]) -> Callable[..., Child]:
 
 
 @pytest.fixture
-def start_bridge(broker: Broker, robot: RobotDouble, start_child: Callable[..., Child]) -> Callable[..., Child]:
+def start_bridge(broker: Broker, robot: RobotDouble, start_command: Callable[..., Child]) -> Callable[..., Child]:
     """A real bridge between the broker and the robot double; variables override."""
 
     def start(**variables: str) -> Child:
         settings = {
             "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port), "SERIAL_URL": robot.url, "FIDELITY": "corrected",
         }  # fmt: skip
-        return start_child("looplab.bridge", **{**settings, **variables})
+        return start_command(bridge_command(), **{**settings, **variables})
 
     return start

@@ -27,8 +27,12 @@ from looplab import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
-# A bound for what hangs, far above what a loaded machine needs; an emulated one is given more.
-LIMIT_S = 30.0 * float(os.environ.get("LAB_PATIENCE", "1"))
+# An emulated machine is slower by a factor: scripts/prove-architecture says which one the time-outs are given.
+PATIENCE = int(os.environ.get("LAB_PATIENCE", "1"))
+# A bound for what hangs, far above what a loaded machine needs.
+LIMIT_S = 30.0 * PATIENCE
+# When the bridge gives an answer up.
+ANSWER_TIMEOUT_NS = 250_000_000 * PATIENCE
 BOOT_S = 0.15
 MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 # What a person may have exported: the tests must not depend on it.
@@ -323,7 +327,15 @@ def python(module: str) -> list[str]:
     return [sys.executable, "-m", module]
 
 
+def bridge_command() -> list[str]:
+    """The bridge; where everything is slower by PATIENCE, it waits as much longer for its robot."""
+    if PATIENCE == 1:
+        return python("looplab.bridge")
+    patient = f"bridge.ANSWER_TIMEOUT_MS *= {PATIENCE}"
+    return [sys.executable, "-c", f"import sys; from looplab import bridge; {patient}; sys.exit(bridge.main())"]
+
+
 __all__ = [
-    "HOST", "LIMIT_S", "MOSQUITTO", "ROOT", "Broker", "Child", "Listener", "RobotDouble", "TreatmentsDouble",
-    "free_port", "numbered_line", "python", "signal", "until",
+    "ANSWER_TIMEOUT_NS", "HOST", "LIMIT_S", "MOSQUITTO", "ROOT", "Broker", "Child", "Listener", "RobotDouble",
+    "TreatmentsDouble", "bridge_command", "free_port", "numbered_line", "python", "signal", "until",
 ]  # fmt: skip
