@@ -24,6 +24,15 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab import processes
+from looplab.protocol import (
+    ONLINE,
+    TOPIC_ANSWER,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_ROBOT_STATUS,
+    Answer,
+    parse_answer,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
@@ -160,6 +169,31 @@ class Listener:
     def last(self, topic: str) -> bytes:
         """The latest payload on `topic`, b"" where there was none."""
         return (self.payloads(topic) or [b""])[-1]
+
+    @property
+    def answers(self) -> list[Answer]:
+        """All answers so far; fails where one is malformed."""
+        found = [parse_answer(payload) for payload in self.payloads(TOPIC_ANSWER)]
+        assert None not in found
+        return [answer for answer in found if answer is not None]
+
+    @property
+    def bridge_info(self) -> dict[str, Any]:
+        """What the bridge last said of itself, {} before that."""
+        return dict(json.loads(self.last(TOPIC_BRIDGE_INFO) or b"{}"))
+
+    @property
+    def bridge_status(self) -> bytes:
+        return self.last(TOPIC_BRIDGE_STATUS)
+
+    @property
+    def robot_status(self) -> bytes:
+        return self.last(TOPIC_ROBOT_STATUS)
+
+    def wait_online(self) -> None:
+        """Until bridge and robot are."""
+        until(lambda: self.bridge_status == ONLINE, "bridge online")
+        until(lambda: self.robot_status == ONLINE, "robot online")
 
     def close(self) -> None:
         self.client.disconnect()

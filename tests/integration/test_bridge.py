@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -12,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from parts import ANSWER_TIMEOUT_NS, HOST, ROOT, Broker, Child, Listener, RobotDouble, free_port, numbered_line, until
@@ -21,12 +19,10 @@ from looplab.protocol import (
     OFFLINE,
     ONLINE,
     TOPIC_ANSWER,
-    TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
     Answer,
-    parse_answer,
 )
 
 StartBridge = Callable[..., Child]
@@ -35,11 +31,9 @@ StartBridge = Callable[..., Child]
 def answers(listener: Listener, run: str = "run") -> dict[int, Answer]:
     """By sequence; fails where one is malformed or comes twice."""
     found: dict[int, Answer] = {}
-    for payload in listener.payloads(TOPIC_ANSWER):
-        answer = parse_answer(payload)
-        assert answer is not None, payload
+    for answer in listener.answers:
         if answer.run == run.encode():
-            assert answer.sequence not in found, payload
+            assert answer.sequence not in found, answer
             found[answer.sequence] = answer
     return found
 
@@ -54,27 +48,18 @@ def ask_and_wait(listener: Listener, sequence: int, command: str = "T", run: str
     return answer
 
 
-def info(listener: Listener) -> dict[str, Any]:
-    return dict(json.loads(listener.last(TOPIC_BRIDGE_INFO) or b"{}"))
-
-
 def wait_for_counts(listener: Listener, **wanted: int) -> None:
     def met() -> bool:
-        counts = info(listener).get("counts", {})
+        counts = listener.bridge_info.get("counts", {})
         return all(counts.get(name) == value for name, value in wanted.items())
 
-    until(met, f"counts {wanted}, found {info(listener).get('counts')}")
-
-
-def wait_online(listener: Listener) -> None:
-    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == ONLINE, "bridge online")
-    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == ONLINE, "robot online")
+    until(met, f"counts {wanted}, found {listener.bridge_info.get('counts')}")
 
 
 @pytest.fixture
 def bridge(start_bridge: StartBridge, listener: Listener) -> Child:
     child = start_bridge()
-    wait_online(listener)
+    listener.wait_online()
     return child
 
 
@@ -145,7 +130,7 @@ def test_answers_that_meet(
     start_bridge: StartBridge, listener: Listener, robot: RobotDouble, framing: str, answered: int, merged: int
 ) -> None:
     start_bridge(ROBOT_FRAMING=framing)
-    wait_online(listener)
+    listener.wait_online()
     # The robot keeps quiet twice, then writes three answers at once.
     robot.answer = lambda number: b"1.00\r\n2.00\r\n3.00\r\n" if number == 2 else b"" if number < 2 else b"4.00\r\n"
     for sequence in range(3):
@@ -164,8 +149,8 @@ def numbered(start_bridge: StartBridge, listener: Listener) -> Iterator[RobotDou
     double = RobotDouble(numbered=True)
     double.answer_numbered = lambda number, letter: numbered_line(letter, 100 * number)
     start_bridge(SERIAL_URL=double.url)
-    wait_online(listener)
-    assert info(listener)["robot_numbered"] is True
+    listener.wait_online()
+    assert listener.bridge_info["robot_numbered"] is True
     yield double
     double.unplug()
 
@@ -202,7 +187,7 @@ def test_a_damaged_answer_is_its_own_requests_loss(numbered: RobotDouble, listen
     # The half line runs into the next one: both are lost, no more.
     assert {k: found[k].status for k in found if found[k].status != b"ok"} == dict.fromkeys((5, 9, 10), b"garbled")
     assert all(found[k].value == b"%d.00" % k for k in found if found[k].status == b"ok")
-    until(lambda: info(listener)["robot_faults"]["noise"] == 3, "three unreadable lines")
+    until(lambda: listener.bridge_info["robot_faults"]["noise"] == 3, "three unreadable lines")
 
 
 def test_a_late_answer_is_nobodys(numbered: RobotDouble, listener: Listener) -> None:
@@ -219,9 +204,9 @@ def test_a_burst_is_not_asked_by_number(start_bridge: StartBridge, listener: Lis
     double = RobotDouble(numbered=True)
     try:
         start_bridge(SERIAL_URL=double.url, ROBOT_FRAMING="burst")
-        wait_online(listener)
+        listener.wait_online()
         assert ask_and_wait(listener, 0).value == b"25.50"
-        assert info(listener)["robot_numbered"] is False
+        assert listener.bridge_info["robot_numbered"] is False
     finally:
         double.unplug()
 
@@ -231,7 +216,7 @@ def test_a_line_in_pieces_is_one_answer(
     start_bridge: StartBridge, listener: Listener, robot: RobotDouble, framing: str
 ) -> None:
     start_bridge(ROBOT_FRAMING=framing)
-    wait_online(listener)
+    listener.wait_online()
     robot.answer = lambda _number: b"2"
     ask(listener, 0)
     until(lambda: robot.asked == 1, "the robot was asked")
@@ -300,29 +285,29 @@ def test_a_robot_that_resets_itself_loses_what_it_was_asked(
     answer = ask_and_wait(listener, 0)
     assert answer.status == b"offline"
     # Told at once by the ready line, not by the time that ran out.
-    assert info(listener)["counts"]["timeouts"] == 0 or answer.robot_ns < ANSWER_TIMEOUT_NS
+    assert listener.bridge_info["counts"]["timeouts"] == 0 or answer.robot_ns < ANSWER_TIMEOUT_NS
     assert ask_and_wait(listener, 1).value == b"25.50"
 
 
 def test_a_robot_unplugged_and_back(bridge: Child, listener: Listener, robot: RobotDouble) -> None:
     assert ask_and_wait(listener, 0).status == b"ok"
     robot.unplug()
-    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+    until(lambda: listener.robot_status == OFFLINE, "robot offline")
     assert ask_and_wait(listener, 1).status == b"offline"
     assert ask_and_wait(listener, 2, "E").status == b"ok"
-    until(lambda: robot.url in info(listener)["robot_fault"], "the fault is named")
+    until(lambda: robot.url in listener.bridge_info["robot_fault"], "the fault is named")
     robot.plug()
-    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == ONLINE, "robot online again")
+    until(lambda: listener.robot_status == ONLINE, "robot online again")
     assert ask_and_wait(listener, 3).status == b"ok"
-    assert listener.last(TOPIC_BRIDGE_STATUS) == ONLINE
-    until(lambda: info(listener)["reopened"] == 1, "one reopening")
+    assert listener.bridge_status == ONLINE
+    until(lambda: listener.bridge_info["reopened"] == 1, "one reopening")
 
 
 def test_the_robots_return_is_told_although_requests_never_cease(
     bridge: Child, listener: Listener, robot: RobotDouble
 ) -> None:
     robot.unplug()
-    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+    until(lambda: listener.robot_status == OFFLINE, "robot offline")
     robot.plug()
     last = 0
 
@@ -330,7 +315,7 @@ def test_the_robots_return_is_told_although_requests_never_cease(
         nonlocal last
         last += 1
         ask(listener, last)
-        return listener.last(TOPIC_ROBOT_STATUS) == ONLINE
+        return listener.robot_status == ONLINE
 
     until(told, "robot online again")
 
@@ -339,13 +324,13 @@ def test_a_device_by_name_unplugged_and_back(start_bridge: StartBridge, listener
     double = RobotDouble(tmp_path / "ttyROBOT")
     try:
         start_bridge(SERIAL_URL=double.url)
-        wait_online(listener)
-        assert info(listener)["robot"] == "looplab double 0.1"
+        listener.wait_online()
+        assert listener.bridge_info["robot"] == "looplab double 0.1"
         assert ask_and_wait(listener, 0).value == b"25.50"
         double.unplug()
-        until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+        until(lambda: listener.robot_status == OFFLINE, "robot offline")
         double.plug()
-        until(lambda: listener.last(TOPIC_ROBOT_STATUS) == ONLINE, "robot online again")
+        until(lambda: listener.robot_status == ONLINE, "robot online again")
         assert ask_and_wait(listener, 1).value == b"25.50"
     finally:
         double.unplug()
@@ -356,17 +341,17 @@ def test_a_robot_that_opening_does_not_reset_is_asked_who_it_is(
 ) -> None:
     robot.greets = False
     start_bridge()
-    wait_online(listener)
-    until(lambda: info(listener).get("robot") == "looplab double 0.1", "its identity")
+    listener.wait_online()
+    until(lambda: listener.bridge_info.get("robot") == "looplab double 0.1", "its identity")
     assert until(lambda: ask_and_wait(listener, len(answers(listener))).status == b"ok", "an answer")
 
 
 def test_no_robot_is_no_reason_to_stop(start_bridge: StartBridge, listener: Listener) -> None:
     url = f"socket://127.0.0.1:{free_port()}"
     start_bridge(SERIAL_URL=url)
-    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == ONLINE, "bridge online")
-    until(lambda: url in info(listener).get("robot_fault", ""), "the fault is named")
-    assert listener.last(TOPIC_ROBOT_STATUS) == OFFLINE
+    until(lambda: listener.bridge_status == ONLINE, "bridge online")
+    until(lambda: url in listener.bridge_info.get("robot_fault", ""), "the fault is named")
+    assert listener.robot_status == OFFLINE
     assert ask_and_wait(listener, 0).status == b"offline"
     assert ask_and_wait(listener, 1, "E").status == b"ok"
 
@@ -392,16 +377,16 @@ def test_status_is_retained_and_the_last_will_tells_of_a_crash(
     finally:
         late.close()
     bridge.signal(signal.SIGKILL)
-    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == OFFLINE, "the last will")
+    until(lambda: listener.bridge_status == OFFLINE, "the last will")
     start_bridge()
-    wait_online(listener)
+    listener.wait_online()
     assert ask_and_wait(listener, 0).status == b"ok"
 
 
 def test_a_bridge_that_is_stopped_says_goodbye_for_both(bridge: Child, listener: Listener) -> None:
     assert bridge.stop() == 0
-    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == OFFLINE, "bridge offline")
-    until(lambda: listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+    until(lambda: listener.bridge_status == OFFLINE, "bridge offline")
+    until(lambda: listener.robot_status == OFFLINE, "robot offline")
     assert "Traceback" not in bridge.said()
 
 
@@ -452,7 +437,7 @@ sys.exit(bridge.main())
     child = start_command(
         [sys.executable, "-c", program], BROKER_HOST=HOST, BROKER_PORT=str(broker.port), SERIAL_URL=robot.url
     )
-    wait_online(listener)
+    listener.wait_online()
     robot.unplug()
     assert child.wait() == 0
 
@@ -462,7 +447,7 @@ def test_a_broker_that_dies_is_found_again(bridge: Child, broker: Broker) -> Non
     broker.start()
     listener = Listener(broker.port)
     try:
-        wait_online(listener)
+        listener.wait_online()
         assert ask_and_wait(listener, 0).status == b"ok"
     finally:
         listener.close()
@@ -473,8 +458,8 @@ def test_the_bridge_says_how_it_is_really_set_up(
     start_bridge: StartBridge, listener: Listener, robot: RobotDouble, nodelay: str
 ) -> None:
     start_bridge(TCP_NODELAY=nodelay, ROBOT_FRAMING="burst")
-    wait_online(listener)
-    found = until(lambda: info(listener), "its settings")
+    listener.wait_online()
+    found = until(lambda: listener.bridge_info, "its settings")
     assert (found["tcp_nodelay"], found["framing"], found["serial"]) == (nodelay == "on", "burst", robot.url)
     assert found["scheduling"].startswith("SCHED_")
 
@@ -500,11 +485,11 @@ def test_wrong_settings_are_one_sentence(plain_child: Callable[..., Child], name
 
 def test_a_port_that_is_nobodys_protocol_is_told(start_bridge: StartBridge, listener: Listener) -> None:
     start_bridge(SERIAL_URL="nonsense://robot")
-    until(lambda: "nonsense://robot" in info(listener).get("robot_fault", ""), "the fault is named")
+    until(lambda: "nonsense://robot" in listener.bridge_info.get("robot_fault", ""), "the fault is named")
 
 
 def test_a_listener_that_is_no_robot_is_told(start_bridge: StartBridge, listener: Listener) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         start_bridge(SERIAL_URL=f"socket://127.0.0.1:{mute.getsockname()[1]}")
-        until(lambda: "no robot answers" in info(listener).get("robot_fault", ""), "the fault is named")
+        until(lambda: "no robot answers" in listener.bridge_info.get("robot_fault", ""), "the fault is named")
         assert ask_and_wait(listener, 0).status == b"offline"

@@ -6,27 +6,16 @@ Seeded. LOOPLAB_FUZZ_BYTES=1000000 gives each side a million (some minutes); by 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import time
 from collections.abc import Callable
-from typing import Any
 
 import nonsense_broker as nonsense
 import pytest
 from parts import Child, Listener, RobotDouble, numbered_line, until
 
-from looplab.protocol import (
-    ONLINE,
-    TOPIC_ANSWER,
-    TOPIC_BRIDGE_INFO,
-    TOPIC_BRIDGE_STATUS,
-    TOPIC_REQUEST,
-    TOPIC_ROBOT_STATUS,
-    Answer,
-    parse_answer,
-)
+from looplab.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer
 
 FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 8_000)
 # Fewer than there are numbers, so that every request is written to the robot at once.
@@ -75,12 +64,6 @@ class Heard:
         return self._answers
 
 
-def parsed(listener: Listener) -> list[Answer]:
-    found = [parse_answer(payload) for payload in listener.payloads(TOPIC_ANSWER)]
-    assert None not in found
-    return [answer for answer in found if answer is not None]
-
-
 def well_again(listener: Listener) -> None:
     """Asks until there is a good answer."""
     sequence = 10_000_000
@@ -94,15 +77,6 @@ def well_again(listener: Listener) -> None:
     until(answered, "a good answer")
 
 
-def online(listener: Listener) -> None:
-    for topic in (TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS):
-        until(lambda topic=topic: listener.last(topic) == ONLINE, topic)  # type: ignore[misc]
-
-
-def info(listener: Listener) -> dict[str, Any]:
-    return dict(json.loads(listener.last(TOPIC_BRIDGE_INFO) or b"{}"))
-
-
 def test_damaged_answers_are_never_taken_for_anothers(start_bridge: Callable[..., Child], listener: Listener) -> None:
     """The robot answers its k-th request with k: an answer taken for good must be its own request's k."""
     spoiler = Spoiler(FUZZ_BYTES)
@@ -110,7 +84,7 @@ def test_damaged_answers_are_never_taken_for_anothers(start_bridge: Callable[...
     robot.answer_numbered = lambda k, letter: spoiler.spoil(numbered_line(letter, k % 100_000))
     try:
         bridge = start_bridge(SERIAL_URL=robot.url)
-        online(listener)
+        listener.wait_online()
         heard = Heard(listener)
         asked = 0
         while spoiler.bytes < FUZZ_BYTES:
@@ -118,7 +92,7 @@ def test_damaged_answers_are_never_taken_for_anothers(start_bridge: Callable[...
             listener.client.publish(TOPIC_REQUEST, f"T-run-{asked}", 1)
             asked += 1
         until(lambda: heard.count() >= asked, "an answer to each request")
-        found = sorted(parsed(listener), key=lambda answer: answer.sequence)
+        found = sorted(listener.answers, key=lambda answer: answer.sequence)
         assert [answer.sequence for answer in found] == list(range(asked))
         # One that found the robot not settled was not written; all others were, in order.
         written = [answer for answer in found if answer.status != b"offline"]
@@ -150,7 +124,7 @@ def test_anything_at_all_from_a_robot_without_numbers(
 
     robot.answer = answer
     bridge = start_bridge(ROBOT_FRAMING=framing)
-    online(listener)
+    listener.wait_online()
     asked = 0
     while told < FUZZ_BYTES:
         listener.say(TOPIC_REQUEST, f"T-run-{asked}")
@@ -167,7 +141,7 @@ def test_anything_at_all_on_the_request_topic(
     """Good requests among others that differ from them by a byte or in everything: each good one is answered."""
     chance = random.Random(FUZZ_BYTES)
     bridge = start_bridge()
-    online(listener)
+    listener.wait_online()
     heard = Heard(listener)
     sent = malformed = good = 0
     while sent < FUZZ_BYTES:
@@ -187,9 +161,9 @@ def test_anything_at_all_on_the_request_topic(
         while good - heard.count() > 50:
             time.sleep(0.002)
     until(lambda: heard.count() == good, f"{good} answers")
-    found = parsed(listener)
+    found = listener.answers
     assert [(answer.sequence, answer.status) for answer in found] == [(k, b"ok") for k in range(good)]
-    until(lambda: info(listener)["counts"]["malformed"] == malformed, f"{malformed} malformed counted")
+    until(lambda: listener.bridge_info["counts"]["malformed"] == malformed, f"{malformed} malformed counted")
     assert robot.asked == 0
     assert bridge.process.poll() is None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -19,17 +18,7 @@ from cable import Cable
 from parts import HOST, Broker, Child, Listener, free_port, python, until
 from robot_harness import IDENTITY, Robot
 
-from looplab.protocol import (
-    OFFLINE,
-    ONLINE,
-    TOPIC_ANSWER,
-    TOPIC_BRIDGE_INFO,
-    TOPIC_BRIDGE_STATUS,
-    TOPIC_REQUEST,
-    TOPIC_ROBOT_STATUS,
-    Answer,
-    parse_answer,
-)
+from looplab.protocol import OFFLINE, ONLINE, TOPIC_REQUEST, Answer
 
 pytestmark = pytest.mark.engine
 
@@ -49,13 +38,11 @@ class Lab:
 
     @property
     def answers(self) -> list[Answer]:
-        found = [parse_answer(payload) for payload in self.listener.payloads(TOPIC_ANSWER)]
-        assert None not in found
-        return [answer for answer in found if answer is not None]
+        return self.listener.answers
 
     @property
     def info(self) -> dict[str, Any]:
-        return dict(json.loads(self.listener.last(TOPIC_BRIDGE_INFO) or b"{}"))
+        return self.listener.bridge_info
 
     def ask(self) -> None:
         self.listener.client.publish(TOPIC_REQUEST, f"T-run-{self.asked}", 1)
@@ -81,7 +68,10 @@ class Lab:
 
     def accounted(self) -> Counter[bytes]:
         """Answers by status, each request answered once; every value that was taken for good is the true one."""
-        until(lambda: len(self.answers) >= self.asked, f"all {self.asked} answers, found {len(self.answers)}")
+        until(
+            lambda: len(self.answers) >= self.asked,
+            f"all {self.asked} answers, found {len(self.answers)}",
+        )
         found = self.answers
         assert sorted(answer.sequence for answer in found) == list(range(self.asked))
         assert {answer.value for answer in found if answer.status == b"ok"} == {TRUE_VALUE}
@@ -111,7 +101,7 @@ def bridged(robot: Robot, folder: Path, serial_url: str) -> Iterator[Lab]:
         "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port), "FIDELITY": "corrected", "SERIAL_URL": serial_url,
     }  # fmt: skip
     bridge = Child(python("looplab.bridge"), folder / "bridge.log", variables)
-    until(lambda: listener.last(TOPIC_BRIDGE_STATUS) == ONLINE, "bridge online")
+    until(lambda: listener.bridge_status == ONLINE, "bridge online")
     yield Lab(robot, bridge, listener, folder)
     assert bridge.stop() == 0
     listener.close()
@@ -144,7 +134,7 @@ def record(what: str, seconds: float) -> None:
 
 def test_cable_out_and_in_under_a_new_number(lab: Lab, plug: Callable[[int], Cable], by_id: Path) -> None:
     until(lambda: "no such device" in lab.info.get("robot_fault", ""), "the missing device is named")
-    assert lab.listener.last(TOPIC_ROBOT_STATUS) == OFFLINE
+    assert lab.listener.robot_status == OFFLINE
     cable = plug(0)
     record("cable in (boot loader 0.3 s)", lab.ask_until_answered())
     assert lab.info["robot"] == IDENTITY
@@ -152,7 +142,7 @@ def test_cable_out_and_in_under_a_new_number(lab: Lab, plug: Callable[[int], Cab
     cable.pull()
     for link in by_id.iterdir():
         link.unlink()
-    lab.ask_until(lambda: lab.listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+    lab.ask_until(lambda: lab.listener.robot_status == OFFLINE, "robot offline")
     assert "cable out" in lab.bridge.said()
     assert plug(1).device != cable.device
     record("cable out and in, new number (boot loader 0.3 s)", lab.ask_until_answered())
@@ -162,7 +152,7 @@ def test_cable_out_and_in_under_a_new_number(lab: Lab, plug: Callable[[int], Cab
     assert set(statuses) <= {b"ok", b"offline", b"timeout"}
     assert statuses[b"offline"] > 0
     assert statuses[b"ok"] > 50
-    until(lambda: lab.listener.last(TOPIC_ROBOT_STATUS) == ONLINE and lab.info["robot_fault"] == "", "told")
+    until(lambda: lab.listener.robot_status == ONLINE and lab.info["robot_fault"] == "", "told")
     faults = lab.info["robot_faults"]
     assert (faults["unplugged"], faults["reset"], faults["noise"]) == (1, 0, 0)
 
@@ -231,7 +221,7 @@ def test_a_robot_at_another_machines_serial_server(
             lab.ask_until_answered()
             lab.ask_times(20)
             server.kill()
-            lab.ask_until(lambda: lab.listener.last(TOPIC_ROBOT_STATUS) == OFFLINE, "robot offline")
+            lab.ask_until(lambda: lab.listener.robot_status == OFFLINE, "robot offline")
             server = Child(command, tmp_path / "ser2net.log")
             record(f"{accepter} server back (boot loader 1 s)", lab.ask_until_answered())
             statuses = lab.accounted()
