@@ -29,11 +29,11 @@ for end in "target to-peer" "peer to-target"; do
     set -- $end
     ip -n $1 link set lo up
     ip -n $1 link set $2 up
-    ip netns exec $1 busybox sysctl -qw net.ipv4.ping_group_range="0 0"
+    ip netns exec $1 busybox sysctl -qw net.ipv4.ping_group_range="0 65535"
 done
-ip netns exec peer python3 -m looplab.link --echo &
+ip netns exec peer link-entry --echo &
 for backend in @BACKENDS@; do
-    LINK_BACKEND=$backend ip netns exec target python3 -m looplab.link >/run/$backend.log 2>&1 &
+    LINK_BACKEND=$backend ip netns exec target link-entry >/run/$backend.log 2>&1 &
     emulator=$!
     await /run/$backend.log link: 60
     busybox sed 's/^/# /' /run/$backend.log
@@ -43,7 +43,7 @@ for backend in @BACKENDS@; do
 done
 export LINK_PEER=10.9.0.2 LINK_DELAY_MS=@DELAY_MS@ LINK_BACKEND=netem
 start() {
-    ip netns exec target python3 -m looplab.link >/run/$1.log 2>&1 &
+    ip netns exec target link-entry >/run/$1.log 2>&1 &
     emulator=$!
     await /run/$1.log link: 60
 }

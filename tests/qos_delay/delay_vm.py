@@ -43,9 +43,9 @@ in_controller() { ip netns exec controller "$@"; }
 in_broker() { ip netns exec broker "$@"; }
 in_broker chroot --userspec=1883:1883 /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
 export LINK_RTO_MIN_MS=10000 LINK_BACKEND=netem
-in_controller python3 -m looplab.link >/run/link.log 2>&1 &
-LINK_BIND=0.0.0.0 LINK_CONTROL=controller in_broker python3 -m looplab.link >/run/link-broker.log 2>&1 &
-in_broker python3 -m looplab.link --echo >/run/echo.log 2>&1 &
+in_controller link-entry >/run/link.log 2>&1 &
+LINK_BIND=0.0.0.0 LINK_CONTROL=controller in_broker link-entry >/run/link-broker.log 2>&1 &
+in_broker link-entry --echo >/run/echo.log 2>&1 &
 in_controller python3 -m looplab.capture >/run/capture.log 2>&1 &
 in_controller python3 -m looplab.treatments_service >/run/treatments.log 2>&1 &
 for log in link link-broker; do await /run/$log.log "0 links" 60; done
