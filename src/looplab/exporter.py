@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from looplab import processes
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
@@ -121,6 +122,15 @@ def handout(scenarios: Path, name: str) -> bytes | None:
         return None
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Silent about a client that gave up waiting: on a loaded machine that is each scrape."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> ThreadingHTTPServer:
     """An HTTP server over `exporter`, bound and not yet serving. Raises LabError where the port is taken."""
     pages: dict[str, Callable[[], bytes]] = {
@@ -159,15 +169,13 @@ def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> Thr
             """Stay silent: a line for each scrape would only wake the disk."""
 
     try:
-        made = ThreadingHTTPServer(address, Handler)
+        return _Server(address, Handler)
     except OSError as error:
         raise LabError(
             f"The exporter cannot listen on port {address[1]}: {error.strerror}.",
             "Stop what listens there, or set EXPORTER_PORT to a free port.",
             EXIT_MACHINE,
         ) from error
-    made.daemon_threads = True
-    return made
 
 
 def _port(environment: dict[str, str], name: str, default: int) -> int:

@@ -180,6 +180,24 @@ def test_http(tmp_path: Path, exporter: Exporter) -> None:
         serving.server_close()
 
 
+def test_a_client_that_gave_up_is_no_error(
+    exporter: Exporter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(error: Exception) -> str:
+        try:
+            raise error
+        except Exception:
+            serving.handle_error(socket.socket(), ("127.0.0.1", 1))
+        return capsys.readouterr().err
+
+    serving = server(exporter, ("127.0.0.1", 0), tmp_path)
+    try:
+        assert fail(BrokenPipeError()) == ""
+        assert "ValueError: of our own" in fail(ValueError("of our own"))
+    finally:
+        serving.server_close()
+
+
 def test_port_in_use_names_the_variable(exporter: Exporter, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
