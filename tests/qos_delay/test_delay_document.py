@@ -10,8 +10,9 @@ from looplab.qos_delay import network
 from looplab.qos_delay.document import Measured, capture_faults, cell_document, judge, run_document
 from looplab.qos_delay.network import Made
 from looplab.qos_delay.parameters import QosDelayParameters, read_parameters
-from looplab.qos_delay.table import WIDTH, table
+from looplab.qos_delay.table import table
 from looplab.samples import ANSWERED, LATE, WAITING, SampleStore
+from looplab.table import WIDTH
 
 MS = 1_000_000
 CAPTURED = {
