@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
 
@@ -40,12 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(error: LabError) -> None:
-    """In a terminal between words where it is narrow; elsewhere as it is, for whoever searches it."""
-    lines = f"lab: {error}".splitlines()
-    if sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns
-        lines = [fill(x, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for x in lines]
-    print("\n".join(lines), file=sys.stderr)
+    from looplab.host.steps import fitted
+
+    print(fitted(f"lab: {error}", sys.stderr), file=sys.stderr)
 
 
 def _remedy(error: OSError, root: Path) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
+
 from looplab.host.progress import PLAIN_EVERY_S, RunProgress
+from looplab.host.steps import fitted
 
 
 class Terminal(io.StringIO):
@@ -34,6 +37,17 @@ def test_a_terminal_sees_one_line_that_rewrites_itself() -> None:
     assert "[########################]" in last
     assert "50%" in text.split("\r\x1b[K")[-2]
     assert "20 ms QoS 1 3/10" in last
+
+
+def test_a_narrow_terminal_breaks_lines_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "lab: a sentence of more than forty characters, all of it\n  ./lab run scenario0 --fidelity corrected"
+    assert fitted(text, io.StringIO()) == text
+    lines = fitted(text, Terminal()).splitlines()
+    assert lines == [
+        "lab: a sentence of more than forty", "  characters, all of it", "  ./lab run scenario0 --fidelity",
+        "  corrected",
+    ]  # fmt: skip
 
 
 def test_time_left_is_shown() -> None:

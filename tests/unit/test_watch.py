@@ -101,15 +101,17 @@ def test_nothing_running_says_what_to_do() -> None:
     assert "LAB_EXPORTER_PORT" in text
 
 
-def test_old_picture_stays_and_says_so(live_page: str) -> None:
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_old_picture_stays_and_says_so(live_page: str, goes_on: bool) -> None:
     console = Console(file=io.StringIO(), width=80, height=24)
     made = Screen(console, "127.0.0.1:9101")
-    made.take(live_page)
+    made.take(live_page if goes_on else re.sub(r"(loop_run_active\{[^}]*\}) 1", r"\1 0", live_page))
     made.miss("Connection refused")
     with console.capture() as captured:
         console.print(made.draw())
     assert "this picture is old" in captured.get()
     assert "scenario1" in captured.get()
+    assert ("The run goes on." in captured.get()) == goes_on
 
 
 @pytest.mark.parametrize("page", ["\n", "garbage\n{}{}", 'loop_run_info{scenario="a"', "lab_broker_up 1\n"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError
+from looplab.host.steps import fitted
 
 if TYPE_CHECKING:
     from looplab.report.exercise import Exercise
@@ -52,7 +54,7 @@ def _check_one(root: Path, exercise: Exercise, run: str | None) -> int:
         form.write_text(answer_form(exercise), encoding="utf-8")
         print(f"A form for your answers is in {form.relative_to(root)}\n")
     marked = mark(exercise, _runs(root, exercise, run), _answers(form) if form.exists() else {})
-    print(score_sheet(exercise, marked))
+    print(fitted(score_sheet(exercise, marked), sys.stdout, " " * 7))
     return EXIT_GOOD if marked.got == marked.worth else EXIT_INVALID
 
 
@@ -73,7 +75,7 @@ def _check_class(exercise: Exercise, folder: Path) -> int:
         rows.append((hand_in.student, marked, remarks))
         print(class_line(hand_in.student, marked))
         for remark in remarks:
-            print(f"    {remark}")
+            print(fitted(f"    {remark}", sys.stdout, " " * 8))
     if not rows:
         raise LabError(f"{folder} holds no student's folder.", "Give each student a folder in it.", EXIT_USAGE)
     sheet = folder / f"scores-{exercise.name}.csv"

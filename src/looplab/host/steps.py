@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
+from functools import partial
+from textwrap import fill
 from types import TracebackType
 from typing import TextIO
 
@@ -94,6 +97,15 @@ class Step:
     def _print(self, text: str) -> None:
         self._stream.write(text + "\n")
         self._stream.flush()
+
+
+def fitted(text: str, stream: TextIO, indent: str = "  ") -> str:
+    """Lines broken between words where `stream` is a terminal and they are wider; elsewhere as they are."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    wrap = partial(fill, width=width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(map(wrap, text.splitlines()))
 
 
 def say(text: str) -> None:

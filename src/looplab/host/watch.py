@@ -116,7 +116,9 @@ class Screen:
         lines = [first]
         if self._problem:
             age_s = time.monotonic() - self._seen_s
-            warning = f"No answer from {self._address} for {age_s:.0f} s: this picture is old. The measurement goes on."
+            warning = f"No answer from {self._address} for {age_s:.0f} s: this picture is old."
+            if view.active:
+                warning += " The run goes on."
             lines.append(Text(warning, "bold yellow", no_wrap=True, overflow="ellipsis"))
         elif view.current:
             place, qos = view.current
