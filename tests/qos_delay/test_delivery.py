@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
-from parts import HOST, LIMIT_S, Broker, Listener
+from parts import HOST, LIMIT_S, Broker, Listener, until
 
 from looplab.qos_delay.delivery import TOPIC, Delivery, Ends
 from looplab.qos_delay.document import sample_lines, transport_lines
@@ -66,6 +66,7 @@ def test_messages_have_the_length_that_was_asked_for(broker: Broker) -> None:
     assert ends.connect(LIMIT_S)
     Delivery(ends, SampleStore(10), p, TOKEN, 10).repetition(0, 10, 2_000_000, 0)
     ends.close()
+    until(lambda: len(heard.payloads(TOPIC)) >= 10, "ten messages")
     heard.close()
     assert heard.payloads(TOPIC) == [f"{TOKEN}-{k:022d}".encode() for k in range(10)]
 

@@ -12,7 +12,7 @@ from looplab.errors import EXIT_USAGE, LabError
 from looplab.link.distributions import TABLE_SCALE, parse_table, sampler, table, theory
 from looplab.link.figures import BIN_NS, BINS, SHOWN_BINS, Delays
 from looplab.link.lane import ETHERNET_HEADER_BYTES, Lane
-from looplab.link.netem import netem_words, tc_batch
+from looplab.link.netem import flow_of, netem_words, tc_batch
 from looplab.link.probe import _PROBE, Series, parse_probe
 from looplab.link.route import parse_rto_min
 from looplab.link.settings import MAX_LINKS, LinkSettings, from_environment, parse_links, read_links
@@ -241,12 +241,15 @@ def test_netem_gets_the_same_link_in_its_own_words() -> None:
     assert netem_words(link(delay_ms=1, rate_kbit=64))[-2:] == ["rate", "64kbit"]
 
 
-def test_what_no_link_carries_passes_beside_netem() -> None:
-    links = [link(delay_ms=1), link(peer="other", delay_ms=2)]
-    lines = tc_batch("eth0", links, {"broker": ["10.0.0.2", "10.0.0.3"], "other": ["10.0.0.4"]}, "dst").splitlines()
+def test_each_link_has_a_queue_and_what_no_link_carries_passes_beside_them() -> None:
+    lines = tc_batch("eth0", [link(delay_ms=1), link(peer="other", delay_ms=2)]).splitlines()
     assert lines[0].startswith("qdisc add dev eth0 root handle 1: prio bands 3 priomap 0 0")
-    assert [line.split()[-1] for line in lines if line.startswith("filter")] == ["1:2", "1:2", "1:3"]
-    assert sum("netem" in line for line in lines) == 2
+    queues = [line.partition(" limit ")[0] for line in lines[1:]]
+    assert queues == [
+        "qdisc add dev eth0 parent 1:2 handle 101: netem", "qdisc add dev eth0 parent 1:3 handle 102: netem"
+    ]  # fmt: skip
+    # tc's numbers are hexadecimal.
+    assert flow_of(14) == "1:10"
 
 
 def test_the_retransmission_time_out_is_checked() -> None:
