@@ -41,21 +41,21 @@ class RunFolder:
             self._write("samples.csv", [samples_header])
             self._write("transport.csv", [TRANSPORT_HEADER])
         except OSError as error:
-            raise _disk_error(self.path, error) from error
+            raise self._disk_error(self.path, error) from error
 
     def append(self, name: str, lines: Iterable[str]) -> None:
         """Append lines to samples.csv or transport.csv and have them on disk when this returns."""
         try:
             self._write(name, lines)
         except OSError as error:
-            raise _disk_error(self.path / name, error) from error
+            raise self._disk_error(self.path / name, error) from error
 
     def rewrite(self, name: str, header: str, lines: Iterable[str]) -> None:
         """Write a file anew (late answers arrive after their repetition's lines were written)."""
         try:
             self._replace(name, itertools.chain([header], lines))
         except OSError as error:
-            raise _disk_error(self.path / name, error) from error
+            raise self._disk_error(self.path / name, error) from error
 
     def finish(self, run: dict[str, Any]) -> Path:
         """Store run.json and give the folder its final name, which is returned."""
@@ -79,7 +79,7 @@ class RunFolder:
                 self.path.rename(final)
                 self.path = final
         except OSError as error:
-            raise _disk_error(final, error) from error
+            raise self._disk_error(final, error) from error
         return final
 
     def _make(self, scenario: str, started: datetime) -> None:
@@ -118,6 +118,10 @@ class RunFolder:
         free = room.f_bavail * room.f_frsize
         if free < needed:
             raise OSError(errno.ENOSPC, f"no space left, {needed / 1e6:.1f} MB needed and {free / 1e6:.1f} MB free")
+
+    def _disk_error(self, path: Path, error: OSError) -> LabError:
+        """With the path as the host has it, where the container's folder is mounted."""
+        return _disk_error(Path("results") / path.relative_to(self.results), error)
 
 
 def _disk_error(path: Path, error: OSError) -> LabError:

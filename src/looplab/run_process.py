@@ -89,10 +89,12 @@ def keep_interrupted(
     if not any(store["state"]):
         folder.discard()
         return ""
-    # Where the disk is full, what was appended on the way stays as it is.
+    # Where the disk is full, what was appended on the way stays as it is, and the folder gets its name all the same.
     with contextlib.suppress(LabError):
         write_all()
-    return folder.interrupt({"run_id": folder.run_id, "scenario": scenario, "interrupted_because": why}).name
+    with contextlib.suppress(LabError):
+        folder.interrupt({"run_id": folder.run_id, "scenario": scenario, "interrupted_because": why})
+    return folder.path.name
 
 
 def heard() -> None:

@@ -470,6 +470,8 @@ def test_a_disk_that_fills_up_keeps_the_finished_repetitions(
     assert "disk space" in event(child, "error")["remedy"]
     kept = [path for path in folder.iterdir() if path.is_dir()]
     assert [path.name.startswith(".") for path in kept] == [False]
+    assert event(child, "interrupted")["path"] == kept[0].name
+    assert f"results/.{kept[0].name}" in event(child, "error")["message"]
     found = rows(kept[0])
     assert len(found) >= 20
     assert found[0]["outcome"] == "answered"

@@ -111,16 +111,18 @@ def _check_link(root: Path, settings: Mapping[str, str]) -> None:
 def _one(root: Path, compose: Compose, scenario: Scenario) -> dict[str, Any]:
     compose.up(scenario.name)
     progress = RunProgress()
-    run_id, error = "", {}
+    run_id, kept, error = "", "", {}
     for event in compose.events(scenario.controller):
         progress.show(event)
         if event.get("event") == "finished":
             run_id = event["run_id"]
+        elif event.get("event") == "interrupted":
+            kept = event["path"]
         elif event.get("event") == "error":
             error = event
     progress.close()
     if error:
-        raise LabError(error["message"], error["remedy"], error["exit_code"])
+        raise LabError(error["message"], _stored(kept) + error["remedy"], error["exit_code"])
     if not run_id:
         raise _ended_early(root, compose, scenario)
     compose.remove(_services(compose, scenario))
@@ -131,8 +133,7 @@ def _one(root: Path, compose: Compose, scenario: Scenario) -> dict[str, Any]:
 def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
     """The controller ended and could not say why."""
     code = compose.exit_code(scenario.controller)
-    kept = _kept(root, scenario)
-    stored = f"What it measured is kept in results/{kept}. " if kept else ""
+    stored = _stored(_kept(root, scenario))
     if code == KILLED and _ended(compose, "treatments"):
         return LabError(
             f"The treatments container ended during {scenario.name}, and every measured process with it.",
@@ -145,6 +146,10 @@ def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
         f"{stored}See what it said above, then run {scenario.name} again.",
         EXIT_USAGE if code == EXIT_USAGE else EXIT_MACHINE,
     )
+
+
+def _stored(folder: str) -> str:
+    return f"What it measured is kept in results/{folder}. " if folder else ""
 
 
 def _ended(compose: Compose, service: str) -> bool:
