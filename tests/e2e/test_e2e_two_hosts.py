@@ -237,7 +237,7 @@ def test_the_bridge_is_killed(paired: Lab, wire: Wire, pi: Pi) -> None:
 def tell_start(pi: Pi, from_ns: int, more: dict[str, int], recovered_after_s: float) -> None:
     """Where the time of a start goes, in seconds from `from_ns`."""
     events = {"container started": pi.bridge_started_ns(), **more}
-    for at_ns, line in pi.words():
+    for at_ns, line in (*pi.engine_words(), *pi.words()):
         if at_ns > from_ns:
             events.setdefault(line, at_ns)
     for what, at_ns in sorted(events.items(), key=lambda event: event[1]):

@@ -8,6 +8,7 @@ that its carrier went. What this cannot stand for: another processor, another cl
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from wire import Wire, call
 
 DIALOUT_GID = 20
 ENGINE_LIMIT_S = 60.0
+ENGINE_STEPS = ("Starting up", "containerd successfully booted", "Loading containers", "API listen")
 # The engine's runtime: runc, and in each container the second host's own boot id. An engine refuses such a mount, for
 # it is inside /proc; between creating and starting a container it can be made from outside, as systemd-nspawn does.
 RUNTIME = """#!/bin/sh
@@ -134,6 +136,12 @@ class Pi:
         """All lines of the bridge, each with the monotonic ns of when the engine took it."""
         lines = call("docker", "logs", "--timestamps", self._bridge(), env=self._environment).splitlines()
         return [(_monotonic_ns(stamp), line) for stamp, _, line in (line.partition(" ") for line in lines)]
+
+    def engine_words(self) -> list[tuple[int, str]]:
+        """What the engine logged of its own start, each with its monotonic ns."""
+        lines = (self._folder / "dockerd.log").read_text()
+        found = re.findall(r'time="([^"]+)" level=info msg="([^"]+)"', lines)
+        return [(_monotonic_ns(stamp), f"engine: {line}") for stamp, line in found if line.startswith(ENGINE_STEPS)]
 
     def plug_robot(self, image: str) -> None:
         """The simulated robot on a pseudo-terminal of this host, behind a link as udev makes one."""
