@@ -231,5 +231,5 @@ def _where(lab: Lab) -> None:
     seen = [f"Prometheus http://{address}:{settings['LAB_PROMETHEUS_PORT']}"]
     if settings.get("GRAFANA") != "off":
         seen.insert(0, f"Grafana http://{address}:{settings['LAB_GRAFANA_PORT']}")
-    say(f"Runs are in results/. To look at them: {', '.join(seen)}. ./lab down stops everything.")
+    say(f"Runs are in results/; ./lab down stops everything. To look at them:\n  {', '.join(seen)}")
     sys.stdout.flush()
