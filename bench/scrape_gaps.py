@@ -5,7 +5,8 @@
 Runs a scenario of the lab (containers, ./lab run) at 20 ms and asks Prometheus afterwards for the raw samples of the
 time in which it measured: every scrape must have succeeded, none may be missing, none may have taken a second, and
 the number of messages sent must have grown with each. --shares gives exporter and Prometheus another weight than
-compose/observability.yaml (docker update, after the start). Exit code 1 where the view had a gap.
+compose/observability.yaml (docker update, after the start). --alone, on a machine at other work: they get what that
+weight would leave them of one processor beside the stress alone, as a quota. Exit code 1 where the view had a gap.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ import time
 import urllib.parse
 import urllib.request
 from collections import Counter
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WATCHERS = ("exporter", "prometheus")
 # A scrape is due each second; one that is missing makes two of it. Half a second is for the machine's lateness.
 GAP_S = 1.5
 SLOW_S = 1.0
+# The weight of a container that none was given, such as the stress.
+OTHERS_SHARES = 1024
+PERIOD_US = 100_000
 
 # (Unix time in s, value), ascending.
 Samples = list[tuple[float, float]]
@@ -49,26 +53,38 @@ def raw(expression: str, since: float, until: float) -> list[Samples]:
     return [[(float(at), float(value)) for at, value in one["values"]] for one in series]
 
 
-def weigh(shares: int) -> None:
-    """Give the watchers this weight as soon as they are there."""
+def weigh(shares: int, alone: bool, began: float) -> None:
+    """Give the watchers this weight as soon as they are there; a run makes the exporter anew."""
+    limits = ["--cpu-shares", str(shares)]
+    if alone:
+        quota = round(PERIOD_US * shares / (shares + OTHERS_SHARES))
+        limits = ["--cpu-shares", str(8 * OTHERS_SHARES), "--cpu-period", str(PERIOD_US), "--cpu-quota", str(quota)]
     project = os.environ.get("COMPOSE_PROJECT_NAME", "looplab")
     end = time.monotonic() + 120
-    for service in WATCHERS:
+    for service, age in (("prometheus", 0.0), ("exporter", began)):
         name = f"{project}-{service}-1"
-        while subprocess.run(["docker", "inspect", name], capture_output=True, check=False).returncode:
+        while _started(name) < age or not _started(name):
             if time.monotonic() > end:
-                raise SystemExit(f"there is no container {name}")
+                raise SystemExit(f"{name} was not started")
             time.sleep(0.2)
-        subprocess.run(["docker", "update", "--cpu-shares", str(shares), name], capture_output=True, check=True)
+        subprocess.run(["docker", "update", *limits, name], capture_output=True, check=True)
 
 
-def run(options: argparse.Namespace) -> str:
+def _started(name: str) -> float:
+    """Unix time at which a container was started, 0 where there is none."""
+    command = ["docker", "inspect", "--format", "{{.State.StartedAt}}", name]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    # The engine tells nanoseconds.
+    return datetime.fromisoformat(f"{said[:19]}+00:00").timestamp() if said else 0.0
+
+
+def run(options: argparse.Namespace, began: float) -> str:
     """One run of the scenario; its id."""
     size = ["--messages", str(options.messages), "--repetitions", str(options.repetitions)]
     command = ["./lab", "run", options.scenario, "--intervals", "20", *size, "--allow-invalid", "--json"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as lab:
         if options.shares:
-            weigh(options.shares)
+            weigh(options.shares, options.alone, began)
         said, _ = lab.communicate(timeout=600)
     if lab.returncode:
         raise SystemExit(lab.returncode)
@@ -88,14 +104,19 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=1000)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--shares", type=int, default=0)
+    parser.add_argument("--alone", action="store_true")
     options = parser.parse_args()
     began = time.time()
-    run_id = run(options)
+    run_id = run(options, began)
     ended = time.time()
     name = f'scenario="{options.scenario}"'
-    (active,) = raw(f"loop_run_active{{{name}}}", began, ended)
-    measured = [at for at, value in active if value == 1]
-    first, last = measured[0], measured[-1]
+    measured = [
+        at for samples in raw(f"loop_run_active{{{name}}}", began, ended) for at, value in samples if value == 1
+    ]
+    if len(measured) < 2:
+        print(f"{run_id}: the run was never seen while it went on, load of the machine {os.getloadavg()[0]:.1f}")
+        return 1
+    first, last = min(measured), max(measured)
     (up,) = raw('up{job="live"}', first, last)
     (seconds,) = raw('scrape_duration_seconds{job="live"}', first, last)
     sent = [samples for samples in raw(f"loop_messages_sent_total{{{name}}}", first, last) if samples]
