@@ -109,3 +109,10 @@ def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
 def test_env_lines() -> None:
     text = "# comment\nA=1\n\n B = two words \nC='quoted'\nD=\nnot a line\nE=x=y\n"
     assert parse_env(text) == {"A": "1", "B": "two words", "C": "quoted", "D": "", "E": "x=y"}
+
+
+def test_comments_behind_values_are_read_as_compose_reads_them() -> None:
+    """The values are what Compose 2.26 showed for these lines."""
+    lines = ["A=50 # few", 'B="a # b" # c', "C='x'", "D=a#b", "export E=1", "F = 7", "H=# nothing", "I=it's", " # K=1"]
+    wanted = {"A": "50", "B": "a # b", "C": "x", "D": "a#b", "E": "1", "F": "7", "H": "# nothing", "I": "it's"}
+    assert parse_env("\n".join(lines)) == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from looplab.host.registry import Registry, ask_registry
 PROJECT = "looplab"
 MACHINE_FILE = ".env.machine"
 LIMITS_CACHE = Path(".cache/limits.json")
+_LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|(.*?)(?:\s+#.*)?)\s*""")
 _HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
 
 
@@ -146,13 +148,9 @@ def read_env(path: Path) -> dict[str, str]:
 
 
 def parse_env(text: str) -> dict[str, str]:
-    """The plain `NAME=value` lines of an env file; quotes around a value are dropped."""
-    variables = {}
-    for line in text.splitlines():
-        name, equals, value = line.strip().partition("=")
-        if equals and name and not name.startswith("#"):
-            variables[name.strip()] = value.strip().strip("'\"")
-    return variables
+    """The `NAME=value` lines of an env file as Compose reads them: quotes dropped, comments behind a value, too."""
+    found = filter(None, map(_LINE.fullmatch, text.splitlines()))
+    return {line[1]: line[2] or line[3] or line[4] or "" for line in found}
 
 
 __all__ = [
