@@ -191,6 +191,18 @@ def test_origin_of_an_image(reference: str, image: dict[str, Any], origin: str) 
     assert read_image_fact(reference, json.dumps({"Id": "sha256:1", **image})).origin == origin
 
 
+def test_the_engine_is_asked_once_for_all_images_it_has(programs: fakes.Programs) -> None:
+    documents = [{"Id": f"sha256:{n}", "RepoTags": ["other:1", f"image:{n}"]} for n in (1, 2)]
+    printed = "".join(json.dumps(document) + "\n" for document in documents)
+    programs.add("docker", {"'image inspect'*image:1*gone:1": (printed, NOT_HERE[1], 1), "*": NOT_HERE})
+    found = image_facts({"one": "image:1", "two": "image:2", "again": "image:1", "three": "gone:1"})
+    assert {name: fact["id"] for name, fact in found.items()} == {
+        "one": "sha256:1", "two": "sha256:2", "again": "sha256:1",
+    }  # fmt: skip
+    # The one that it has not, or not by a tag, is asked for by itself.
+    assert len(programs.calls("docker")) == 2
+
+
 def test_image_facts_leave_out_what_is_not_here(programs: fakes.Programs) -> None:
     programs.add("docker", {"'image inspect'*here:1": HERE, "'image inspect'*": NOT_HERE})
     assert image_facts({"one": "here:1", "two": "gone:1"}) == {

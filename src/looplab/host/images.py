@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,10 +70,20 @@ def read_image_fact(reference: str, document: str) -> ImageFact:
     return ImageFact(reference, str(image["Id"]), "built" if built else "registry")
 
 
+def local_images(references: Iterable[str]) -> dict[str, ImageFact]:
+    """Those of `references` that are here, by reference: the engine is asked once for all that it knows by tag."""
+    names = list(dict.fromkeys(references))
+    # It prints the ones it has and complains of the others.
+    answer = call(["docker", "image", "inspect", "--format", "{{json .}}", *names])
+    by_tag = {tag: line for line in answer.stdout.splitlines() for tag in json.loads(line).get("RepoTags") or ()}
+    found = {name: read_image_fact(name, by_tag[name]) if name in by_tag else image_fact(name) for name in names}
+    return {name: fact for name, fact in found.items() if fact is not None}
+
+
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """For run.json: {name: {reference, id, origin}} of those images that are here."""
-    found = {name: image_fact(reference) for name, reference in references.items()}
-    return {name: fact.as_dict() for name, fact in found.items() if fact is not None}
+    here = local_images(references.values())
+    return {name: here[reference].as_dict() for name, reference in references.items() if reference in here}
 
 
 class Registries:
@@ -108,8 +118,8 @@ def ensure_images(
     asked = registries or Registries()
     images = images or Images()
     for variable, reference in references.items():
-        without_grafana = (settled or {}).get("GRAFANA") == "off" and image_fact(reference) is None
-        if without_grafana and repository_of(reference) == GRAFANA_REPOSITORY:
+        without = repository_of(reference) == GRAFANA_REPOSITORY and (settled or {}).get("GRAFANA") == "off"
+        if without and image_fact(reference) is None:
             images.variables["GRAFANA"] = "off"
         elif reference == flood_stand_in:
             images.variables[variable] = flood_stand_in
@@ -136,10 +146,11 @@ def _ensure_one(
 ) -> None:
     repository = repository_of(reference)
     ours = reference.startswith(OWN_PREFIX)
-    here = image_fact(reference) is not None
+    here = image_fact(reference)
+    if here is not None:
+        images.facts[variable] = here
     # Our own images are built later, all at once, by the caller: no registry has them.
-    got = here or (not ours and _pulled(reference, asked))
-    if got:
+    elif not ours and _pulled(reference, asked):
         _record(variable, reference, images)
     elif repository in STAND_INS:
         ensure_base(asked, images)

@@ -155,8 +155,8 @@ class Lab:
         """Build our images where their sources changed since they were last built here."""
         fingerprint = self._fingerprint()
         stamp = self.root / STAMP
-        missing = any(lab_images.image_fact(reference) is None for reference in self.own_images().values())
-        if not missing and stamp.exists() and stamp.read_text() == fingerprint:
+        own = set(self.own_images().values())
+        if own == lab_images.local_images(own).keys() and stamp.exists() and stamp.read_text() == fingerprint:
             return
         os.environ.update({name: value for name, value in variables.items() if name not in os.environ})
         lab_images.build_with_compose(self.root, count=len(OWN))
