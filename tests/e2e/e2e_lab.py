@@ -119,6 +119,22 @@ class Background:
         return self.process.returncode, out, "".join(self.output) + rest
 
 
+def finished(
+    command: list[str], folder: Path, environment: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """`command` run to its end, whatever its exit code, both streams kept."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
 @dataclass
 class Lab:
     """The copy at `root`; every call takes more variables by keyword."""
@@ -128,16 +144,7 @@ class Lab:
 
     def run(self, *words: str, timeout_s: float = 240.0, **variables: str) -> subprocess.CompletedProcess[str]:
         """./lab with these words."""
-        return subprocess.run(
-            self._lab(words),
-            cwd=self.root,
-            env={**self.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        return finished(self._lab(words), self.root, {**self.environment, **variables}, timeout_s)
 
     def start(self, *words: str, **variables: str) -> Background:
         """./lab in the background, a process group of its own as a terminal gives it."""
@@ -155,16 +162,8 @@ class Lab:
 
     def compose(self, *words: str, timeout_s: float = 240.0, **variables: str) -> subprocess.CompletedProcess[str]:
         """Plain `docker compose`, with what ./lab setup found about this machine."""
-        return subprocess.run(
-            ["docker", "compose", "--ansi", "never", *words],
-            cwd=self.root,
-            env={**self.environment, "COMPOSE_ENV_FILES": ".env,.env.machine", **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        environment = {**self.environment, "COMPOSE_ENV_FILES": ".env,.env.machine", **variables}
+        return finished(["docker", "compose", "--ansi", "never", *words], self.root, environment, timeout_s)
 
     def down(self) -> None:
         """Remove whatever of this project is left, volumes included, whatever state compose.yaml is in."""

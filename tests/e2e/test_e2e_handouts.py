@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e_lab import Lab
+from e2e_lab import Lab, finished
 from handouts import HANDOUTS, commands, name_of
 
 from looplab.report.exercise import read_exercise
@@ -71,13 +71,4 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
 def type_in(lab: Lab, command: str) -> subprocess.CompletedProcess[str]:
     """The line as it stands, but for this Python in place of the launcher, which has tests of its own."""
     line = command.replace("./lab", f"{sys.executable} -m looplab.cli")
-    return subprocess.run(
-        ["sh", "-c", line],
-        cwd=lab.root,
-        env={**lab.environment, **SMALL},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return finished(["sh", "-c", line], lab.root, {**lab.environment, **SMALL}, 300)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from containers import until
+from e2e_lab import finished
 
 # What points to a package index, a registry or a cache of this machine: a room has none of it.
 KEPT = ("PATH", "LANG", "TERM", "TMPDIR", "LAB_TAG")
@@ -34,16 +35,8 @@ class Room:
     def run(
         self, *command: str, root: Path, timeout_s: float = 120.0, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["nsenter", "--net", f"--target={self.engine.pid}", "--", *command],
-            cwd=root,
-            env={**self.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        inside = ["nsenter", "--net", f"--target={self.engine.pid}", "--", *command]
+        return finished(inside, root, {**self.environment, **variables}, timeout_s)
 
     def docker(self, *words: str) -> str:
         return self.run("docker", *words, root=self.place).stdout.strip()
