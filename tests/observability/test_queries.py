@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -86,25 +87,41 @@ def newest(lab: Lab, scenario: str) -> Path:
 def test_drawn_cdf_is_numpys_ecdf_at_each_bound(
     measured: Lab, quick_run_later: None, metric: str, interval: str
 ) -> None:
+    bounds = ROBOT_BOUNDS_S if metric == "R" else LATENCY_BOUNDS_S
+    # The newest run of scenario2 had no 10 ms: what its predecessor measured there must not be shown as its own.
+    scenarios = [f"scenario{number}" for number in range(9) if interval == "20" or number != 2]
+    expected = {}
+    for scenario in scenarios:
+        values = samples(newest(measured, scenario), interval)[metric]
+        expected[scenario] = [float((values <= bound).mean()) for bound in bounds]
+
+    def drawn() -> dict[str, list[float]]:
+        curves = drawn_curves(measured, metric, interval)
+        return {scenario: [height for _bound, height in sorted(curve.items())] for scenario, curve in curves.items()}
+
+    # On a loaded machine the last second of a run may take another scrape.
+    with contextlib.suppress(AssertionError):
+        until(lambda: drawn() == {s: pytest.approx(heights, abs=1e-9) for s, heights in expected.items()}, 15, "whole")
+    found = drawn_curves(measured, metric, interval)
+    assert sorted(found) == scenarios
+    for scenario, curve in found.items():
+        heights = [curve[bound] for bound in bounds]
+        assert len(curve) == len(bounds)
+        assert heights == pytest.approx(expected[scenario], abs=1e-9), scenario
+        assert heights == sorted(heights)
+        assert max(heights) <= 1
+
+
+def drawn_curves(lab: Lab, metric: str, interval: str) -> dict[str, dict[float, float]]:
+    """Scenario -> bound in seconds -> height, as the comparison's uppermost panel draws them."""
     panel = next(panel for name, panel, _t in targets() if name == "compare-scenarios" and panel["id"] == 1)
-    choices = {"$metric": metric, "$interval": interval}
-    found = measured.query(fill(panel["targets"][0]["expr"], choices))
+    found = lab.query(fill(panel["targets"][0]["expr"], {"$metric": metric, "$interval": interval}))
     curves: dict[str, dict[float, float]] = {}
     for one in found:
         scenario, _, cell = one["metric"]["series"].partition(" ")
         assert cell == f"thesis {interval}ms QoS0", "a name without its interval would merge two curves"
         curves.setdefault(scenario, {})[float(one["metric"]["le"])] = float(one["value"][1])
-    # The newest run of scenario2 had no 10 ms: what its predecessor measured there must not be shown as its own.
-    assert sorted(curves) == [f"scenario{number}" for number in range(9) if interval == "20" or number != 2]
-    bounds = ROBOT_BOUNDS_S if metric == "R" else LATENCY_BOUNDS_S
-    for scenario, curve in curves.items():
-        values = samples(newest(measured, scenario), interval)[metric]
-        heights = [curve[bound] for bound in bounds]
-        assert len(curve) == len(bounds)
-        expected = [(values <= bound).mean() for bound in bounds]
-        assert heights == pytest.approx(expected, abs=1e-9)
-        assert heights == sorted(heights)
-        assert max(heights) <= 1
+    return curves
 
 
 def test_table_is_numpys_statistics(measured: Lab) -> None:
