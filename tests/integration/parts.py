@@ -191,9 +191,10 @@ class Listener:
         return self.last(TOPIC_ROBOT_STATUS)
 
     def wait_online(self) -> None:
-        """Until bridge and robot are."""
+        """Until bridge and robot are, and the bridge has said which robot: that comes after its status."""
         until(lambda: self.bridge_status == ONLINE, "bridge online")
         until(lambda: self.robot_status == ONLINE, "robot online")
+        until(lambda: self.bridge_info.get("robot"), "the bridge's word on its robot")
 
     def close(self) -> None:
         self.client.disconnect()
