@@ -46,6 +46,22 @@ def test_an_emulator_that_dies_makes_its_cell_invalid_and_the_sweep_goes_on(lab:
     check_files(lab, run)
 
 
+def test_plain_compose_runs_it_twice_and_the_sidecars_end_quietly(lab: Lab) -> None:
+    """The second run's containers join a network namespace of its own: what is left from the first would miss it."""
+    lab.forget_runs()
+    for number in (1, 2):
+        up = lab.compose(
+            *("--profile", "qos-delay", "up", "--detach"), DELAYS_MS="8", QOS="0", MESSAGES="50", FIDELITY="corrected"
+        )
+        assert up.returncode == 0, up.stderr
+        lab.wait_for_end("qd-controller")
+        assert [lab.wait_for_end(sidecar, 20) for sidecar in ("qd-link", "qd-capture")] == [0, 0]
+        assert len(lab.runs()) == number
+        _, run = lab.newest()
+        assert run["cells"][0]["sent"] == 50
+        assert run["cells"][0]["capture"]["published"] is not None, run["invalid_because"]
+
+
 def check_whole(run: dict[str, Any], cell: dict[str, Any]) -> None:
     """The cell that nothing happened to: sums, the packets of QoS 2, its delay."""
     assert cell["sent"] == MESSAGES == cell["answered"] + cell["late"] + cell["lost"]

@@ -1,12 +1,14 @@
 """The processes of qos-delay in a virtual machine whose kernel has netem: two network namespaces instead of containers.
 
-`python3 tests/qos_delay/delay_vm.py` (with PYTHONPATH=src:tests/shared) prints the run's document.
+`python3 tests/qos_delay/delay_vm.py QOS=2 DISTRIBUTION=constant` (with PYTHONPATH=src:tests/shared) prints the run's
+document; words are parameters of the experiment (params.env).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -26,6 +28,7 @@ NETWORKS = {
 }
 # The machine's processor is slow: a message every 50 ms leaves it time.
 DELAY_MS, MESSAGES, INTERVAL_MS = 20, 50, 50
+SETTINGS = {"DELAYS_MS": DELAY_MS, "QOS": 0, "MESSAGES": MESSAGES, "INTERVAL_MS": INTERVAL_MS, "WARMUP_MESSAGES": 5}
 
 INIT = """
 ip netns add controller; ip netns add broker
@@ -49,8 +52,7 @@ in_broker link-entry --echo >/run/echo.log 2>&1 &
 in_controller python3 -m looplab.capture >/run/capture.log 2>&1 &
 in_controller python3 -m looplab.treatments_service >/run/treatments.log 2>&1 &
 for log in link link-broker; do await /run/$log.log "0 links" 60; done
-export DELAYS_MS=@DELAY_MS@ QOS=0 MESSAGES=@MESSAGES@ INTERVAL_MS=@INTERVAL_MS@ FIDELITY=corrected RESULTS_DIR=/results
-export WARMUP_MESSAGES=5
+export FIDELITY=corrected RESULTS_DIR=/results @SETTINGS@
 in_controller python3 -m looplab.qos_delay
 echo "RESULT exit_code {\\"code\\": $?}"
 for end in controller broker; do
@@ -70,15 +72,14 @@ def images() -> list[str]:
     return [*own, os.environ.get("MOSQUITTO_IMAGE") or "eclipse-mosquitto:2.0.22"]
 
 
-def run() -> virtual_machine.Results:
-    """(what, document): the experiment's exit code, the queues it left at either end, its run.json."""
+def run(*settings: str) -> virtual_machine.Results:
+    """(what, document): the experiment's exit code, the queues it left at either end, its run.json.
+
+    `settings` (NAME=VALUE) stand above SETTINGS.
+    """
     *own, broker = images()
-    values = {
-        "NETWORKS": " ".join(NETWORKS),
-        "DELAY_MS": DELAY_MS,
-        "MESSAGES": MESSAGES,
-        "INTERVAL_MS": INTERVAL_MS,
-    }
+    words = [*(f"{name}={value}" for name, value in SETTINGS.items()), *settings]
+    values = {"NETWORKS": " ".join(NETWORKS), "SETTINGS": shlex.join(words)}
     with tempfile.TemporaryDirectory(prefix="looplab-vm-") as name:
         hosts = Path(name) / "hosts"
         hosts.write_text(_hosts())
@@ -97,7 +98,7 @@ def _hosts() -> str:
 
 
 def main() -> int:
-    for what, document in run():
+    for what, document in run(*sys.argv[1:]):
         print(what, json.dumps(document), flush=True)
     return 0
 
