@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.host.lab import Lab
 from looplab.host.machine import read_env
 from looplab.host.settings import ADDRESSES, RULES, check_settings
 
@@ -40,6 +41,23 @@ def test_a_file_as_an_editor_on_windows_saves_it_is_read(tmp_path: Path) -> None
     path = tmp_path / ".env"
     path.write_bytes(b"\xef\xbb\xbfROBOT=usb\r\nQOS=1\r\n")
     assert read_env(path) == {"ROBOT": "usb", "QOS": "1"}
+
+
+@pytest.mark.parametrize("line", ["MESSAGES: 100", "JUST TEXT", "=5"])
+def test_a_line_that_sets_nothing_is_told(tmp_path: Path, line: str) -> None:
+    path = tmp_path / ".env"
+    path.write_text(f"# comment\n\nQOS=1\n{line}\n")
+    with pytest.raises(LabError, match="line 4") as caught:
+        read_env(path)
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_the_projects_name_is_always_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty variable of the shell would make Compose stop another lab's containers."""
+    (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
+    (tmp_path / "results").mkdir()
+    monkeypatch.setenv("COMPOSE_PROJECT_NAME", "")
+    assert Lab(tmp_path).compose()._environment["COMPOSE_PROJECT_NAME"] == "mine"
 
 
 def test_a_file_that_is_no_utf_8_is_told_with_its_line(tmp_path: Path) -> None:

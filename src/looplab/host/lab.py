@@ -14,7 +14,7 @@ from looplab.host import images as lab_images
 from looplab.host.command import call
 from looplab.host.compose import Compose, run_environment
 from looplab.host.engine import find_engine, require_compose
-from looplab.host.machine import read_env, read_machine_file
+from looplab.host.machine import project_name, read_env, read_machine_file
 from looplab.host.settings import check_settings, read_port
 from looplab.host.setup import SetUp, set_up
 from looplab.host.steps import say
@@ -49,7 +49,10 @@ class Lab:
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
         """Compose with this lab's variables and `extra` above them."""
-        variables = run_environment(read_machine_file(self.root), {**self._user(), **self._options, **(extra or {})})
+        # Said outright: Compose takes an empty one in the shell for "looplab", whatever .env says.
+        ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
+        given = {**ours, **self._user(), **self._options, **(extra or {})}
+        variables = run_environment(read_machine_file(self.root), given)
         return Compose(self.root, variables)
 
     def upstream_images(self) -> dict[str, str]:
@@ -92,7 +95,8 @@ class Lab:
 
         `ask_again` for what could not be had last time, too.
         """
-        check_settings(self.settings())
+        check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
+        (self.root / "results").mkdir(exist_ok=True)
         return set_up(
             self.root,
             self.upstream_images(),

@@ -139,12 +139,17 @@ def read_machine_file(root: Path) -> dict[str, str]:
 def read_env(path: Path) -> dict[str, str]:
     """The variables of an env file. LabError (exit code 2) where it is not text; raises FileNotFoundError."""
     try:
-        return parse_env(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise LabError(
             f"{path}, line {line}: a character that is not UTF-8.", "Save the file as UTF-8.", EXIT_USAGE
         ) from error
+    for number, line_text in enumerate(text.splitlines(), 1):
+        if not (_LINE.fullmatch(line_text) or line_text.strip().startswith("#") or not line_text.strip()):
+            wrong = f"{path}, line {number}: {line_text.strip()!r} sets no variable."
+            raise LabError(wrong, "Write NAME=value, or # before a comment.", EXIT_USAGE)
+    return parse_env(text)
 
 
 def parse_env(text: str) -> dict[str, str]:

@@ -102,7 +102,10 @@ def _in(folder: Path) -> dict[str, Scenario]:
 
 def _read(folder: Path) -> Scenario:
     settings = read_env(folder / "params.env")
-    compose = (folder / "compose.yaml").read_text(encoding="utf-8")
+    try:
+        compose = (folder / "compose.yaml").read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise LabError(f"{folder} has no compose.yaml.", "Remove it, and make it by ./lab new.", EXIT_USAGE) from error
     found = re.search(r"^\s*([A-Za-z0-9_.-]+)-controller:\s*$", compose, re.MULTILINE)
     if found is None:
         raise LabError(f"{folder}/compose.yaml has no service named …-controller.", "See _template.", EXIT_USAGE)
