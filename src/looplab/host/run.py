@@ -62,7 +62,7 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
         _clear(compose, scenario.name)
         for number, scenario in enumerate(wanted, 1):
             say(f"[{number}/{len(wanted)}] {scenario.name}: {scenario.title}")
-            document = _one(root, compose, scenario)
+            document = _one(root, compose, scenario, DONE_AFTER if number == len(wanted) else ())
             runs.append(document)
             if not as_json:
                 print(_table(document) + "\n", flush=True)
@@ -73,7 +73,6 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
         _keep_words(compose, root)
         compose.down()
         raise
-    compose.remove(list(DONE_AFTER))
     if as_json:
         print(json.dumps({"schema": SCHEMA, "runs": runs}, indent=1))
     _where(lab)
@@ -108,7 +107,8 @@ def _check_link(root: Path, settings: Mapping[str, str]) -> None:
         )
 
 
-def _one(root: Path, compose: Compose, scenario: Scenario) -> dict[str, Any]:
+def _one(root: Path, compose: Compose, scenario: Scenario, then_done: Sequence[str]) -> dict[str, Any]:
+    """One run; its own services are removed after it, and `then_done` with them."""
     compose.up(scenario.name)
     progress = RunProgress()
     run_id, kept, error = "", "", {}
@@ -125,7 +125,7 @@ def _one(root: Path, compose: Compose, scenario: Scenario) -> dict[str, Any]:
         raise LabError(error["message"], _stored(kept) + error["remedy"], error["exit_code"])
     if not run_id:
         raise _ended_early(root, compose, scenario)
-    compose.remove(_services(compose, scenario))
+    compose.remove([*_services(compose, scenario), *then_done])
     document: dict[str, Any] = json.loads((root / "results" / run_id / "run.json").read_text())
     return document
 
@@ -181,8 +181,10 @@ def _clear(compose: Compose, profile: str) -> None:
     measuring = [name for name in compose.running() if name.endswith(("-broker", "-controller", "-stress", "-flood"))]
     if measuring:
         say(f"Stopping what ran before: {', '.join(measuring)}")
-    compose.remove([name for name in compose.containers() if name not in kept])
-    compose.renew(profile, kept)
+    present = compose.containers()
+    compose.remove([name for name in present if name not in kept])
+    if stay := [name for name in kept if name in present]:
+        compose.renew(profile, stay)
 
 
 def _services(compose: Compose, scenario: Scenario) -> list[str]:
