@@ -34,7 +34,8 @@ ICOUNT = "shift=1,sleep=off"
 MARK = "RESULT "
 # What every init begins and ends with; the results end with ("end", {}) where the machine came to its end.
 BEGIN = """#!/bin/sh
-export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONPATH=/opt/looplab PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PYTHONPATH=/opt/looplab PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /run
 exec </dev/console >/dev/console 2>&1
 busybox mkdir -p /run/netns /tmp; busybox chmod 1777 /run /tmp
