@@ -13,7 +13,7 @@ LIMIT = 1.2
 
 
 def judge(parameters: Parameters, columns: Columns, *, virtual: bool) -> list[Treatment]:
-    """R p99 of all answers so far, as in the table, without waiting for earlier requests, against that of an unloaded machine.
+    """R p99 of all answers so far (those of the table) without the wait for earlier requests, against an idle machine.
 
     Nothing where a real robot answers, or none. Never required: no kernel need allow what keeps the load away.
     """
