@@ -3,11 +3,10 @@
     python3 bench/scrape.py [--seconds 600] [--interval-ms 20] [--scenario scenario1] [--json]
 
 The lab's own containers: one `./lab run` measures; every five seconds the state changes: the processes of Prometheus
-and the exporter are stopped (SIGSTOP), let go on as the lab has them, or let go on wherever the kernel puts them
-("unpinned"). Each message belongs to the state it was sent in, the first second of each state to none. results/ holds
-whatever is stored: more runs, more to look at (tests/report/data has all nine scenarios in both fidelities). Needs
-root, a set-up machine and nothing else at work on it. Exit code 1 where the p99 rose by more than 5 % while watched;
-its interval says how sure that is.
+and the exporter are stopped (SIGSTOP) or let go on. Each message belongs to the state it was sent in, the first second
+of each state to none. results/ holds whatever is stored: more runs, more to look at (tests/report/data has all nine
+scenarios in both fidelities). Needs root, a set-up machine and nothing else at work on it. Exit code 1 where the p99
+rose by more than 5 % while watched; its interval says how sure that is.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MESSAGES = 500
 LIMIT = 0.05
 DRAWS = 2000
 
-OFF, WATCHED, UNPINNED = STATES = ("not watched", "watched", "unpinned")
+OFF, WATCHED = STATES = ("not watched", "watched")
 # (from, to, one of STATES) on the monotonic clock, ns.
 State = tuple[int, int, str]
 
@@ -55,13 +54,10 @@ def _docker(*words: str) -> str:
     return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def enter(state: str, pids: dict[str, int], as_set_up: dict[str, set[int]]) -> None:
-    """Stop the watchers, or let them go on with their own processors or all."""
-    everywhere = set(range(os.cpu_count() or 1))
-    for name, pid in pids.items():
+def enter(state: str, pids: dict[str, int]) -> None:
+    """Stop the watchers, or let them go on."""
+    for pid in pids.values():
         os.kill(pid, signal.SIGSTOP if state == OFF else signal.SIGCONT)
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), everywhere if state == UNPINNED else as_set_up[name])
 
 
 def sending(folder: Path) -> bool:
@@ -79,18 +75,17 @@ def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], d
         time.sleep(0.2)
     pids = {name: main_pid(name) for name in WATCHERS}
     spent = {name: cpu_s(pid) for name, pid in pids.items()}
-    as_set_up = {name: os.sched_getaffinity(pid) for name, pid in pids.items()}
     states: list[State] = []
     try:
         while run.poll() is None and sending(ROOT / "results"):
             state = STATES[len(states) % len(STATES)]
-            enter(state, pids, as_set_up)
+            enter(state, pids)
             start, end = time.perf_counter_ns(), time.monotonic() + STATE_S
             while time.monotonic() < end and run.poll() is None:
                 time.sleep(0.2)
             states.append((start, time.perf_counter_ns(), state))
     finally:
-        enter(WATCHED, pids, as_set_up)
+        enter(WATCHED, pids)
     watched_s = sum((end - start) / 1e9 for start, end, state in states if state != OFF)
     cores = {name: (cpu_s(pid) - spent[name]) / watched_s for name, pid in pids.items()}
     document = json.loads(run.communicate()[0])["runs"][0]

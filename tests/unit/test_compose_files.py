@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import subprocess
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,16 @@ def resolve(path: Path, name: str) -> Service:
         elif isinstance(value, dict) and isinstance(base.get(key), dict):
             merged[key] = {**base[key], **value}
     return merged
+
+
+@pytest.mark.parametrize("path", ["/usr/bin:/bin", "nothing-there"], ids=["with chrt", "without"])
+@pytest.mark.parametrize("service", ["exporter", "prometheus"])
+def test_who_looks_starts_with_its_arguments_whether_there_is_chrt_or_not(service: str, path: str) -> None:
+    entrypoint = [word.replace("$$", "$") for word in resolve(COMPOSE / "observability.yaml", service)["entrypoint"]]
+    command = ["/bin/sh", *entrypoint[1:], "/bin/echo", "a b", "*"]
+    done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)
+    assert done.stdout == "a b *\n"
+    assert "chrt -o -T 100000000 0" in entrypoint[2]
 
 
 def concrete() -> list[tuple[str, Service]]:

@@ -59,14 +59,6 @@ def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
     assert not any("--cpu-rt-runtime" in call for call in programs.calls("docker"))
 
 
-def test_who_looks_gets_the_first_processor_the_engine_has(programs: fakes.Programs) -> None:
-    script = NO_GROUPS_FIFO + "\ncpus=2-3,7\n"
-    programs.add("docker", answers(script, rtprio=("", "", 0)))
-    assert variables(probe_limits(find_engine()))["LAB_VIEW_CPUS"] == "2"
-    programs.add("docker", answers(NO_GROUPS_FIFO + "\ncpus=0-1\n", rtprio=("", "", 0)))
-    assert "LAB_VIEW_CPUS" not in variables(probe_limits(find_engine()))  # the value of .env stands
-
-
 def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs) -> None:
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", fakes.RTPRIO_REFUSED, 125)))
     limits = probe_limits(find_engine())

@@ -177,8 +177,6 @@ def _remedy(done: Outcome) -> str:
         return "This engine refuses real-time limits: LAB_RTPRIO_BROKER=0 and LAB_RTPRIO_CONTROLLER=0 in .env."
     if "cpu_rt" in text or "rt_runtime" in text or "real-time" in text:
         return "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
-    if "Requested CPUs are not available" in text:
-        return "Set LAB_VIEW_CPUS in .env to processors the engine has, or run ./lab setup."
     if "No such image" in text or "pull access" in text or "not found" in text:
         return "Run ./lab setup: an image is missing."
     if "no space left" in text:

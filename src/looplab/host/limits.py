@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -38,7 +37,6 @@ _PROBE_SCRIPT = r"""
 for file in /sys/fs/cgroup/cpu*/cpu.rt_runtime_us; do
     [ -e "$file" ] && echo rt_group_sched=yes && break
 done
-sed -n 's/^Cpus_allowed_list:[[:space:]]*/cpus=/p' /proc/self/status
 if chrt -f 90 true 2>/dev/null; then echo fifo=yes; else echo fifo=no; fi
 echo "pidfd_getfd=$(perl -MSocket -MPOSIX -e '
     pipe(my $ready, my $tell);
@@ -72,7 +70,6 @@ class Limits:
     fifo_refusal: str = ""
     pidfd_getfd: bool = False
     pidfd_refusal: str = ""
-    first_cpu: int = 0
     unknown_because: str = field(default="", compare=False)
 
 
@@ -154,14 +151,7 @@ def _try_all(engine: Engine, image: str) -> Limits:
         fifo_refusal="" if fifo else fifo_refusal,
         pidfd_getfd=pidfd == "yes",
         pidfd_refusal="" if pidfd == "yes" else pidfd.removeprefix("no: "),
-        first_cpu=_first_cpu(facts.get("cpus", "")),
     )
-
-
-def _first_cpu(cpus: str) -> int:
-    """The lowest of a kernel's list as "0-3,8"; 0 where it is none."""
-    found = re.match(r"\d+", cpus)
-    return int(found.group()) if found else 0
 
 
 def _try_fifo_with_budget(image: str, budget_us: int | None) -> tuple[bool, str]:

@@ -102,7 +102,6 @@ def machine_variables(machine: Machine, images: Mapping[str, str] | None = None)
     published = {"LAB_RTPRIO_BROKER": RTPRIO_BROKER, "LAB_RTPRIO_CONTROLLER": RTPRIO_CONTROLLER}
     return {
         **{name: "0" for name, wanted in published.items() if granted < wanted},
-        **({"LAB_VIEW_CPUS": str(machine.limits.first_cpu)} if machine.limits.first_cpu else {}),
         **{name: str(runtime_us) for name, runtime_us in rt_runtimes_us(machine.limits).items()},
         **(images or {}),
     }
