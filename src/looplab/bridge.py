@@ -194,8 +194,8 @@ class Bridge:
         left_ns = sock.sent_ns if sock is not None and sock.sent_ns >= answered_ns else 0
         self._wire_run, self._wire_sequence = request.run, request.sequence
         self._wire_ns = left_ns - item.wire_entered_ns if left_ns else 0
-        # E never waits: it is answered beside the robot.
-        robot = request.command != b"E"
+        # Answered beside the robot: E, and what it could not be asked.
+        robot = request.command != b"E" and status != STATUS_OFFLINE
         self._wait_ns = max(0, self._free_ns - item.entered_ns) if robot else 0
         if robot:
             self._free_ns = answered_ns
