@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from looplab.accounting import quantile  # noqa: E402
+from looplab.host.lab import Lab  # noqa: E402
 
 WATCHERS = ("exporter", "prometheus")
 # Short, so that what else happens on the machine falls on both alike.
@@ -43,15 +44,12 @@ State = tuple[int, int, str]
 
 
 def main_pid(service: str) -> int:
-    """The process of the lab's container of `service`, 0 where it does not run."""
-    project = os.environ.get("COMPOSE_PROJECT_NAME", "looplab")
-    labels = [f"label=com.docker.compose.project={project}", f"label=com.docker.compose.service={service}"]
-    found = _docker("ps", "-q", "--filter", labels[0], "--filter", labels[1])
-    return int(_docker("inspect", "-f", "{{.State.Pid}}", found)) if found else 0
-
-
-def _docker(*words: str) -> str:
-    return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
+    """The process of the lab's container of `service`; ends the program where it does not run."""
+    container = Lab(ROOT).compose().listed().get(service)
+    if not container:
+        sys.exit(f"The lab's {service} does not run: there is nothing to compare with.")
+    inspect = ["docker", "inspect", "--format", "{{.State.Pid}}", container]
+    return int(subprocess.run(inspect, check=True, capture_output=True, text=True).stdout)
 
 
 def enter(state: str, pids: dict[str, int]) -> None:

@@ -25,6 +25,11 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from looplab.host.lab import Lab  # noqa: E402
+from looplab.host.machine import project_name  # noqa: E402
+
 # A scrape is due each second; one that is missing makes two of it. Half a second is for the machine's lateness.
 GAP_S = 1.5
 SLOW_S = 1.0
@@ -36,17 +41,10 @@ PERIOD_US = 100_000
 Samples = list[tuple[float, float]]
 
 
-def setting(name: str, default: str) -> str:
-    """A variable of .env, which the shell overrides."""
-    lines = (ROOT / ".env").read_text(encoding="utf-8").splitlines()
-    held = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-    return os.environ.get(name) or held.get(name) or default
-
-
 def raw(expression: str, since: float, until: float) -> list[Samples]:
     """Every stored sample of the series that match, between two times."""
     query = f"{expression}[{max(1, round(until - since))}s]"
-    port = setting("LAB_PROMETHEUS_PORT", "9090")
+    port = Lab(ROOT).port("LAB_PROMETHEUS_PORT")
     data = urllib.parse.urlencode({"query": query, "time": until}).encode()
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query", data, timeout=30) as answer:
         series = json.load(answer)["data"]["result"]
@@ -59,7 +57,7 @@ def weigh(shares: int, alone: bool, began: float) -> None:
     if alone:
         quota = round(PERIOD_US * shares / (shares + OTHERS_SHARES))
         limits = ["--cpu-shares", str(8 * OTHERS_SHARES), "--cpu-period", str(PERIOD_US), "--cpu-quota", str(quota)]
-    project = os.environ.get("COMPOSE_PROJECT_NAME", "looplab")
+    project = project_name(ROOT)
     end = time.monotonic() + 120
     for service, age in (("prometheus", 0.0), ("exporter", began)):
         name = f"{project}-{service}-1"

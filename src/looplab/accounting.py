@@ -68,6 +68,18 @@ def service_ns(columns: Columns, rows: Iterable[int]) -> list[int]:
     return [robot[row] - wait[row] for row in rows if ABSENT not in (robot[row], wait[row])]
 
 
+def waited(columns: Columns, rows: Iterable[int]) -> int:
+    """How many of these requests waited for the robot to be done with earlier ones."""
+    return sum(columns["wait_ns"][row] > 0 for row in rows)
+
+
+def robot_free_us(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """R from when the robot was free, of a cell of run.json; {} where no request waited for another, and in runs of
+    before it was measured."""
+    service = cell.get("service_R_us") or {}
+    return dict(service) if service.get("n") and cell.get("waited") else {}
+
+
 def lateness(columns: Columns, sent: Sequence[int]) -> dict[str, float | int | None]:
     """How much later than due messages left."""
     return summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])
@@ -87,7 +99,7 @@ def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, 
         "O_us": summarise([t - r for t, r in zip(total, robot, strict=True)]),
         "transport_O_us": summarise(wire),
         "service_R_us": summarise(service_ns(columns, measured)),
-        "waited": sum(columns["wait_ns"][row] > 0 for row in measured),
+        "waited": waited(columns, measured),
         "send_lateness_us": lateness(columns, sent),
     }
 

@@ -251,10 +251,11 @@ class Controller:
         self._link.wait(perf_counter_ns() + 10_000_000)
 
     def _judged(self) -> list[treatments.Treatment]:
-        found = treatments.judge(self.parameters, self._looks, self._bridge_info())
+        bridge = self._bridge_info()
+        found = treatments.judge(self.parameters, self._looks, bridge)
         emulating = any(treatments.running(look, "link") for look in self._looks)
-        found += robot_service.judge(self.parameters, self.store, virtual=treatments.is_virtual(self._bridge_info()))
-        found += tls_treatment.judge(self.parameters, self._tls, self._bridge_info())
+        found += robot_service.judge(self.parameters, self.store, virtual=treatments.is_virtual(bridge))
+        found += tls_treatment.judge(self.parameters, self._tls, bridge)
         return [*found, judgement.judge(self.parameters.link, self._link_looks, emulating)]
 
     def _hear_bridge(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from looplab.accounting import Columns, quantile, service_ns, tally
+from looplab.accounting import Columns, quantile, service_ns, tally, waited
 from looplab.parameters import Parameters
 from looplab.protocol import COMMAND_ROBOT
 from looplab.treatments import Treatment
@@ -24,9 +24,9 @@ def judge(parameters: Parameters, columns: Columns, *, virtual: bool) -> list[Tr
     if not found:
         return []
     p99_ms = quantile(found, 0.99) / 1e6
-    waited = sum(columns["wait_ns"][row] > 0 for row in measured)
+    queued = waited(columns, measured)
     wanted = f"R p99 at most {UNLOADED_P99_MS * LIMIT:.1f} ms, {LIMIT} x that of an idle machine"
-    note = f"without the wait for earlier requests, which {waited} of {len(found)} had" if waited else ""
+    note = f"without the wait for earlier requests, which {queued} of {len(found)} had" if queued else ""
     return [
         Treatment(
             "robot untouched by the load",

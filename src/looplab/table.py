@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from textwrap import fill
 from typing import Any
 
+from looplab.accounting import robot_free_us
+
 WIDTH = 80
 _HEAD = f"{'interval':>9} {'QoS':>3} {'sent':>6} {'answ.':>6} {'lost':>5} {'late':>4} {'err.':>4}"
 _LATENCY_HEAD = f"{'':>14} {'min':>9} {'avg':>9} {'p50':>9} {'p95':>9} {'p99':>9} {'max':>9}"
@@ -78,8 +80,8 @@ def _counts(cell: dict[str, Any]) -> list[str]:
 
 def _service(cell: dict[str, Any]) -> list[str]:
     """R from when the robot was free, where requests waited for one another (runs of before have none)."""
-    service = cell.get("service_R_us", {})
-    return [_latencies("R free", service)] if service.get("n") and cell["waited"] else []
+    free = robot_free_us(cell)
+    return [_latencies("R free", free)] if free else []
 
 
 def _waited(cells: list[dict[str, Any]]) -> list[str]:

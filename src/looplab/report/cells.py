@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from looplab.accounting import robot_free_us
 from looplab.report.statistics import Floats, Interval, cell_intervals
 from looplab.report.stored import StoredRun, Unusable
 
@@ -73,10 +74,8 @@ class Cell:
 
     @property
     def robot_free_us(self) -> dict[str, float]:
-        """R from when the robot was done with earlier requests, as run.json has it; {} where no request waited for
-        another, and in runs of before it was measured."""
-        service = self.counts.get("service_R_us") or {}
-        return dict(service) if service.get("n") and self.counts.get("waited") else {}
+        """See looplab.accounting.robot_free_us."""
+        return robot_free_us(self.counts)
 
     def analyse(self) -> None:
         """Fill in the intervals and the figures of each repetition."""
