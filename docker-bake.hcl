@@ -1,8 +1,8 @@
 # All of the lab's own images for all architectures; docs/release.md says how. Always name this file, or Compose files are
 # read too: docker buildx bake -f docker-bake.hcl --print
 
-variable "REGISTRY" {
-  # Where to, with its slash: registry.example.org/lab/
+variable "LAB_REGISTRY" {
+  # Where to, with its slash, as in .env: registry.example.org/lab/
   default = ""
 }
 
@@ -13,6 +13,11 @@ variable "LAB_TAG" {
 variable "BASE_IMAGE" {
   # scripts/pin-images gives the digest: debian:trixie-slim@sha256:…
   default = "debian:trixie-slim"
+}
+
+variable "REVISION" {
+  # The commit that is built: git rev-parse HEAD
+  default = ""
 }
 
 variable "PLATFORMS" {
@@ -34,6 +39,10 @@ target "common" {
   args = {
     BASE_IMAGE = BASE_IMAGE
   }
+  labels = {
+    "org.opencontainers.image.version"  = LAB_TAG
+    "org.opencontainers.image.revision" = REVISION
+  }
 }
 
 target "services" {
@@ -45,38 +54,38 @@ target "services" {
   context    = "."
   dockerfile = "images/base/Dockerfile"
   target     = service
-  tags       = ["${REGISTRY}looplab/${service}:${LAB_TAG}"]
+  tags       = ["${LAB_REGISTRY}looplab/${service}:${LAB_TAG}"]
 }
 
 target "link" {
   inherits   = ["common"]
   context    = "."
   dockerfile = "images/link/Dockerfile"
-  tags       = ["${REGISTRY}looplab/link:${LAB_TAG}"]
+  tags       = ["${LAB_REGISTRY}looplab/link:${LAB_TAG}"]
 }
 
 target "capture" {
   inherits   = ["common"]
   context    = "."
   dockerfile = "images/capture/Dockerfile"
-  tags       = ["${REGISTRY}looplab/capture:${LAB_TAG}"]
+  tags       = ["${LAB_REGISTRY}looplab/capture:${LAB_TAG}"]
 }
 
 target "robot" {
   inherits   = ["common"]
   context    = "."
   dockerfile = "images/robot/Dockerfile"
-  tags       = ["${REGISTRY}looplab/robot:${LAB_TAG}"]
+  tags       = ["${LAB_REGISTRY}looplab/robot:${LAB_TAG}"]
 }
 
 target "stress" {
   inherits = ["common"]
   context  = "images/stress"
-  tags     = ["${REGISTRY}looplab/stress:${LAB_TAG}"]
+  tags     = ["${LAB_REGISTRY}looplab/stress:${LAB_TAG}"]
 }
 
 target "flood" {
   inherits = ["common"]
   context  = "images/flood"
-  tags     = ["${REGISTRY}looplab/flood:${LAB_TAG}"]
+  tags     = ["${LAB_REGISTRY}looplab/flood:${LAB_TAG}"]
 }

@@ -1,6 +1,6 @@
 """A scenario from images that are pinned by digest, out of a registry: scripts/pin-images, then ./lab run.
 
-Half a minute of packing and unpacking layers, so only with LAB_REGISTRY set.
+Half a minute of packing and unpacking layers, so only with LAB_FROM_REGISTRY set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from looplab.host.pinning import images_to_pin
 # Those that scenario 0 runs; Grafana has no stand-in where no registry can be reached.
 RUN = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE")
 pytestmark = pytest.mark.skipif(
-    not os.environ.get("LAB_REGISTRY"), reason="takes a minute: LAB_REGISTRY=1 runs a scenario from pinned images"
+    not os.environ.get("LAB_FROM_REGISTRY"), reason="takes a minute: LAB_FROM_REGISTRY=1 runs a scenario from pinned images"
 )
 
 

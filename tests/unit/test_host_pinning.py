@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 from looplab.errors import LabError
-from looplab.host.pinning import images_to_pin, pin, read_digest
+from looplab.host.machine import read_env
+from looplab.host.own_names import NAMES, RELEASES, release_variable
+from looplab.host.pinning import images_to_pin, own_images_to_pin, pin, pin_own, read_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE, TWO = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 
 
-def test_upstream_images_are_pinned_and_our_own_are_not() -> None:
+def test_of_env_as_it_is_upstream_images_are_pinned_and_our_own_are_not() -> None:
+    assert own_images_to_pin(read_env(ROOT / ".env")) == {}
     found = images_to_pin((ROOT / ".env").read_text())
     assert {"MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE"} == set(found)
     assert all("@" not in reference for reference in found.values())
@@ -25,6 +28,28 @@ def test_only_the_named_lines_change_and_a_second_time_replaces() -> None:
     assert once == text.replace("\nA_IMAGE=a/b:1\n", f"\nA_IMAGE=a/b:1@{ONE}\n")
     assert images_to_pin(once) == {"A_IMAGE": "a/b:1", "B_IMAGE": "host:5000/c:2"}
     assert pin(once, {"A_IMAGE": TWO}) == once.replace(ONE, TWO)
+
+
+def test_our_own_get_a_line_each_behind_an_empty_tag(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    path.write_text((ROOT / ".env").read_text().replace("\nLAB_REGISTRY=\n", "\nLAB_REGISTRY=house.test/\n"))
+    wanted = {release_variable(name): f"house.test/looplab/{name}:0.1.0" for name in NAMES}
+    assert own_images_to_pin(read_env(path)) == wanted
+    before = path.read_text()
+    for digest in (ONE, TWO):
+        # A second time it replaces, and asks for the release that is pinned.
+        path.write_text(pin_own(path.read_text(), dict.fromkeys(RELEASES, f"0.1.0@{digest}")))
+        lines = "".join(f"{name}=0.1.0@{digest}\n" for name in RELEASES)
+        assert path.read_text() == before.replace("LAB_TAG=0.1.0\n", f"LAB_TAG=\n{lines}")
+        assert own_images_to_pin(read_env(path)) == wanted
+    # The next release is named by LAB_TAG, which stands above what is pinned.
+    settings = {**read_env(path), "LAB_TAG": "0.2.0"}
+    assert own_images_to_pin(settings)["LINK_RELEASE"] == "house.test/looplab/link:0.2.0"
+
+
+def test_a_file_without_a_tag_gets_one_and_one_without_a_registry_stays() -> None:
+    assert pin_own("A=1\n", {"LINK_RELEASE": f"1@{ONE}"}) == f"A=1\nLAB_TAG=\nLINK_RELEASE=1@{ONE}\n"
+    assert pin_own("A=1\n", {}) == "A=1\n"
 
 
 def test_the_digest_is_that_of_the_repository() -> None:

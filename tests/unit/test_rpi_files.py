@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from looplab import __version__
+
 RPI = Path(__file__).resolve().parents[2] / "rpi"
 COMPOSE: dict[str, Any] = yaml.safe_load((RPI / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -50,7 +52,9 @@ def test_every_setting_stands_in_the_example_and_none_besides() -> None:
 
 
 def test_the_example_says_what_the_file_does_without_it() -> None:
-    defaults = dict(re.findall(r"\$\{([A-Z_]+):-([^}]*)\}", (RPI / "compose.yaml").read_text()))
+    defaults = dict(re.findall(r"\$\{([A-Z_]+):-([^}$]*)\}", (RPI / "compose.yaml").read_text()))
+    # A default of its own: where neither is set, the version.
+    assert EXAMPLE["LAB_TAG"] == defaults.pop("BRIDGE_RELEASE") == __version__
     assert {name: EXAMPLE[name] for name in defaults if name in EXAMPLE} == {
         name: value for name, value in defaults.items() if name in EXAMPLE
     }

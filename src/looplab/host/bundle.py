@@ -22,10 +22,13 @@ from typing import IO, Any
 
 from looplab import __version__
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.host.command import call
 from looplab.host.engine import find_engine, require_compose
 from looplab.host.images import image_fact
-from looplab.host.lab import STAMP, Lab
+from looplab.host.lab import UPSTREAM, Lab
 from looplab.host.machine import read_machine_file, write_machine_file
+from looplab.host.own_images import STAMP
+from looplab.host.own_names import TAG, is_pinned, release_tag, without_digest
 from looplab.host.scenarios import chosen
 from looplab.host.steps import Step, say
 from looplab.host.virtual_environment import REPORT, ensure_environment, requirements, wheels_place
@@ -38,7 +41,7 @@ PIECE_BYTES = 1 << 20
 # Beyond this level gzip takes three times as long for a few per cent.
 LEVEL = 5
 # What a machine without a registry decided, and the machine that loads must decide alike.
-DECISIONS = ("FLOOD_IMAGE", "GRAFANA")
+DECISIONS = (*UPSTREAM, "GRAFANA", TAG)
 
 
 def bundle(root: Path, file: Path, profiles: Sequence[str], pythons: Sequence[str]) -> int:
@@ -48,13 +51,13 @@ def bundle(root: Path, file: Path, profiles: Sequence[str], pythons: Sequence[st
     if file.is_dir() or not file.parent.is_dir():
         raise LabError(f"{file} cannot be written.", "Name a file in a folder that is there.", EXIT_USAGE)
     lab.make_ready()
-    references = _references(lab, [scenario.name for scenario in scenarios] or ["*"])
+    references = _tagged(_references(lab, [scenario.name for scenario in scenarios] or ["*"]))
     facts = {
         "lab": __version__,
         "revision": lab.revision(),
         "profiles": [scenario.name for scenario in scenarios] or ["all"],
-        "variables": {name: value for name, value in lab.settings().items() if name in DECISIONS},
-        "sources": lab._fingerprint(),
+        "variables": _decided(lab.settings()),
+        "sources": lab.sources(),
     }
     with tempfile.TemporaryDirectory(prefix="looplab-wheels-") as place:
         facts["wheels"] = _wheels(Path(place), pythons)
@@ -180,6 +183,24 @@ def _references(lab: Lab, profiles: Sequence[str]) -> list[str]:
             str(service["image"]) for service in compose.config(profile)["services"].values() if "image" in service
         }
     return sorted(found)
+
+
+def _tagged(references: Sequence[str]) -> list[str]:
+    """The names to save them under: an engine saves what is pinned by digest without any name."""
+    for pinned in filter(is_pinned, references):
+        tagged = call(["docker", "tag", pinned, without_digest(pinned)])
+        if not tagged.good:
+            raise LabError(f"{pinned} cannot be saved: {tagged.said}", "Run ./lab setup first.", EXIT_MACHINE)
+    return sorted({without_digest(reference) for reference in references})
+
+
+def _decided(settings: Mapping[str, str]) -> dict[str, str]:
+    """Variables for the other machine: images that were replaced here, and what is pinned, by tag."""
+    chosen_here = {name: settings[name] for name in ("GRAFANA", "FLOOD_IMAGE") if name in settings}
+    pinned = {name: settings[name] for name in UPSTREAM if is_pinned(settings.get(name, ""))}
+    release = {} if settings.get(TAG) else {TAG: release_tag(settings)}
+    found = {**chosen_here, **pinned, **release}
+    return {name: without_digest(value) for name, value in found.items() if value}
 
 
 def _save(out: IO[bytes], references: Sequence[str]) -> dict[str, Any]:
@@ -328,7 +349,7 @@ def _settle(root: Path, lab: Lab, manifest: Mapping[str, Any]) -> None:
     """What the other machine decided holds here, too; images of these very sources are not built again."""
     decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
     write_machine_file(root, {**read_machine_file(root), **decided})
-    if manifest.get("sources") == lab._fingerprint():
+    if manifest.get("sources") == lab.sources():
         stamp = root / STAMP
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(str(manifest["sources"]))

@@ -8,16 +8,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.host.base_image import BUNDLE_REMEDY, ORIGIN_LABEL, make_base_image
 from looplab.host.command import call, follow
+from looplab.host.own_names import is_own, is_published, without_digest
 from looplab.host.registry import Registry, ask_registry, registry_of, repository_of
 from looplab.host.steps import Step, say
 
 BASE_IMAGE = "debian:trixie-slim"
 BASE_VARIABLE = "BASE_IMAGE"
-OWN_PREFIX = "looplab/"
 # Upstream repositories whose program Debian packages too: the folder that builds the stand-in.
 STAND_INS = {"eclipse-mosquitto": "images/mosquitto", "prom/prometheus": "images/prometheus"}
 GRAFANA_REPOSITORY = "grafana/grafana"
@@ -63,21 +64,39 @@ def read_image_fact(reference: str, document: str) -> ImageFact:
     labels = (image.get("Config") or {}).get("Labels") or {}
     built = (
         labels.get(ORIGIN_LABEL) == "built"
-        or reference.startswith(OWN_PREFIX)
+        or (is_own(reference) and not _was_pulled(reference, image))
         # Imported by hand: neither label nor digest (one loaded from a bundle has no digest either).
         or (not image.get("RepoDigests") and str(image.get("Comment", "")).startswith("Imported from"))
     )
     return ImageFact(reference, str(image["Id"]), "built" if built else "registry")
 
 
+def _was_pulled(reference: str, image: Mapping[str, Any]) -> bool:
+    """Of one of the lab's own: the engine knows its digest in the registry that its name tells."""
+    repository = repository_of(reference)
+    digests = image.get("RepoDigests") or ()
+    return is_published(reference) and any(str(digest).startswith(f"{repository}@") for digest in digests)
+
+
 def local_images(references: Iterable[str]) -> dict[str, ImageFact]:
-    """Those of `references` that are here, by reference: the engine is asked once for all that it knows by tag."""
+    """Those of `references` that are here, by reference: the engine is asked once for all that it knows by name."""
     names = list(dict.fromkeys(references))
     # It prints the ones it has and complains of the others.
     answer = call(["docker", "image", "inspect", "--format", "{{json .}}", *names])
-    by_tag = {tag: line for line in answer.stdout.splitlines() for tag in json.loads(line).get("RepoTags") or ()}
-    found = {name: read_image_fact(name, by_tag[name]) if name in by_tag else image_fact(name) for name in names}
+    known = {name: line for line in answer.stdout.splitlines() for name in _names_of(json.loads(line))}
+    documents = {name: known.get(_key(name)) for name in names}
+    found = {name: read_image_fact(name, line) if line else image_fact(name) for name, line in documents.items()}
     return {name: fact for name, fact in found.items() if fact is not None}
+
+
+def _names_of(image: Mapping[str, Any]) -> list[str]:
+    return [*(image.get("RepoTags") or ()), *(image.get("RepoDigests") or ())]
+
+
+def _key(reference: str) -> str:
+    """The name by which the engine lists an image: its tag or its digest, never both."""
+    name, at, digest = reference.partition("@")
+    return f"{repository_of(name)}@{digest}" if at else name
 
 
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -121,7 +140,7 @@ def ensure_images(
         without = repository_of(reference) == GRAFANA_REPOSITORY and (settled or {}).get("GRAFANA") == "off"
         if without and image_fact(reference) is None:
             images.variables["GRAFANA"] = "off"
-        elif reference == flood_stand_in:
+        elif flood_stand_in and is_own(reference) and repository_of(reference) == repository_of(flood_stand_in):
             images.variables[variable] = flood_stand_in
         else:
             _ensure_one(root, variable, reference, flood_stand_in, asked, images)
@@ -135,7 +154,7 @@ def ensure_base(asked: Registries, images: Images) -> None:
     """The image that all of our own are FROM, and that Compose may have to come out of."""
     if BASE_VARIABLE in images.facts:
         return
-    if image_fact(BASE_IMAGE) is None and not _pulled(BASE_IMAGE, asked):
+    if image_fact(BASE_IMAGE) is None and not pull_image(BASE_IMAGE, asked):
         make_base_image(BASE_IMAGE)
         images.notes.append(f"{BASE_IMAGE} was built from Debian's packages: no registry gave it.")
     _record(BASE_VARIABLE, BASE_IMAGE, images)
@@ -145,17 +164,21 @@ def _ensure_one(
     root: Path, variable: str, reference: str, flood_stand_in: str, asked: Registries, images: Images
 ) -> None:
     repository = repository_of(reference)
-    ours = reference.startswith(OWN_PREFIX)
+    ours = is_own(reference)
+    # What is built or loaded has a digest of its own: its name goes without the pinned one.
+    name = without_digest(reference)
     here = image_fact(reference)
     if here is not None:
         images.facts[variable] = here
-    # Our own images are built later, all at once, by the caller: no registry has them.
-    elif not ours and _pulled(reference, asked):
+    # Our own images are had later, all at once (own_images.py).
+    elif not ours and pull_image(reference, asked):
         _record(variable, reference, images)
+    elif name != reference and image_fact(name) is not None:
+        # Built here before, or loaded from a bundle.
+        images.variables[variable] = name
+        _record(variable, name, images)
     elif repository in STAND_INS:
         ensure_base(asked, images)
-        # What is built here has a digest of its own: the name goes without the pinned one.
-        name = reference.partition("@")[0]
         build_image(root / STAND_INS[repository], name)
         if name != reference:
             images.variables[variable] = name
@@ -179,7 +202,7 @@ def _record(variable: str, reference: str, images: Images) -> None:
         images.facts[variable] = fact
 
 
-def _pulled(reference: str, asked: Registries) -> bool:
+def pull_image(reference: str, asked: Registries) -> bool:
     """Whether the registry gave it; a registry that does not answer was asked once and is not asked again."""
     if not asked.of(reference).answers:
         return False

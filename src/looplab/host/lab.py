@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,21 +13,17 @@ from looplab.host.command import call
 from looplab.host.compose import Compose, run_environment
 from looplab.host.engine import find_engine, require_compose
 from looplab.host.machine import project_name, read_env, read_machine_file
+from looplab.host.own_images import OwnImages
+from looplab.host.own_names import NAMES, TAG, own_reference, release_tag
 from looplab.host.settings import check_settings, read_port
 from looplab.host.setup import SetUp, set_up
 from looplab.host.steps import say
 from looplab.host.versions import show_version
 
-OWN = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood", "link", "capture")
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
-SOURCES = {
-    **dict.fromkeys((f"src/looplab{part}" for part in ("", "/link", "/capture", "/qos_delay")), "*.py"),
-    **dict.fromkeys(("images", "firmware"), "**/*"),
-}
-STAMP = Path(".cache/images.sha256")
 
 
 class Lab:
@@ -39,13 +33,19 @@ class Lab:
         self.root = root
         self._options = dict(options or {})
 
-    def settings(self) -> dict[str, str]:
-        """Every variable Compose sees: .env, then this machine's, the shell's, the options'."""
+    def settings(self, *, afresh: bool = False) -> dict[str, str]:
+        """Every variable Compose sees: .env, then this machine's, the shell's, the options'.
+
+        `afresh` leaves out which images this machine took in place of others.
+        """
         try:
             fixed = read_env(self.root / ".env")
         except FileNotFoundError as error:
             raise LabError(f"{self.root} has no .env.", "Restore it: git checkout .env", EXIT_USAGE) from error
-        return {**fixed, **run_environment(read_machine_file(self.root), self._options)}
+        machine = self._machine(fixed)
+        if afresh:
+            machine = {name: value for name, value in machine.items() if name not in (*UPSTREAM, TAG)}
+        return {**fixed, **run_environment(machine, self._options)}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
         """Compose with this lab's variables and `extra` above them."""
@@ -55,16 +55,20 @@ class Lab:
         variables = run_environment(read_machine_file(self.root), given)
         return Compose(self.root, variables)
 
-    def upstream_images(self) -> dict[str, str]:
-        """The references .env pins, by variable."""
-        settings = self.settings()
+    def upstream_images(self, *, afresh: bool = False) -> dict[str, str]:
+        """The references .env names, by variable; for `afresh` see settings."""
+        settings = self.settings(afresh=afresh)
         return {name: settings[name] for name in UPSTREAM if settings.get(name)}
 
-    def own_images(self) -> dict[str, str]:
-        """The lab's own images by name."""
-        settings = self.settings()
-        tag = settings.get("LAB_TAG", "latest")
-        return {**{name: f"looplab/{name}:{tag}" for name in OWN}, "stress": settings["STRESS_IMAGE"]}
+    def own_images(self, *, afresh: bool = False) -> dict[str, str]:
+        """The lab's own images by name; for `afresh` see settings."""
+        settings = self.settings(afresh=afresh)
+        names = {name: own_reference(name, settings) for name in NAMES}
+        return {**names, "stress": settings.get("STRESS_IMAGE") or names["stress"]}
+
+    def sources(self) -> str:
+        """A fingerprint of what our own images are built from."""
+        return OwnImages(self.root, self.own_images()).fingerprint()
 
     def ports(self) -> dict[str, int]:
         """The ports a run publishes, by variable."""
@@ -97,14 +101,14 @@ class Lab:
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         (self.root / "results").mkdir(exist_ok=True)
+        settled = {} if ask_again else self._machine(read_env(self.root / ".env"))
+        decided = {name: value for name, value in settled.items() if name == TAG}
         return set_up(
             self.root,
-            self.upstream_images(),
-            flood_stand_in=self.own_images()["flood"],
+            self.upstream_images(afresh=ask_again),
+            OwnImages(self.root, self.own_images(afresh=ask_again), decided),
             ports=self.ports(),
-            own=tuple(self.own_images().values()),
-            build_own=self._build_own,
-            ask_again=ask_again,
+            settled=settled,
         )
 
     def down(self) -> int:
@@ -148,31 +152,16 @@ class Lab:
         changed = call(["git", "-C", str(self.root), "status", "--porcelain", "--untracked-files=no"])
         return commit.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
 
+    def _machine(self, fixed: Mapping[str, str]) -> dict[str, str]:
+        """.env.machine, but for a LAB_TAG that stands in place of a release which .env no longer pins."""
+        machine = read_machine_file(self.root)
+        if TAG in machine and machine[TAG] != release_tag({**fixed, **os.environ}):
+            del machine[TAG]
+        return machine
+
     def _user(self) -> dict[str, str]:
         """Files in results/ belong to whoever owns that folder; root hands them to .env's LAB_UID."""
         facts = (self.root / "results").stat()
         if facts.st_uid == 0 or "LAB_UID" in os.environ:
             return {}
         return {"LAB_UID": str(facts.st_uid), "LAB_GID": str(facts.st_gid)}
-
-    def _build_own(self, variables: Mapping[str, str]) -> None:
-        """Build our images where their sources changed since they were last built here."""
-        fingerprint = self._fingerprint()
-        stamp = self.root / STAMP
-        own = set(self.own_images().values())
-        if own == lab_images.local_images(own).keys() and stamp.exists() and stamp.read_text() == fingerprint:
-            return
-        os.environ.update({name: value for name, value in variables.items() if name not in os.environ})
-        lab_images.build_with_compose(self.root, count=len(OWN))
-        lab_images.build_image(self.root / "images/flood", self.own_images()["flood"])
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(fingerprint)
-
-    def _fingerprint(self) -> str:
-        """Over what .dockerignore lets into the builds."""
-        digest = hashlib.sha256(json.dumps(self.own_images()).encode())
-        for source, pattern in SOURCES.items():
-            for path in sorted((self.root / source).glob(pattern)):
-                if path.is_file():
-                    digest.update(str(path.relative_to(self.root)).encode() + b"\0" + path.read_bytes())
-        return digest.hexdigest()

@@ -17,7 +17,9 @@ from looplab.host.steps import say
 from looplab.pairing import write_pairing
 
 # What a Pi takes over, so that both sides run alike.
-SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "LAB_TAG")
+SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING")
+# Which image; one that is empty here must not stay there, for LAB_TAG stands above a pinned one.
+IMAGE = ("LAB_REGISTRY", "LAB_TAG", "BRIDGE_RELEASE")
 ANYWHERE = ("", "0.0.0.0", "::")
 # An address for documents (RFC 5737): nothing is sent there, but the system says from where it would.
 ELSEWHERE = ("192.0.2.1", 9)
@@ -103,7 +105,9 @@ def _write(lab: Lab, file: Path, identity: str, address: str) -> None:
         raise LabError(f"{file} is there and is no pairing file.", "Choose another name.", EXIT_USAGE)
     settings = lab.settings()
     pairing = replace(identities.pairing_of(lab.root, identity), host=address, port=_port(lab))
-    lines = "".join(f"{name}={settings[name]}\n" for name in SHARED if settings.get(name))
+    shared = {name: settings[name] for name in SHARED if settings.get(name)}
+    shared |= {name: settings.get(name, "") for name in IMAGE}
+    lines = "".join(f"{name}={value}\n" for name, value in shared.items())
     try:
         write_secret(file, HEADER.format(user=pairing.user) + write_pairing(pairing) + lines)
     except OSError as error:

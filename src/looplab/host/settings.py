@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.host.limits import RT_RUNTIME_US
+from looplab.host.own_names import REGISTRY, TAG, release_tag
 
 _NUMBER = (r"[0-9]{1,9}", "a whole number")
 _SOME = (r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999")
@@ -30,7 +31,8 @@ RULES = {
     "STRESS_VM_BYTES": _BYTES,
     "STRESS_TIMEOUT": _TIME,
     "GRAFANA": _SWITCH,
-    "LAB_TAG": (r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "an image's tag: letters, digits, _ . and -"),
+    REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
+    TAG: (r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "an image's tag: letters, digits, _ . and -"),
     "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, - and _"),
 }
 ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
@@ -46,6 +48,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
         text = settings.get(name, "").strip()
         if text and not _is_address(text):
             raise _wrong(name, text, "an address of this machine, e.g. 127.0.0.1")
+    release_tag(settings)
 
 
 def read_port(settings: Mapping[str, str], name: str) -> int:

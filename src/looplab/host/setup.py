@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,21 +12,11 @@ from looplab.host.compose_plugin import apt_candidate, install_from_container, p
 from looplab.host.engine import COMPOSE_REMEDY, Engine, compose_message, find_engine
 from looplab.host.engine_service import ensure_engine
 from looplab.host.grafana_password import ensure_password
-from looplab.host.images import (
-    BASE_IMAGE,
-    Images,
-    Registries,
-    ensure_base,
-    ensure_images,
-    image_fact,
-    say_notes,
-)
-from looplab.host.machine import Machine, inspect_machine, machine_variables, read_machine_file, write_machine_file
+from looplab.host.images import BASE_IMAGE, Images, Registries, ensure_base, ensure_images, say_notes
+from looplab.host.machine import Machine, inspect_machine, machine_variables, write_machine_file
+from looplab.host.own_images import FLOOD, OwnImages
 from looplab.host.steps import Step
 from looplab.host.versions import show_version
-
-# Builds the lab's own images; gets the variables found so far (they may name images).
-BuildOwn = Callable[[Mapping[str, str]], None]
 
 
 @dataclass(frozen=True)
@@ -41,45 +31,32 @@ class SetUp:
 def set_up(
     root: Path,
     upstream: Mapping[str, str],
+    own: OwnImages,
     *,
-    flood_stand_in: str = "",
     ports: Mapping[str, int] | None = None,
-    own: Sequence[str] = (),
-    build_own: BuildOwn | None = None,
-    ask_again: bool = False,
+    settled: Mapping[str, str] | None = None,
 ) -> SetUp:
     """Engine, Compose, upstream images, Grafana's password, `.env.machine`, own images - in that order.
 
-    `upstream` maps the variables of .env to the references they pin, `own` names the lab's own images,
-    which `build_own` builds. Quick where all is there: no registry is asked unless an image is missing,
-    nor for Grafana where .env.machine says that it could not be had (`ask_again` forgets that).
+    `upstream` maps the variables of .env to the references they name. Quick where all is there: no registry is asked
+    unless an image is missing, nor for Grafana where `settled`, an earlier set-up's variables, says that none has it.
     """
     engine = ensure_engine(root)
     registries, images = Registries(), Images()
     ensure_compose(engine, lambda: ensure_base(registries, images))
-    ensure_images(
-        root,
-        upstream,
-        flood_stand_in=flood_stand_in,
-        registries=registries,
-        images=images,
-        settled={} if ask_again else read_machine_file(root),
-    )
-    if build_own is not None and _must_build(own):
+    own.fetch(registries, images)
+    stand_in = own.references[FLOOD]
+    ensure_images(root, upstream, flood_stand_in=stand_in, registries=registries, images=images, settled=settled)
+    if building := own.must_build():
         ensure_base(registries, images)
-    machine = inspect_machine(root, (ports or {}).items(), probe_images=(BASE_IMAGE, *own))
+    machine = inspect_machine(root, (ports or {}).items(), probe_images=(BASE_IMAGE, *own.references.values()))
     administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_password(root)
-    variables = machine_variables(machine, {**images.variables, **administrator})
+    variables = machine_variables(machine, {**images.variables, **own.variables, **administrator})
     write_machine_file(root, variables)
     say_notes(images)
-    if build_own is not None and _must_build(own):
-        build_own(variables)
+    if building:
+        own.build(variables)
     return SetUp(machine, variables, images)
-
-
-def _must_build(own: Sequence[str]) -> bool:
-    """A room that loaded a bundle has all of our images and no base: there is nothing to build from."""
-    return image_fact(BASE_IMAGE) is not None or not own or any(image_fact(name) is None for name in own)
 
 
 def ensure_compose(engine: Engine, have_base: Callable[[], None]) -> Engine:
