@@ -1,26 +1,35 @@
 """A scenario from images that are pinned by digest, out of a registry: scripts/pin-images, then ./lab run.
 
-Half a minute of packing and unpacking layers, so only with LAB_FROM_REGISTRY set.
+Minutes of packing and unpacking layers, so only with LAB_FROM_REGISTRY set.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from containers import docker
-from e2e_lab import Lab
+from e2e_lab import Lab, free_port
 from local_registry import LocalRegistry, serve_registry
 from run_checks import check_run
 
 from looplab.host.command import call
+from looplab.host.machine import read_env
+from looplab.host.own_names import NAMES, own_reference, without_digest
 from looplab.host.pinning import images_to_pin
 
 # Those that scenario 0 runs; Grafana has no stand-in where no registry can be reached.
-RUN = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE")
+UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE")
+# Of the lab's own, in this registry; no image of that tag is here.
+RELEASE = "9.9.9-published"
+# What is here already, whatever tag the tests run under.
+LOCAL = {name: own_reference(name, {"LAB_TAG": os.environ.get("LAB_TAG", "")}) for name in NAMES}
 pytestmark = pytest.mark.skipif(
-    not os.environ.get("LAB_FROM_REGISTRY"), reason="takes a minute: LAB_FROM_REGISTRY=1 runs a scenario from pinned images"
+    not os.environ.get("LAB_FROM_REGISTRY"),
+    reason="takes minutes: LAB_FROM_REGISTRY=1 runs a scenario from pinned images",
 )
 
 
@@ -29,30 +38,80 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRegistry
     yield from serve_registry(tmp_path_factory.mktemp("registry"))
 
 
-def test_a_scenario_runs_from_digests(own_lab: Lab, registry: LocalRegistry) -> None:
-    path = own_lab.root / ".env"
-    text = path.read_text()
-    upstream = {variable: reference for variable, reference in images_to_pin(text).items() if variable in RUN}
-    for variable, reference in upstream.items():
-        text = text.replace(f"{variable}={reference}", f"{variable}={registry.put(reference, reference)}")
-    # The others stay as they are: this registry does not have them.
-    pinnable = own_lab.root / "pinnable"
-    pinnable.write_text("".join(line for line in text.splitlines(keepends=True) if line.split("=")[0] in RUN))
-    pinned = call([str(own_lab.root / "scripts/pin-images"), str(pinnable)], timeout_s=300)
+@pytest.fixture(scope="module")
+def published(registry: LocalRegistry, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An .env that names the registry, pinned by scripts/pin-images: all of our own, and upstream what it has."""
+    text = (Path(__file__).resolve().parents[2] / ".env").read_text()
+    for variable, reference in images_to_pin(text).items():
+        there = registry.put(reference, reference) if variable in UPSTREAM else ""
+        text = text.replace(f"{variable}={reference}\n", f"{variable}={there}\n")
+    for name, reference in LOCAL.items():
+        registry.put(reference, f"looplab/{name}:{RELEASE}")
+    text = text.replace("\nLAB_REGISTRY=\n", f"\nLAB_REGISTRY={registry.address}/\n")
+    path = tmp_path_factory.mktemp("published") / "env"
+    path.write_text(re.sub(r"^LAB_TAG=.*$", f"LAB_TAG={RELEASE}", text, flags=re.MULTILINE))
+    pinned = call([str(Path(__file__).resolve().parents[2] / "scripts/pin-images"), str(path)], timeout_s=300)
     assert pinned.good, pinned.stderr
-    wanted = dict(line.split("=", 1) for line in pinnable.read_text().splitlines())
-    assert [reference.partition("@sha256:")[0] for reference in wanted.values()] == [
-        f"{registry.address}/{reference}" for reference in upstream.values()
-    ]
+    return path
+
+
+def references(settings: dict[str, str]) -> dict[str, str]:
+    return {**{name: settings[name] for name in UPSTREAM}, **{name: own_reference(name, settings) for name in NAMES}}
+
+
+def test_every_image_is_pinned_to_what_the_registry_calls_it(registry: LocalRegistry, published: Path) -> None:
+    settings = read_env(published)
+    assert settings["LAB_TAG"] == ""
+    for reference in references(settings).values():
+        assert reference == f"{without_digest(reference)}@{registry.digest(without_digest(reference))}"
+
+
+def test_a_scenario_runs_from_digests(own_lab: Lab, published: Path) -> None:
+    wanted = references(read_env(published))
+    # Grafana and the flood are none of this registry's; what an earlier set-up found in their place stays.
+    others = images_to_pin((own_lab.root / ".env").read_text())
+    text = published.read_text()
+    for variable in ("GRAFANA_IMAGE", "FLOOD_IMAGE"):
+        text = text.replace(f"\n{variable}=\n", f"\n{variable}={others[variable]}\n")
+    (own_lab.root / ".env").write_text(text)
     # Not from here: the run has to pull them.
     for reference in wanted.values():
-        docker("rmi", reference.partition("@")[0])
+        docker("rmi", without_digest(reference))
 
-    ran = own_lab.run("run", "scenario0", "--quick", "--messages", "25", **wanted)
+    ran = own_lab.run("run", "scenario0", "--quick", "--messages", "25", LAB_TAG="")
     assert ran.returncode == 0, ran.stderr
+    assert "Building" not in ran.stderr
     folder, run = own_lab.newest()
     check_run(folder, run)
     images = run["environment"]["images"]
-    for variable, reference in wanted.items():
-        assert images[variable]["reference"] == reference
-        assert images[variable]["id"] == docker("image", "inspect", "--format", "{{.Id}}", upstream[variable])
+    upstream = images_to_pin((Path(__file__).resolve().parents[2] / ".env").read_text())
+    for name, reference in wanted.items():
+        here = docker("image", "inspect", "--format", "{{.Id}}", {**upstream, **LOCAL}[name])
+        assert images[name] == {"reference": reference, "id": here, "origin": "registry"}, name
+    # What runs is what is pinned, by plain Compose's reading as well.
+    configured = own_lab.compose("--profile", "scenario0", "config", "--images", LAB_TAG="")
+    assert set(configured.stdout.split()) <= {*wanted.values(), *others.values()}, configured.stderr
+
+
+def test_what_is_pinned_and_cannot_be_had_is_built_and_named_without_its_digest(
+    own_lab: Lab, published: Path, registry: LocalRegistry
+) -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    text = published.read_text().replace(f"LAB_REGISTRY={registry.address}/", f"LAB_REGISTRY={nobody}/")
+    others = images_to_pin((own_lab.root / ".env").read_text())
+    for variable, reference in others.items():
+        text = re.sub(rf"^{variable}=.*$", f"{variable}={reference}", text, flags=re.MULTILINE)
+    (own_lab.root / ".env").write_text(text)
+    built = [f"{nobody}/looplab/{name}:{RELEASE}" for name in NAMES]
+    try:
+        ready = own_lab.run("setup", timeout_s=900, LAB_TAG="")
+        assert ready.returncode == 0, ready.stderr
+        assert "not the published ones" in ready.stdout + ready.stderr
+        assert own_lab.machine_file()["LAB_TAG"] == RELEASE
+        assert docker("image", "inspect", "--format", "{{.Id}}", *built).count("sha256:") == len(NAMES)
+        # Plain Compose finds them by .env.machine.
+        configured = own_lab.compose("--profile", "scenario2", "config", "--images")
+        assert {name for name in configured.stdout.split() if nobody in name} < set(built), configured.stderr
+    finally:
+        for reference in built:
+            call(["docker", "rmi", reference])

@@ -16,8 +16,10 @@ from containers import docker
 
 from looplab.host.base_image import ORIGIN_LABEL, SUITE
 from looplab.host.images import BASE_IMAGE
+from looplab.host.own_names import NAMES, RELEASES, own_reference
 
 ROOT = Path(__file__).resolve().parents[2]
+VARIABLES = ("LAB_REGISTRY", "LAB_TAG", "BASE_IMAGE", "PLATFORMS", "REVISION")
 PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]
 pytestmark = pytest.mark.engine
 
@@ -33,10 +35,10 @@ NO_NETWORK = r"Failed to fetch|Could not resolve|Could not connect|Temporary fai
 
 
 @pytest.fixture(scope="module")
-def bake(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What `docker buildx bake --print` makes of the file, default group."""
+def buildx(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which `docker buildx` runs and none of the file's variables is set."""
     settings = tmp_path_factory.mktemp("docker")
-    environment = {name: value for name, value in os.environ.items() if name not in ("LAB_TAG", "BASE_IMAGE")}
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     if subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode:
         container = docker("create", BASE_IMAGE, "sh", "-c", UNPACK)
         try:
@@ -46,10 +48,21 @@ def bake(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         finally:
             docker("rm", "--force", container)
         environment["DOCKER_CONFIG"] = str(settings)
+    return environment
+
+
+def print_bake(environment: dict[str, str]) -> dict[str, Any]:
     command = ["docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["target"]
+    found: dict[str, Any] = json.loads(done.stdout)["target"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def bake(buildx: dict[str, str]) -> dict[str, Any]:
+    """What `docker buildx bake --print` makes of the file, default group."""
+    return print_bake(buildx)
 
 
 def own_builds() -> dict[str, tuple[str, str, str]]:
@@ -58,7 +71,7 @@ def own_builds() -> dict[str, tuple[str, str, str]]:
     for options in ([], ["--file", "rpi/compose.yaml"]):
         command = ["docker", "compose", *options, "--profile", "*", "config", "--format", "json"]
         environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", "LINK": "wifi", "BROKER_HOST": "192.0.2.1"}
-        environment.pop("LAB_TAG", None)
+        environment = {name: value for name, value in environment.items() if name not in (*VARIABLES, *RELEASES)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
         for service in json.loads(done.stdout)["services"].values():
             if build := service.get("build"):
@@ -82,6 +95,15 @@ def test_every_image_is_baked_for_all_architectures(bake: dict[str, Any]) -> Non
     for name, target in bake.items():
         assert target["platforms"] == PLATFORMS, name
         assert target["args"] == {"BASE_IMAGE": BASE_IMAGE}, name
+
+
+def test_what_is_pushed_has_the_names_that_env_gives_it(buildx: dict[str, str]) -> None:
+    settings = {"LAB_REGISTRY": "house.test/lab/", "LAB_TAG": "0.2.0"}
+    targets = print_bake({**buildx, **settings, "REVISION": "c0ffee"}).values()
+    assert {tag for target in targets for tag in target["tags"]} == {own_reference(name, settings) for name in NAMES}
+    mark = "org.opencontainers.image"
+    for target in targets:
+        assert target["labels"] == {f"{mark}.version": "0.2.0", f"{mark}.revision": "c0ffee"}
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("images/*/Dockerfile")), ids=lambda path: path.parent.name)
