@@ -90,7 +90,8 @@ class Bridge:
         self._link = Link(
             host,
             port,
-            f"bridge-{socket.gethostname()}-{os.getpid()}",
+            # Not the host's name: containers of a cloned card share it, and two clients of one id put each other out.
+            f"bridge-{self._identity['instance']}",
             tcp_nodelay=tcp_nodelay,
             subscriptions=[(TOPIC_REQUEST, 2)],
             on_message=self._request,

@@ -30,7 +30,9 @@ READ_BYTES = 4096
 UNPLUGGED, RESET, SILENT, NOISE, SENSOR = "unplugged", "reset", "silent", "noise", "sensor"
 
 _VALUE = re.compile(rb"-?[0-9]{1,4}(\.[0-9]{1,3})?")
-_IDENTITY = re.compile(rb"[ -~]{3,80}")
+# What the lab's firmware says of itself: name and version (firmware/mbot_ranger/protocol.h).
+_IDENTITY = re.compile(rb"looplab [!-~]{1,32} [!-~]{1,16}( ready)?")
+_PRINTABLE = re.compile(rb"[ -~]{1,80}")
 _READY = b" ready"
 _ERROR = b"ERR"
 
@@ -76,6 +78,7 @@ class RobotPort:
         self._restarted = False
         self._deadline_ns = 0
         self._asked_identity = False
+        self._stranger = ""
         self._quiet_since_ns = 0
 
     def write(self, command: bytes) -> bool:
@@ -256,7 +259,9 @@ class RobotPort:
         for line in lines:
             text = line.strip()
             greeted = text.endswith(_READY)
-            if _IDENTITY.fullmatch(text) and (greeted or self._asked_identity):
+            if not _IDENTITY.fullmatch(text):
+                self._note_stranger(text)
+            elif greeted or self._asked_identity:
                 self.identity = text.removesuffix(_READY).decode()
                 self.numbered = self.framing == "line" and is_offered(self.identity)
                 self.online, self.fault, self._buffer = True, "", b""
@@ -264,10 +269,20 @@ class RobotPort:
                 self._quiet_since_ns = 0 if greeted else perf_counter_ns()
                 return
 
+    def _note_stranger(self, text: bytes) -> None:
+        """What is no identity: of half a ready line, or of a device that is no robot of the lab's."""
+        if text.endswith(_READY) and not self._asked_identity:
+            # Its beginning was lost: who it is can be asked at once.
+            self._deadline_ns = 0
+        if text:
+            self._stranger = f"says {text.decode()!r}" if _PRINTABLE.fullmatch(text) else "says nothing readable"
+
     def _knock(self, now: int) -> None:
         """No ready line came: a board that was not reset by opening still answers `?`."""
         if self._asked_identity:
-            self._close("the port is open but no robot answers on it (is the firmware flashed?)")
+            stranger = self._stranger or ("says nothing readable" if self._buffer else "")
+            who = f"what is there {stranger}" if stranger else "no robot answers on it"
+            self._close(f"the port is open but {who} (is the lab's firmware flashed?)")
             return
         self._asked_identity = True
         self._deadline_ns = now + IDENTITY_TIMEOUT_NS
@@ -287,6 +302,7 @@ class RobotPort:
     def _adopt(self, now: int) -> None:
         self._port, self._fresh = self._fresh, None
         self._buffer, self._asked_identity, self._quiet_since_ns = b"", False, 0
+        self._stranger = ""
         self._deadline_ns = now + READY_TIMEOUT_NS
         self.reopened += 1
         self.fault = "waiting for the robot's ready line"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from parts import ANSWER_TIMEOUT_NS, HOST, ROOT, Broker, Child, Listener, RobotDouble, free_port, numbered_line, until
 
+from looplab import robot_port
 from looplab.protocol import (
     OFFLINE,
     ONLINE,
@@ -24,6 +25,7 @@ from looplab.protocol import (
     TOPIC_ROBOT_STATUS,
     Answer,
 )
+from looplab.robot_port import RobotPort
 
 StartBridge = Callable[..., Child]
 
@@ -123,6 +125,23 @@ def test_a_request_says_how_long_it_waited_for_those_before_it(
     assert waits_ns[0] == 0
     # The second and the third waited for the first.
     assert all(0 < waits_ns[k] <= found[k].robot_ns for k in (1, 2))
+
+
+def test_requests_that_could_not_be_asked_waited_for_nobody(
+    bridge: Child, listener: Listener, robot: RobotDouble
+) -> None:
+    robot.unplug()
+    until(lambda: listener.robot_status == OFFLINE, "the robot is missed")
+    # Stopped meanwhile, the bridge finds them all at once, and answers each while the others stand behind it.
+    bridge.signal(signal.SIGSTOP)
+    for sequence in range(8):
+        ask(listener, sequence)
+    bridge.signal(signal.SIGCONT)
+    until(lambda: len(answers(listener)) == 8, "all answers")
+    ask_and_wait(listener, 8, "E")
+    found = answers(listener)
+    assert {found[k].status for k in range(8)} == {b"offline"}
+    assert [(found[k + 1].wire_sequence, found[k + 1].wait_ns) for k in range(8)] == [(k, 0) for k in range(8)]
 
 
 @pytest.mark.parametrize(("framing", "answered", "merged"), [("line", 3, 0), ("burst", 1, 2)])
@@ -488,8 +507,50 @@ def test_a_port_that_is_nobodys_protocol_is_told(start_bridge: StartBridge, list
     until(lambda: "nonsense://robot" in listener.bridge_info.get("robot_fault", ""), "the fault is named")
 
 
-def test_a_listener_that_is_no_robot_is_told(start_bridge: StartBridge, listener: Listener) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        start_bridge(SERIAL_URL=f"socket://127.0.0.1:{mute.getsockname()[1]}")
-        until(lambda: "no robot answers" in listener.bridge_info.get("robot_fault", ""), "the fault is named")
-        assert ask_and_wait(listener, 0).status == b"offline"
+STRANGERS = {
+    "another program's board": (b"Grbl 1.1 ready\r\n", "says 'Grbl 1.1'"),
+    "a receiver that talks by itself": (b"$GPGGA,120000,5000.0,N,01200.0,E,1\r\n", "says '$GPGGA,120000"),
+    "another speed": (b"\xfe\x80\x00\xe6\n\xfc\x98", "says nothing readable"),
+    "nobody": (b"", "no robot answers on it"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_a_device_that_is_no_robot_is_named_by_what_it_says(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Whatever it says by itself and when asked who it is; the bridge never asks it for a temperature."""
+    said, words = STRANGERS[kind]
+    monkeypatch.setattr(robot_port, "READY_TIMEOUT_NS", 200_000_000)
+    double = RobotDouble()
+    double.greeting = said
+    port = RobotPort(double.url, "line")
+
+    def told() -> bool:
+        port.maintain()
+        return words in port.fault
+
+    try:
+        until(told, f"{words!r}: {port.fault}")
+        assert "is the lab's firmware flashed?" in port.fault
+        assert not port.online
+        assert not port.write(b"T")
+        assert double.asked == 0
+    finally:
+        port.close()
+        double.unplug()
+
+
+def test_half_a_ready_line_is_asked_about_at_once() -> None:
+    """What is left of it is nobody's name: it would have turned numbering off."""
+    double = RobotDouble(numbered=True)
+    double.greeting = b"able 0.2 ready\r\n"
+    port = RobotPort(double.url, "line")
+    try:
+        until(lambda: port.maintain() or double.greeted, "half a ready line")
+        double.greeting = RobotDouble.GREETING_NUMBERED
+        started_s = time.monotonic()
+        until(lambda: port.maintain() or port.online, f"its name: {port.fault}")
+        assert (port.identity, port.numbered) == ("looplab double 0.2", True)
+        assert time.monotonic() - started_s < robot_port.READY_TIMEOUT_NS / 1e9
+    finally:
+        port.close()
+        double.unplug()
