@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
@@ -35,6 +36,10 @@ from looplab.samples import SampleStore
 from looplab.table import table
 
 LONGEST_NOTE_BYTES = 10_000
+# Changes of retained statuses that a run keeps; a flood of them must not fill memory and run.json.
+MOST_CHANGES = 1000
+# Of what bridges say of themselves, the newest: enough to see whether there are two.
+MOST_WORDS = 20
 WARMUP_INTERVAL_NS = 20_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
@@ -54,6 +59,7 @@ class Controller:
         self._token = secrets.token_hex(4)
         self._retained: dict[str, bytes] = {}
         self._retained_changes: list[dict[str, Any]] = []
+        self._words: deque[bytes] = deque(maxlen=MOST_WORDS)
         self._client = treatments.TreatmentsClient(os.environ.get("TREATMENTS_URL") or TREATMENTS_URL)
         self._looks: list[dict[str, Any] | None] = []
         self._loads: list[dict[str, Any]] = []
@@ -119,13 +125,15 @@ class Controller:
         if len(payload) > LONGEST_NOTE_BYTES or (name != TOPIC_BRIDGE_INFO and payload not in (ONLINE, OFFLINE)):
             self.measurement.malformed += 1
             return
-        if name != TOPIC_BRIDGE_INFO and self._retained.get(name) != payload:
+        changed, self._retained[name] = self._retained.get(name) != payload, payload
+        if name == TOPIC_BRIDGE_INFO:
+            self._words.append(payload)
+        elif changed and len(self._retained_changes) < MOST_CHANGES:
             change = {"at_ns": perf_counter_ns(), "topic": name, "status": payload.decode()}
             if name == TOPIC_BRIDGE_STATUS:
                 info = self._bridge_info()
                 change.update({key: str(info[key]) for key in ("instance", "boot") if key in info})
             self._retained_changes.append(change)
-        self._retained[name] = payload
 
     def _wait_for_parts(self) -> None:
         p = self.parameters
@@ -256,13 +264,17 @@ class Controller:
         emulating = any(treatments.running(look, "link") for look in self._looks)
         found += robot_service.judge(self.parameters, self.store, virtual=treatments.is_virtual(bridge))
         found += tls_treatment.judge(self.parameters, self._tls, bridge)
+        found += presence.other_bridges(self._words, answered_twice=any(self.measurement.duplicates))
         return [*found, judgement.judge(self.parameters.link, self._link_looks, emulating)]
 
     def _hear_bridge(self) -> None:
-        """The bridge tells its counts when it has been idle for a moment; where nothing comes, it has told them."""
-        known = self._retained.get(TOPIC_BRIDGE_INFO)
-        end_ns = perf_counter_ns() + BRIDGE_REPORT_NS
-        while self._retained.get(TOPIC_BRIDGE_INFO) == known and perf_counter_ns() < end_ns:
+        """The bridge tells its counts when it has been idle for a moment; where nothing comes, it has told them.
+
+        Where answers came twice, there may be another bridge, which tells its own.
+        """
+        known, twice = self._retained.get(TOPIC_BRIDGE_INFO), any(self.measurement.duplicates)
+        end_ns = perf_counter_ns() + BRIDGE_REPORT_NS * (2 if twice else 1)
+        while (twice or self._retained.get(TOPIC_BRIDGE_INFO) == known) and perf_counter_ns() < end_ns:
             self._link.wait(perf_counter_ns() + 20_000_000)
 
     def _document(self, warmup: dict[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from looplab import __version__
 from looplab.parameters import Parameters
 from looplab.protocol import COMMAND_ROBOT, ONLINE, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
+from looplab.treatments import Treatment
 
 REMOTE, USB = "remote", "usb"
+LONGEST_WORD = 200
 _PI_LOGS = "On the Pi: `docker compose -f rpi/compose.yaml logs bridge`"
 
 
@@ -27,12 +29,35 @@ class Missing(NamedTuple):
 
 
 def bridge_info(retained: Mapping[str, bytes]) -> dict[str, Any]:
-    """What the bridge last said of itself, {} where it said nothing that can be read."""
+    """What the bridge last said of itself, {} where it said nothing that can be read.
+
+    Who has a bridge's password may say anything: words come out short and printable, numbers whole, all else as None.
+    """
     try:
         info = json.loads(retained.get(TOPIC_BRIDGE_INFO, b"{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return info if isinstance(info, dict) else {}
+    return {_word_of(name): _tame(value) for name, value in info.items()} if isinstance(info, dict) else {}
+
+
+def _tame(value: object) -> object:
+    if isinstance(value, dict):
+        return {_word_of(name): count for name, count in value.items() if isinstance(count, int)}
+    return _word_of(value) if isinstance(value, str) else value if isinstance(value, int) else None
+
+
+def _word_of(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_WORD])
+
+
+def other_bridges(words: Iterable[bytes], *, answered_twice: bool) -> list[Treatment]:
+    """Nothing, but where `words` (payloads on TOPIC_BRIDGE_INFO) are of several bridges and answers came twice."""
+    told = [bridge_info({TOPIC_BRIDGE_INFO: payload}) for payload in words]
+    instances = {str(info["instance"]) for info in told if "instance" in info}
+    if len(instances) < 2 or not answered_twice:
+        return []
+    found = f"{len(instances)}: stop the second Pi, or the bridge that was left running"
+    return [Treatment("bridges that answer", "one", found, verified=False)]
 
 
 def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | None:

@@ -9,6 +9,7 @@ from typing import Any
 from looplab.accounting import robot_free_us
 
 WIDTH = 80
+MOST_ABSENCES = 10
 _HEAD = f"{'interval':>9} {'QoS':>3} {'sent':>6} {'answ.':>6} {'lost':>5} {'late':>4} {'err.':>4}"
 _LATENCY_HEAD = f"{'':>14} {'min':>9} {'avg':>9} {'p50':>9} {'p95':>9} {'p99':>9} {'max':>9}"
 _ROWS = (
@@ -106,12 +107,14 @@ def _load(load: dict[str, Any]) -> list[str]:
 
 
 def _absences(found: list[dict[str, Any]]) -> list[str]:
+    """One sentence each; of more than MOST_ABSENCES the first ones, and how many more there were."""
     texts = []
-    for absence in found:
+    for absence in found[:MOST_ABSENCES]:
         end_ns = absence["to_ns"]
         span = "" if end_ns is None else f" for {(end_ns - absence['from_ns']) / 1e9:.1f} s, as the broker saw it"
         texts.append(f"The bridge was away{span}: {absence['cause']}.")
-    return texts
+    more = len(found) - MOST_ABSENCES
+    return [*texts, f"It was away {more} more times (run.json has them)."] if more > 0 else texts
 
 
 def _delayed(found: dict[str, float]) -> list[str]:

@@ -503,3 +503,38 @@ def test_foreign_words_on_the_labs_topics_change_nothing(
     # The robot may have been opened only now; the bridge's status, which was forged, never changed.
     changes = [change["status"] for change in run["events"] if change["topic"] == "lab/bridge/status"]
     assert changes == ["online"]
+
+
+def test_two_bridges_at_once_make_the_run_invalid_and_are_named(
+    start_bridge: Callable[..., Child], start_controller: StartController, results: Path, listener: Listener
+) -> None:
+    """On one host, as in two Pis of one cloned card: neither puts the other out, both answer."""
+    bridges = [start_bridge(), start_bridge()]
+    until(lambda: len({info(word) for word in listener.payloads("lab/bridge/info")}) == 2, "both bridges")
+    assert start_controller().wait() == 1
+    run = check(only_run(results))
+    assert run["cells"][0]["answered"] == 40
+    assert run["cells"][0]["duplicates"] > 20
+    assert any("bridges that answer: wanted one, found 2: stop the second Pi" in why for why in run["invalid_because"])
+    assert [bridge.said().count("bridge: broker: ") for bridge in bridges] == [0, 0], "no duel"
+
+
+def info(word: bytes) -> str:
+    return str(json.loads(word)["instance"])
+
+
+def test_who_has_a_bridges_password_can_spoil_a_run_but_not_break_it(
+    start_bridge: Callable[..., Child], start_controller: StartController, results: Path, listener: Listener
+) -> None:
+    start_bridge()
+    child = start_controller(MESSAGES="20", REPETITIONS="5")
+    until(lambda: event(child, "repetition"), "a finished repetition")
+    for payload in (b"[" * 9000, b'{"instance": {"a": 1}, "counts": NaN, "tls": "\\ud800"}', b"x" * 2_000_000):
+        listener.say("lab/bridge/info", payload, retain=True)
+    for number in range(1500):
+        listener.client.publish("lab/bridge/status", (b"online", b"offline")[number % 2], 0, retain=True)
+    assert child.wait() in (0, 1), child.said()
+    assert "Traceback" not in child.said()
+    run = check(only_run(results))
+    assert len(run["events"]) <= 1000
+    assert len(run["absences"]) > 100

@@ -73,6 +73,42 @@ def test_information_that_cannot_be_read_is_none() -> None:
         assert presence.bridge_info({TOPIC_BRIDGE_INFO: payload}) == {}
 
 
+NEST = b'{"instance":' * 800
+HOSTILE = [
+    b"[" * 9000, NEST, b'{"instance": NaN, "counts": 1e999, "tls": ["x"], "boot": {"a": {"b": 1}}}', b"\xff\xfe",
+    b'{"instance": {"a": 1}, "tls": "\\ud800"}', b'{"counts": {"merged": "many", "x": 3}}',
+    b'{"robot_fault": "\\u001b[2J' + b"x" * 5000 + b'", "\\u0007": 1}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
+def test_what_a_stolen_password_may_say_stops_nothing(payload: bytes) -> None:
+    """Judged, shown and stored as what an honest bridge says."""
+    info = presence.bridge_info({TOPIC_BRIDGE_INFO: payload})
+    stored = json.dumps(info, allow_nan=False)
+    assert len(stored) < 1000
+    assert all(ord(letter) < 128 for letter in stored)
+    assert "\\u001b" not in stored
+    for name, value in info.items():
+        assert name.isprintable()
+        assert isinstance(value, str | int | dict | None), name
+        if isinstance(value, dict):
+            assert all(isinstance(count, int) for count in value.values())
+    assert presence.other_bridges([payload, b'{"instance": "a"}'] * 2, answered_twice=True) is not None
+    remote = {TOPIC_BRIDGE_STATUS: b"online", TOPIC_BRIDGE_INFO: payload}
+    assert presence.missing(read_parameters({"SCENARIO": "scenario1", "ROBOT": "remote"}), remote) is not None
+
+
+def test_two_bridges_are_told_by_their_words_where_answers_came_twice() -> None:
+    first, second = (json.dumps({**GOOD, "instance": name}).encode() for name in "ab")
+    (found,) = presence.other_bridges([first, second, first], answered_twice=True)
+    assert (found.wanted, found.verified, found.required) == ("one", False, True)
+    assert found.found.startswith("2: stop the second Pi")
+    # One that took another's place answers nothing twice; answers of one bridge may be said again by somebody else.
+    assert presence.other_bridges([first, second], answered_twice=False) == []
+    assert presence.other_bridges([first, first, b"{", b"{}"], answered_twice=True) == []
+
+
 def event(at_ns: int, status: str, instance: str = "a", boot: str = "x") -> dict[str, Any]:
     return {"at_ns": at_ns, "topic": TOPIC_BRIDGE_STATUS, "status": status, "instance": instance, "boot": boot}
 
@@ -107,6 +143,9 @@ def test_the_table_tells_of_absences() -> None:
     assert f"The bridge was away for 3.4 s, as the broker saw it: {NETWORK}." in text
     assert f"The bridge was away: {AWAY}." in text
     assert "away" not in table(run), "a run of before"
+    many = table({**run, "absences": found * 500})
+    assert "It was away 990 more times (run.json has them)." in many
+    assert len(many.splitlines()) < 40
 
 
 def test_late_answers_are_told_by_where_they_waited() -> None:
