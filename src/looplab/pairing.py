@@ -40,7 +40,7 @@ class Pairing:
 def read_pairing(path: Path) -> Pairing:
     """The pairing in `path`; LabError (exit code 2) says what is wrong with it."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise LabError(f"The pairing file {path} cannot be read: {why}.", PAIR_AGAIN, EXIT_USAGE) from error

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import stat
+import subprocess
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -165,6 +166,101 @@ def test_pair_takes_no_other_file_and_wants_one(root: Path) -> None:
     with pytest.raises(LabError, match="wants a file") as caught:
         run_pair(root, None)
     assert caught.value.exit_code == EXIT_USAGE
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("name", ["results", "", "nowhere/pi.env"])
+def test_pair_says_where_it_cannot_write_before_it_makes_anything(root: Path, name: str) -> None:
+    with pytest.raises(LabError, match="cannot be written") as caught:
+        run_pair(root, root / name)
+    assert caught.value.exit_code == EXIT_USAGE
+    assert not identities.exist(root)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("192.168.1.10", "192.168.1.10"), ("[2001:DB8::5]", "2001:db8::5"), ("lab-pc", "lab-pc"),
+        (" lab.example.org ", "lab.example.org"), ("my_pc.local", "my_pc.local"), ("2001:db8:0:0::5", "2001:db8::5"),
+    ],
+)  # fmt: skip
+def test_an_address_is_taken_in_one_spelling(text: str, wanted: str) -> None:
+    assert pair.read_address(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://lab", "192.168.1.10:8883", "192.168.1", "300.1.1.1", "0.0.0.0", "::", "fe80::1%eth0", "224.0.0.1",
+        "a b", "x,y", "lab\nBROKER_USER=x", "-", "a..b", "a" * 64, "pc/24", "…",
+    ],
+)  # fmt: skip
+def test_what_no_pi_could_reach_is_no_address(text: str) -> None:
+    with pytest.raises(LabError, match="a Pi cannot reach that") as caught:
+        pair.read_address(text)
+    assert caught.value.exit_code == EXIT_USAGE
+    assert "192.168.1.10" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(
+    ("address", "word"), [("lab.local", "names that end in .local"), ("2001:db8::5", "LAB_LAN_BIND=:: in .env")]
+)
+def test_an_address_that_may_not_be_enough_gets_a_word(
+    root: Path, capfd: pytest.CaptureFixture[str], address: str, word: str
+) -> None:
+    assert run_pair(root, root / "pi.env", address=address) == 0
+    assert word in "".join(capfd.readouterr())
+    assert read_pairing(root / "pi.env").host == address
+
+
+def test_a_pairing_that_went_through_windows_is_the_same(root: Path) -> None:
+    ensure(root)
+    pairing = identities.pairing_of(root, "bridge")
+    text = (root / identities.LAN / "bridge" / identities.PAIRING).read_text()
+    for change in (
+        text.replace("\n", "\r\n"),
+        "\ufeff" + text,
+        "\ufeff# remark\r\n\r\n  " + text.replace("\n", " \r\n"),
+    ):
+        (root / "pi.env").write_bytes(change.encode())
+        assert read_pairing(root / "pi.env") == pairing
+    (root / "pi.env").write_bytes(text.encode("utf-16"))
+    with pytest.raises(LabError, match="it is no text"):
+        read_pairing(root / "pi.env")
+
+
+@pytest.mark.parametrize(("step", "renew"), [("make_server", True), ("make_server", False), ("_make_users", True)])
+def test_what_was_cut_short_is_made_again_whole(
+    root: Path, monkeypatch: pytest.MonkeyPatch, step: str, renew: bool
+) -> None:
+    """By Ctrl-C, or a full disk: no authority is left beside what a former one signed."""
+    if renew:
+        ensure(root)
+    calls = 0
+
+    def full(*_words: object, **_more: object) -> None:
+        nonlocal calls
+        calls += 1
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(identities if step == "_make_users" else certificates, step, full)
+        with pytest.raises(OSError, match="No space"):
+            ensure(root, renew=renew)
+    assert calls == 1
+    ensure(root)
+    authority = (root / identities.LAN / "ca.crt").read_text()
+    assert {identities.pairing_of(root, who).ca_pem for who in WHO} == {authority}
+    verify = [
+        "openssl",
+        "verify",
+        "-CAfile",
+        str(root / identities.LAN / "ca.crt"),
+        str(root / identities.SERVER_CERTIFICATE),
+    ]
+    assert subprocess.run(verify, capture_output=True, timeout=30, check=False).returncode == 0
+    assert ensure(root) == []
 
 
 def test_dockers_own_networks_are_no_way_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ LAN = FOLDER / "lan"
 ACCESS_LIST = Path("compose/mosquitto/lan/acl")
 SERVER_CERTIFICATE = LAN / "broker/server.crt"
 PAIRING = "pairing"
+# There while authority and passwords are being made: what was cut short is made again, whole.
+UNFINISHED = LAN / "unfinished"
 # Users of the containers that read the files (images/*/Dockerfile); the controller's is LAB_UID.
 BROKER_UID = 1883
 READERS = {"controller": 1000, "bridge": 10002, "flood": 10005, "observer": None}
@@ -46,19 +48,23 @@ def ensure(root: Path, names: Sequence[str], *, controller_uid: int, renew: bool
     folder = root / LAN
     folder.mkdir(mode=0o700, exist_ok=True)
     made = []
-    if renew or _days_left(folder / "ca.crt") <= RENEW_BEFORE:
+    readers = {**READERS, "controller": controller_uid}
+    renew = renew or (root / UNFINISHED).exists() or _days_left(folder / "ca.crt") <= RENEW_BEFORE
+    users_missing = not all((folder / who / PAIRING).exists() for who in readers)
+    if renew or users_missing:
+        write_secret(root / UNFINISHED, "")
+    if renew:
         key, certificate = certificates.make_authority()
         write_secret(folder / "ca.key", key)
         write_secret(folder / "ca.crt", certificate)
         made.append("an authority of its own")
-    new_authority = bool(made)
-    if new_authority or not _serves(root, names):
+    if renew or not _serves(root, names):
         _make_server(root, names)
         made.append("the broker's certificate")
-    readers = {**READERS, "controller": controller_uid}
-    if new_authority or not all((folder / who / PAIRING).exists() for who in readers):
+    if renew or users_missing:
         _make_users(root, readers)
         made.append("a user and a password for each part")
+    (root / UNFINISHED).unlink(missing_ok=True)
     write_secret(folder / "broker/acl", (root / ACCESS_LIST).read_text(encoding="utf-8"), BROKER_UID)
     return made
 
@@ -125,6 +131,8 @@ def _make_server(root: Path, names: Sequence[str]) -> None:
     before = certificates.names_of(root / SERVER_CERTIFICATE) if exist(root) else []
     key, certificate = certificates.make_server(authority, _normal([*names, *before]))
     (folder / "broker").mkdir(mode=0o755, exist_ok=True)
+    # First, so that no certificate is ever left beside another one's key.
+    (root / SERVER_CERTIFICATE).unlink(missing_ok=True)
     write_secret(folder / "broker/server.key", key, BROKER_UID)
     write_secret(folder / "broker/server.crt", certificate, BROKER_UID)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import re
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ IMAGE = ("LAB_REGISTRY", "LAB_TAG", "BRIDGE_RELEASE")
 ANYWHERE = ("", "0.0.0.0", "::")
 # An address for documents (RFC 5737): nothing is sent there, but the system says from where it would.
 ELSEWHERE = ("192.0.2.1", 9)
+_HOST_NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_-]{1,63})*\Z")
 MARK = "# Pairing of Looplab"
 HEADER = f"""{MARK}: who has this file can speak to the lab's broker as its {{user}}. Keep it secret, mode 600.
 # On the Pi: sudo rpi/install.sh --pairing FILE. The bridge reads it where BROKER_PAIRING names it: address, port, user,
@@ -34,15 +37,46 @@ def pair(root: Path, file: Path | None, *, identity: str, address: str | None, r
     """Write `identity`'s pairing to `file` (mode 600), making what is missing first; returns the exit code."""
     if file is None and not renew:
         raise LabError("./lab pair wants a file to write.", "For example ./lab pair pi.env", EXIT_USAGE)
+    if file is not None:
+        _refuse_other(file)
     lab = Lab(root)
-    address = address or own_address(lab.settings().get("LAB_LAN_BIND", ""))
+    bound_to = lab.settings().get("LAB_LAN_BIND", "")
+    address = read_address(address) if address else own_address(bound_to)
     prepare(lab, address, renew=renew)
     if file is not None:
         _write(lab, file, identity, address)
         say(f"{file} is written: {identity} reaches this broker at {address}:{_port(lab)}. Keep it secret.")
         if identity == "bridge":
             say(f"Bring it to the Pi: sudo rpi/install.sh --pairing {file.name}")
+        _doubt(address, bound_to)
     return EXIT_GOOD
+
+
+def read_address(text: str) -> str:
+    """An address or host name that a certificate and a Pi can take; LabError (exit code 2) for anything else."""
+    plain = text.strip().removeprefix("[").removesuffix("]")
+    try:
+        found = ipaddress.ip_address(plain)
+    except ValueError:
+        # What looks like an address is none, whatever else a name may be.
+        if _HOST_NAME.match(plain) and not re.fullmatch(r"[0-9.]+", plain):
+            return plain
+    else:
+        if not (found.is_unspecified or found.is_multicast or getattr(found, "scope_id", None)):
+            return str(found)
+    raise LabError(
+        f"--address {text}: a Pi cannot reach that.",
+        "The address or name alone, without port or http://, for example --address 192.168.1.10",
+        EXIT_USAGE,
+    )
+
+
+def _doubt(address: str, bound_to: str) -> None:
+    """A word where an address is good and may not be enough."""
+    if address.endswith(".local"):
+        say("Containers cannot look up names that end in .local: where the Pi does not find it, give the address.")
+    if ":" in address and ":" not in bound_to:
+        say(f"The broker listens on IPv4 alone (LAB_LAN_BIND={bound_to}): LAB_LAN_BIND=:: in .env lets {address} in.")
 
 
 def prepare(lab: Lab, *addresses: str, renew: bool = False) -> None:
@@ -100,9 +134,19 @@ def _port(lab: Lab) -> int:
     return lab.port("LAB_TLS_PORT")
 
 
-def _write(lab: Lab, file: Path, identity: str, address: str) -> None:
-    if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(MARK):
+def _refuse_other(file: Path) -> None:
+    """LabError (exit code 2) where something else than a pairing file would be overwritten."""
+    try:
+        other = file.exists() and not file.read_text(encoding="utf-8-sig", errors="replace").startswith(MARK)
+    except OSError as error:
+        raise LabError(f"{file} cannot be written: {error.strerror}.", "Choose another place.", EXIT_USAGE) from error
+    if other:
         raise LabError(f"{file} is there and is no pairing file.", "Choose another name.", EXIT_USAGE)
+    if not file.parent.is_dir():
+        raise LabError(f"{file} cannot be written: there is no folder {file.parent}.", "Make it first.", EXIT_USAGE)
+
+
+def _write(lab: Lab, file: Path, identity: str, address: str) -> None:
     settings = lab.settings()
     pairing = replace(identities.pairing_of(lab.root, identity), host=address, port=_port(lab))
     shared = {name: settings[name] for name in SHARED if settings.get(name)}
