@@ -13,7 +13,7 @@ import pytest
 from handouts import HANDOUTS, ROOT, commands, name_of, panels, sections
 
 from looplab.cli import _parser, _variables
-from looplab.host.machine import parse_env
+from looplab.host.machine import read_env
 from looplab.host.scenarios import AnyParameters, chosen
 from looplab.parameters import Parameters, read_parameters
 from looplab.report.exercise import Exercise, WantedRun, read_exercise
@@ -87,7 +87,7 @@ def runs_of(command: str) -> list[AnyParameters]:
     options = _parser().parse_args(words)
     if options.command != "run":
         return []
-    settings = {**parse_env((ROOT / ".env").read_text()), **variables, **_variables(ROOT, options)}
+    settings = {**read_env(ROOT / ".env"), **variables, **_variables(ROOT, options)}
     return [scenario.any_parameters(settings) for scenario in chosen(ROOT, options.scenario)]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from loop_harness import Run, bridge, broker, measure, robot
 
-from looplab.host.machine import parse_env
+from looplab.host.machine import read_env
 from looplab.impairment import ImpairmentProxy, Rule
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def serial_url() -> Iterator[str]:
-    image = f"looplab/robot:{parse_env((ROOT / '.env').read_text())['LAB_TAG']}"
+    image = f"looplab/robot:{read_env(ROOT / '.env')['LAB_TAG']}"
     if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode:
         pytest.skip(f"the image {image} is not here: ./lab setup builds it")
     with robot(image) as url:

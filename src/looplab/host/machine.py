@@ -136,25 +136,25 @@ def read_machine_file(root: Path) -> dict[str, str]:
 
 
 def read_env(path: Path) -> dict[str, str]:
-    """The variables of an env file. LabError (exit code 2) where it is not text; raises FileNotFoundError."""
+    """The `NAME=value` lines of an env file as Compose reads them: quotes dropped, comments behind a value, too.
+
+    LabError (exit code 2) where it is not text, or a line sets nothing; raises FileNotFoundError.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        number = path.read_bytes()[: error.start].count(b"\n") + 1
         raise LabError(
-            f"{path}, line {line}: a character that is not UTF-8.", "Save the file as UTF-8.", EXIT_USAGE
+            f"{path}, line {number}: a character that is not UTF-8.", "Save the file as UTF-8.", EXIT_USAGE
         ) from error
-    for number, line_text in enumerate(text.splitlines(), 1):
-        if not (_LINE.fullmatch(line_text) or line_text.strip().startswith("#") or not line_text.strip()):
-            wrong = f"{path}, line {number}: {line_text.strip()!r} sets no variable."
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if setting := _LINE.fullmatch(line):
+            found[setting[1]] = setting[2] or setting[3] or setting[4] or ""
+        elif line.strip() and not line.strip().startswith("#"):
+            wrong = f"{path}, line {number}: {line.strip()!r} sets no variable."
             raise LabError(wrong, "Write NAME=value, or # before a comment.", EXIT_USAGE)
-    return parse_env(text)
-
-
-def parse_env(text: str) -> dict[str, str]:
-    """The `NAME=value` lines of an env file as Compose reads them: quotes dropped, comments behind a value, too."""
-    found = filter(None, map(_LINE.fullmatch, text.splitlines()))
-    return {line[1]: line[2] or line[3] or line[4] or "" for line in found}
+    return found
 
 
 __all__ = [
