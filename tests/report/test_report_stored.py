@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from simulated_runs import simulated_cell, write_run
+from terminal import printing_to_a_terminal
 
 from looplab.accounting import summarise
 from looplab.errors import LabError
@@ -100,12 +101,14 @@ def test_a_spoilt_run_is_named_with_what_it_means(results: Path, how: str) -> No
 
 @pytest.fixture(scope="module")
 def report_over_spoilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One report over a sound run and one spoilt in each way, all newer than the sound one."""
+    """One report over a sound run and one spoilt in each way, all newer; what a terminal got is in said.txt."""
     results, out = tmp_path_factory.mktemp("spoilt"), tmp_path_factory.mktemp("out")
     small_run(results, SOUND)
     for how, (spoil, _kind, _word) in SPOILT.items():
         spoil(small_run(results, start_of(how)))
-    assert write_report(results, [], out) == 0
+    with printing_to_a_terminal() as said:
+        assert write_report(results, [], out) == 0
+    (out / "said.txt").write_text(said.getvalue())
     return out
 
 
@@ -121,6 +124,13 @@ def test_a_report_over_spoilt_runs_uses_the_sound_one(report_over_spoilt: Path) 
     runs = (report_over_spoilt / "runs.csv").read_text()
     assert f"{SOUND}-scenario1,scenario1,thesis,yes,valid" in runs
     assert runs.count(",yes,") == 1
+
+
+def test_a_terminal_gets_no_line_wider_than_itself_but_the_path(report_over_spoilt: Path) -> None:
+    *lines, path = (report_over_spoilt / "said.txt").read_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("not used: ") for line in lines) == len(SPOILT)
+    assert path == str(report_over_spoilt / "index.html")
 
 
 @pytest.mark.parametrize("how", SPOILT)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from terminal import Terminal
 
 from looplab.errors import EXIT_INVALID
 from looplab.host import lint, steps, testing
@@ -67,11 +68,6 @@ def test_a_step_that_fails_says_so() -> None:
     with pytest.raises(ValueError, match="x"), Step("Building", stream=stream):
         raise ValueError("x")
     assert stream.getvalue().splitlines()[-1] == "Building: failed (0 s)"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_step_in_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,10 @@ import io
 from typing import Any
 
 import pytest
+from terminal import Terminal
 
 from looplab.host.progress import PLAIN_EVERY_S, RunProgress
 from looplab.host.steps import fitted
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def repetition(done: int, elapsed_s: float = 0.0, **changes: Any) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def _read(path: Path) -> pl.DataFrame:
     with path.open("rb") as file:
         header = file.readline().decode("ascii", "replace").strip()
     if header != ",".join(_SCHEMA):
-        raise OSError(f"its first line is not that of a samples.csv: {header[:60]!r}")
+        raise OSError(f"its first line is not that of a samples.csv: {header[:60]!r:.62}")
     columns = ["interval_ms", "qos", "repetition", *METRICS.values(), "outcome"]
     return pl.scan_csv(path, schema=_SCHEMA).select(columns).collect(engine="streaming")
 

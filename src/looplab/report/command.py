@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.host.steps import fitted
 from looplab.report.curves import Panel, sketches
 from looplab.report.painters import Painters
 from looplab.report.stored import EXPERIMENT, select
@@ -54,11 +56,12 @@ def _say(analysis: Analysis, out: Path) -> None:
     print(f"{len(analysis.measured)} run(s), {samples:,} messages")
     for claim, verdicts in analysis.verdicts:
         said = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in verdicts.items()]
-        print(f"  {claim.title:<62} {', '.join(said)}")
+        print(fitted(f"  {claim.title}\n      {', '.join(said)}", sys.stdout, " " * 6))
     apart = Counter(problem.meaning for problem in analysis.unusable if problem.kind == EXPERIMENT)
     for meaning, runs in apart.items():
-        print(f"apart: {runs} run(s) {meaning}")
+        print(fitted(f"apart: {runs} run(s) {meaning}", sys.stdout))
     for problem in analysis.unusable:
         if problem.kind != EXPERIMENT:
-            print(f"not used: {problem.name} ({problem.kind}). {problem.meaning}")
+            print(fitted(problem.told(), sys.stdout))
+    # Never broken, so that it can be copied.
     print(f"{out / 'index.html'}")

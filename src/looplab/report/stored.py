@@ -80,6 +80,10 @@ class Unusable:
     kind: str
     meaning: str
 
+    def told(self) -> str:
+        """As a line in the terminal."""
+        return f"not used: {self.name} ({self.kind}). {self.meaning}"
+
 
 @dataclass
 class Selection:

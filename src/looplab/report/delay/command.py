@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from looplab.errors import EXIT_MACHINE, LabError
+from looplab.host.steps import fitted
 from looplab.report.analysis import FIDELITIES
 from looplab.report.delay.drawing import Drawing, drawings
 from looplab.report.delay.findings import Finding, Question, causes, judge, questions
@@ -72,9 +74,10 @@ def _say(
     print(f"qos-delay: {len(selection.runs)} run(s), {cells} cells")
     for question in asked:
         said = [f"{fidelity}: {found.outcome}" for fidelity, found in findings[question.name].items()]
-        print(f"  {question.title}\n      {', '.join(said)}")
+        print(fitted(f"  {question.title}\n      {', '.join(said)}", sys.stdout, " " * 6))
     for problem in selection.unusable:
-        print(f"not used: {problem.name} ({problem.kind}). {problem.meaning}")
+        print(fitted(problem.told(), sys.stdout))
+    # Never broken, so that it can be copied.
     print(f"{out / PAGE}")
 
 
