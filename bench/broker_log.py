@@ -5,7 +5,7 @@ One client and three brokers: one quiet, one that logs all into a file in memory
 reads, as an engine does. Each message goes to all three in random order, from the client and back to it: one way
 through a broker, of which a round trip of the lab has two. Prints the medians, and the median of the differences.
 
-    PYTHONPATH=src:tests/integration .venv/bin/python bench/broker_log.py [--seconds 60]
+    PYTHONPATH=src:tests/integration:tests/shared .venv/bin/python bench/broker_log.py [--seconds 60]
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests/observability")]
+sys.path[:0] = [str(ROOT / place) for place in ("src", "tests/observability", "tests/shared")]
 
 from first_curve import first_curve_s  # noqa: E402
 from observed_lab import observed  # noqa: E402

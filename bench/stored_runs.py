@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests/observability")]
+sys.path[:0] = [str(ROOT / place) for place in ("src", "tests/observability", "tests/shared")]
 
 from observed_lab import Lab, until  # noqa: E402
 

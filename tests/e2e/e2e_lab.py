@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from containers import docker, until
+from ports import free_port
 
 from looplab.host.engine import find_engine
 from looplab.host.limits import rt_budget_us
@@ -87,12 +87,6 @@ def budget_left_us() -> int:
     running = docker("ps", "--quiet").split()
     held = docker("inspect", "--format", "{{.HostConfig.CpuRealtimeRuntime}}", *running).split() if running else []
     return budget_us - sum(map(int, held))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

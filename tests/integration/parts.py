@@ -22,6 +22,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
+from ports import free_port
 
 from looplab import processes
 from looplab.protocol import (
@@ -50,13 +51,6 @@ CLEARED = (
     "BROKER_TLS", "BROKER_PAIRING",
     "COMMAND", "LOAD", "DEADLINE_MS", "WARMUP_MESSAGES", "LIVE_DIR", "LOOPLAB_EVENTS", "LOOPLAB_ENVIRONMENT",
 )  # fmt: skip
-
-
-def free_port() -> int:
-    """A port nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +16,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("broker", "bridge", "exporter", "prometheus")
@@ -32,15 +32,6 @@ CHOICES = {
     "$qos": "0",
     "$metric": "O",
 }
-
-
-def free_port() -> int:
-    """Below the range from which the kernel takes ports for outgoing connections."""
-    while True:
-        port = random.randrange(20_000, 30_000)
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("0.0.0.0", port))
-            return port
 
 
 def until(condition: Callable[[], Any], seconds: float, what: str) -> Any:

@@ -22,6 +22,7 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from ports import free_port
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.impairment import ImpairmentProxy, Rule, Truth, load_rules, parse_rules
@@ -525,12 +526,6 @@ def test_queued_bytes_return_to_zero() -> None:
 # --- real broker, real clients ---------------------------------------------------------------------------
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
     program = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
@@ -808,7 +803,16 @@ def test_mqtt_5_topic_aliases_are_followed_and_not_broken(broker: tuple[str, int
 # --- accuracy of the delay -------------------------------------------------------------------------------
 
 DELAY_US = 5000
-PAIRS = 250
+PAIRS = 200
+# Medians of what ought to be nothing.
+TOLERANCE_US = 300
+
+
+def overslept_us() -> float:
+    """By how much this process is woken too late from a sleep as long as the delay: what the machine adds just now."""
+    begun_ns = time.monotonic_ns()
+    time.sleep(DELAY_US / 1e6)
+    return (time.monotonic_ns() - begun_ns) / 1000 - DELAY_US
 
 
 def test_the_delay_to_the_broker_is_true(broker: tuple[str, int]) -> None:
@@ -820,18 +824,18 @@ def test_the_delay_to_the_broker_is_true(broker: tuple[str, int]) -> None:
         listener = Peer(broker, "request/")
         senders = [Peer((proxy.host, proxy.port)) for proxy in (plain, delayed)]
         took_us: list[list[float]] = [[], []]
+        machine_us = []
         for number in range(PAIRS):
             for sender, took in zip(senders, took_us, strict=True):
                 sent_ns = sender.publish(f"E-1-{number}")
                 due = len(took_us[0]) + len(took_us[1]) + 1
                 drive(lambda due=due: len(listener.received) == due, listener)
                 took.append((listener.received[-1][0] - sent_ns) / 1000)
-                time.sleep(0.002)
+            machine_us.append(overslept_us())
         for peer in (listener, *senders):
             peer.close()
-    differences_us = [later - sooner for sooner, later in zip(*took_us, strict=True)]
-    assert statistics.median(differences_us) == pytest.approx(DELAY_US, abs=300)
-    assert_delay_is_recorded(plain.truth, delayed.truth)
+    seen_us = [later - sooner for sooner, later in zip(*took_us, strict=True)]
+    assert_delay_is_true(seen_us, machine_us, plain.truth, delayed.truth)
 
 
 def test_the_delay_to_the_client_is_true(broker: tuple[str, int]) -> None:
@@ -841,24 +845,33 @@ def test_the_delay_to_the_client_is_true(broker: tuple[str, int]) -> None:
     with ImpairmentProxy(broker, [observe]) as plain, ImpairmentProxy(broker, [delay]) as delayed:
         sender = Peer(broker)
         listeners = [Peer((proxy.host, proxy.port), "answer/") for proxy in (plain, delayed)]
+        machine_us = []
         for number in range(PAIRS):
             sender.publish(f"1,{number},ok,0,0", "answer/")
             drive(lambda due=number + 1: all(len(peer.received) == due for peer in listeners), *listeners)
-            time.sleep(0.002)
+            machine_us.append(overslept_us())
         for peer in (sender, *listeners):
             peer.close()
     pairs = zip(listeners[0].received, listeners[1].received, strict=True)
-    differences_us = [(later[0] - sooner[0]) / 1000 for sooner, later in pairs]
-    assert statistics.median(differences_us) == pytest.approx(DELAY_US, abs=300)
-    assert_delay_is_recorded(plain.truth, delayed.truth)
+    seen_us = [(later[0] - sooner[0]) / 1000 for sooner, later in pairs]
+    assert_delay_is_true(seen_us, machine_us, plain.truth, delayed.truth)
 
 
-def assert_delay_is_recorded(plain: Truth, delayed: Truth) -> None:
-    assert len(plain.applied("delay")) == len(delayed.applied("delay")) == PAIRS
-    held_us = [(e["forwarded_ns"] - e["arrived_ns"]) / 1000 for e in delayed.applied("delay")]
-    assert min(held_us) >= DELAY_US
-    assert statistics.median(held_us) == pytest.approx(DELAY_US, abs=300)
-    assert delayed.document["rules"][0]["held_us"]["p50"] == pytest.approx(statistics.median(held_us), abs=0.01)
+def assert_delay_is_true(seen_us: list[float], machine_us: list[float], plain: Truth, delayed: Truth) -> None:
+    """Message by message: never shorter than asked for, longer by no more than the machine's own sleep at that time,
+    and what the ledger says is what the clients saw. So a busy machine, which adds to all of them, is no fault."""
+    held_us = [
+        [(entry["forwarded_ns"] - entry["arrived_ns"]) / 1000 for entry in truth.applied("delay")]
+        for truth in (plain, delayed)
+    ]
+    assert [len(held) for held in held_us] == [PAIRS, PAIRS]
+    assert min(held_us[1]) >= DELAY_US
+    added_us = [held - DELAY_US - machine for held, machine in zip(held_us[1], machine_us, strict=True)]
+    assert statistics.median(added_us) < TOLERANCE_US
+    told_us = [later - sooner for sooner, later in zip(*held_us, strict=True)]
+    rest_us = [seen - told for seen, told in zip(seen_us, told_us, strict=True)]
+    assert statistics.median(rest_us) == pytest.approx(0, abs=TOLERANCE_US)
+    assert delayed.document["rules"][0]["held_us"]["p50"] == pytest.approx(statistics.median(held_us[1]), abs=0.01)
 
 
 def test_jitter_reaches_each_message_as_recorded(broker: tuple[str, int]) -> None:
