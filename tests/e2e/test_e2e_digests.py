@@ -39,9 +39,9 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRegistry
 
 
 @pytest.fixture(scope="module")
-def published(registry: LocalRegistry, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(session_lab: Lab, registry: LocalRegistry, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An .env that names the registry, pinned by scripts/pin-images: all of our own, and upstream what it has."""
-    text = (Path(__file__).resolve().parents[2] / ".env").read_text()
+    text = (session_lab.root / ".env").read_text()
     for variable, reference in images_to_pin(text).items():
         there = registry.put(reference, reference) if variable in UPSTREAM else ""
         text = text.replace(f"{variable}={reference}\n", f"{variable}={there}\n")
@@ -50,7 +50,7 @@ def published(registry: LocalRegistry, tmp_path_factory: pytest.TempPathFactory)
     text = text.replace("\nLAB_REGISTRY=\n", f"\nLAB_REGISTRY={registry.address}/\n")
     path = tmp_path_factory.mktemp("published") / "env"
     path.write_text(re.sub(r"^LAB_TAG=.*$", f"LAB_TAG={RELEASE}", text, flags=re.MULTILINE))
-    pinned = call([str(Path(__file__).resolve().parents[2] / "scripts/pin-images"), str(path)], timeout_s=300)
+    pinned = call([str(session_lab.root / "scripts/pin-images"), str(path)], timeout_s=300)
     assert pinned.good, pinned.stderr
     return path
 
@@ -84,9 +84,8 @@ def test_a_scenario_runs_from_digests(own_lab: Lab, published: Path) -> None:
     folder, run = own_lab.newest()
     check_run(folder, run)
     images = run["environment"]["images"]
-    upstream = images_to_pin((Path(__file__).resolve().parents[2] / ".env").read_text())
     for name, reference in wanted.items():
-        here = docker("image", "inspect", "--format", "{{.Id}}", {**upstream, **LOCAL}[name])
+        here = docker("image", "inspect", "--format", "{{.Id}}", {**others, **LOCAL}[name])
         assert images[name] == {"reference": reference, "id": here, "origin": "registry"}, name
     # What runs is what is pinned, by plain Compose's reading as well.
     configured = own_lab.compose("--profile", "scenario0", "config", "--images", LAB_TAG="")

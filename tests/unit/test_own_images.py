@@ -222,3 +222,5 @@ def test_the_engine_is_asked_once_for_what_is_pinned_too(tmp_path: Path, monkeyp
         "reference": reference, "id": "sha256:1", "origin": "registry",
     }  # fmt: skip
     assert len(programs.calls("docker")) == 1
+    programs.add("docker", {"*": ("\n", "Error: No such image\n", 1)})
+    assert local_images([reference]) == {}

@@ -81,9 +81,10 @@ def _was_pulled(reference: str, image: Mapping[str, Any]) -> bool:
 def local_images(references: Iterable[str]) -> dict[str, ImageFact]:
     """Those of `references` that are here, by reference: the engine is asked once for all that it knows by name."""
     names = list(dict.fromkeys(references))
-    # It prints the ones it has and complains of the others.
+    # It prints the ones it has, an empty line where that is none, and complains of the others.
     answer = call(["docker", "image", "inspect", "--format", "{{json .}}", *names])
-    known = {name: line for line in answer.stdout.splitlines() for name in _names_of(json.loads(line))}
+    lines = filter(None, answer.stdout.splitlines())
+    known = {name: line for line in lines for name in _names_of(json.loads(line))}
     documents = {name: known.get(_key(name)) for name in names}
     found = {name: read_image_fact(name, line) if line else image_fact(name) for name, line in documents.items()}
     return {name: fact for name, fact in found.items() if fact is not None}
