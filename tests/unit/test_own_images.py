@@ -208,7 +208,9 @@ def test_what_a_machine_built_in_place_of_a_release_holds_as_long_as_that_is_pin
     ],
 )
 def test_origin_of_an_image_of_ours(reference: str, digests: list[str], origin: str) -> None:
-    image: dict[str, Any] = {"Id": "sha256:1", "RepoDigests": digests}
+    # The label is its base's, where that was built from packages.
+    labels = {"Config": {"Labels": {"looplab.origin": "built"}}}
+    image: dict[str, Any] = {"Id": "sha256:1", "RepoDigests": digests, **labels}
     assert read_image_fact(reference, json.dumps(image)).origin == origin
 
 

@@ -61,13 +61,14 @@ def image_fact(reference: str) -> ImageFact | None:
 
 def read_image_fact(reference: str, document: str) -> ImageFact:
     image = json.loads(document)
-    labels = (image.get("Config") or {}).get("Labels") or {}
-    built = (
-        labels.get(ORIGIN_LABEL) == "built"
-        or (is_own(reference) and not _was_pulled(reference, image))
+    if is_own(reference):
+        # Labels are its base's, too: they tell nothing here.
+        built = not _was_pulled(reference, image)
+    else:
+        labels = (image.get("Config") or {}).get("Labels") or {}
         # Imported by hand: neither label nor digest (one loaded from a bundle has no digest either).
-        or (not image.get("RepoDigests") and str(image.get("Comment", "")).startswith("Imported from"))
-    )
+        imported = not image.get("RepoDigests") and str(image.get("Comment", "")).startswith("Imported from")
+        built = labels.get(ORIGIN_LABEL) == "built" or imported
     return ImageFact(reference, str(image["Id"]), "built" if built else "registry")
 
 
