@@ -1,8 +1,9 @@
-"""What holds for every test: those that drive real processes are run once more after a failure, and that is shown."""
+"""What holds for every test: which may run at the same time, and what is run once more after a failure."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,26 @@ TESTS = Path(__file__).parent
 NEVER_AGAIN = {"unit", "report"}
 # A test that hung would hang for as long again.
 HUNG = "from pytest-timeout"
+# Where several processes run the tests, one has all of these: a lab is set up once, and the kernel's real-time
+# budget is one machine's. Grafana's packages are installed once. Of the others each file is free to run beside them.
+TOGETHER = {"e2e": "lab", "link": "lab", "host": "lab", "observability": "view"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] not in NEVER_AGAIN:
             item.add_marker(pytest.mark.flaky(reruns=1, rerun_except=HUNG))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """pytest-xdist's own way by files, but for what stays together."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFiles(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            _tests, _, rest = file.partition("/")
+            return TOGETHER.get(rest.partition("/")[0], file)
+
+    return ByFiles(config, log)

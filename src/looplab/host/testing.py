@@ -12,6 +12,8 @@ from looplab.errors import EXIT_INVALID
 from looplab.host.lint import lint
 
 ROOT = Path(__file__).resolve().parents[3]
+# Most tests wait for something. What may run beside what is in tests/conftest.py; `-- -n0` runs them one by one.
+AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
 
 
 def test(unit: bool, rest: Sequence[str]) -> int:
@@ -23,11 +25,11 @@ def test(unit: bool, rest: Sequence[str]) -> int:
 
 
 def run_tests(unit: bool, rest: Sequence[str], root: Path) -> bool:
-    """`rest` goes to pytest as it is; a path in it replaces the default choice."""
+    """`rest` goes to pytest as it is; a path in it replaces the default choice, which two processes run."""
     named = any(not word.startswith("-") and (root / word.partition("::")[0]).exists() for word in rest)
     choice = [] if named else ["tests/unit"] if unit else ["tests"]
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}
-    command = [sys.executable, "-m", "pytest", *choice, *rest]
+    command = [sys.executable, "-m", "pytest", *choice, *(() if named else AT_ONCE), *rest]
     return subprocess.run(command, cwd=root, env=environment, check=False).returncode == 0
 
 
