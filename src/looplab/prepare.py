@@ -1,4 +1,4 @@
-"""What every start of the lab does first: say what can be started, open results/, tell Prometheus of the Pi."""
+"""What every start of the lab does first: say what can be started, open results/, fill what others are handed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 PI_METRICS_PORT = 9102
+# The broker's plugin (images/refusals): in this image, and in the volume that the broker reads.
+PLUGIN = Path("/opt/looplab/refusals.so")
+BROKER_VOLUME = Path("/refusals")
 
 
 def scenarios(folder: Path) -> list[tuple[str, str]]:
@@ -44,12 +47,18 @@ def write_targets(folder: Path, environment: dict[str, str]) -> None:
     if not re.fullmatch(r"(?:[A-Za-z0-9_.-]{1,253}(?::[0-9]{1,5})?)?", pi):
         raise ValueError(f"LAB_PI={pi!r} in .env: expected the Pi's address or name, and :port where it is not 9102")
     targets = [pi if ":" in pi else f"{pi}:{PI_METRICS_PORT}"] if pi else []
-    if not os.access(folder, os.W_OK):
+    write_into_volume(folder / "pi.json", json.dumps([{"targets": targets}]).encode())
+
+
+def write_into_volume(path: Path, content: bytes) -> None:
+    """Put the file there as a whole; who has opened the one before keeps that."""
+    if not os.access(path.parent, os.W_OK):
         # A volume that the engine has just made is root's.
-        folder.chmod(0o1777)
-    fresh = folder / "pi.json.new"
-    fresh.write_text(json.dumps([{"targets": targets}]))
-    fresh.replace(folder / "pi.json")
+        path.parent.chmod(0o1777)
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_bytes(content)
+    fresh.chmod(0o644)
+    fresh.replace(path)
 
 
 def guide(found: list[tuple[str, str]], environment: dict[str, str]) -> str:
@@ -78,6 +87,7 @@ def main() -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    write_into_volume(BROKER_VOLUME / PLUGIN.name, PLUGIN.read_bytes())
     problem = open_results(Path("/results"), uid, gid)
     if problem:
         print(problem, file=sys.stderr)

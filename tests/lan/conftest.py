@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from lan_broker import LanBroker, Visitor
-from parts import HOST, MOSQUITTO, Child, free_port, python
+from parts import HOST, MOSQUITTO, ROOT, Child, free_port, python
 
 StartChild = Callable[..., Child]
 
 
-@pytest.fixture
-def verbose() -> str:
-    """BROKER_VERBOSE of the broker; a test that looks for what is logged with it alone gives another."""
-    return ""
+@pytest.fixture(scope="session")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The broker's plugin, made as for the lab, but here."""
+    folder = tmp_path_factory.mktemp("refusals")
+    subprocess.run(["make", "-s", "-C", str(ROOT / "images/refusals"), f"BUILD={folder}"], check=True)
+    return folder / "refusals.so"
 
 
 @pytest.fixture
-def lan(tmp_path: Path, verbose: str) -> Iterator[LanBroker]:
+def lan(tmp_path: Path, plugin: Path) -> Iterator[LanBroker]:
     """Runs, with identities of its own."""
     assert MOSQUITTO, "mosquitto is not installed: apt-get install mosquitto"
-    broker = LanBroker(tmp_path, verbose)
+    broker = LanBroker(tmp_path, plugin)
     try:
         broker.start()
         yield broker

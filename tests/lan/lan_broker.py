@@ -24,18 +24,18 @@ READ_BY_ALL = None
 class LanBroker:
     """mosquitto with the plain and the TLS listener; `folder` is a lab's root with identities of its own.
 
-    It runs as who runs the tests. `verbose` is BROKER_VERBOSE of compose/listeners.yaml.
+    It runs as who runs the tests, with the `plugin` of images/refusals.
     """
 
-    def __init__(self, folder: Path, verbose: str = "") -> None:
+    def __init__(self, folder: Path, plugin: Path) -> None:
         self.root = folder
-        self._verbose = verbose.split()
+        self._plugin = plugin
         self.port, self.tls_port = free_port(), free_port()
         acl = folder / identities.ACCESS_LIST
         acl.parent.mkdir(parents=True)
         shutil.copy(ROOT / identities.ACCESS_LIST, acl)
         self.renew()
-        self._configuration = self._configure()
+        self.configuration = self._configure()
         self._child: Child | None = None
 
     def renew(self) -> None:
@@ -65,8 +65,7 @@ class LanBroker:
     def start(self) -> None:
         """Returns once it listens."""
         assert MOSQUITTO
-        command = [MOSQUITTO, "-c", str(self._configuration), *self._verbose]
-        child = self._child = Child(command, self.root / "mosquitto.log")
+        child = self._child = Child([MOSQUITTO, "-c", str(self.configuration)], self.root / "mosquitto.log")
         until(lambda: self.said().count(" running") and child.process.poll() is None, f"mosquitto: {child.said()}")
 
     def stop(self) -> None:
@@ -99,6 +98,7 @@ class LanBroker:
         for wanted, here in (
             ("listener 8883", f"listener {self.tls_port} {HOST}"),
             ("/mosquitto/config", str(own)),
+            ("/mosquitto/refusals/refusals.so", str(self._plugin)),
             ("/mosquitto/secrets", str(self.root / identities.LAN / "broker")),
         ):
             assert wanted in text

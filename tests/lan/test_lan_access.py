@@ -37,7 +37,6 @@ HEARS = {
 TOPICS = sorted(set().union(*SAYS.values(), *HEARS.values()))
 
 
-@pytest.mark.parametrize("verbose", ["-v"])
 def test_each_says_what_is_its_own_and_nothing_else(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
     """Heard on the plain listener, within the Docker network, where everything passes."""
     insider = Visitor(lan.port)
@@ -57,8 +56,10 @@ def test_each_says_what_is_its_own_and_nothing_else(lan: LanBroker, visit: Calla
     heard = {(topic, payload) for topic, payload in insider.messages if topic != "the/end"}
     insider.close()
     assert heard == wanted
-    logged = re.findall(r"Denied PUBLISH from (\S+) \(.*'(.+)',", lan.said())
-    assert set(logged) == denied
+    logged = re.findall(rf"Refused PUBLISH to '(.+)' by user '(\w+)', client '(.+)', {HOST}\n", lan.said())
+    # What the broker counts about itself it lets nobody write, before it asks a plugin: the one refusal not logged.
+    told = sorted((client, topic) for client, topic in denied if topic != OF_BROKER)
+    assert sorted((client, topic) for topic, _, client in logged) == told
 
 
 def test_each_hears_what_is_its_own_and_nothing_else(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
@@ -75,7 +76,7 @@ def test_each_hears_what_is_its_own_and_nothing_else(lan: LanBroker, visit: Call
         until(lambda who=who, visitor=visitor: HEARS[who] <= visitor.heard(), f"{who} hears {HEARS[who]}")
         assert visitor.heard() == HEARS[who]
     insider.close()
-    # Not refused in words, but to be seen: who wants to hear what, refusals by topic being silent.
+    # Not refused in words, but to be seen: who wants to hear what.
     for visitor in visitors.values():
         for topic in TOPICS:
             assert f"{visitor.id} 1 {topic}" in lan.said()

@@ -72,6 +72,17 @@ def test_prometheus_is_told_where_the_pi_is(tmp_path: Path, robot: str, pi: str,
     assert [path.name for path in tmp_path.iterdir()] == ["pi.json"]
 
 
+def test_what_is_put_into_a_volume_replaces_what_was_there_and_leaves_it_to_who_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "refusals.so"
+    prepare.write_into_volume(file, b"former")
+    with file.open("rb") as in_use:
+        prepare.write_into_volume(file, b"new")
+        assert in_use.read() == b"former"
+    assert file.read_bytes() == b"new"
+    assert mode(file) == 0o644
+    assert list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.parametrize("pi", ["http://pi", "pi:port", "a b", "pi:9102:1"])
 def test_a_pi_that_is_no_address_is_refused(tmp_path: Path, pi: str) -> None:
     with pytest.raises(ValueError, match="LAB_PI"):
