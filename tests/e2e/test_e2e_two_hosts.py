@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +14,27 @@ from typing import Any
 
 import pytest
 from containers import until
-from e2e_lab import Background, Lab, free_port
-from run_checks import check_run, read_samples, total, treatments
+from e2e_lab import Lab
+from far_runs import (
+    BRIDGE_IMAGE,
+    RECOVERY_BOUND_S,
+    ROBOT_IMAGE,
+    TAG,
+    bundle_of_bridge,
+    check_all_nine_scenarios,
+    check_network_cut,
+    pair,
+    put_on,
+    recovered_s,
+    run_of,
+    start,
+    tell,
+)
+from run_checks import total
 from two_hosts import Pi
 from wire import Wire, call
 
-from looplab import __version__
 from looplab.absences import REBOOTED, RESTARTED
-from looplab.host.bundle import write_bundle
 from looplab.table import table
 
 KIND = os.environ.get("LAB_TWO_HOSTS", "")
@@ -33,13 +45,8 @@ pytestmark = [
     pytest.mark.skipif(KIND not in KINDS, reason=HOW),
 ]
 
-SCENARIOS = [f"scenario{number}" for number in range(9)]
-INTERVAL_MS = 20
-RECOVERY_BOUND_S = 2.0
-STEADY = 20
 # The Pi's engine must start first.
 BOOT_S = 8.0
-GUARD_NS, DEADLINE_NS = 100_000_000, 1_000_000_000
 TELEMETRY_LIMIT_S = 30.0
 
 
@@ -52,17 +59,16 @@ def wire() -> Iterator[Wire]:
 @pytest.fixture(scope="module")
 def far_lab(session_lab: Lab, wire: Wire) -> Lab:
     """The lab of this machine, its ports on the address that the Pi sees."""
-    lan = {"LAB_BIND": wire.here, "LAB_LAN_BIND": wire.here, "LAB_TLS_PORT": str(free_port())}
-    session_lab.environment.update(ROBOT="remote", LAB_PI=wire.there, **lan)
+    lab = put_on(wire, session_lab)
     if KIND == "plain":
-        session_lab.environment["BROKER_TLS"] = "off"
-    return session_lab
+        lab.environment["BROKER_TLS"] = "off"
+    return lab
 
 
 @pytest.fixture(scope="module")
 def pi(far_lab: Lab, wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi]:
     with Pi(wire, tmp_path_factory.mktemp("pi")) as there:
-        there.plug_robot(f"looplab/robot:{os.environ.get('LAB_TAG', '0.1.0')}")
+        there.plug_robot(ROBOT_IMAGE)
         yield there
 
 
@@ -71,25 +77,20 @@ def pairing(far_lab: Lab, wire: Wire, pi: Pi) -> Path:
     """What `./lab pair` writes; without TLS, what a person writes by hand."""
     file = pi.rpi.parent / "pairing.env"
     if KIND == "plain":
-        port, tag = far_lab.environment["LAB_BROKER_PORT"], os.environ.get("LAB_TAG", "0.1.0")
-        file.write_text(f"BROKER_HOST={wire.here}\nBROKER_PORT={port}\nLAB_TAG={tag}\n")
+        port = far_lab.environment["LAB_BROKER_PORT"]
+        file.write_text(f"BROKER_HOST={wire.here}\nBROKER_PORT={port}\nLAB_TAG={TAG}\n")
         return file
-    done = far_lab.run("pair", str(file), "--address", wire.here)
-    print(done.stdout + done.stderr)
-    assert done.returncode == 0, done.stderr
-    return file
+    return pair(far_lab, wire, file)
 
 
 @pytest.fixture(scope="module")
 def installed(far_lab: Lab, pi: Pi, pairing: Path) -> Pi:
     """rpi/install.sh has run: real apt, real engine, the image from a file; framing line, so that counts are exact."""
     image = pi.rpi.parent / "bridge.tar"
-    reference = f"looplab/bridge:{os.environ.get('LAB_TAG', '0.1.0')}"
     if KIND == "plain":
-        call("docker", "save", "--output", str(image), reference)
+        call("docker", "save", "--output", str(image), BRIDGE_IMAGE)
     else:
-        (image.parent / "no-wheels").mkdir()
-        write_bundle(image, [reference], {"lab": __version__}, image.parent / "no-wheels")
+        bundle_of_bridge(image)
     pi.settle(ROBOT_FRAMING="line", SERIAL_URL=pi.robot_device, BROKER_HOST="10.0.0.1")
     words = ["--pairing", str(pairing), "--image", str(image), "--wait", "15"]
     planned = pi.install("--check", *words)
@@ -127,82 +128,13 @@ def test_what_was_installed(installed: Pi, pairing: Path) -> None:
     assert again.returncode == 0, "a second time: " + again.stdout + again.stderr
 
 
-def run_of(lab: Lab, output: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    (run,) = json.loads(output)["runs"]
-    folder = lab.root / "results" / run["run_id"]
-    check_run(folder, run)
-    return run, read_samples(folder)
-
-
 def test_all_nine_scenarios(paired: Lab, wire: Wire) -> None:
-    words = ["--messages", "25", "--repetitions", "2", "--json"]
-    done = paired.run("run", "all", *words, timeout_s=900, ROBOT_FRAMING="line", STRESS_VM_BYTES="16M")
-    assert done.returncode == 0, done.stderr
-    runs = json.loads(done.stdout)["runs"]
-    assert [run["scenario"] for run in runs] == SCENARIOS
-    for run in runs:
-        check_run(paired.root / "results" / run["run_id"], run)
-        assert run["bridge"].get("tls", "").startswith("TLS") == (KIND == "1"), run["bridge"]
-        assert treatments(run)["bridge apart from the load"]["wanted"] == "own machine"
-        assert run["parameters"]["robot"] == "remote"
-        if run["parameters"]["command"] == "T":
-            assert run["bridge"]["robot"].startswith("looplab"), run["bridge"]
-        assert total(run, "answered") == total(run, "sent"), run["cells"]
-        median = {name: run["cells"][0][name]["p50"] for name in ("T_us", "R_us", "O_us")}
-        print(run["scenario"], {name: f"{value / 1000:.2f} ms" for name, value in median.items()})
-
-
-def start(lab: Lab, seconds: float, **variables: str) -> Background:
-    repetitions = str(int(seconds * 1000 / INTERVAL_MS / 100) + 1)
-    words = ["--intervals", str(INTERVAL_MS), "--messages", "100", "--repetitions", repetitions]
-    running = lab.start("run", "scenario1", *words, "--json", "--allow-invalid", ROBOT_FRAMING="line", **variables)
-    running.wait_for(f"{INTERVAL_MS} ms QoS 0 1/")
-    return running
-
-
-def recovered_s(samples: list[dict[str, str]], mended_ns: int) -> float:
-    """Seconds from `mended_ns` until requests are answered in time again: STEADY of them in a row."""
-    good = 0
-    for row in (row for row in samples if int(row["due_ns"]) >= mended_ns):
-        good = good + 1 if row["outcome"] == "answered" else 0
-        if good == 1:
-            since_ns = int(row["due_ns"])
-        if good == STEADY:
-            return (since_ns - mended_ns) / 1e9
-    raise AssertionError("no recovery before the run's end")
-
-
-def tell(what: str, run: dict[str, Any], seconds: float) -> None:
-    counts = {name: total(run, name) for name in ("sent", "answered", "late", "lost", "robot_errors", "disconnects")}
-    print(f"{what}: recovered after {seconds:.2f} s; {counts}; {run['absences']}; {run['delayed']}")
+    check_all_nine_scenarios(paired, tls=KIND == "1")
 
 
 @pytest.mark.parametrize("cut_s", [1, 10, 60])
 def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None:
-    running = start(paired, cut_s + 12)
-    time.sleep(1)
-    cut_ns = time.perf_counter_ns()
-    with wire.cut():
-        time.sleep(cut_s)
-    mended_ns = time.perf_counter_ns()
-    code, output, said = running.finish(timeout_s=cut_s + 120)
-    assert code == 0, said
-    run, samples = run_of(paired, output)
-    took_s = recovered_s(samples, mended_ns)
-    tell(f"cut for {cut_s} s", run, took_s)
-    print(pi.log())
-    # This machine's monotonic clock is the controller's: what was asked while the cable was out got no answer in time.
-    out = [row for row in samples if cut_ns + GUARD_NS < int(row["due_ns"]) < mended_ns - DEADLINE_NS]
-    assert {row["outcome"] for row in out} <= {"late", "lost"}
-    assert out or cut_s == 1
-    assert any(row["outcome"] != "answered" for row in samples)
-    assert took_s < RECOVERY_BOUND_S
-    if cut_s == 1:
-        assert run["delayed"]["n"] > 0
-    if cut_s >= 10:
-        assert "the network is cut" in pi.log()
-        (absence,) = run["absences"]
-        assert "network" in absence["cause"]
+    check_network_cut(paired, cut_s, wire.cut, pi.log)
 
 
 def test_the_pi_is_rebooted(paired: Lab, wire: Wire, pi: Pi) -> None:

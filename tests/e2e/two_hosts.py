@@ -14,11 +14,11 @@ import signal
 import subprocess
 import time
 import uuid
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from containers import docker, until
+from board import Board
+from containers import stamp_ns, until
 from e2e_lab import CHECKOUT
 from wire import Wire, call
 
@@ -61,13 +61,12 @@ class Pi:
         self._environment = {**os.environ, "DOCKER_HOST": f"unix://{self._socket}"}
         self._runtime, self._boot_id = folder / "runtime", folder / "boot_id"
         self._engine: subprocess.Popen[bytes] | None = None
-        self._robot: subprocess.Popen[bytes] | None = None
+        self._board: Board | None = None
         self.rpi = folder / "rpi"
         # What udev's rule would name /dev/looplab-robot.
         self.robot_device = ""
 
     def __enter__(self) -> Pi:
-        (self._folder / "host").mkdir()
         shutil.copytree(CHECKOUT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
         self._runtime.write_text(RUNTIME.format(boot_id=self._boot_id))
         self._runtime.chmod(0o755)
@@ -79,9 +78,8 @@ class Pi:
         if self._engine is not None:
             self.compose("down", "--volumes", check=False)
             self.stop_engine(signal.SIGTERM)
-        if self._robot is not None:
-            self._robot.kill()
-            self._robot.wait(30)
+        if self._board is not None:
+            self._board.close()
         # A killed engine leaves its file systems mounted.
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             if f" {self._folder}/" in line:
@@ -144,20 +142,9 @@ class Pi:
         return [(_monotonic_ns(stamp), f"engine: {line}") for stamp, line in found if line.startswith(ENGINE_STEPS)]
 
     def plug_robot(self, image: str) -> None:
-        """The simulated robot on a pseudo-terminal of this host, behind a link as udev makes one."""
-        host = self._folder / "host"
-        if not (host / "robot").exists():
-            container = docker("create", image)
-            for path in ("/usr/local/bin/robot", "/usr/share/looplab/mbot_ranger.hex"):
-                docker("cp", f"{container}:{path}", str(host))
-            docker("rm", container)
-        link = host / "port"
-        words = [str(host / "robot"), "--firmware", str(host / "mbot_ranger.hex"), "--pty", str(link)]
-        with (self._folder / "robot.log").open("ab") as log:
-            self._robot = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
-        until(link.is_symlink, 30, "the robot's pseudo-terminal")
-        self.robot_device = os.readlink(link)
-        # As the udev rule does.
+        """The simulated robot on a pseudo-terminal of this host, with the rights that the udev rule gives."""
+        self._board = Board(self._folder / "host", image)
+        self.robot_device = self._board.device
         os.chown(self.robot_device, 0, DIALOUT_GID)
         os.chmod(self.robot_device, 0o660)
 
@@ -233,7 +220,4 @@ class Pi:
 
 
 def _monotonic_ns(stamp: str) -> int:
-    """From an engine's stamp of UTC, whose fraction has up to nine digits."""
-    whole, _, fraction = stamp.removesuffix("Z").partition(".")
-    wall_ns = int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp()) * 10**9 + int(fraction.ljust(9, "0"))
-    return wall_ns - time.time_ns() + time.perf_counter_ns()
+    return stamp_ns(stamp) - time.time_ns() + time.perf_counter_ns()

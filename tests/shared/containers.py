@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -24,3 +25,9 @@ def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
             return value
         assert time.monotonic() < end_s, f"{what} did not come within {timeout_s:g} s"
         time.sleep(0.1)
+
+
+def stamp_ns(stamp: str) -> int:
+    """An engine's stamp of UTC, whose fraction has up to nine digits, in ns since 1970."""
+    whole, _, fraction = stamp.removesuffix("Z").partition(".")
+    return int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp()) * 10**9 + int(fraction.ljust(9, "0"))

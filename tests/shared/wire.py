@@ -31,17 +31,21 @@ class Wire:
         return self
 
     def _lay(self) -> None:
-        for name in (self.pi, self._switch):
-            call("ip", "netns", "add", name)
+        call("ip", "netns", "add", self._switch)
         call("ip", "link", "add", self._lan, "type", "veth", "peer", "name", "lan", "netns", self._switch)
-        in_switch = ("peer", "name", "pi", "netns", self._switch)
-        call("ip", "-n", self.pi, "link", "add", "eth0", "type", "veth", *in_switch)
         call("ip", "-n", self._switch, "link", "add", "switch", "type", "bridge")
+        self._lay_pi()
         for port in ("lan", "pi"):
             call("ip", "-n", self._switch, "link", "set", port, "master", "switch", "up")
         call("ip", "-n", self._switch, "link", "set", "switch", "up")
         call("ip", "addr", "add", f"{self.here}/24", "dev", self._lan)
         call("ip", "link", "set", self._lan, "up")
+
+    def _lay_pi(self) -> None:
+        """The port `pi` of the switch, and what is at its other end."""
+        call("ip", "netns", "add", self.pi)
+        in_switch = ("peer", "name", "pi", "netns", self._switch)
+        call("ip", "-n", self.pi, "link", "add", "eth0", "type", "veth", *in_switch)
         call("ip", "-n", self.pi, "addr", "add", f"{self.there}/24", "dev", "eth0")
         for link in ("eth0", "lo"):
             call("ip", "-n", self.pi, "link", "set", link, "up")
@@ -65,3 +69,14 @@ class Wire:
     def command(self, *words: str) -> list[str]:
         """`words` as a process of the Pi's network; all else is this machine's (`ip netns exec` would hide /sys)."""
         return ["nsenter", f"--net=/run/netns/{self.pi}", *words]
+
+
+class TapWire(Wire):
+    """The Pi is a virtual machine: its network card is the tap `pi` of the switch, its address its own affair."""
+
+    def _lay_pi(self) -> None:
+        call("ip", "-n", self._switch, "tuntap", "add", "dev", "pi", "mode", "tap")
+
+    def command(self, *words: str) -> list[str]:
+        """`words` as a process beside the switch, where the tap is."""
+        return ["nsenter", f"--net=/run/netns/{self._switch}", *words]

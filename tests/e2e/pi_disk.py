@@ -1,0 +1,128 @@
+"""The disk of a virtual Pi: Debian 13 with its own kernel, systemd, udev, NetworkManager and ssh, made from packages.
+
+As Raspberry Pi Imager leaves a card: a user `pi` who may use sudo, no Docker. Docker's packages lie on it as an archive
+of their own, because the machine has no way to the Internet. Made once for each recipe and kept outside the checkout;
+root only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+SUITE = "trixie"
+KERNELS = {"amd64": "linux-image-amd64"}
+PACKAGES = "systemd-sysv udev dbus kmod initramfs-tools zstd openssh-server network-manager sudo iproute2"
+# What rpi/install.sh asks apt-get for.
+TO_BE_INSTALLED = "docker.io docker-cli docker-compose"
+SIZE = "6G"
+BUILD_LIMIT_S = 1800
+USER = "pi"
+MODULES_IN_INITRD = "virtio_blk virtio_pci virtio_net ext4 qemu_fw_cfg"
+FILES = {
+    "etc/hostname": "robot-pi\n",
+    "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 robot-pi\n",
+    "etc/fstab": "",
+    f"etc/sudoers.d/010_{USER}-nopasswd": f"{USER} ALL=(ALL) NOPASSWD: ALL\n",
+    "etc/apt/sources.list": "deb [trusted=yes] file:/opt/packages ./\n",
+    # One for each machine that is started from it.
+    "etc/machine-id": "",
+}
+
+
+class Disk(NamedTuple):
+    """A kernel, its initial RAM disk, and an ext4 root file system without partitions."""
+
+    kernel: Path
+    initrd: Path
+    root: Path
+
+    def copy_to(self, folder: Path) -> Disk:
+        """The same with a root file system that may be written to."""
+        root = folder / self.root.name
+        subprocess.run(["cp", "--sparse=always", str(self.root), str(root)], check=True)
+        return self._replace(root=root)
+
+
+def make_disk(architecture: str = "amd64") -> Disk:
+    """The kept one, else a new one (some minutes). LAB_DEBIAN_MIRROR names a mirror of the house."""
+    # Without a name debootstrap takes its own default.
+    mirror = os.environ.get("LAB_DEBIAN_MIRROR", "")
+    recipe = hashlib.sha256(f"{architecture} {mirror} {Path(__file__).read_text()}".encode()).hexdigest()[:12]
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = caches / "looplab" / f"virtual-pi-{architecture}-{recipe}"
+    if not folder.exists():
+        unfinished = folder.with_suffix(f".{os.getpid()}")
+        unfinished.mkdir(parents=True)
+        try:
+            _make(unfinished, architecture, mirror)
+            unfinished.rename(folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return Disk(folder / "vmlinuz", folder / "initrd.img", folder / "root.ext4")
+
+
+def _make(folder: Path, architecture: str, mirror: str) -> None:
+    tree = folder / "tree"
+    _run("debootstrap", f"--arch={architecture}", "--variant=minbase", SUITE, str(tree), *([mirror] if mirror else []))
+    # No service may start in here.
+    policy = tree / "usr/sbin/policy-rc.d"
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
+    sources = tree / "etc/apt/sources.list"
+    mirror = mirror or sources.read_text().split()[1].rstrip("/")
+    sources.write_text(f"deb {mirror} {SUITE} main\ndeb {mirror}-security {SUITE}-security main\n")
+    _inside(tree, "apt-get -qq update && apt-get -qq -y upgrade")
+    (tree / "etc/initramfs-tools").mkdir(exist_ok=True)
+    (tree / "etc/initramfs-tools/modules").write_text("\n".join([*MODULES_IN_INITRD.split(), ""]))
+    install = "apt-get -qq -y --no-install-recommends install"
+    keep = "-o Dpkg::Options::=--force-confold"
+    _inside(tree, f"{install} {keep} {PACKAGES} {KERNELS[architecture]} && apt-get clean")
+    _inside(tree, f"useradd --create-home --shell /bin/bash --groups dialout,sudo {USER}")
+    _inside(tree, f"{install} --download-only {TO_BE_INSTALLED}")
+    _make_archive(tree)
+    policy.unlink()
+    for name, text in FILES.items():
+        (tree / name).write_text(text)
+    for name in ("vmlinuz", "initrd.img"):
+        (newest,) = (tree / "boot").glob(f"{name}-*")
+        shutil.copy(newest, folder / name)
+    _run("mke2fs", "-q", "-t", "ext4", "-d", str(tree), str(folder / "root.ext4"), SIZE)
+    shutil.rmtree(tree)
+
+
+def _make_archive(tree: Path) -> None:
+    """What apt has downloaded, as an archive in /opt/packages; the lists of the mirror go."""
+    place = tree / "opt/packages"
+    place.mkdir()
+    entries = []
+    for file in sorted((tree / "var/cache/apt/archives").glob("*.deb")):
+        data = file.read_bytes()
+        fields = _run("dpkg-deb", "--field", str(file)).strip()
+        digest = hashlib.sha256(data).hexdigest()
+        entries.append(f"{fields}\nFilename: ./{file.name}\nSize: {len(data)}\nSHA256: {digest}\n")
+        file.rename(place / file.name)
+    (place / "Packages").write_text("\n".join(entries))
+    shutil.rmtree(tree / "var/lib/apt/lists")
+    (tree / "var/lib/apt/lists/partial").mkdir(parents=True)
+
+
+def _inside(tree: Path, script: str) -> None:
+    """`script` with `tree` as its root and a /proc of its own."""
+    namespaces = ["unshare", "--mount", "--pid", "--fork", f"--root={tree}", "--mount-proc", "--wd=/"]
+    _run(*namespaces, "env", "-i", "DEBIAN_FRONTEND=noninteractive", "PATH=/usr/sbin:/usr/bin", "sh", "-ec", script)
+
+
+def _run(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
+    tail = (done.stdout + done.stderr)[-2000:]
+    assert done.returncode == 0, f"{' '.join(words)} gave {done.returncode}: {tail}"
+    return done.stdout
+
+
+if __name__ == "__main__":
+    print(make_disk())

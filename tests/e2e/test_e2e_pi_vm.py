@@ -1,0 +1,221 @@
+"""A whole virtual machine as the Pi: its kernel's USB driver, udev and systemd, and rpi/ as a teacher uses it.
+
+What tests/e2e/test_e2e_two_hosts.py cannot show. Minutes of measuring, so only with LAB_PI_VM set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+
+import pytest
+from board import Board
+from e2e_lab import CHECKOUT, Lab
+from far_runs import (
+    RECOVERY_BOUND_S,
+    ROBOT_IMAGE,
+    bundle_of_bridge,
+    check_all_nine_scenarios,
+    check_network_cut,
+    pair,
+    put_on,
+    recovered_s,
+    run_of,
+    start,
+    tell,
+)
+from pi_disk import make_disk
+from pi_vm import Machine
+from run_checks import total
+from wire import TapWire
+
+from looplab.absences import REBOOTED
+from looplab.table import table
+
+SWITCH = "LAB_PI_VM"
+HOW = (
+    f"takes 10 minutes, an hour on a processor without virtualisation, and makes a disk the first time: {SWITCH}=1 "
+    "runs it (as root; Debian's qemu-system-x86 and debootstrap)"
+)
+PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "ssh": "openssh-client"}
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="a disk of Debian's packages and network namespaces need root"),
+    pytest.mark.skipif(os.environ.get(SWITCH) != "1", reason=HOW),
+]
+
+RULES = CHECKOUT / "rpi" / "99-looplab-robot.rules"
+ADAPTERS = re.findall(r'ATTRS\{idVendor\}=="(\w+)", ATTRS\{idProduct\}=="(\w+)"', RULES.read_text())
+INSTALL = "./install.sh --pairing ../pi.env --image ../bridge.tar"
+OUT_S = 3.0
+GUARD_NS = 100_000_000
+# Down and up again, until the bridge is asked.
+BOOT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def pi(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    missing = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+    assert not missing, f"apt-get install {' '.join(missing)}"
+    folder = tmp_path_factory.mktemp("pi-vm")
+    board = Board(folder / "board", ROBOT_IMAGE)
+    try:
+        with TapWire(os.getpid() % 200 + 20) as wire:
+            put_on(wire, session_lab)
+            pair(session_lab, wire, folder / "pi.env")
+            with Machine(wire, folder, make_disk().copy_to(folder), board) as machine:
+                machine.bring(session_lab.root / "rpi", folder / "pi.env", bundle_of_bridge(folder / "bridge.tar"))
+                yield machine
+    finally:
+        board.close()
+
+
+@pytest.fixture(scope="module")
+def installed(pi: Machine) -> Machine:
+    """As rpi/README.md says; framing line, so that counts are exact."""
+    pi.run("echo ROBOT_FRAMING=line >rpi/.env")
+    planned = pi.run(f"cd rpi && {INSTALL} --check")
+    print(planned)
+    assert "would install docker.io" in planned
+    assert "would add the udev rule" in planned
+    done = pi.run(f"cd rpi && sudo {INSTALL}", timeout_s=300)
+    print(done)
+    assert "set up the robot's name /dev/looplab-robot\n" in done
+    assert "robot:  online at /dev/looplab-robot" in done
+    assert "no run is going on" in done
+    return pi
+
+
+@pytest.fixture
+def paired(session_lab: Lab, installed: Machine) -> Iterator[Lab]:
+    """The bridge runs on the machine, its counts at nought."""
+    installed.compose("up --detach")
+    yield session_lab
+    session_lab.down()
+    installed.compose("down")
+
+
+def test_the_kernel_and_udev_know_the_adapter(pi: Machine) -> None:
+    assert "FTDI USB Serial Device converter now attached to ttyUSB0" in pi.run("sudo dmesg")
+    (by_id,) = pi.run("ls /dev/serial/by-id").split()
+    assert pi.run(f"readlink -f /dev/serial/by-id/{by_id}").strip() == "/dev/ttyUSB0"
+
+
+def test_the_rule_names_the_robot(installed: Machine) -> None:
+    installed.run("udevadm verify /etc/udev/rules.d/99-looplab-robot.rules")
+    assert installed.run("readlink /dev/looplab-robot").strip() == "ttyUSB0"
+    assert installed.run("stat -L -c '%G %a' /dev/looplab-robot").strip() == "dialout 660"
+
+
+COVER = """
+usb=$(readlink -f /sys/class/tty/ttyUSB0/device/../..)
+for what in Vendor:{vendor} Product:{product}; do
+    echo ${{what#*:}} >/run/id${{what%:*}}
+    mount --bind /run/id${{what%:*}} $usb/id${{what%:*}}
+done
+udevadm trigger --settle --action=change /dev/ttyUSB0
+readlink /dev/looplab-robot || echo none
+umount $usb/idVendor $usb/idProduct
+udevadm trigger --settle --action=change /dev/ttyUSB0
+"""
+
+
+@pytest.mark.parametrize(("vendor", "product"), [*ADAPTERS, ("ffff", "7523")])
+def test_each_adapter_of_the_rule(installed: Machine, vendor: str, product: str) -> None:
+    """The device is QEMU's; udev reads other numbers of it, from files laid over the kernel's."""
+    installed.run(f"cat >cover <<'END'{COVER.format(vendor=vendor, product=product)}END")
+    assert installed.run("sudo sh -e cover").strip() == ("none" if vendor == "ffff" else "ttyUSB0")
+
+
+def test_all_nine_scenarios(paired: Lab) -> None:
+    check_all_nine_scenarios(paired, tls=True)
+
+
+@pytest.mark.parametrize("number", ["the same number", "another number"])
+def test_the_usb_cable_is_pulled(paired: Lab, installed: Machine, number: str) -> None:
+    running = start(paired, 12)
+    if number == "another number":
+        installed.hold("/dev/ttyUSB0", 15)
+    time.sleep(1)
+    with installed.usb_cable_out():
+        out_ns = time.perf_counter_ns()
+        time.sleep(OUT_S)
+    in_ns = time.perf_counter_ns()
+    time.sleep(OUT_S)
+    found = installed.run("readlink /dev/looplab-robot").strip()
+    code, output, said = running.finish()
+    assert code == 0, said
+    run, samples = run_of(paired, output)
+    took_s = recovered_s(samples, in_ns)
+    tell(f"USB cable out for {OUT_S:g} s, {number} ({found})", run, took_s)
+    print(installed.log())
+    assert found == ("ttyUSB0" if number == "the same number" else "ttyUSB1")
+    out = {row["outcome"] for row in samples if out_ns + GUARD_NS < int(row["due_ns"]) < in_ns}
+    assert out == {"robot_error"}
+    assert run["bridge"]["robot_faults"]["unplugged"] == 1
+    assert "cable out, or the port gone" in installed.log()
+    assert took_s < RECOVERY_BOUND_S
+
+
+def test_the_robot_is_reset(paired: Lab, installed: Machine) -> None:
+    resets = 4
+    running = start(paired, 14)
+    for _ in range(resets):
+        # Another phase of the 20 ms each time: in one or the other an answer is on its way.
+        time.sleep(1.505)
+        reset_ns = time.perf_counter_ns()
+        installed.board.reset()
+    code, output, said = running.finish()
+    assert code == 0, said
+    run, samples = run_of(paired, output)
+    took_s = recovered_s(samples, reset_ns)
+    tell(f"robot reset {resets} times, after the last", run, took_s)
+    print(installed.log())
+    assert run["bridge"]["robot_faults"]["reset"] == resets
+    assert "the robot was reset" in installed.log()
+    assert took_s < RECOVERY_BOUND_S
+
+
+def test_the_network_is_cut(paired: Lab, installed: Machine) -> None:
+    check_network_cut(paired, 10, installed.network_cut, installed.log)
+
+
+@pytest.mark.parametrize("how", ["reboot typed", "plug pulled"])
+def test_the_machine_starts_again(paired: Lab, installed: Machine, how: str) -> None:
+    running = start(paired, BOOT_S)
+    time.sleep(1)
+    if how == "reboot typed":
+        typed_ns = time.perf_counter_ns()
+        started_ns = installed.reboot()
+        print(f"down after {(started_ns - typed_ns) / 1e9:.2f} s")
+    else:
+        installed.pull_plug()
+        time.sleep(OUT_S)
+        started_ns = installed.plug_in()
+    installed.wait_until_up()
+    code, output, said = running.finish(timeout_s=240)
+    assert code == 0, said
+    run, samples = run_of(paired, output)
+    took_s = recovered_s(samples, started_ns)
+    tell(how, run, took_s)
+    (absence,) = run["absences"]
+    assert absence["cause"] == REBOOTED
+    assert REBOOTED in " ".join(table(run).split())
+    print(installed.run("systemd-analyze"))
+    events = [*installed.start_up(), (absence["to_ns"], "the controller hears it online")]
+    events.append((started_ns + int(took_s * 1e9), "answers in time again"))
+    for at_ns, what in sorted(events):
+        print(f"  {(at_ns - started_ns) / 1e9:6.2f} s  {what}")
+    (engine_ns,) = (at_ns for at_ns, what in events if what == "the engine answers")
+    assert took_s - (engine_ns - started_ns) / 1e9 < RECOVERY_BOUND_S
+    assert total(run, "answered") > 0
+
+
+def test_uninstalling_leaves_nothing(installed: Machine) -> None:
+    gone = installed.run("cd rpi && sudo ./install.sh --uninstall")
+    print(gone)
+    assert installed.run("sudo docker ps --all --quiet; sudo docker image ls --quiet").strip() == ""
+    left = "ls rpi/.env rpi/secrets /etc/udev/rules.d/99-looplab-robot.rules /dev/looplab-robot 2>/dev/null"
+    assert installed.run(left, check=False).strip() == ""
