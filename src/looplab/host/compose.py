@@ -80,7 +80,7 @@ class Compose:
         fallen = {}
         for service, container in self.listed("--all", *states).items():
             words = call(["docker", "logs", "--tail", LAST_WORDS_LINES, container])
-            fallen[service] = " / ".join(line.strip() for line in (words.stderr or words.stdout).splitlines())
+            fallen[service] = " / ".join(line.strip() for line in (words.stdout + words.stderr).splitlines())
         return fallen
 
     def said(self) -> str:
