@@ -4,7 +4,7 @@
 Prints a line a run, then the medians over the rounds of TLS's figures over the plain ones of the same round: O p50 and
 p99, and O p50 where (encrypted) bytes enter and leave the sockets, which holds the broker's cryptography but not that
 of controller and bridge. With `--of logging` both have TLS, and the second has the broker log all that it does
-(BROKER_VERBOSE=-v), refusals by topic among it.
+(BROKER_VERBOSE=-v).
 
     python3 bench/tls.py [--of tls] [--rounds 5] [--messages 100] [--repetitions 5] [--qos 0]
 """
