@@ -165,7 +165,14 @@ have_rule() {
 # value_in <name> <env file>: the last one counts, as for Compose.
 value_in() { sed -n "s/^$1=//p" "$2" 2>/dev/null | tr -d '\r' | tail -n 1; }
 
-setting() { value_in "$1" "$settings"; }
+# A setting as it is, or, with --check, as the pairing would make it.
+setting() {
+    if [ "$check_only" = yes ] && [ -n "$pairing" ] && grep -q "^$1=" "$pairing"; then
+        value_in "$1" "$pairing"
+    else
+        value_in "$1" "$settings"
+    fi
+}
 
 take_pairing() {
     if [ -n "$pairing" ]; then
@@ -174,8 +181,10 @@ take_pairing() {
                 "Make it by ./lab pair on the machine that runs the lab." ;;
         esac
         would "take the pairing of $pairing into $settings and $secrets" && return
-        keep_secrets
-        keep_settings
+        if ! { keep_secrets && keep_settings; }; then
+            rm -f "$secrets/pairing.env.new" "$settings.new"
+            fail 3 "The pairing could not be written to $here." "Is there room on the card? df -h $here"
+        fi
         say "paired with $(setting BROKER_HOST):$(setting BROKER_PORT)"
     elif [ -n "$(setting BROKER_HOST)" ]; then
         say "paired with $(setting BROKER_HOST):$(setting BROKER_PORT)"
@@ -186,13 +195,12 @@ take_pairing() {
 
 # The whole file, for the bridge's eyes alone: Compose, and whoever may ask the engine, see no password.
 keep_secrets() {
-    mkdir -p "$secrets"
-    chmod 0711 "$secrets"
-    (umask 077 && tr -d '\r' <"$pairing" >"$secrets/pairing.env.new")
-    chown "$bridge_uid:$bridge_uid" "$secrets/pairing.env.new"
-    chmod 0400 "$secrets/pairing.env.new"
-    # In one moment: nothing half written is left where the power fails.
-    mv "$secrets/pairing.env.new" "$secrets/pairing.env"
+    mkdir -p "$secrets" && chmod 0711 "$secrets" &&
+        (umask 077 && tr -d '\r' <"$pairing" >"$secrets/pairing.env.new") &&
+        chown "$bridge_uid:$bridge_uid" "$secrets/pairing.env.new" &&
+        chmod 0400 "$secrets/pairing.env.new" &&
+        # In one moment: nothing half written is left where the power fails.
+        mv "$secrets/pairing.env.new" "$secrets/pairing.env"
 }
 
 # What is no secret goes into .env, above what was set there; a broker without a password is plain.
@@ -208,8 +216,7 @@ BROKER_PAIRING=$seen_inside"
     {
         grep -Ev "^(${names%|})=" "$settings" 2>/dev/null || true
         printf '%s\n' "$fresh"
-    } >"$settings.new"
-    mv "$settings.new" "$settings"
+    } >"$settings.new" && mv "$settings.new" "$settings"
 }
 
 # As compose.yaml names it.

@@ -166,3 +166,31 @@ def test_a_damaged_bundle_is_found_before_it_is_loaded(
     assert done.returncode == code, done.stdout + done.stderr
     assert ("damaged" in done.stderr) == (code == 3)
     assert ("would load the image from lab.tar" in done.stdout) == (code == 0)
+
+
+def test_the_check_names_the_image_that_the_pairing_asks_for(install: Install, pairing: str, tmp_path: Path) -> None:
+    with (tmp_path / pairing).open("a") as file:
+        file.write("LAB_REGISTRY=registry.example/\r\nLAB_TAG=9.9\r\n")
+    done = install("--check", "--pairing", pairing)
+    assert "would get registry.example/looplab/bridge:9.9 from the registry" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="install.sh without --check wants root")
+def test_a_pairing_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, pairing: str) -> None:
+    """As on a full card: no file gets its name."""
+    rpi, programs = tmp_path / "rpi", tmp_path / "programs"
+    shutil.copytree(INSTALL.parent, rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
+    programs.mkdir()
+    for name, text in (("docker", "echo 2.30.0"), ("udevadm", "exit 1"), ("mv", "exit 1")):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "LOOPLAB_RULES_DIR": str(tmp_path / "rules.d")}
+    done = subprocess.run(
+        ["sh", str(rpi / "install.sh"), "--pairing", str(tmp_path / pairing)], env=variables, capture_output=True,
+        text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "could not be written" in done.stderr
+    assert "df -h" in done.stderr
+    assert "paired with" not in done.stdout
+    assert [path.name for path in (*rpi.glob(".env*"), *rpi.glob("secrets/*"))] == [".env.example"]

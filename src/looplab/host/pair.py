@@ -47,7 +47,7 @@ def pair(root: Path, file: Path | None, *, identity: str, address: str | None, r
         _write(lab, file, identity, address)
         say(f"{file} is written: {identity} reaches this broker at {address}:{_port(lab)}. Keep it secret.")
         if identity == "bridge":
-            say(f"Bring it to the Pi: sudo rpi/install.sh --pairing {file.name}")
+            say(f"Bring it to the Pi (rpi/README.md); there: sudo rpi/install.sh --pairing {file.name}")
         _doubt(address, bound_to)
     return EXIT_GOOD
 
