@@ -10,7 +10,10 @@ import pytest
 from containers import docker
 from local_registry import LocalRegistry, serve_registry, tiny_image
 
-from looplab.host.pinning import images_to_pin, pin
+from looplab import __version__
+from looplab.host.machine import read_env
+from looplab.host.own_names import NAMES, own_reference
+from looplab.host.pinning import images_to_pin, own_images_to_pin, pin, pin_own
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.engine
@@ -23,8 +26,11 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRegistry
 
 @pytest.fixture
 def settings(registry: LocalRegistry, tmp_path: Path) -> Path:
-    """A copy of .env whose upstream images are in the registry: of one file each, for quickness."""
-    text = (ROOT / ".env").read_text()
+    """A copy of .env whose images, the lab's own, too, are in the registry: of one file each, for quickness."""
+    text = (ROOT / ".env").read_text().replace("\nLAB_REGISTRY=\n", f"\nLAB_REGISTRY={registry.address}/lab/\n")
+    published = put(registry, "published:1", "as published")
+    for name in NAMES:
+        registry.copy(published, f"lab/looplab/{name}:{__version__}")
     for variable, reference in images_to_pin(text).items():
         text = text.replace(f"{variable}={reference}", f"{variable}={put(registry, reference, variable)}")
     path = tmp_path / "env"
@@ -59,12 +65,20 @@ def test_a_pinned_image_stays_what_it_was_when_its_tag_moves(
     registry: LocalRegistry, settings: Path, tmp_path: Path
 ) -> None:
     before = settings.read_text()
-    references = images_to_pin(before)
-    digests = {variable: registry.digest(reference) for variable, reference in references.items()}
+    references, ours = images_to_pin(before), own_images_to_pin(read_env(settings))
+    digests = {variable: registry.digest(reference) for variable, reference in {**references, **ours}.items()}
+    releases = {variable: f"{__version__}@{digests[variable]}" for variable in ours}
     done = run_pin_images(settings)
     assert done.returncode == 0, done.stderr
-    assert settings.read_text() == pin(before, digests)
+    assert settings.read_text() == pin_own(pin(before, digests), releases)
     assert all(f"@{digest}\n" in settings.read_text() for digest in digests.values())
+
+    # What Compose makes of it is what was published.
+    assert read_env(settings)["LAB_TAG"] == ""
+    link = own_reference("link", read_env(settings))
+    docker("rmi", link.partition("@")[0])
+    docker("pull", link)
+    assert content(link, tmp_path) == "as published"
 
     broker = references["MOSQUITTO_IMAGE"]
     put(registry, broker.removeprefix(f"{registry.address}/"), "another one")
@@ -77,7 +91,8 @@ def test_a_pinned_image_stays_what_it_was_when_its_tag_moves(
 
     again = run_pin_images(settings)
     assert again.returncode == 0, again.stderr
-    assert settings.read_text() == pin(before, {**digests, "MOSQUITTO_IMAGE": registry.digest(broker)})
+    moved = pin(before, {**digests, "MOSQUITTO_IMAGE": registry.digest(broker)})
+    assert settings.read_text() == pin_own(moved, releases)
 
 
 def test_where_one_cannot_be_had_none_is_pinned(registry: LocalRegistry, tmp_path: Path) -> None:
