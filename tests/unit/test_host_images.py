@@ -13,6 +13,8 @@ from looplab.errors import EXIT_MACHINE, LabError
 from looplab.host.command import Outcome
 from looplab.host.images import (
     Registries,
+    build_command,
+    build_with_compose,
     ensure_images,
     image_facts,
     note_layer,
@@ -126,6 +128,22 @@ def test_a_failing_build_says_what_the_builder_said(
         ensure_images(tmp_path, {"MOSQUITTO_IMAGE": "eclipse-mosquitto:2.0.22"})
     assert "mirror cannot be reached" in caught.value.remedy
     assert "Temporary failure resolving" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("failing", ["compose", "flood"])
+def test_of_what_is_built_at_once_the_one_that_fails_is_shown(
+    programs: fakes.Programs, tmp_path: Path, capsys: pytest.CaptureFixture[str], failing: str
+) -> None:
+    good, bad = ("Successfully tagged a:1\n", "", 0), ("Step 2/3 : RUN go test\n--- FAIL\n", "", 1)
+    programs.add(
+        "docker",
+        {"'compose '*": bad if failing == "compose" else good, "'build '*": bad if failing == "flood" else good},
+    )
+    with pytest.raises(LabError) as caught:
+        build_with_compose(tmp_path, 2, [build_command(tmp_path / "flood", "looplab/flood:1")])
+    assert "--- FAIL" in capsys.readouterr().err
+    assert caught.value.remedy.endswith("build" if failing == "compose" else str(tmp_path / "flood"))
+    assert sorted(call.split()[0] for call in programs.calls("docker")) == ["build", "compose"]
 
 
 def test_each_registry_has_its_own_answer() -> None:

@@ -106,10 +106,11 @@ class Engine:
         monkeypatch.setattr(own_images, "local_images", lambda names: {name: None for name in names if name in here})
         monkeypatch.setattr(own_images, "image_fact", lambda name: name if name in here else None)
         monkeypatch.setattr(own_images, "pull_image", self._pull)
-        monkeypatch.setattr(
-            own_images, "build_with_compose", lambda _root, count: self.built.append(f"{count} of ours")
-        )
-        monkeypatch.setattr(own_images, "build_image", lambda _folder, name: self.built.append(name))
+        monkeypatch.setattr(own_images, "build_with_compose", self._build)
+
+    def _build(self, _root: Path, count: int, beside: list[list[str]]) -> None:
+        tags = [command[command.index("--tag") + 1] for command in beside]
+        self.built += [f"{count - len(tags)} of ours", *tags]
 
     def _pull(self, reference: str, _asked: Registries) -> bool:
         if reference in self._gives:

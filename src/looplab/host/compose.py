@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.host.broken_yaml import tell_broken_yaml
 from looplab.host.command import Outcome, call
 from looplab.host.machine import project_name
 
@@ -140,13 +141,16 @@ class Compose:
         return int(answer.stdout) if answer.good and answer.stdout.strip().isdigit() else 1
 
     def _call(self, *words: str, timeout_s: float = 60.0) -> Outcome:
-        return call(
+        done = call(
             ["docker", "compose", "--ansi", "never", "--progress", "plain", *words],
             timeout_s=timeout_s,
             environment=self._environment,
             directory=str(self._root),
             own_session=self._own_session,
         )
+        if not done.good:
+            tell_broken_yaml(self._root, done.stderr)
+        return done
 
 
 def run_environment(machine: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

@@ -6,13 +6,15 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.host.base_image import BUNDLE_REMEDY, ORIGIN_LABEL, make_base_image
-from looplab.host.command import call, follow
+from looplab.host.broken_yaml import tell_broken_yaml
+from looplab.host.command import Outcome, call, follow
 from looplab.host.own_names import is_own, is_published, without_digest
 from looplab.host.registry import Registry, ask_registry, registry_of, repository_of
 from looplab.host.steps import Step, say
@@ -239,24 +241,33 @@ def read_build_step(line: str) -> tuple[int, int] | None:
     return int(number), int(total)
 
 
+def build_command(
+    folder: Path, reference: str, *, context: Path | None = None, options: Sequence[str] = ()
+) -> list[str]:
+    """docker build of the Dockerfile in `folder`."""
+    command = ["docker", "build", "--tag", reference, "--file", str(folder / "Dockerfile"), *options]
+    return [*command, str(context or folder)]
+
+
 def build_image(folder: Path, reference: str, *, context: Path | None = None, options: Sequence[str] = ()) -> None:
     """docker build with progress; a failing build shows its last lines, since the reason stands there."""
-    command = ["docker", "build", "--tag", reference, "--file", str(folder / "Dockerfile"), *options]
-    _build(f"Building {reference}", [*command, str(context or folder)], reference)
+    _build(f"Building {reference}", [build_command(folder, reference, context=context, options=options)], reference)
 
 
-def build_with_compose(
-    root: Path, services: Sequence[str] = (), *, compose_options: Sequence[str] = (), count: int = 0
+def build_with_compose(root: Path, count: int, beside: Sequence[Sequence[str]] = ()) -> None:
+    """Build the lab's own images by Compose, and at the same time by the commands of `beside`.
+
+    `count` says how many images that makes, for the time left.
+    """
+    commands = [["docker", "compose", "--profile", "*", "build"], *beside]
+    _build("Building the lab's images", commands, "the lab's images", root, count)
+
+
+def _build(
+    title: str, commands: Sequence[Sequence[str]], what: str, directory: Path | None = None, images: int = 1
 ) -> None:
-    """Build the lab's own images by Compose; `count` says how many, for the time left."""
-    options = compose_options or ("--profile", "*")
-    title = "Building the lab's images"
-    _build(title, ["docker", "compose", *options, "build", *services], "the lab's images", root, count)
-
-
-def _build(title: str, command: Sequence[str], what: str, directory: Path | None = None, images: int = 1) -> None:
     built: set[str] = set()
-    with Step(title, expected_s=BUILD_EXPECTED_S) as step:
+    with Step(title, expected_s=BUILD_EXPECTED_S) as step, ThreadPoolExecutor(len(commands)) as pool:
 
         def watch(line: str) -> None:
             if (named := _BUILT_IMAGE.search(line)) is not None:
@@ -268,12 +279,24 @@ def _build(title: str, command: Sequence[str], what: str, directory: Path | None
                 # Several are built at once and share layers: only whole images say how far it is.
                 step.advance(min(len(built), images), images, f"{len(built)} of {images} images")
 
-        done = follow(command, watch, timeout_s=BUILD_TIMEOUT_S, directory=str(directory or "."))
-    if done.good:
-        return
+        def build(command: Sequence[str]) -> Outcome:
+            return follow(command, watch, timeout_s=BUILD_TIMEOUT_S, directory=str(directory or "."))
+
+        first, *others = commands
+        beside = [pool.submit(build, command) for command in others]
+        ended = [build(first), *(other.result() for other in beside)]
+    for done in ended:
+        if not done.good:
+            raise _failure(what, done, directory)
+
+
+def _failure(what: str, done: Outcome, directory: Path | None) -> LabError:
+    """Shows the last lines of the build on the way."""
+    if directory is not None:
+        tell_broken_yaml(directory, done.stdout)
     tail = [line for line in done.stdout.splitlines() if line.strip()][-15:]
     print("\n".join(f"  | {line}" for line in tail), file=sys.stderr)
-    raise LabError(f"Building {what} failed: {done.said}", _build_remedy(done.stdout, command), EXIT_MACHINE)
+    return LabError(f"Building {what} failed: {done.said}", _build_remedy(done.stdout, done.command), EXIT_MACHINE)
 
 
 def _build_remedy(output: str, command: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from looplab.host.images import (
     BASE_IMAGE,
     Images,
     Registries,
-    build_image,
+    build_command,
     build_with_compose,
     image_fact,
     local_images,
@@ -63,8 +63,8 @@ class OwnImages:
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables`, which may name images."""
         os.environ.update({name: value for name, value in variables.items() if not os.environ.get(name)})
-        build_with_compose(self._root, count=len(self.references) - 1)
-        build_image(self._root / "images" / FLOOD, self.references[FLOOD])
+        flood = build_command(self._root / "images" / FLOOD, self.references[FLOOD])
+        build_with_compose(self._root, len(self.references), [flood])
         self._write_stamp()
 
     def fingerprint(self) -> str:
