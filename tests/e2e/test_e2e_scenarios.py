@@ -12,6 +12,8 @@ from e2e_lab import Lab
 from hardening import judge_container
 from run_checks import check_run, total, treatments
 
+from looplab.host.own_names import is_own
+
 
 class Published(NamedTuple):
     """One line of the published table: what is asked, what loads the machine, who may have priority."""
@@ -106,9 +108,7 @@ def test_run_records_the_images_and_where_they_came_from(all_runs: subprocess.Co
         references = {image["reference"]: image for image in images.values()}
         for name, image in images.items():
             assert docker("image", "inspect", "--format", "{{.Id}}", image["reference"]) == image["id"], name
-        assert {image["origin"] for reference, image in references.items() if reference.startswith("looplab/")} == {
-            "built"
-        }
+        assert {image["origin"] for reference, image in references.items() if is_own(reference)} == {"built"}
         assert any(reference.startswith("eclipse-mosquitto:") for reference in references)
 
 

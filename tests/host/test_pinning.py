@@ -12,7 +12,7 @@ from local_registry import LocalRegistry, serve_registry, tiny_image
 
 from looplab import __version__
 from looplab.host.machine import read_env
-from looplab.host.own_names import NAMES, own_reference
+from looplab.host.own_names import NAMES, RELEASES, own_reference
 from looplab.host.pinning import images_to_pin, own_images_to_pin, pin, pin_own
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,10 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRegistry
 @pytest.fixture
 def settings(registry: LocalRegistry, tmp_path: Path) -> Path:
     """A copy of .env whose images, the lab's own, too, are in the registry: of one file each, for quickness."""
-    text = (ROOT / ".env").read_text().replace("\nLAB_REGISTRY=\n", f"\nLAB_REGISTRY={registry.address}/lab/\n")
+    ours = tuple(f"{name}=" for name in ("LAB_REGISTRY", "LAB_TAG", *RELEASES))
+    lines = (ROOT / ".env").read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith(ours))
+    text += f"LAB_REGISTRY={registry.address}/lab/\nLAB_TAG={__version__}\n"
     published = put(registry, "published:1", "as published")
     for name in NAMES:
         registry.copy(published, f"lab/looplab/{name}:{__version__}")

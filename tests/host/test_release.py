@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from containers import docker
+from containers import docker, own_image
 
+from looplab import __version__
 from looplab.host.base_image import ORIGIN_LABEL, SUITE
 from looplab.host.images import BASE_IMAGE
-from looplab.host.own_names import NAMES, RELEASES, own_reference
+from looplab.host.own_names import NAMES, own_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLES = ("LAB_REGISTRY", "LAB_TAG", "BASE_IMAGE", "PLATFORMS", "REVISION")
@@ -27,7 +28,6 @@ pytestmark = pytest.mark.engine
 UNPACK = """cd /tmp && apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download docker-buildx &&
 dpkg-deb -x docker-buildx_*.deb buildx"""
 BUILDX = "/tmp/buildx/usr/libexec/docker/cli-plugins/docker-buildx"
-TAG = os.environ.get("LAB_TAG") or "0.1.0"
 # One of each set of packages (scripts/scan-images), and versions that trixie's own packages still depend on.
 SCANNED = ("bridge", "link", "capture", "robot", "stress")
 FIRST_DAY = {"libssl3t64": "3.5.1-1", "libc6": "2.41-12", "libsqlite3-0": "3.46.1-7", "perl-base": "5.40.1-6"}
@@ -71,7 +71,8 @@ def own_builds() -> dict[str, tuple[str, str, str]]:
     for options in ([], ["--file", "rpi/compose.yaml"]):
         command = ["docker", "compose", *options, "--profile", "*", "config", "--format", "json"]
         environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", "LINK": "wifi", "BROKER_HOST": "192.0.2.1"}
-        environment = {name: value for name, value in environment.items() if name not in (*VARIABLES, *RELEASES)}
+        # Whatever .env pins.
+        environment |= {"LAB_REGISTRY": "", "LAB_TAG": __version__}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
         for service in json.loads(done.stdout)["services"].values():
             if build := service.get("build"):
@@ -87,7 +88,7 @@ def test_every_image_of_ours_is_baked_as_compose_builds_it(bake: dict[str, Any])
         for tag in target["tags"]
     }
     # The flood is built by ./lab, where inovex/mqtt-stresser cannot be had, and by no Compose file.
-    assert baked.pop("looplab/flood:0.1.0") == ("images/flood", "Dockerfile", "")
+    assert baked.pop(f"looplab/flood:{__version__}") == ("images/flood", "Dockerfile", "")
     assert baked == own_builds()
 
 
@@ -122,7 +123,7 @@ def outdated() -> Iterator[str]:
     """The bridge's image with packages that claim to be of the suite's first day; some were mended since."""
     name = f"looplab-test/outdated:{os.getpid()}"
     older = [f"/^Package: {package}$/,/^$/s/^Version: .*/Version: {old}/" for package, old in FIRST_DAY.items()]
-    edit = [f"looplab/bridge:{TAG}", "-i", "; ".join(older), "/var/lib/dpkg/status"]
+    edit = [own_image("bridge"), "-i", "; ".join(older), "/var/lib/dpkg/status"]
     container = docker("create", "--user", "0", "--entrypoint", "sed", *edit)
     try:
         docker("start", "--attach", container)
@@ -135,7 +136,7 @@ def outdated() -> Iterator[str]:
 
 def test_the_scan_names_what_lacks_a_security_update(outdated: str) -> None:
     """Ours are looked at, too; an update that came after they were made is told and no mistake of the code's."""
-    ours = [f"looplab/{name}:{TAG}" for name in SCANNED]
+    ours = [own_image(name) for name in SCANNED]
     scan = [str(ROOT / "scripts/scan-images"), *ours, outdated]
     done = subprocess.run(scan, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode == 3 and re.search(NO_NETWORK, done.stderr):

@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from containers import docker, until
+from containers import CHECKOUT, docker, own_image, until
 
-from looplab.host.lab import Lab
-
-CHECKOUT = Path(__file__).resolve().parents[2]
 HARDENED = ("--read-only", "--tmpfs", "/run:uid=10010", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 # The checkout's own code in the image's packages: a test never sees an older one.
 SOURCES = ("--volume", f"{CHECKOUT / 'src/looplab'}:/opt/looplab/looplab:ro")
@@ -30,7 +27,7 @@ FIFO = 90
 
 def link_image() -> str:
     """The image ./lab setup made."""
-    return Lab(CHECKOUT).own_images()["link"]
+    return own_image("link")
 
 
 @dataclass

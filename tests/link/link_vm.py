@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import virtual_machine
+from containers import own_image
 
 HERE = Path(__file__).parent
 DELAY_MS = 40
@@ -72,7 +73,7 @@ def run(image: str, backends: list[str], probes: int) -> virtual_machine.Results
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--image", default="looplab/link:0.1.0")
+    parser.add_argument("--image", default=own_image("link"))
     parser.add_argument("--backend", action="append", choices=["netem", "nfqueue"])
     parser.add_argument("--probes", type=int, default=2000)
     options = parser.parse_args()

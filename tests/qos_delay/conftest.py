@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from captures import Dissect
+from containers import own_image
 
 from looplab.capture.segments import tshark_command
 
-IMAGE = f"looplab/capture:{os.environ.get('LAB_TAG') or '0.1.0'}"
+IMAGE = own_image("capture")
 LIMIT_S = 60
 
 

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import virtual_machine
+from containers import own_image
 
 EXPERIMENT = virtual_machine.CHECKOUT / "compose/experiments/qos-delay"
 CONFIGURATION = {
@@ -67,8 +68,7 @@ for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
 
 def images() -> list[str]:
     """Those whose files the machine has: the lab's own, and last the broker's."""
-    tag = os.environ.get("LAB_TAG") or "0.1.0"
-    own = [f"looplab/{name}:{tag}" for name in ("controller", "capture", "link")]
+    own = [own_image(name) for name in ("controller", "capture", "link")]
     return [*own, os.environ.get("MOSQUITTO_IMAGE") or "eclipse-mosquitto:2.0.22"]
 
 

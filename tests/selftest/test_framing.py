@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from containers import own_image
 from loop_harness import Run, bridge, broker, measure, robot
 
-from looplab.host.machine import read_env
 from looplab.impairment import ImpairmentProxy, Rule
 
-ROOT = Path(__file__).resolve().parents[2]
 # Jitter with a standard deviation of 5 ms: uniform over sqrt(12) times that, in order, as on a wireless link.
 JITTER = Rule(impairment="delay", direction="to_broker", jitter_us=5000 * 12**0.5, seed=7)
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def serial_url() -> Iterator[str]:
-    image = f"looplab/robot:{read_env(ROOT / '.env')['LAB_TAG']}"
+    image = own_image("robot")
     if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode:
         pytest.skip(f"the image {image} is not here: ./lab setup builds it")
     with robot(image) as url:

@@ -6,7 +6,12 @@ import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+from looplab.host.lab import Lab
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def docker(*words: str, timeout_s: float = 120.0, status: int = 0) -> str:
@@ -14,6 +19,11 @@ def docker(*words: str, timeout_s: float = 120.0, status: int = 0) -> str:
     done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == status, f"docker {' '.join(words)} gave {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout.strip()
+
+
+def own_image(name: str) -> str:
+    """What .env and the shell call one of the lab's own images: the one ./lab setup made."""
+    return Lab(CHECKOUT).own_images()[name]
 
 
 def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:

@@ -15,8 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ONE, TWO = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 
 
-def test_of_env_as_it_is_upstream_images_are_pinned_and_our_own_are_not() -> None:
-    assert own_images_to_pin(read_env(ROOT / ".env")) == {}
+def test_upstream_images_are_pinned_by_name_and_our_own_are_not_among_them() -> None:
     found = images_to_pin((ROOT / ".env").read_text())
     assert {"MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE"} == set(found)
     assert all("@" not in reference for reference in found.values())
@@ -32,7 +31,8 @@ def test_only_the_named_lines_change_and_a_second_time_replaces() -> None:
 
 def test_our_own_get_a_line_each_behind_an_empty_tag(tmp_path: Path) -> None:
     path = tmp_path / "env"
-    path.write_text((ROOT / ".env").read_text().replace("\nLAB_REGISTRY=\n", "\nLAB_REGISTRY=house.test/\n"))
+    assert own_images_to_pin({"LAB_REGISTRY": "", "LAB_TAG": "0.1.0"}) == {}
+    path.write_text("A=1\nLAB_REGISTRY=house.test/\nLAB_TAG=0.1.0\n# B\nB_IMAGE=a/b:1\n")
     wanted = {release_variable(name): f"house.test/looplab/{name}:0.1.0" for name in NAMES}
     assert own_images_to_pin(read_env(path)) == wanted
     before = path.read_text()
