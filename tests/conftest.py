@@ -14,7 +14,7 @@ NEVER_AGAIN = {"unit", "report"}
 HUNG = "from pytest-timeout"
 # Where several processes run the tests, one has all of these: a lab is set up once, and the kernel's real-time
 # budget is one machine's. Grafana's packages are installed once. Of the others each file is free to run beside them.
-TOGETHER = {"e2e": "lab", "link": "lab", "host": "lab", "observability": "view"}
+TOGETHER = {"e2e/": "lab", "link/": "lab", "host/test_host_on_the_engine.py": "lab", "observability/": "view"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,8 +30,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByFiles(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            _tests, _, rest = file.partition("/")
-            return TOGETHER.get(rest.partition("/")[0], file)
+            file = nodeid.partition("::")[0].removeprefix("tests/")
+            return next((group for beginning, group in TOGETHER.items() if file.startswith(beginning)), file)
 
     return ByFiles(config, log)

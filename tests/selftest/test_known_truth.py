@@ -47,18 +47,24 @@ def test_nothing_injected_nothing_reported(port: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("direction", "delay_ms"), [(REQUESTS, 5), (ANSWERS, 12)])
 def test_delay(port: int, tmp_path: Path, direction: str, delay_ms: int) -> None:
-    """Medians of pairs of runs, one with the delay and one without, taken in turn: this machine is noisy."""
-    differences = []
-    for _ in range(3):
-        plain, _ = run_through(port, tmp_path, Rule(impairment="delay", direction=direction, delay_us=0))
-        slow, truth = run_through(
-            port, tmp_path, Rule(impairment="delay", direction=direction, delay_us=delay_ms * 1000)
-        )
-        held = statistics.median(
-            (entry["forwarded_ns"] - entry["arrived_ns"]) / 1000 for entry in truth.applied("delay")
-        )
-        differences.append(slow.cell["O_us"]["p50"] - plain.cell["O_us"]["p50"] - held)
-    assert abs(statistics.median(differences)) < DELAY_LIMIT_US, differences
+    """What is left of each O without what the proxy held that message does not know of the delay.
+
+    Seen at the fifth fastest message: what else a busy machine adds, it adds to the others.
+    """
+    fastest_us = []
+    for delay_us in (0, delay_ms * 1000):
+        run, truth = run_through(port, tmp_path, Rule(impairment="delay", direction=direction, delay_us=delay_us))
+        held_us = {
+            entry["sequence"]: (entry["forwarded_ns"] - entry["arrived_ns"]) / 1000 for entry in truth.applied("delay")
+        }
+        assert len(held_us) == run.cell["answered"] == 200
+        assert min(held_us.values()) >= delay_us
+        rest_us = [run.overhead_us(sequence) - held for sequence, held in held_us.items()]
+        fastest_us.append(sorted(rest_us)[4])
+        overheads_us = sorted(run.overhead_us(sequence) for sequence in held_us)
+        assert overheads_us[99] <= run.cell["O_us"]["p50"] <= overheads_us[100]
+    print(f"the fifth fastest without what was held: {fastest_us} us")
+    assert abs(fastest_us[1] - fastest_us[0]) < DELAY_LIMIT_US
 
 
 def test_loss(port: int, tmp_path: Path) -> None:
