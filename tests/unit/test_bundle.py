@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from looplab.errors import LabError
-from looplab.host import virtual_environment
+from looplab.host import bundle, virtual_environment
 from looplab.host.bundle import load_bundle, read_bundle, write_bundle
+from looplab.host.own_names import RELEASES
 from looplab.host.wheels import fetch_wheels, read_pythons, this_python
 
 PAYLOAD = os.urandom(3_000_000)
@@ -28,6 +29,7 @@ case "$1 $2" in
         cat >"$here/loaded"
         [ ! -e "$here/load-fails" ] || { echo "no space left on device" >&2; exit 1; }
         ;;
+    "tag "*) echo "$2 $3" >>"$here/tagged" ;;
     "save "*)
         [ ! -e "$here/save-fails" ] || { echo "cannot save" >&2; exit 1; }
         cat "$here/payload"
@@ -187,3 +189,20 @@ def test_the_manifest_says_what_it_holds(file: Path) -> None:
     assert {name: members[name][1] for name in manifest["files"]} == {
         f"wheels/{name}": len(content) for name, content in PACKAGES.items()
     }
+
+
+def test_what_is_pinned_is_saved_and_named_without_its_digest(engine: Path) -> None:
+    """An engine saves an image of a digest without any name."""
+    digest = "sha256:" + "1" * 64
+    robot, broker = f"house.test/looplab/robot:0.2.0@{digest}", f"eclipse-mosquitto:2@{digest}"
+    names = ["eclipse-mosquitto:2", "house.test/looplab/robot:0.2.0", "looplab/flood:1"]
+    assert bundle._tagged([robot, broker, "looplab/flood:1"]) == names
+    tagged = (engine / "tagged").read_text().splitlines()
+    assert tagged == [f"{robot} {names[1]}", f"{broker} {names[0]}"]
+
+    chosen = {"GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1", "PROMETHEUS_IMAGE": "prom/prometheus:v3"}
+    assert bundle._decided({**chosen, "LAB_TAG": "0.1.0"}) == {"GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1"}
+    pinned = {"MOSQUITTO_IMAGE": broker, "LAB_TAG": "", **dict.fromkeys(RELEASES, f"0.2.0@{digest}")}
+    assert bundle._decided({**chosen, **pinned}) == {
+        "GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1", "MOSQUITTO_IMAGE": names[0], "LAB_TAG": "0.2.0",
+    }  # fmt: skip
