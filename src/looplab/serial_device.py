@@ -11,6 +11,8 @@ import serial
 
 BAUD_RATE = 57600
 WRITE_TIMEOUT_S = 1.0
+# What a kernel calls serial ports on USB.
+USB_PORTS = ("/dev/ttyUSB*", "/dev/ttyACM*")
 
 _WORDS = {
     errno.ENOENT: "no such device: is the robot plugged in and switched on?",
@@ -35,8 +37,9 @@ def open_port(url: str) -> serial.SerialBase:
     try:
         return serial.Serial(path, BAUD_RATE, timeout=0, write_timeout=WRITE_TIMEOUT_S)
     except (OSError, ValueError) as error:
-        words = _WORDS.get(getattr(error, "errno", None) or 0, str(error)).format(path=path)
-        raise CannotOpenError(f"{path}: {words}") from error
+        number = getattr(error, "errno", None) or 0
+        words = _WORDS.get(number, str(error)).format(path=path)
+        raise CannotOpenError(f"{path}: {words}{_others() if number == errno.ENOENT else ''}") from error
 
 
 def _open_url(url: str) -> serial.SerialBase:
@@ -51,6 +54,12 @@ def _open_url(url: str) -> serial.SerialBase:
     except (OSError, ValueError) as error:
         raise CannotOpenError(f"{url}: {error}") from error
     return port
+
+
+def _others() -> str:
+    """A robot behind an adapter that no rule of udev knows is there under another name."""
+    found = sorted(port for pattern in USB_PORTS for port in glob.glob(pattern))
+    return f" (there is {', '.join(found)}: if that is the robot, name it in SERIAL_URL)" if found else ""
 
 
 def _single(pattern: str) -> str:

@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from looplab import serial_device
 from looplab.serial_device import CannotOpenError, open_port
 
 NOBODY = 65534
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_port_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serial_device, "USB_PORTS", (f"{tmp_path}/ttyACM*",))
 
 
 @pytest.fixture
@@ -52,6 +58,12 @@ def test_a_missing_device_is_said_to_be_missing(tmp_path: Path, name: str) -> No
     assert (
         refusal(f"{tmp_path}/{name}") == f"{tmp_path}/{name}: no such device: is the robot plugged in and switched on?"
     )
+
+
+def test_what_is_there_under_another_name_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ttyACM3").touch()
+    said = refusal(f"{tmp_path}/looplab-robot")
+    assert said.endswith(f"(there is {tmp_path}/ttyACM3: if that is the robot, name it in SERIAL_URL)")
 
 
 def test_a_name_that_leads_nowhere_is_missing(tmp_path: Path) -> None:
