@@ -147,6 +147,11 @@ install_engine() {
     say "installed Docker, with Compose $(compose_version)"
 }
 
+# Reads the rules anew, and the ports that are there; false where no udev runs.
+udev_looks_again() {
+    udevadm control --reload >/dev/null 2>&1 && udevadm trigger --subsystem-match=tty >/dev/null 2>&1
+}
+
 have_rule() {
     if cmp -s "$here/$rule_name" "$rules_dir/$rule_name"; then
         say "the robot's name /dev/looplab-robot is set up"
@@ -155,7 +160,7 @@ have_rule() {
     would "add the udev rule $rules_dir/$rule_name" && return
     mkdir -p "$rules_dir"
     install -m 0644 "$here/$rule_name" "$rules_dir/$rule_name"
-    if udevadm control --reload >/dev/null 2>&1 && udevadm trigger --subsystem-match=tty >/dev/null 2>&1; then
+    if udev_looks_again; then
         say "set up the robot's name /dev/looplab-robot"
     else
         say "set up the robot's name /dev/looplab-robot; no udev runs here, so it holds from the next boot on"
@@ -307,6 +312,8 @@ remove_all() {
     fi
     rm -f "$rules_dir/$rule_name" "$settings" "$secrets/pairing.env"
     rmdir "$secrets" 2>/dev/null || true
+    # The name would stay until the robot is plugged in anew.
+    udev_looks_again || true
     say "removed; Docker itself stays (apt-get remove docker.io docker-compose)"
 }
 
