@@ -50,7 +50,9 @@ def install_packages(
     with Step(f"Installing {what} ({' '.join(packages)})", expected_s) as step:
         call(["apt-get", "-qq", "update"], timeout_s=300, environment=_QUIET)
         wanted = [*packages, *(package for package in if_known if has_candidate(package))]
-        install = ["apt-get", "-y", "-q", "--no-install-recommends", "install", *wanted]
+        # Somebody else, as a machine that updates itself, may be installing just now.
+        patient = ["-o", "DPkg::Lock::Timeout=600"]
+        install = ["apt-get", "-y", "-q", *patient, "--no-install-recommends", "install", *wanted]
         done = call(install, timeout_s=1200, environment=_QUIET)
         if not done.good:
             step.finish_as("failed")
