@@ -251,13 +251,15 @@ have_image() {
 }
 
 get_image() {
+    registry=$(setting LAB_REGISTRY)
     if [ -n "$image_file" ]; then
         load_image
     elif [ "$problems" = 0 ] && command -v docker >/dev/null 2>&1 && image_is_here; then
         say "the image $(image) is here"
-    elif would "get $(image) from the registry, or build it from this checkout"; then
+    elif would "${registry:+get $(image) from the registry, or }build $(image) from this checkout"; then
         return
-    elif docker pull -q "$(image)" >/dev/null 2>&1; then
+    # Where none is named the engine would ask its default one, for a stranger's.
+    elif [ -n "$registry" ] && docker pull -q "$(image)" >/dev/null 2>&1; then
         say "got $(image) from the registry"
     elif name_without_digest && image_is_here; then
         say "the image $(image) is here"

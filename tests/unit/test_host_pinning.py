@@ -32,7 +32,7 @@ def test_only_the_named_lines_change_and_a_second_time_replaces() -> None:
 def test_our_own_get_a_line_each_behind_an_empty_tag(tmp_path: Path) -> None:
     path = tmp_path / "env"
     assert own_images_to_pin({"LAB_REGISTRY": "", "LAB_TAG": "0.1.0"}) == {}
-    path.write_text("A=1\nLAB_REGISTRY=house.test/\nLAB_TAG=0.1.0\n# B\nB_IMAGE=a/b:1\n")
+    path.write_text("A=1\nLAB_REGISTRY=house.test/\nLAB_PULL=never\nLAB_TAG=0.1.0\n# B\nB_IMAGE=a/b:1\n")
     wanted = {release_variable(name): f"house.test/looplab/{name}:0.1.0" for name in NAMES}
     assert own_images_to_pin(read_env(path)) == wanted
     before = path.read_text()
@@ -40,7 +40,9 @@ def test_our_own_get_a_line_each_behind_an_empty_tag(tmp_path: Path) -> None:
         # A second time it replaces, and asks for the release that is pinned.
         path.write_text(pin_own(path.read_text(), dict.fromkeys(RELEASES, f"0.1.0@{digest}")))
         lines = "".join(f"{name}=0.1.0@{digest}\n" for name in RELEASES)
-        assert path.read_text() == before.replace("LAB_TAG=0.1.0\n", f"LAB_TAG=\n{lines}")
+        assert path.read_text() == before.replace(
+            "LAB_PULL=never\nLAB_TAG=0.1.0\n", f"LAB_PULL=missing\nLAB_TAG=\n{lines}"
+        )
         assert own_images_to_pin(read_env(path)) == wanted
     # The next release is named by LAB_TAG, which stands above what is pinned.
     settings = {**read_env(path), "LAB_TAG": "0.2.0"}
@@ -48,7 +50,7 @@ def test_our_own_get_a_line_each_behind_an_empty_tag(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_tag_gets_one_and_one_without_a_registry_stays() -> None:
-    assert pin_own("A=1\n", {"LINK_RELEASE": f"1@{ONE}"}) == f"A=1\nLAB_TAG=\nLINK_RELEASE=1@{ONE}\n"
+    assert pin_own("A=1\n", {"LINK_RELEASE": f"1@{ONE}"}) == f"A=1\nLAB_PULL=missing\nLAB_TAG=\nLINK_RELEASE=1@{ONE}\n"
     assert pin_own("A=1\n", {}) == "A=1\n"
 
 

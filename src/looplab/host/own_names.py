@@ -11,7 +11,7 @@ from looplab.host.registry import repository_of
 
 NAMES = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood", "link", "capture", "stress")
 FOLDER = "looplab/"
-REGISTRY, TAG = "LAB_REGISTRY", "LAB_TAG"
+REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 DIGEST = r"sha256:[0-9a-f]{64}"
 _RELEASE = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})@{DIGEST}")
 

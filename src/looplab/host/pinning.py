@@ -1,7 +1,7 @@
 """Pin the images of .env by digest where a registry answers (scripts/pin-images).
 
 Upstream images become `X_IMAGE=name:tag@sha256:…`. Where LAB_REGISTRY names the lab's own, these become a line each,
-`X_RELEASE=tag@sha256:…`, and LAB_TAG, which would stand above them, is emptied.
+`X_RELEASE=tag@sha256:…`, LAB_TAG, which would stand above them, is emptied, and plain Compose may pull them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from looplab.errors import EXIT_MACHINE, LabError
 from looplab.host.command import call
 from looplab.host.images import PULL_TIMEOUT_S
 from looplab.host.machine import read_env
-from looplab.host.own_names import DIGEST, NAMES, REGISTRY, RELEASES, TAG, own_reference, release_tag, release_variable
+from looplab.host.own_names import (
+    DIGEST,
+    NAMES,
+    PULL,
+    REGISTRY,
+    RELEASES,
+    TAG,
+    own_reference,
+    release_tag,
+    release_variable,
+)
 from looplab.host.registry import repository_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[3]
 _PINNABLE = re.compile(rf"^(\w+_IMAGE)=((?!looplab/)[^\s@]+)(?:@{DIGEST})?$", re.MULTILINE)
 _RELEASE_LINE = re.compile(rf"^(?:{'|'.join(RELEASES)})=.*\n?", re.MULTILINE)
 _TAG_LINE = re.compile(rf"^{TAG}=.*$", re.MULTILINE)
+_PULL_LINE = re.compile(rf"^{PULL}=.*\n?", re.MULTILINE)
 
 
 def images_to_pin(text: str) -> dict[str, str]:
@@ -52,11 +63,14 @@ def pin(text: str, digests: Mapping[str, str]) -> str:
 
 
 def pin_own(text: str, releases: Mapping[str, str]) -> str:
-    """.env with `releases`, {X_RELEASE: tag@sha256:…}, behind an empty LAB_TAG and in place of earlier ones."""
+    """.env with `releases`, {X_RELEASE: tag@sha256:…}, behind an empty LAB_TAG and in place of earlier ones.
+
+    LAB_PULL=missing: what is pinned cannot be built.
+    """
     if not releases:
         return text
-    lines = "\n".join([f"{TAG}=", *(f"{name}={value}" for name, value in releases.items())])
-    rest = _RELEASE_LINE.sub("", text)
+    lines = "\n".join([f"{PULL}=missing", f"{TAG}=", *(f"{name}={value}" for name, value in releases.items())])
+    rest = _PULL_LINE.sub("", _RELEASE_LINE.sub("", text))
     return _TAG_LINE.sub(lines, rest) if _TAG_LINE.search(rest) else f"{rest.rstrip()}\n{lines}\n"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.host.limits import RT_RUNTIME_US
-from looplab.host.own_names import REGISTRY, TAG, release_tag
+from looplab.host.own_names import PULL, REGISTRY, TAG, release_tag
 
 _NUMBER = (r"[0-9]{1,9}", "a whole number")
 _SOME = (r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999")
@@ -32,6 +32,7 @@ RULES = {
     "STRESS_TIMEOUT": _TIME,
     "GRAFANA": _SWITCH,
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
+    PULL: (r"never|missing|always", "never, missing or always"),
     TAG: (r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "an image's tag: letters, digits, _ . and -"),
     "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, - and _"),
 }
