@@ -180,7 +180,16 @@ def _cut(path: Path) -> None:
     path.write_text("\n".join(path.read_text().splitlines()[:-5]) + "\n")
 
 
-def test_the_command_line_gives_both_reports_their_own_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_gives_both_reports_their_own_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_text, names_read = Path.read_text, []
+
+    def counting(path: Path, **options: str) -> str:
+        names_read.append(path.name)
+        return read_text(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", counting)
     results = tmp_path / "results"
     folder = write_delay_run(results, pairs=SYMMETRICAL[:1])
     assert report(tmp_path, [], None) == 0
@@ -189,7 +198,10 @@ def test_the_command_line_gives_both_reports_their_own_runs(tmp_path: Path, caps
     loop = write_run(results, "scenario0", cells={(20.0, 0): (np.full((3, 20), 900.0), np.full((3, 20), 100.0))})
     for named in ([], [loop.name, folder.name]):
         shutil.rmtree(tmp_path / "report")
+        names_read.clear()
         assert report(tmp_path, named, None) == 0
+        # That of each run once.
+        assert names_read.count("run.json") == 2
         assert (tmp_path / "report" / "index.html").is_file()
         assert (tmp_path / "report" / "qos-delay.html").is_file()
     assert "not used" not in capsys.readouterr().out

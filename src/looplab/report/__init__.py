@@ -14,16 +14,18 @@ def report(root: Path, runs: Sequence[str], out: Path | None) -> int:
     from looplab.errors import EXIT_GOOD, EXIT_INVALID
     from looplab.report.command import write_report
     from looplab.report.delay.command import write_delay_report
-    from looplab.report.delay.runs import delay_folders
+    from looplab.report.delay.runs import is_delay_run
+    from looplab.report.stored import documents
 
     results, place = root / "results", out or root / DEFAULT_OUT
-    delay = delay_folders(results, runs)
+    known = documents(results, runs)
+    delay = [path for path, document in known.items() if is_delay_run(document)]
     if not delay:
-        return write_report(results, runs, place)
-    code = EXIT_GOOD if write_delay_report(delay, place) else EXIT_INVALID
+        return write_report(results, runs, place, known)
+    code = EXIT_GOOD if write_delay_report(delay, place, known) else EXIT_INVALID
     loop = [name for name in runs if not {results / name, Path(name)} & set(delay)]
     others = loop if runs else _folders(results) - set(delay)
-    return max(code, write_report(results, loop, place)) if others else code
+    return max(code, write_report(results, loop, place, known)) if others else code
 
 
 def _folders(results: Path) -> set[Path]:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.host.steps import fitted
 from looplab.report.curves import Panel, sketches
 from looplab.report.painters import Painters
-from looplab.report.stored import EXPERIMENT, select
+from looplab.report.stored import EXPERIMENT, UNREAD, select
 
 if TYPE_CHECKING:
     from looplab.report.analysis import Analysis
 
 
-def write_report(results: Path, named: Sequence[str], out: Path) -> int:
-    """Exit code 1 where nothing could be used, or where a run that was named could not."""
-    selection = select(results, named)
+def write_report(results: Path, named: Sequence[str], out: Path, known: Mapping[Path, Any] = UNREAD) -> int:
+    """Exit code 1 where nothing could be used, or where a run that was named could not.
+
+    `known` is what `documents` has read already.
+    """
+    selection = select(results, named, known)
     with Painters(len(selection.runs)) as painters:
         # Imported here: it takes as long as the painters take to get ready.
         from looplab.report.analysis import analyse

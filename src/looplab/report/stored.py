@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError
@@ -26,6 +27,8 @@ NEEDED = {
 }
 # What is no run of the control loop has a report of its own.
 EXPERIMENT = "experiment"
+# No run.json is known yet.
+UNREAD: Mapping[Path, Any] = MappingProxyType({})
 _COUNTS = ("sent", "answered", "late", "lost", "robot_errors")
 _OTHER_COUNTS = ("duplicates", "out_of_order", "disconnects", "waited")
 
@@ -94,13 +97,26 @@ class Selection:
     older: list[StoredRun] = field(default_factory=list)
 
 
-def select(results: Path, named: Sequence[str]) -> Selection:
-    """The runs of `named` (run ids or folders); without any, the newest of each scenario and fidelity."""
+def documents(results: Path, named: Sequence[str]) -> dict[Path, Any]:
+    """What run.json holds, unchecked, by the folders of `named` (run ids or folders), or all of `results`, that have
+    one; each is read but once for all reports."""
     if named:
-        return _split(_named_folders(results, named))
+        places = [path for name in named for path in (results / name, Path(name))]
+    else:
+        places = sorted(results.iterdir()) if results.is_dir() else []
+    return {path: read_document(path) for path in places if (path / "run.json").is_file()}
+
+
+def select(results: Path, named: Sequence[str], known: Mapping[Path, Any] = UNREAD) -> Selection:
+    """The runs of `named` (run ids or folders); without any, the newest of each scenario and fidelity.
+
+    `known` is what `documents` has read already.
+    """
+    if named:
+        return _split(_named_folders(results, named), known)
     if not results.is_dir():
         raise LabError(f"There is no folder {results}.", "Make a run first: ./lab run scenario1", EXIT_USAGE)
-    found = _split(sorted(path for path in results.iterdir() if path.is_dir()))
+    found = _split(sorted(path for path in results.iterdir() if path.is_dir()), known)
     newest: dict[tuple[str, str], StoredRun] = {}
     for run in sorted(found.runs, key=lambda run: run.path.name):
         earlier = newest.get((run.scenario, run.fidelity))
@@ -118,9 +134,9 @@ def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:
     return name, run.fidelity != "thesis", run.run_id
 
 
-def read_run(path: Path) -> StoredRun | Unusable:
-    """The run in a folder, or what that folder is instead."""
-    document = read_document(path)
+def read_run(path: Path, document: Any = None) -> StoredRun | Unusable:
+    """The run in a folder, or what that folder is instead; `document` is its run.json where that is known."""
+    document = document or read_document(path)
     return document if isinstance(document, Unusable) else checked(path, document)
 
 
@@ -151,10 +167,10 @@ def checked(path: Path, document: Any) -> StoredRun | Unusable:
     return StoredRun(path, document)
 
 
-def _split(folders: Iterable[Path]) -> Selection:
+def _split(folders: Iterable[Path], known: Mapping[Path, Any]) -> Selection:
     selection = Selection()
     for folder in folders:
-        found = read_run(folder)
+        found = read_run(folder, known.get(folder))
         if isinstance(found, StoredRun):
             selection.runs.append(found)
         else:

@@ -6,6 +6,7 @@ import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.host.steps import fitted
@@ -15,6 +16,7 @@ from looplab.report.delay.findings import Finding, Question, causes, judge, ques
 from looplab.report.delay.page import page
 from looplab.report.delay.runs import QUANTILES, DelaySelection, select
 from looplab.report.statistics import Interval
+from looplab.report.stored import UNREAD
 
 PAGE = "qos-delay.html"
 _CELLS = (
@@ -24,12 +26,12 @@ _CELLS = (
 _FINDINGS = "finding,fidelity,verdict,reason,cell,value,low,high,unit,published,beside"
 
 
-def write_delay_report(folders: Sequence[Path], out: Path) -> bool:
+def write_delay_report(folders: Sequence[Path], out: Path, known: Mapping[Path, Any] = UNREAD) -> bool:
     """Write qos-delay.html, CSV and figures to `out` from the runs in `folders`; False where none can be used.
 
-    Raises LabError (exit code 3) where `out` cannot be written.
+    `known` is what `documents` has read already. Raises LabError (exit code 3) where `out` cannot be written.
     """
-    selection = select(folders)
+    selection = select(folders, known)
     asked = questions()
     findings = {
         question.name: {fidelity: judge(question, selection.runs.get(fidelity)) for fidelity in FIDELITIES}

@@ -13,7 +13,7 @@ import polars as pl
 
 from looplab.qos_delay import EXPERIMENT
 from looplab.report.statistics import Interval, cell_intervals
-from looplab.report.stored import NEEDED, StoredRun, Unusable, read_document
+from looplab.report.stored import NEEDED, UNREAD, StoredRun, Unusable, read_document
 from looplab.run_folder import SAMPLES_HEADER, SCHEMA
 
 HEADER = f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"
@@ -118,20 +118,14 @@ def is_delay_run(document: Any) -> bool:
     return isinstance(document, dict) and document.get("experiment") == EXPERIMENT
 
 
-def delay_folders(results: Path, named: Sequence[str]) -> list[Path]:
-    """The runs of this experiment among `named` (run ids or folders); without any, among all of `results`."""
-    if named:
-        places = [path for name in named for path in (results / name, Path(name))]
-    else:
-        places = sorted(results.iterdir()) if results.is_dir() else []
-    return [path for path in places if (path / "run.json").is_file() and is_delay_run(read_document(path))]
+def select(folders: Sequence[Path], known: Mapping[Path, Any] = UNREAD) -> DelaySelection:
+    """Of `folders` (each a run of this experiment) the newest of each fidelity that can be read.
 
-
-def select(folders: Sequence[Path]) -> DelaySelection:
-    """Of `folders` (each a run of this experiment) the newest of each fidelity that can be read."""
+    `known` is what `documents` has read already.
+    """
     selection = DelaySelection()
     for folder in sorted(folders, key=lambda path: path.name, reverse=True):
-        found = read(folder)
+        found = read(folder, known.get(folder))
         if isinstance(found, Unusable):
             selection.unusable.append(found)
         elif found.run.fidelity in selection.runs:
@@ -147,9 +141,9 @@ def checked(folder: Path, document: Any) -> StoredRun | Unusable:
     return Unusable(folder.name, *trouble) if trouble else StoredRun(folder, document)
 
 
-def read(folder: Path) -> DelayRun | Unusable:
-    """The run in `folder` with its cells, or what is wrong with it."""
-    document = read_document(folder)
+def read(folder: Path, document: Any = None) -> DelayRun | Unusable:
+    """The run in `folder` with its cells, or what is wrong with it; `document` is its run.json where that is known."""
+    document = document or read_document(folder)
     run = document if isinstance(document, Unusable) else checked(folder, document)
     if isinstance(run, Unusable):
         return run
