@@ -14,6 +14,8 @@ import pytest
 from looplab import __version__
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.host import own_images
+from looplab.host.checks import OK, WARN
+from looplab.host.doctor import check_own_registry
 from looplab.host.images import Images, Registries, local_images, read_image_fact
 from looplab.host.lab import Lab
 from looplab.host.own_images import STAMP, OwnImages
@@ -227,3 +229,12 @@ def test_the_engine_is_asked_once_for_what_is_pinned_too(tmp_path: Path, monkeyp
     assert len(programs.calls("docker")) == 1
     programs.add("docker", {"*": ("\n", "Error: No such image\n", 1)})
     assert local_images([reference]) == {}
+
+
+def test_doctor_tells_whether_the_registry_that_is_named_answers() -> None:
+    assert check_own_registry([own_reference(name, {}) for name in NAMES]) == []
+    published = [own_reference(name, PUBLISHED) for name in NAMES]
+    (silence,) = check_own_registry(published, silent)
+    assert (silence.state, silence.found) == (WARN, "house.test:5000 does not answer (connection refused)")
+    (answer,) = check_own_registry(published, lambda reference: Registry(reference.partition("/")[0], True))
+    assert (answer.state, answer.found) == (OK, "house.test:5000 answers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,6 +13,8 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.host.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
 from looplab.host.images import BASE_IMAGE, image_fact
 from looplab.host.machine import Machine, inspect_machine, machine_variables
+from looplab.host.own_names import is_published
+from looplab.host.registry import Registry, ask_registry
 
 WIDTH = 80
 NAME_WIDTH = 18
@@ -36,12 +38,24 @@ def doctor(
     here = {}
     if machine.engine.serves:
         here = {reference: image_fact(reference) is not None for reference in (upstream or {}).values()}
-    checks = check_machine(root, machine, here)
+    checks = [*check_machine(root, machine, here), *(check_own_registry(own) if machine.engine.serves else [])]
     if as_json:
         output.write(json.dumps(report(machine, checks), indent=2) + "\n")
     else:
         output.write(table(checks, colour=output.isatty()))
     return EXIT_GOOD if run_is_possible(checks) else EXIT_MACHINE
+
+
+def check_own_registry(own: Sequence[str], ask: Callable[[str], Registry] = ask_registry) -> list[Check]:
+    """Whether the registry that is named for the lab's own images answers; nothing where none is named."""
+    published = [reference for reference in own if is_published(reference)]
+    if not published:
+        return []
+    registry = ask(published[0])
+    if registry.answers:
+        return [Check("Lab's registry", f"{registry.name} answers")]
+    found = f"{registry.name} does not answer ({registry.detail})"
+    return [Check("Lab's registry", found, WARN, "None needed: ./lab builds the lab's own images from this checkout.")]
 
 
 def report(machine: Machine, checks: Sequence[Check]) -> dict[str, Any]:
