@@ -55,9 +55,9 @@ def run_of(lab: Lab, output: str) -> tuple[dict[str, Any], list[dict[str, str]]]
     return run, read_samples(folder)
 
 
-def check_all_nine_scenarios(lab: Lab, *, tls: bool) -> None:
-    """`./lab run all`: every run valid, every message answered."""
-    words = ["--messages", "25", "--repetitions", "2", "--json"]
+def check_all_nine_scenarios(lab: Lab, *words: str, tls: bool, answered: float = 1.0) -> None:
+    """`./lab run all`: every run valid, of all messages at least the share `answered`."""
+    words = ("--messages", "25", "--repetitions", "2", "--json", *words)
     done = lab.run("run", "all", *words, timeout_s=900, ROBOT_FRAMING="line", STRESS_VM_BYTES="16M")
     assert done.returncode == 0, done.stderr
     runs = json.loads(done.stdout)["runs"]
@@ -69,16 +69,17 @@ def check_all_nine_scenarios(lab: Lab, *, tls: bool) -> None:
         assert run["parameters"]["robot"] == "remote"
         if run["parameters"]["command"] == "T":
             assert run["bridge"]["robot"].startswith("looplab"), run["bridge"]
-        assert total(run, "answered") == total(run, "sent"), run["cells"]
+        assert total(run, "answered") >= answered * total(run, "sent"), run["cells"]
         median = {name: run["cells"][0][name]["p50"] for name in ("T_us", "R_us", "O_us")}
-        print(run["scenario"], {name: f"{value / 1000:.2f} ms" for name, value in median.items()})
+        print(run["scenario"], {name: f"{value / 1000:.2f} ms" for name, value in median.items()}, counts(run))
 
 
-def start(lab: Lab, seconds: float, **variables: str) -> Background:
-    repetitions = str(int(seconds * 1000 / INTERVAL_MS / 100) + 1)
-    words = ["--intervals", str(INTERVAL_MS), "--messages", "100", "--repetitions", repetitions]
-    running = lab.start("run", "scenario1", *words, "--json", "--allow-invalid", ROBOT_FRAMING="line", **variables)
-    running.wait_for(f"{INTERVAL_MS} ms QoS 0 1/")
+def start(lab: Lab, seconds: float, interval_ms: int = INTERVAL_MS) -> Background:
+    """scenario1 with framing line for at least `seconds`; the first hundred messages have been sent."""
+    repetitions = str(int(seconds * 1000 / interval_ms / 100) + 1)
+    words = ["--intervals", str(interval_ms), "--messages", "100", "--repetitions", repetitions]
+    running = lab.start("run", "scenario1", *words, "--json", "--allow-invalid", ROBOT_FRAMING="line")
+    running.wait_for(f"{interval_ms} ms QoS 0 1/")
     return running
 
 
@@ -95,21 +96,30 @@ def recovered_s(samples: list[dict[str, str]], mended_ns: int) -> float:
 
 
 def tell(what: str, run: dict[str, Any], seconds: float) -> None:
-    counts = {name: total(run, name) for name in ("sent", "answered", "late", "lost", "robot_errors", "disconnects")}
-    print(f"{what}: recovered after {seconds:.2f} s; {counts}; {run['absences']}; {run['delayed']}")
+    print(f"{what}: recovered after {seconds:.2f} s; {counts(run)}; {run['absences']}; {run['delayed']}")
+
+
+def counts(run: dict[str, Any]) -> dict[str, int]:
+    """Of all cells together."""
+    return {name: total(run, name) for name in ("sent", "answered", "late", "lost", "robot_errors", "disconnects")}
 
 
 def check_network_cut(
-    lab: Lab, cut_s: int, cut: Callable[[], AbstractContextManager[None]], log: Callable[[], str]
+    lab: Lab,
+    cut_s: int,
+    cut: Callable[[], AbstractContextManager[None]],
+    log: Callable[[], str],
+    bound_s: float = RECOVERY_BOUND_S,
+    interval_ms: int = INTERVAL_MS,
 ) -> None:
-    """The network is `cut` for that long in a run: counts exact, the cause named, soon back. `log` is the bridge's."""
-    running = start(lab, cut_s + 12)
+    """The network is `cut` for that long in a run: counts exact, the cause named, back within `bound_s`."""
+    running = start(lab, cut_s + bound_s + 10, interval_ms)
     time.sleep(1)
     cut_ns = time.perf_counter_ns()
     with cut():
         time.sleep(cut_s)
     mended_ns = time.perf_counter_ns()
-    code, output, said = running.finish(timeout_s=cut_s + 120)
+    code, output, said = running.finish(timeout_s=cut_s + 10 * bound_s + 100)
     assert code == 0, said
     run, samples = run_of(lab, output)
     took_s = recovered_s(samples, mended_ns)
@@ -120,7 +130,7 @@ def check_network_cut(
     assert {row["outcome"] for row in out} <= {"late", "lost"}
     assert out or cut_s == 1
     assert any(row["outcome"] != "answered" for row in samples)
-    assert took_s < RECOVERY_BOUND_S
+    assert took_s < bound_s
     if cut_s == 1:
         assert run["delayed"]["n"] > 0
     if cut_s >= 10:
