@@ -50,7 +50,7 @@ def floor(options: argparse.Namespace) -> dict[str, float]:
     return {"O": json.loads(out)["O_us"]["p50"]}
 
 
-def lab(options: argparse.Namespace, tag: str) -> dict[str, float]:
+def lab(options: argparse.Namespace, bridge: str, controller: str) -> dict[str, float]:
     """O p50 of the lab's own ends at both layers."""
     variables: dict[str, Any] = {
         "SCENARIO": "bench",
@@ -64,10 +64,10 @@ def lab(options: argparse.Namespace, tag: str) -> dict[str, float]:
         "RESULTS_DIR": "/results",
     }
     settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
-    with tempfile.TemporaryDirectory() as folder, container("--env", "FIDELITY=corrected", f"looplab/bridge:{tag}"):
+    with tempfile.TemporaryDirectory() as folder, container("--env", "FIDELITY=corrected", bridge):
         Path(folder).chmod(0o777)
         command = ["docker", "run", "--rm", "--network", NETWORK, "--volume", f"{folder}:/results", *settings]
-        done = subprocess.run([*command, f"looplab/controller:{tag}"], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, controller], capture_output=True, text=True, check=False)
         stored = list(Path(folder).glob("*/run.json"))
         if not stored:
             sys.exit(f"the run failed: {done.stdout}{done.stderr}")
@@ -87,6 +87,8 @@ def main() -> int:
     parser.add_argument("--qos", type=int, default=0)
     options = parser.parse_args()
     settings = dict(line.split("=", 1) for line in (ROOT / ".env").read_text().splitlines() if "=" in line)
+    names = [str(ROOT / "scripts/own-images"), "bridge", "controller"]
+    images = subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()
     docker("build", "--quiet", "--tag", FLOOR, "--file", str(ROOT / "bench/floor.Dockerfile"), str(ROOT / "bench"))
     docker("network", "create", NETWORK)
     ratios: dict[str, list[float]] = {"transport": [], "application": []}
@@ -95,7 +97,7 @@ def main() -> int:
         configuration = f"{ROOT}/compose/mosquitto/corrected:/mosquitto/config:ro"
         with container("--network-alias", "broker", "--volume", configuration, settings["MOSQUITTO_IMAGE"]):
             for number in range(1, options.rounds + 1):
-                least, ours = floor(options), lab(options, settings["LAB_TAG"])
+                least, ours = floor(options), lab(options, *images)
                 for layer, values in ratios.items():
                     values.append(ours[layer] / least["O"])
                 lateness.append(ours["lateness_p99"])
