@@ -48,6 +48,17 @@ def _cause(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return RESTARTED if before.get("boot") == after.get("boot") else REBOOTED
 
 
+def unnoticed(before: Mapping[str, Any], after: Mapping[str, Any], told: int) -> int:
+    """How often the bridge lost its connection and came back, beyond the `told` times that are known otherwise.
+
+    `before` and `after` are what it said of itself as the run began and ended.
+    """
+    first, last = before.get("disconnects"), after.get("disconnects")
+    if before.get("instance") != after.get("instance") or not (isinstance(first, int) and isinstance(last, int)):
+        return 0
+    return max(0, last - first - told)
+
+
 def delayed(columns: Columns, rows: range) -> dict[str, float]:
     """Late answers of which R is less than half of T: their number `n`, the longest T and R in us; {} where none."""
     state, sent, received, robot = (columns[name] for name in ("state", "sent_ns", "received_ns", "robot_ns"))

@@ -275,6 +275,7 @@ class Bridge:
             "robot_faults": self._robot.faults,
             "robot_last_fault": self._robot.last_fault,
             "reopened": self._robot.reopened,
+            "disconnects": self._link.disconnects,
             "version": __version__,
             # A bridge that was started anew is another instance; a machine that was, another boot.
             **self._identity,
@@ -286,7 +287,6 @@ class Bridge:
         return {
             "connected": link.connected,
             "broker": f"{link.host}:{link.port}",
-            "disconnects": link.disconnects,
             "last_error": "" if link.connected else link.last_error,
         }
 

@@ -24,7 +24,7 @@ def connecting(error: OSError) -> str:
     """For what went wrong before MQTT began: no way there, no TLS there, or the wrong broker there."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _certificate(error)
-    if isinstance(error, ssl.SSLEOFError | ConnectionResetError):
+    if isinstance(error, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
         return f"closed before TLS began: the broker is just going, or is this the port without TLS? ({error})"
     if isinstance(error, ssl.SSLError):
         return f"no TLS handshake: {error.reason or error}; is this the broker's TLS port?"

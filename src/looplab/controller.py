@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab import presence, robot_service, tls_treatment, treatments
-from looplab.absences import absences, delayed
+from looplab.absences import NETWORK, absences, delayed, unnoticed
 from looplab.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.environment import describe
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
@@ -59,6 +59,7 @@ class Controller:
         self._token = secrets.token_hex(4)
         self._retained: dict[str, bytes] = {}
         self._retained_changes: list[dict[str, Any]] = []
+        self._bridge_before: dict[str, Any] = {}
         self._words: deque[bytes] = deque(maxlen=MOST_WORDS)
         self._client = treatments.TreatmentsClient(os.environ.get("TREATMENTS_URL") or TREATMENTS_URL)
         self._looks: list[dict[str, Any] | None] = []
@@ -87,6 +88,7 @@ class Controller:
         """Measure, store, and return the run.json document. Raises LabError, Interrupted."""
         try:
             self._wait_for_parts()
+            self._bridge_before = self._bridge_info()
             warmup = self._warm_up()
             self._look()
             self._sweep()
@@ -293,6 +295,8 @@ class Controller:
                 entry["load"] = self._loads[index]
             cells.append(entry)
         wrong = [f"{t.what}: wanted {t.wanted}, found {t.found}" for t in found if t.required and not t.verified]
+        away = absences(self._retained_changes)
+        told = sum(measurement.disconnects) + sum(absence["cause"] == NETWORK for absence in away)
         return {
             "schema": SCHEMA,
             "run_id": self._folder.run_id,
@@ -307,7 +311,8 @@ class Controller:
             "malformed": measurement.malformed,
             "foreign": measurement.foreign,
             "events": self._retained_changes,
-            "absences": absences(self._retained_changes),
+            "absences": away,
+            "reconnects": unnoticed(self._bridge_before, self._bridge_info(), told),
             "delayed": delayed(self.store, range(p.samples)),
             "bridge": self._bridge_info(),
             "treatments": [t.as_json() for t in found],

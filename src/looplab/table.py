@@ -32,6 +32,7 @@ def table(run: dict[str, Any]) -> str:
         lines.append("")
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _waited(run["cells"])]
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _absences(run.get("absences", []))]
+    lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _reconnects(run.get("reconnects", 0))]
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _delayed(run.get("delayed", {}))]
     return "\n".join([*lines, *verdict(run)])
 
@@ -115,6 +116,16 @@ def _absences(found: list[dict[str, Any]]) -> list[str]:
         texts.append(f"The bridge was away{span}: {absence['cause']}.")
     more = len(found) - MOST_ABSENCES
     return [*texts, f"It was away {more} more times (run.json has them)."] if more > 0 else texts
+
+
+def _reconnects(count: int) -> list[str]:
+    if not count:
+        return []
+    times = "once" if count == 1 else f"{count} times"
+    return [
+        f"The bridge connected anew {times}, which the broker did not tell: it was put out (./lab pair --renew), or "
+        "its network was cut for some seconds. What was asked meanwhile is lost."
+    ]
 
 
 def _delayed(found: dict[str, float]) -> list[str]:

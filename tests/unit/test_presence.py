@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from looplab import __version__, presence
-from looplab.absences import AWAY, NETWORK, REBOOTED, RESTARTED, absences, delayed
+from looplab.absences import AWAY, NETWORK, REBOOTED, RESTARTED, absences, delayed, unnoticed
 from looplab.parameters import read_parameters
 from looplab.protocol import TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
 from looplab.samples import ANSWERED, LATE, WAITING
@@ -134,6 +134,21 @@ def test_a_bridge_that_does_not_come_back_and_one_that_comes_back_twice() -> Non
     twice = [event(1, "online"), event(2, "offline"), event(3, "online", "b"), event(4, "offline"), event(5, "online")]
     assert [absence["from_ns"] for absence in absences(twice)] == [2, 4]
     assert absences([event(1, "offline"), event(2, "online")]) == [], "it had not been here yet"
+
+
+def test_a_connection_that_broke_without_a_word_of_the_broker_is_told() -> None:
+    def said(disconnects: Any, instance: str = "a") -> dict[str, Any]:
+        return {"instance": instance, "disconnects": disconnects}
+
+    assert unnoticed(said(1), said(3), 0) == 2
+    assert unnoticed(said(1), said(3), 1) == 1, "one of them is known"
+    assert unnoticed(said(1), said(0, "b"), 0) == 0, "another bridge"
+    assert unnoticed(said(0), said(None), 0) == unnoticed({}, {}, 0) == 0
+    run = {"scenario": "s", "fidelity": "thesis", "run_id": "r", "cells": [], "valid": True}
+    assert "The bridge connected anew once, which the broker did not tell: it was put out" in " ".join(
+        table({**run, "reconnects": 1}).split()
+    )
+    assert "connected anew" not in table(run)
 
 
 def test_the_table_tells_of_absences() -> None:
