@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from containers import until
 from terminal import Terminal
 
 from looplab.errors import EXIT_INVALID
@@ -74,11 +75,9 @@ def test_a_step_in_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(steps, "REFRESH_S", 0.02)
     stream = Terminal()
     with Step("Building", expected_s=100, stream=stream) as step:
-        time.sleep(0.1)
-        assert "left" in stream.getvalue()
+        until(lambda: "left" in stream.getvalue(), 20, "the time left")
         step.advance(1, 2, "step 1 of 2")
-        time.sleep(0.1)
-    assert "step 1 of 2" in stream.getvalue()
+        until(lambda: "step 1 of 2" in stream.getvalue(), 20, "the step")
     shown = [line.removeprefix("\x1b[K") for line in stream.getvalue().split("\r")]
     assert max(map(len, shown)) <= 80
     assert shown[-1] == "Building: done (0 s)\n"

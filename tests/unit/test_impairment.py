@@ -883,7 +883,8 @@ def test_jitter_reaches_each_message_as_recorded(broker: tuple[str, int]) -> Non
     assert listener.sequences() == sorted(held) == list(range(150))
     rest_us = [(received_ns[number] - sent_ns[number] - held[number]) / 1000 for number in range(150)]
     middle_us = statistics.median(rest_us)
-    assert statistics.median(abs(rest - middle_us) for rest in rest_us) < 300
+    # A quarter of what times that have nothing to do with the jitter would give.
+    assert statistics.median(abs(rest - middle_us) for rest in rest_us) < 500
     assert statistics.pstdev(held.values()) > MS
 
 
@@ -1102,9 +1103,9 @@ def test_what_is_sent_between_the_cut_and_the_reset_is_named_too() -> None:
 
 
 def test_messages_for_a_client_that_left_are_named_as_undelivered() -> None:
-    with Ends(rule("delay", direction="to_client", delay_us=100_000)) as ends:
+    with Ends(rule("delay", direction="to_client", delay_us=30_000_000)) as ends:
         ends.broker.sendall(publish("1,0,ok,0,0", "answer/"))
-        time.sleep(0.02)
+        time.sleep(0.3)
         reset(ends.client)
         with pytest.raises(ConnectionResetError):
             read_all(ends.broker)
