@@ -160,7 +160,9 @@ class Machine:
 
     def hold(self, device: str, seconds: int) -> None:
         """Another program has `device` open for that long: its number is not free when the device goes."""
-        self.run(f"sudo sh -c 'exec 3<{device}; exec sleep {seconds}' >/dev/null 2>&1 &")
+        script = f"exec 3<{device}; touch /run/held; exec sleep {seconds}"
+        wait = "until [ -e /run/held ]; do sleep 0.1; done; rm /run/held"
+        self.run(f"sudo sh -c {shlex.quote(f'({script}) >/dev/null 2>&1 & {wait}')}")
 
     @contextmanager
     def network_cut(self) -> Iterator[None]:

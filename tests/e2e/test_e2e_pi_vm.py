@@ -57,7 +57,7 @@ GUARD_NS = 100_000_000
 BOUND_S = RECOVERY_BOUND_S if IN_HARDWARE else 10 * RECOVERY_BOUND_S
 INTERVAL_MS = 20 if IN_HARDWARE else 100
 # Down and up again, until the bridge answers.
-BOOT_S = 60.0 if IN_HARDWARE else 360.0
+BOOT_S = 60.0 if IN_HARDWARE else 300.0
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +250,9 @@ def test_the_machine_starts_again(paired: Lab, installed: Machine, how: str) -> 
     assert absence["cause"] == REBOOTED
     assert REBOOTED in " ".join(table(run).split())
     print(installed.run("systemd-analyze"))
-    events = [*installed.start_up(), (absence["to_ns"], "the controller hears it online")]
+    # The bridge's log goes on where it ended.
+    events = [event for event in installed.start_up() if event[0] > started_ns]
+    events.append((absence["to_ns"], "the controller hears it online"))
     events.append((started_ns + int(took_s * 1e9), "answers in time again"))
     for at_ns, what in sorted(events):
         print(f"  {(at_ns - started_ns) / 1e9:6.2f} s  {what}")
