@@ -10,7 +10,7 @@ from looplab.errors import EXIT_USAGE, LabError
 from looplab.host.registry import repository_of
 
 NAMES = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood", "link", "capture", "stress")
-FOLDER = "looplab/"
+FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 DIGEST = r"sha256:[0-9a-f]{64}"
 _RELEASE = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})@{DIGEST}")
@@ -27,17 +27,17 @@ RELEASES = tuple(map(release_variable, NAMES))
 def own_reference(name: str, settings: Mapping[str, str]) -> str:
     """As the Compose files read it: LAB_TAG, where it is set, stands above what is pinned."""
     tag = settings.get(TAG) or settings.get(release_variable(name)) or __version__
-    return f"{settings.get(REGISTRY, '')}{FOLDER}{name}:{tag}"
+    return f"{settings.get(REGISTRY, '')}{FOLDER}/{name}:{tag}"
 
 
 def is_own(reference: str) -> bool:
     """Whether it is one of the lab's own, from wherever."""
-    return f"/{repository_of(reference)}".rpartition("/")[0].endswith(f"/{FOLDER}"[:-1])
+    return f"/{repository_of(reference)}".rpartition("/")[0].endswith(f"/{FOLDER}")
 
 
 def is_published(reference: str) -> bool:
     """Whether it is one of the lab's own that a registry is named for."""
-    return is_own(reference) and not reference.startswith(FOLDER)
+    return is_own(reference) and not reference.startswith(f"{FOLDER}/")
 
 
 def is_pinned(reference: str) -> bool:
