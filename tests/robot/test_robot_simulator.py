@@ -67,6 +67,24 @@ def usb_constant(name: str) -> int:
     return int(found[1])
 
 
+# Worst cases as firmware/README.md tells them, in us from the request's first bit to the answer's last.
+WORST_US = {"T": 2460, "a": 2370, "T broken": 3390, "a broken": 1260, "L": 2050, "S": 1730, "?": 4790}
+
+
+def check_worst_cases(robot: Robot, kind: str = "") -> None:
+    for request, answer in answers(robot.trace()):
+        took_us = (answer[-1].cycle("wire_end") - request.cycle("wire_start")) / CYCLES_PER_US
+        assert took_us <= WORST_US[chr(request.byte) + kind] + 5, chr(request.byte)
+
+
+def test_its_size(in_build_image: Callable[..., str]) -> None:
+    """Flash and RAM as firmware/README.md tells them; all else of the RAM is the stack's."""
+    said = in_build_image("avr-size /build/firmware/mbot_ranger.elf")
+    text, data, bss = (int(word) for word in said.splitlines()[1].split()[:3])
+    assert text + data <= 4550
+    assert data + bss <= 166
+
+
 # --- what it answers ---
 
 
@@ -77,7 +95,11 @@ def test_says_ready_after_opening_and_who_it_is(start_robot: StartRobot) -> None
 
 @pytest.mark.parametrize("celsius", [-40.0, -10.25, 0.0, 9.9, 25.5, 37.0, 100.0, 125.0])
 def test_temperature_is_that_of_the_thermistor(start_robot: StartRobot, celsius: float) -> None:
-    answer = start_robot("--temperature", str(celsius)).connect_ready().ask(b"T")
+    robot = start_robot("--temperature", str(celsius))
+    client = robot.connect_ready()
+    answer = client.ask(b"T")
+    client.ask(b"a")
+    check_worst_cases(robot)
     adc = divider_adc_level(celsius)
     assert re.fullmatch(r"-?\d+\.\d\d", answer)
     assert float(answer) == pytest.approx(formula_celsius(adc), abs=0.011)
@@ -85,16 +107,22 @@ def test_temperature_is_that_of_the_thermistor(start_robot: StartRobot, celsius:
 
 
 def test_broken_thermistor_gives_an_error_line_and_the_rest_works(start_robot: StartRobot) -> None:
-    client = start_robot("--temperature", "open").connect_ready()
+    robot = start_robot("--temperature", "open")
+    client = robot.connect_ready()
     assert client.ask(b"T") == "ERR thermistor"
+    client.ask(b"a")
+    check_worst_cases(robot, " broken")
     assert client.ask(b"?") == IDENTITY
 
 
 @pytest.mark.parametrize("level", [0, 1, 511, 1023])
 def test_light_and_sound_levels(start_robot: StartRobot, level: int) -> None:
-    client = start_robot("--light", str(level), "--sound", str(1023 - level)).connect_ready()
+    robot = start_robot("--light", str(level), "--sound", str(1023 - level))
+    client = robot.connect_ready()
     assert client.ask(b"L") == str(level)
     assert client.ask(b"S") == str(1023 - level)
+    assert client.ask(b"?") == IDENTITY
+    check_worst_cases(robot)
 
 
 def test_pipelined_requests_get_an_answer_each(start_robot: StartRobot) -> None:
