@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from lan_broker import LanBroker, Visitor
+from lan_broker import LanBroker, Visitor, make_identities, with_access_list
 from parts import HOST, MOSQUITTO, ROOT, Child, free_port, python
+
+from looplab.host.secret_files import FOLDER
 
 StartChild = Callable[..., Child]
 
@@ -16,16 +18,26 @@ StartChild = Callable[..., Child]
 @pytest.fixture(scope="session")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The broker's plugin, made as for the lab, but here."""
+    assert Path("/usr/include/mosquitto_broker.h").exists(), "no headers of plugins: apt-get install mosquitto-dev"
     folder = tmp_path_factory.mktemp("refusals")
     subprocess.run(["make", "-s", "-C", str(ROOT / "images/refusals"), f"BUILD={folder}"], check=True)
     return folder / "refusals.so"
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ./lab setup makes; each broker gets a copy, as making them takes a tenth of a second."""
+    root = tmp_path_factory.mktemp("identities")
+    with_access_list(root)
+    make_identities(root)
+    return root / FOLDER
+
+
 @pytest.fixture
-def lan(tmp_path: Path, plugin: Path) -> Iterator[LanBroker]:
-    """Runs, with identities of its own."""
+def lan(tmp_path: Path, plugin: Path, made: Path) -> Iterator[LanBroker]:
+    """Runs, with identities that it may change."""
     assert MOSQUITTO, "mosquitto is not installed: apt-get install mosquitto"
-    broker = LanBroker(tmp_path, plugin)
+    broker = LanBroker(tmp_path, plugin, made)
     try:
         broker.start()
         yield broker

@@ -15,32 +15,41 @@ from paho.mqtt.enums import CallbackAPIVersion
 from parts import HOST, LIMIT_S, MOSQUITTO, ROOT, Child, free_port, until
 
 from looplab.host import certificates, identities
-from looplab.host.secret_files import write_secret
+from looplab.host.secret_files import FOLDER, write_secret
 from looplab.pairing import Pairing, write_pairing
 
 READ_BY_ALL = None
 
 
+def with_access_list(root: Path) -> None:
+    (root / identities.ACCESS_LIST).parent.mkdir(parents=True)
+    shutil.copy(ROOT / identities.ACCESS_LIST, root / identities.ACCESS_LIST)
+
+
+def make_identities(root: Path) -> None:
+    """All of them anew, for a lab at `root`."""
+    identities.ensure(root, ["lab.example"], controller_uid=os.geteuid(), renew=True)
+
+
 class LanBroker:
-    """mosquitto with the plain and the TLS listener; `folder` is a lab's root with identities of its own.
+    """mosquitto with the plain and the TLS listener; `folder` becomes a lab's root with a copy of the identities
+    `made`.
 
     It runs as who runs the tests, with the `plugin` of images/refusals.
     """
 
-    def __init__(self, folder: Path, plugin: Path) -> None:
+    def __init__(self, folder: Path, plugin: Path, made: Path) -> None:
         self.root = folder
         self._plugin = plugin
         self.port, self.tls_port = free_port(), free_port()
-        acl = folder / identities.ACCESS_LIST
-        acl.parent.mkdir(parents=True)
-        shutil.copy(ROOT / identities.ACCESS_LIST, acl)
-        self.renew()
+        with_access_list(folder)
+        shutil.copytree(made, folder / FOLDER)
         self.configuration = self._configure()
         self._child: Child | None = None
 
     def renew(self) -> None:
         """Authority, certificate and passwords anew."""
-        identities.ensure(self.root, ["lab.example"], controller_uid=os.geteuid(), renew=True)
+        make_identities(self.root)
 
     def serve_certificate(self, *, days: int = 30, names: tuple[str, ...] = (HOST,)) -> None:
         """Another certificate of the same authority; a negative number of `days` has it end before today."""
