@@ -32,8 +32,7 @@ def make_identities(root: Path) -> None:
 
 
 class LanBroker:
-    """mosquitto with the plain and the TLS listener; `folder` becomes a lab's root with a copy of the identities
-    `made`.
+    """mosquitto with the plain and the TLS listener; `folder` becomes a lab's root, with a copy of what is `made`.
 
     It runs as who runs the tests, with the `plugin` of images/refusals.
     """
