@@ -273,7 +273,8 @@ def test_dockers_own_networks_are_no_way_to_this_machine(monkeypatch: pytest.Mon
 
 
 def test_git_and_the_images_never_see_them() -> None:
-    assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+    # Pairings are written into the lab's own folder, too: ./lab pair pi.env
+    assert {"/secrets/", "/*.env", "/rpi/secrets/"} <= set((ROOT / ".gitignore").read_text().splitlines())
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert ignored[0] == "*"
     assert not any("secrets" in line for line in ignored)
