@@ -69,8 +69,11 @@ def check_as_published(run: dict[str, Any], published: Published) -> None:
             assert cell["R_us"]["min"] > 2000
         elif published.load == "none":
             assert cell["R_us"]["p50"] < 1000
-    # Bursts may merge answers, a flood may delay them: how many is a result. A broken lab answers none.
-    assert total(run, "answered") >= 0.5 * total(run, "sent")
+    # Bursts may merge answers, a load may delay them, the more the busier this machine is: how many is a result.
+    # A broken lab answers none, or loses what nobody merged.
+    assert total(run, "answered") > 0
+    known = total(run, "answered") + total(run, "late") + run["bridge"]["counts"]["merged"]
+    assert known >= 0.5 * total(run, "sent")
     assert run["bridge"]["counts"]["requests"] >= total(run, "answered")
 
 
