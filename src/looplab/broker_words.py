@@ -33,7 +33,8 @@ def connecting(error: OSError) -> str:
 
 def _way(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
-        return f"nobody knows that name ({error.strerror}); the broker is not running, or give an address instead"
+        why = "the broker is not running, there is no network yet, or give an address instead"
+        return f"nobody knows that name ({error.strerror}); {why}"
     if isinstance(error, TimeoutError) or error.errno in _NO_WAY:
         return "no answer: the network is cut, that machine is off, or the address is wrong"
     if error.errno == errno.ECONNREFUSED:

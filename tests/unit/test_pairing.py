@@ -196,7 +196,7 @@ def test_an_address_is_taken_in_one_spelling(text: str, wanted: str) -> None:
     ],
 )  # fmt: skip
 def test_what_no_pi_could_reach_is_no_address(text: str) -> None:
-    with pytest.raises(LabError, match="a Pi cannot reach that") as caught:
+    with pytest.raises(LabError, match="a Pi cannot reach that address") as caught:
         pair.read_address(text)
     assert caught.value.exit_code == EXIT_USAGE
     assert "192.168.1.10" in caught.value.remedy
@@ -204,7 +204,7 @@ def test_what_no_pi_could_reach_is_no_address(text: str) -> None:
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
-    ("address", "word"), [("lab.local", "names that end in .local"), ("2001:db8::5", "LAB_LAN_BIND=:: in .env")]
+    ("address", "word"), [("lab.local", "names that end in .local"), ("2001:db8::5", "an IPv4 address is surer")]
 )
 def test_an_address_that_may_not_be_enough_gets_a_word(
     root: Path, capfd: pytest.CaptureFixture[str], address: str, word: str
@@ -278,3 +278,9 @@ def test_git_and_the_images_never_see_them() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert ignored[0] == "*"
     assert not any("secrets" in line for line in ignored)
+
+
+@pytest.mark.parametrize(("bound_to", "address"), [("192.0.2.7", "192.0.2.7"), ("[2001:db8::5]", "2001:db8::5")])
+def test_where_the_listener_is_bound_is_where_it_is_found(bound_to: str, address: str) -> None:
+    """As Compose wants it: an address of IPv6 in brackets."""
+    assert pair.own_address(bound_to) == address

@@ -22,7 +22,7 @@ from looplab.pairing import write_pairing
 SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING")
 # Which image; one that is empty here must not stay there, for LAB_TAG stands above a pinned one.
 IMAGE = ("LAB_REGISTRY", "LAB_TAG", "BRIDGE_RELEASE")
-ANYWHERE = ("", "0.0.0.0", "::")
+ANYWHERE = ("", "0.0.0.0", "[::]")
 # An address for documents (RFC 5737): nothing is sent there, but the system says from where it would.
 ELSEWHERE = ("192.0.2.1", 9)
 _HOST_NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_-]{1,63})*\Z")
@@ -40,15 +40,14 @@ def pair(root: Path, file: Path | None, *, identity: str, address: str | None, r
     if file is not None:
         _refuse_other(file)
     lab = Lab(root)
-    bound_to = lab.settings().get("LAB_LAN_BIND", "")
-    address = read_address(address) if address else own_address(bound_to)
+    address = read_address(address) if address else own_address(lab.settings().get("LAB_LAN_BIND", ""))
     prepare(lab, address, renew=renew)
     if file is not None:
         _write(lab, file, identity, address)
         say(f"{file} is written: {identity} reaches this broker at {address}:{_port(lab)}. Keep it secret.")
         if identity == "bridge":
             say(f"Bring it to the Pi (rpi/README.md); there: sudo rpi/install.sh --pairing {file.name}")
-        _doubt(address, bound_to)
+        _doubt(address)
     return EXIT_GOOD
 
 
@@ -65,18 +64,18 @@ def read_address(text: str) -> str:
         if not (found.is_unspecified or found.is_multicast or getattr(found, "scope_id", None)):
             return str(found)
     raise LabError(
-        f"--address {text}: a Pi cannot reach that.",
+        f"{text}: a Pi cannot reach that address.",
         "The address or name alone, without port or http://, for example --address 192.168.1.10",
         EXIT_USAGE,
     )
 
 
-def _doubt(address: str, bound_to: str) -> None:
+def _doubt(address: str) -> None:
     """A word where an address is good and may not be enough."""
     if address.endswith(".local"):
         say("Containers cannot look up names that end in .local: where the Pi does not find it, give the address.")
-    if ":" in address and ":" not in bound_to:
-        say(f"The broker listens on IPv4 alone (LAB_LAN_BIND={bound_to}): LAB_LAN_BIND=:: in .env lets {address} in.")
+    if ":" in address:
+        say("Docker's networks are IPv4 as a rule, on the Pi as well as here (LAB_LAN_BIND): an IPv4 address is surer.")
 
 
 def prepare(lab: Lab, *addresses: str, renew: bool = False) -> None:
@@ -100,7 +99,7 @@ def make_sure(lab: Lab) -> None:
 def own_address(bound_to: str) -> str:
     """The address by which others find this machine: the chosen one, else the one it would send from."""
     if bound_to not in ANYWHERE:
-        return bound_to
+        return read_address(bound_to)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(ELSEWHERE)
