@@ -27,7 +27,8 @@ def test_what_the_lab_ships_is_good_and_nothing_set_is_too() -> None:
         ("LAB_RT_RUNTIME_ROBOT_US", "40 %"), ("STRESS_CPU", "all"), ("STRESS_IO", "0"),
         ("STRESS_VM_BYTES", "128 MB"), ("STRESS_TIMEOUT", "forever"),
         ("FLOOD_CLIENTS", "1e2"), ("FLOOD_TIMEOUT", "100"), ("GRAFANA", "yes"),
-        ("LAB_BIND", "localhost"), ("LAB_LAN_BIND", "192.168.1"), ("LAB_TAG", "a b"), ("COMPOSE_PROJECT_NAME", "Lab"),
+        ("LAB_BIND", "localhost"), ("LAB_LAN_BIND", "192.168.1"), ("LAB_LAN_BIND", "::"),
+        ("LAB_TAG", "a b"), ("COMPOSE_PROJECT_NAME", "Lab"),
     ],
 )  # fmt: skip
 def test_a_slip_names_variable_and_value(name: str, value: str) -> None:

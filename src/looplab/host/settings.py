@@ -48,7 +48,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     for name in ADDRESSES:
         text = settings.get(name, "").strip()
         if text and not _is_address(text):
-            raise _wrong(name, text, "an address of this machine, e.g. 127.0.0.1")
+            raise _wrong(name, text, "an address of this machine, e.g. 127.0.0.1, of IPv6 in brackets")
     release_tag(settings)
 
 
@@ -61,11 +61,13 @@ def read_port(settings: Mapping[str, str], name: str) -> int:
 
 
 def _is_address(text: str) -> bool:
+    # Compose takes one of IPv6 in brackets alone.
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     try:
-        ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))
+        version = ipaddress.ip_address(bare).version
     except ValueError:
         return False
-    return True
+    return (version == 6) == (bare != text)
 
 
 def _wrong(name: str, text: str, expected: str) -> LabError:
