@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
-from containers import docker
+from containers import docker, until
 from e2e_lab import Lab, free_port
 
 from looplab.host import certificates, identities
 from looplab.host.secret_files import write_secret
+from looplab.protocol import TOPIC_REQUEST
 
 PARTS = ("s1-broker", "s1-controller", "bridge")
 
@@ -53,6 +55,26 @@ def test_the_engine_shows_no_secret(lab: Lab) -> None:
         # Each has its own folder and no other, and cannot write there.
         assert [Path(mount["Source"]).name for mount in own] == [part.removeprefix("s1-")]
         assert not any(mount["RW"] for mount in own)
+
+
+def test_who_says_what_he_may_not_shows_in_the_brokers_log(lab: Lab) -> None:
+    """By the plugin, which `prepare` has put into a volume of the broker's."""
+    identities.ensure(lab.root, [], controller_uid=1000)
+    started = lab.compose("--profile", "scenario1", "up", "--detach", "s1-broker", BROKER_TLS="on")
+    assert started.returncode == 0, started.stderr
+    broker = lab.containers()["s1-broker"]
+    bridge = identities.pairing_of(lab.root, "bridge")
+    publish = f"mosquitto_pub -h localhost -p 8883 --cafile ca.crt -i stranger -u {bridge.user} -P {bridge.password}"
+    ask = f"cd /dev/shm && cat >ca.crt && exec {publish} -q 1 -t {TOPIC_REQUEST} -m E-1"
+    command = ["docker", "exec", "--interactive", broker, "sh", "-c", ask]
+    authority = (lab.root / identities.LAN / "ca.crt").read_bytes()
+
+    def said() -> bool:
+        return subprocess.run(command, input=authority, capture_output=True, timeout=60, check=False).returncode == 0
+
+    until(said, 20, "a broker that confirms")
+    told = f"Refused PUBLISH to '{TOPIC_REQUEST}' by user 'bridge', client 'stranger', "
+    until(lambda: told in docker("logs", broker), 10, told)
 
 
 def test_a_run_with_an_ended_certificate_says_so_and_set_up_mends_it(own_lab: Lab) -> None:
