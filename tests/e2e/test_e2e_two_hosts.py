@@ -30,6 +30,7 @@ from far_runs import (
     start,
     tell,
 )
+from hardening import judge_inspected
 from run_checks import total
 from two_hosts import Pi
 from wire import Wire, call
@@ -121,7 +122,12 @@ def test_what_was_installed(installed: Pi, pairing: Path) -> None:
     given = dict(line.split("=", 1) for line in pairing.read_text().splitlines() if "=" in line)
     secret = given.get("BROKER_PASSWORD")
     assert secret is None or secret not in kept + installed.compose("config")
-    assert secret is None or secret not in installed.inspected()
+    inspected = installed.inspected()
+    assert secret is None or secret not in inspected
+    containers = {found["Config"]["Labels"]["com.docker.compose.service"]: found for found in json.loads(inspected)}
+    assert set(containers) == {"bridge", "exporter"}
+    for service, found in containers.items():
+        judge_inspected(service, found)
     kept_whole = installed.rpi / "secrets" / "pairing.env"
     assert (kept_whole.stat().st_mode & 0o777, kept_whole.stat().st_uid) == (0o400, 10002)
     again = installed.install("--wait", "15")

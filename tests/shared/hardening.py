@@ -93,6 +93,14 @@ def judge_configuration(name: str, service: dict[str, Any]) -> None:
 def judge_container(name: str, container: str) -> int:
     """A container of the service `name` as the engine and the kernel show it; the number of live processes seen."""
     found = json.loads(docker("inspect", container))[0]
+    judge_inspected(name, found)
+    if not found["State"]["Running"]:
+        return 0
+    return judge_processes(name, docker("top", container, "-eo", "pid").split()[1:])
+
+
+def judge_inspected(name: str, found: dict[str, Any]) -> None:
+    """A container of the service `name` as an engine's `inspect` shows it."""
     host, config = found["HostConfig"], found["Config"]
     assert host["ReadonlyRootfs"], name
     assert host["CapDrop"] == ["ALL"], name
@@ -103,9 +111,6 @@ def judge_container(name: str, container: str) -> int:
     assert (host["PidsLimit"] or 0) > 0, name
     assert not is_root(config["User"]) or role(name) in STARTS_AS_ROOT, f"{name} runs as root"
     assert not any("docker.sock" in mount["Source"] for mount in found["Mounts"]), name
-    if not found["State"]["Running"]:
-        return 0
-    return judge_processes(name, docker("top", container, "-eo", "pid").split()[1:])
 
 
 def judge_processes(name: str, pids: list[str]) -> int:
