@@ -57,7 +57,7 @@ GUARD_NS = 100_000_000
 BOUND_S = RECOVERY_BOUND_S if IN_HARDWARE else 10 * RECOVERY_BOUND_S
 INTERVAL_MS = 20 if IN_HARDWARE else 100
 # Down and up again, until the bridge answers.
-BOOT_S = 60.0 if IN_HARDWARE else 300.0
+BOOT_S = 60.0 if IN_HARDWARE else 360.0
 
 
 @pytest.fixture(scope="module")
