@@ -83,7 +83,7 @@ def test_docker_compose_takes_it(tmp_path: Path) -> None:
 RULES = [line for line in (RPI / "99-looplab-robot.rules").read_text().splitlines() if line and line[0] != "#"]
 RULE = re.compile(
     r'SUBSYSTEM=="tty", ATTRS\{idVendor\}=="[0-9a-f]{4}", ATTRS\{idProduct\}=="[0-9a-f]{4}", '
-    r'SYMLINK\+="looplab-robot", GROUP="dialout", MODE="0660"'
+    r'SYMLINK\+="looplab-robot", GROUP="dialout", MODE="0660", ENV\{ID_MM_PORT_IGNORE\}="1"'
 )
 
 
