@@ -111,7 +111,9 @@ class Robot:
         self.process.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
-            lines = [line for line in self.errors().splitlines() if line.startswith("robot: statistics ")]
+            # A line that is just being written has no line end yet.
+            whole = self.errors().rpartition("\n")[0].splitlines()
+            lines = [line for line in whole if line.startswith("robot: statistics ")]
             if len(lines) > before:
                 return {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", lines[-1])}
             assert time.monotonic() < deadline, "no statistics"
