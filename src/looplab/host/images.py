@@ -190,7 +190,8 @@ def _ensure_one(
         _record(variable, name, images)
     elif repository == FLOOD_REPOSITORY and flood_stand_in:
         images.variables[variable] = flood_stand_in
-        images.notes.append(f"{reference} cannot be had here: {flood_stand_in}, with the same flags, floods.")
+        stand_in = without_digest(flood_stand_in)
+        images.notes.append(f"{reference} cannot be had here: {stand_in}, with the same flags, floods.")
     elif repository == GRAFANA_REPOSITORY:
         images.variables["GRAFANA"] = "off"
         images.notes.append(f"{reference} cannot be had here and has no stand-in: no Grafana.")
@@ -211,7 +212,7 @@ def pull_image(reference: str, asked: Registries) -> bool:
     if not asked.of(reference).answers:
         return False
     layers: dict[str, bool] = {}
-    with Step(f"Getting {reference}", expected_s=30) as step:
+    with Step(f"Getting {without_digest(reference)}", expected_s=30) as step:
 
         def count(line: str) -> None:
             note_layer(layers, line)
