@@ -271,7 +271,8 @@ def test_the_robot_is_found_by_its_id(installed: Machine) -> None:
     try:
         until(online, 10 * BOUND_S, "the robot behind /dev/serial/by-id")
         with installed.usb_cable_out():
-            assert installed.run("ls /dev/serial/by-id 2>/dev/null", check=False) == ""
+            gone = "test ! -e /dev/serial && echo gone"
+            until(lambda: installed.run(gone, check=False), BOUND_S, "the end of /dev/serial")
         until(lambda: online() == 2, 10 * BOUND_S, "the robot, plugged in anew")
     finally:
         print(installed.log())
@@ -282,5 +283,6 @@ def test_uninstalling_leaves_nothing(installed: Machine) -> None:
     gone = installed.run("cd rpi && sudo ./install.sh --uninstall")
     print(gone)
     assert installed.run("sudo docker ps --all --quiet; sudo docker image ls --quiet").strip() == ""
+    installed.run("udevadm settle")
     left = "ls rpi/.env rpi/secrets /etc/udev/rules.d/99-looplab-robot.rules /dev/looplab-robot 2>/dev/null"
     assert installed.run(left, check=False).strip() == ""
