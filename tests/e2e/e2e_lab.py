@@ -144,7 +144,8 @@ class Lab:
     def start(self, *words: str, **variables: str) -> Background:
         """./lab in the background, a process group of its own as a terminal gives it."""
         process = subprocess.Popen(
-            self._lab(words),
+            # Tests that run under nohup hand down that a hang-up is ignored; a terminal does not.
+            ["env", "--default-signal=HUP", *self._lab(words)],
             cwd=self.root,
             env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
