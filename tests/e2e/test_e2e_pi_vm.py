@@ -46,6 +46,7 @@ PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a disk of Debian's packages and network namespaces need root"),
     pytest.mark.skipif(os.environ.get(SWITCH) != "1", reason=HOW),
+    pytest.mark.timeout(600 if IN_HARDWARE else 3600),
 ]
 
 RULES = CHECKOUT / "rpi" / "99-looplab-robot.rules"
