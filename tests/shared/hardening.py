@@ -67,7 +67,7 @@ def user_of_image(build: dict[str, Any]) -> str:
     users: dict[str, str] = {}
     stage = ""
     for line in file.read_text().splitlines():
-        if found := re.match(r"FROM (\S+)(?: AS (\S+))?", line):
+        if found := re.match(r"FROM (?:--\S+ )?(\S+)(?: AS (\S+))?", line):
             stage = found[2] or f"stage {len(users)}"
             users[stage] = users.get(found[1], "")
         elif found := re.match(r"USER (\S+)", line):
