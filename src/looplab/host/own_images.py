@@ -39,6 +39,9 @@ class OwnImages:
 
     def fetch(self, asked: Registries, images: Images) -> None:
         """Pull what is published and not here. Where one cannot be had all are built, and LAB_TAG names them then."""
+        # Without a registry for them the engine need not be asked, too.
+        if not any(is_published(name) or is_pinned(name) for name in self.references.values()):
+            return
         missing = [name for name in self._missing() if is_published(name) or is_pinned(name)]
         if not missing:
             return
