@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from containers import own_image
 from e2e_lab import Background, Lab, free_port
 from run_checks import check_run, read_samples, total, treatments
 from wire import Wire
@@ -22,8 +22,6 @@ INTERVAL_MS = 20
 RECOVERY_BOUND_S = 2.0
 STEADY = 20
 GUARD_NS, DEADLINE_NS = 100_000_000, 1_000_000_000
-TAG = os.environ.get("LAB_TAG", "0.1.0")
-BRIDGE_IMAGE, ROBOT_IMAGE = f"looplab/bridge:{TAG}", f"looplab/robot:{TAG}"
 
 
 def put_on(wire: Wire, lab: Lab) -> Lab:
@@ -44,7 +42,7 @@ def pair(lab: Lab, wire: Wire, file: Path) -> Path:
 def bundle_of_bridge(file: Path) -> Path:
     """The bridge's image as `./lab bundle` packs it, in `file`."""
     (file.parent / "no-wheels").mkdir()
-    write_bundle(file, [BRIDGE_IMAGE], {"lab": __version__}, file.parent / "no-wheels")
+    write_bundle(file, [own_image("bridge")], {"lab": __version__}, file.parent / "no-wheels")
     return file
 
 
@@ -95,8 +93,16 @@ def recovered_s(samples: list[dict[str, str]], mended_ns: int) -> float:
     raise AssertionError("no recovery before the run's end")
 
 
-def tell(what: str, run: dict[str, Any], seconds: float) -> None:
-    print(f"{what}: recovered after {seconds:.2f} s; {counts(run)}; {run['absences']}; {run['delayed']}")
+def ended(
+    lab: Lab, running: Background, what: str, mended_ns: int, timeout_s: float
+) -> tuple[dict[str, Any], list[dict[str, str]], float]:
+    """The run, its samples, and recovered_s, once `running` has ended well; what happened is printed as `what`."""
+    code, output, said = running.finish(timeout_s=timeout_s)
+    assert code == 0, said
+    run, samples = run_of(lab, output)
+    took_s = recovered_s(samples, mended_ns)
+    print(f"{what}: recovered after {took_s:.2f} s; {counts(run)}; {run['absences']}; {run['delayed']}")
+    return run, samples, took_s
 
 
 def counts(run: dict[str, Any]) -> dict[str, int]:
@@ -119,11 +125,8 @@ def check_network_cut(
     with cut():
         time.sleep(cut_s)
     mended_ns = time.perf_counter_ns()
-    code, output, said = running.finish(timeout_s=cut_s + 10 * bound_s + 100)
-    assert code == 0, said
-    run, samples = run_of(lab, output)
-    took_s = recovered_s(samples, mended_ns)
-    tell(f"cut for {cut_s} s", run, took_s)
+    timeout_s = cut_s + 10 * bound_s + 100
+    run, samples, took_s = ended(lab, running, f"cut for {cut_s} s", mended_ns, timeout_s)
     print(log())
     # This machine's monotonic clock is the controller's: what was asked while the cable was out got no answer in time.
     out = [row for row in samples if cut_ns + GUARD_NS < int(row["due_ns"]) < mended_ns - DEADLINE_NS]

@@ -13,21 +13,19 @@ from collections.abc import Iterator
 
 import pytest
 from board import Board
-from containers import until
+from containers import own_image, until
 from e2e_lab import CHECKOUT, Lab
 from far_runs import (
     RECOVERY_BOUND_S,
-    ROBOT_IMAGE,
     bundle_of_bridge,
     check_all_nine_scenarios,
     check_network_cut,
     counts,
+    ended,
     pair,
     put_on,
-    recovered_s,
     run_of,
     start,
-    tell,
 )
 from pi_disk import make_disk
 from pi_vm import IN_HARDWARE, Machine
@@ -56,6 +54,7 @@ OUT_S = 3.0
 GUARD_NS = 100_000_000
 # An emulated processor is a tenth as fast, and not alone on the real one: what it takes is told, and bounded loosely.
 BOUND_S = RECOVERY_BOUND_S if IN_HARDWARE else 10 * RECOVERY_BOUND_S
+LIMIT_S = 120 + 10 * BOUND_S
 INTERVAL_MS = 20 if IN_HARDWARE else 100
 # Down and up again, until the bridge answers.
 BOOT_S = 60.0 if IN_HARDWARE else 360.0
@@ -66,7 +65,7 @@ def pi(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
     missing = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
     assert not missing, f"apt-get install {' '.join(missing)}"
     folder = tmp_path_factory.mktemp("pi-vm")
-    board = Board(folder / "board", ROBOT_IMAGE)
+    board = Board(folder / "board", own_image("robot"))
     try:
         with TapWire(os.getpid() % 200 + 20) as wire:
             put_on(wire, session_lab)
@@ -192,11 +191,8 @@ def test_the_usb_cable_is_pulled(paired: Lab, installed: Machine, number: str) -
     in_ns = time.perf_counter_ns()
     time.sleep(BOUND_S)
     found = installed.run("readlink /dev/looplab-robot").strip()
-    code, output, said = running.finish(timeout_s=120 + 10 * BOUND_S)
-    assert code == 0, said
-    run, samples = run_of(paired, output)
-    took_s = recovered_s(samples, in_ns)
-    tell(f"USB cable out for {OUT_S:g} s, {number} ({found})", run, took_s)
+    what = f"USB cable out for {OUT_S:g} s, {number} ({found})"
+    run, samples, took_s = ended(paired, running, what, in_ns, LIMIT_S)
     print(installed.log())
     assert found == ("ttyUSB0" if number == "the same number" else "ttyUSB1")
     out = {row["outcome"] for row in samples if out_ns + GUARD_NS < int(row["due_ns"]) < in_ns}
@@ -214,11 +210,8 @@ def test_the_robot_is_reset(paired: Lab, installed: Machine) -> None:
         time.sleep(1.505)
         reset_ns = time.perf_counter_ns()
         installed.board.reset()
-    code, output, said = running.finish(timeout_s=120 + 10 * BOUND_S)
-    assert code == 0, said
-    run, samples = run_of(paired, output)
-    took_s = recovered_s(samples, reset_ns)
-    tell(f"robot reset {resets} times, after the last", run, took_s)
+    what = f"robot reset {resets} times, after the last"
+    run, _, took_s = ended(paired, running, what, reset_ns, LIMIT_S)
     print(installed.log())
     assert run["bridge"]["robot_faults"]["reset"] == resets
     assert "the robot was reset" in installed.log()
@@ -242,11 +235,7 @@ def test_the_machine_starts_again(paired: Lab, installed: Machine, how: str) -> 
         time.sleep(OUT_S)
         started_ns = installed.plug_in()
     installed.wait_until_up()
-    code, output, said = running.finish(timeout_s=4 * BOOT_S)
-    assert code == 0, said
-    run, samples = run_of(paired, output)
-    took_s = recovered_s(samples, started_ns)
-    tell(how, run, took_s)
+    run, _, took_s = ended(paired, running, how, started_ns, timeout_s=4 * BOOT_S)
     (absence,) = run["absences"]
     assert absence["cause"] == REBOOTED
     assert REBOOTED in " ".join(table(run).split())

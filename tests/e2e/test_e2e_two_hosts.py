@@ -13,22 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from containers import until
+from containers import own_image, until
 from e2e_lab import Lab
 from far_runs import (
-    BRIDGE_IMAGE,
     RECOVERY_BOUND_S,
-    ROBOT_IMAGE,
-    TAG,
     bundle_of_bridge,
     check_all_nine_scenarios,
     check_network_cut,
+    ended,
     pair,
     put_on,
-    recovered_s,
-    run_of,
     start,
-    tell,
 )
 from hardening import judge_inspected
 from run_checks import total
@@ -69,7 +64,7 @@ def far_lab(session_lab: Lab, wire: Wire) -> Lab:
 @pytest.fixture(scope="module")
 def pi(far_lab: Lab, wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi]:
     with Pi(wire, tmp_path_factory.mktemp("pi")) as there:
-        there.plug_robot(ROBOT_IMAGE)
+        there.plug_robot(own_image("robot"))
         yield there
 
 
@@ -79,7 +74,8 @@ def pairing(far_lab: Lab, wire: Wire, pi: Pi) -> Path:
     file = pi.rpi.parent / "pairing.env"
     if KIND == "plain":
         port = far_lab.environment["LAB_BROKER_PORT"]
-        file.write_text(f"BROKER_HOST={wire.here}\nBROKER_PORT={port}\nLAB_TAG={TAG}\n")
+        tag = own_image("bridge").rpartition(":")[2]
+        file.write_text(f"BROKER_HOST={wire.here}\nBROKER_PORT={port}\nLAB_TAG={tag}\n")
         return file
     return pair(far_lab, wire, file)
 
@@ -89,7 +85,7 @@ def installed(far_lab: Lab, pi: Pi, pairing: Path) -> Pi:
     """rpi/install.sh has run: real apt, real engine, the image from a file; framing line, so that counts are exact."""
     image = pi.rpi.parent / "bridge.tar"
     if KIND == "plain":
-        call("docker", "save", "--output", str(image), BRIDGE_IMAGE)
+        call("docker", "save", "--output", str(image), own_image("bridge"))
     else:
         bundle_of_bridge(image)
     pi.settle(ROBOT_FRAMING="line", SERIAL_URL=pi.robot_device, BROKER_HOST="10.0.0.1")
@@ -146,11 +142,7 @@ def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None
 def test_the_pi_is_rebooted(paired: Lab, wire: Wire, pi: Pi) -> None:
     running = start(paired, 35)
     boot = pi.reboot(off_s=5)
-    code, output, said = running.finish(timeout_s=180)
-    assert code == 0, said
-    run, samples = run_of(paired, output)
-    took_s = recovered_s(samples, boot.started_ns)
-    tell("plug pulled for 5 s", run, took_s)
+    run, _, took_s = ended(paired, running, "plug pulled for 5 s", boot.started_ns, timeout_s=180)
     (absence,) = run["absences"]
     assert absence["cause"] == REBOOTED
     assert REBOOTED in " ".join(table(run).split())
@@ -161,11 +153,7 @@ def test_the_pi_is_rebooted(paired: Lab, wire: Wire, pi: Pi) -> None:
 def test_the_bridge_is_killed(paired: Lab, wire: Wire, pi: Pi) -> None:
     running = start(paired, 15)
     killed_ns = pi.kill_bridge()
-    code, output, said = running.finish(timeout_s=180)
-    assert code == 0, said
-    run, samples = run_of(paired, output)
-    took_s = recovered_s(samples, killed_ns)
-    tell("bridge killed", run, took_s)
+    run, _, took_s = ended(paired, running, "bridge killed", killed_ns, timeout_s=180)
     (absence,) = run["absences"]
     assert absence["cause"] == RESTARTED
     tell_start(pi, killed_ns, {"heard online": absence["to_ns"]}, took_s)
