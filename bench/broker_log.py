@@ -6,7 +6,7 @@ logs all into a file in memory, one into a pipe that another process reads, as a
 in random order, from the client and back to it: one way through a broker, of which a round trip of the lab has two.
 Prints the medians, and the median of the differences.
 
-    PYTHONPATH=src:tests/integration:tests/shared .venv/bin/python bench/broker_log.py [--seconds 60]
+    PYTHONPATH=src:tests .venv/bin/python bench/broker_log.py [--seconds 60]
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from parts import HOST, LIMIT_S, ROOT, Broker
+from support.parts import HOST, LIMIT_S, Broker
+from support.places import ROOT
 
-from looplab.mqtt_link import Link
+from looplab.mqtt.client import Link
 
 QUIET, WATCHED, FILE, PIPE = "quiet", "watched", "file", "pipe"
 TOPIC, PAYLOAD = "request/", b"T-20261121T161300Z-123456"

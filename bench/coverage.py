@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests/report")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from latency_models import MODELS, Model, truth  # noqa: E402
+from support.latency_models import MODELS, Model, truth  # noqa: E402
 
 from looplab.report.statistics import cell_intervals  # noqa: E402
 

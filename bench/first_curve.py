@@ -15,10 +15,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / place) for place in ("src", "tests/observability", "tests/shared")]
+sys.path[:0] = [str(ROOT / place) for place in ("src", "tests")]
 
-from first_curve import first_curve_s  # noqa: E402
-from observed_lab import observed  # noqa: E402
+from support.first_curve import first_curve_s  # noqa: E402
+from support.observed_lab import observed  # noqa: E402
 
 LIMIT_S = 10
 

@@ -1,6 +1,6 @@
 """The link emulator for minutes: 1000 packets a second each way, drops, accuracy, CPU time.
 
-Run as root with the lab's images: PYTHONPATH=src:tests/link:tests/shared .venv/bin/python bench/link.py
+Run as root with the lab's images: PYTHONPATH=src:tests .venv/bin/python bench/link.py
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from link_checks import MEAN_MS, MEAN_SHARE, SD_SHARE
-from link_pair import PEER, Pair, in_container, link_image, pids, prioritise
+from support.link_checks import MEAN_MS, MEAN_SHARE, SD_SHARE
+from support.link_pair import PEER, Pair, in_container, link_image, pids, prioritise
 
 from looplab.link.distributions import theory
 from looplab.link.settings import DISTRIBUTIONS, LinkSettings

@@ -21,11 +21,11 @@ import numpy as np
 import polars as pl
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests/report")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from simulated_runs import nine_scenarios, simulated_cell, write_run  # noqa: E402
+from support.simulated_runs import nine_scenarios, simulated_cell, write_run  # noqa: E402
 
-from looplab.run_folder import SAMPLES_HEADER  # noqa: E402
+from looplab.run.folder import SAMPLES_HEADER  # noqa: E402
 
 PIECE = 1_000_000
 MESSAGES = 1000
@@ -52,7 +52,7 @@ def timed(root: Path) -> tuple[float, float, float]:
     if child == 0:
         os.environ.update(LAB_ROOT=str(root), PYTHONPATH=str(ROOT / "src"))
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.execv(sys.executable, [sys.executable, "-m", "looplab.cli", "report", "--out", str(root / "report")])
+        os.execv(sys.executable, [sys.executable, "-m", "looplab.lab.cli", "report", "--out", str(root / "report")])
     _, status, used = os.wait4(child, 0)
     if status:
         raise SystemExit(f"./lab report failed with {status}")

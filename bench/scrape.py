@@ -4,8 +4,8 @@
 
 The lab's own containers: one `./lab run` measures; every five seconds the state changes: the processes of Prometheus
 and the exporter are stopped (SIGSTOP) or let go on. Each message belongs to the state it was sent in, the first second
-of each state to none. results/ holds whatever is stored: more runs, more to look at (tests/report/data has all nine
-scenarios in both fidelities). Needs root, a set-up machine and nothing else at work on it. Exit code 1 where the p99
+of each state to none. results/ holds whatever is stored: more runs, more to look at (tests/support/stored_runs). Needs
+root, a set-up machine and nothing else at work on it. Exit code 1 where the p99
 rose by more than 5 % while watched; its interval says how sure that is.
 """
 
@@ -27,8 +27,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from looplab.accounting import quantile  # noqa: E402
-from looplab.host.lab import Lab  # noqa: E402
+from looplab.lab.checkout import Lab  # noqa: E402
+from looplab.run.accounting import quantile  # noqa: E402
 
 WATCHERS = ("exporter", "prometheus")
 # Short, so that what else happens on the machine falls on both alike.

@@ -27,8 +27,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from looplab.host.lab import Lab  # noqa: E402
-from looplab.host.machine import project_name  # noqa: E402
+from looplab.lab.checkout import Lab  # noqa: E402
+from looplab.lab.machine.machine import project_name  # noqa: E402
 
 # A scrape is due each second; one that is missing makes two of it. Half a second is for the machine's lateness.
 GAP_S = 1.5

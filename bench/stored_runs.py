@@ -20,11 +20,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / place) for place in ("src", "tests/observability", "tests/shared")]
+sys.path[:0] = [str(ROOT / place) for place in ("src", "tests")]
 
-from observed_lab import Lab, until  # noqa: E402
+from support.observed_lab import Lab, until  # noqa: E402
 
-from looplab.run_folder import SAMPLES_HEADER  # noqa: E402
+from looplab.run.folder import SAMPLES_HEADER  # noqa: E402
 
 INTERVALS_MS = (100, 50, 20, 10)
 MESSAGES = 1000

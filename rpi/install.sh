@@ -304,7 +304,7 @@ start_bridge() {
     would "start the bridge, and wait up to $wait_s s for robot and broker" && return
     in_compose up --detach --no-build --pull never || fail 3 "The bridge did not start." "The lines above say why."
     say "the bridge runs, and will after each boot"
-    in_compose exec -T bridge python3 -m looplab.bridge_status --wait "$wait_s" || exit 1
+    in_compose exec -T bridge python3 -m looplab.experiments.loop.bridge.healthcheck --wait "$wait_s" || exit 1
 }
 
 remove_all() {

@@ -9,12 +9,18 @@ import pytest
 
 TESTS = Path(__file__).parent
 # Their outcome hangs on nothing but the code: a second try would hide a mistake.
-NEVER_AGAIN = {"unit", "report"}
+NEVER_AGAIN = {"unit"}
 # A test that hung would hang for as long again.
 HUNG = "from pytest-timeout"
 # Where several processes run the tests, one has all of these: a lab is set up once, and the kernel's real-time
 # budget is one machine's. Grafana's packages are installed once. Of the others each file is free to run beside them.
-TOGETHER = {"e2e/": "lab", "link/": "lab", "host/test_host_on_the_engine.py": "lab", "observability/": "view"}
+TOGETHER = {
+    "e2e/": "lab",
+    "system/": "lab",
+    "integration/link/": "lab",
+    "integration/lab/test_host_on_the_engine.py": "lab",
+    "integration/observability/": "view",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from looplab.exporter_cells import LATENCY_BOUNDS_S, ROBOT_BOUNDS_S
+from looplab.metrics.distributions import LATENCY_BOUNDS_S, ROBOT_BOUNDS_S
 
 FOLDER = Path(__file__).parent.parent / "published"
 

@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e_lab import Lab, copy_of_checkout, engine_is_there, environment_of, remove_what_dead_sessions_left
+from support.lab_fixtures import lab, own_lab, session_lab  # noqa: F401
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.engine)
-
-
-@pytest.fixture(scope="session")
-def session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """One copy for all tests, made ready once."""
-    if shutil.which("docker") is None or not engine_is_there():
-        pytest.skip("no Docker engine answers here: run ./lab setup first")
-    root = copy_of_checkout(tmp_path_factory.mktemp("e2e") / "lab")
-    lab = Lab(root, environment_of(root))
-    remove_what_dead_sessions_left()
-    try:
-        ready = lab.run("setup", timeout_s=900)
-        assert ready.returncode == 0, ready.stderr
-        yield lab
-    finally:
-        lab.down()
-
-
-@pytest.fixture
-def lab(session_lab: Lab) -> Iterator[Lab]:
-    """The copy with nothing running before and after."""
-    yield session_lab
-    session_lab.down()
-
-
-@pytest.fixture
-def own_lab(session_lab: Lab, tmp_path: Path) -> Iterator[Lab]:
-    """A copy that the test may change, with nothing running before and after."""
-    yield session_lab.another(tmp_path / "lab")
-    session_lab.down()

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_lab import Background, Lab
 from paho.mqtt import publish
-from run_checks import check_run, read_samples, total, treatments
+from support.e2e_lab import Background, Lab
+from support.run_checks import check_run, read_samples, total, treatments
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 

@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e_lab import Lab, finished
-from handouts import HANDOUTS, commands, name_of
+from support.e2e_lab import Lab, finished
+from support.handouts import HANDOUTS, commands, name_of
 
-from looplab.report.exercise import read_exercise
+from looplab.exercises.exercise import read_exercise
 
 # Enough for every check to be judged, little enough for all handouts in a few minutes.
 SMALL = {"INTERVALS_MS": "20", "MESSAGES": "20", "REPETITIONS": "3"}
 # The scenarios' handouts differ in names alone (tested below), the other exercises in what they set for their runs
-# (tests/report holds that against what each exercise wants): one of each is typed, that of TLS because no other test
+# (tests/unit/exercises holds that against what each exercise wants): one of each is typed, that of TLS because no other test
 # here sends over TLS. LAB_ALL_HANDOUTS=1 has them all typed, which takes 5 minutes more (starting and stopping, not
 # sending), and 6 for the sweep of qos-delay.
 LIKE_ONE_ANOTHER = [handout for handout in HANDOUTS if re.fullmatch(r"scenario\d", name_of(handout))]
@@ -70,5 +70,5 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
 
 def type_in(lab: Lab, command: str) -> subprocess.CompletedProcess[str]:
     """The line as it stands, but for this Python in place of the launcher, which has tests of its own."""
-    line = command.replace("./lab", f"{sys.executable} -m looplab.cli")
+    line = command.replace("./lab", f"{sys.executable} -m looplab.lab.cli")
     return finished(["sh", "-c", line], lab.root, {**lab.environment, **SMALL}, 300)

@@ -6,8 +6,8 @@ import json
 import os
 
 import pytest
-from e2e_lab import Lab
-from run_checks import check_run, treatments
+from support.e2e_lab import Lab
+from support.run_checks import check_run, treatments
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 # The wifi model's two ways at their least (the table ends at four deviations); the loop's own part comes on top.

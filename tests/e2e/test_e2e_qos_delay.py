@@ -7,11 +7,11 @@ import os
 from typing import Any
 
 import pytest
-from e2e_lab import Lab
-from hardening import judge_container
-from run_checks import SAMPLES_HEADER
+from support.e2e_lab import Lab
+from support.hardening import judge_container
+from support.run_checks import SAMPLES_HEADER
 
-from looplab.report.delay.runs import DelayRun, read
+from looplab.experiments.qos_delay.report.runs import DelayRun, read
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 MESSAGES = 250

@@ -7,12 +7,12 @@ import subprocess
 from typing import Any, NamedTuple
 
 import pytest
-from containers import docker
-from e2e_lab import Lab
-from hardening import judge_container
-from run_checks import check_run, total, treatments
+from support.containers import docker
+from support.e2e_lab import Lab
+from support.hardening import judge_container
+from support.run_checks import check_run, total, treatments
 
-from looplab.host.own_names import is_own
+from looplab.lab.docker.own_names import is_own
 
 
 class Published(NamedTuple):

@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from containers import docker, until
-from e2e_lab import Lab, free_port
+from support.containers import docker, until
+from support.e2e_lab import Lab, free_port
 
-from looplab.host import certificates, identities
-from looplab.host.secret_files import write_secret
-from looplab.protocol import TOPIC_REQUEST
+from looplab.experiments.loop.protocol import TOPIC_REQUEST
+from looplab.lab.credentials import certificates, identities
+from looplab.lab.credentials.secret_files import write_secret
 
 PARTS = ("s1-broker", "s1-controller", "bridge")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e_lab import RT_BUDGETS, Lab, budget_left_us
-from run_checks import check_run, total, treatments
+from support.e2e_lab import RT_BUDGETS, Lab, budget_left_us
+from support.run_checks import check_run, total, treatments
 
 SHORT = {"INTERVALS_MS": "20", "MESSAGES": "25", "REPETITIONS": "1", "WARMUP_MESSAGES": "5"}
 

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
-from e2e_lab import Lab, free_port
-from run_checks import check_run
+from support.e2e_lab import Lab, free_port
+from support.run_checks import check_run
 
 
 class Case(NamedTuple):

@@ -19,8 +19,8 @@ from typing import Any
 
 from looplab.capture.dumpcap import Capture
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
-from looplab.json_handler import JsonHandler
-from looplab.namespace import ways_out
+from looplab.system.json_service import JsonHandler
+from looplab.system.network_namespace import ways_out
 
 PORT = 9109
 LOOK_S = 0.25

@@ -9,13 +9,13 @@ import sys
 import threading
 from time import monotonic
 
-from looplab import processes
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.link.backend import choose
 from looplab.link.probe import ECHO_PORT, echo
 from looplab.link.route import parse_rto_min, raise_rto_min
 from looplab.link.service import LOOK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, Emulator, resolve, serve
 from looplab.link.settings import LinkSettings, from_environment
+from looplab.system import processes
 
 
 def main() -> int:

@@ -15,13 +15,13 @@ from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any
 
-from looplab import processes
 from looplab.errors import LabError
 from looplab.link.commands import attempt, run
 from looplab.link.figures import Delays
 from looplab.link.route import device_to
 from looplab.link.settings import LinkSettings
 from looplab.link.steering import Steering, Turn, lacking
+from looplab.system import processes
 
 PROBE_DEVICE = "lab-link-try"
 IFB_PREFIX = "lab-in-"

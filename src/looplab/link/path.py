@@ -19,10 +19,10 @@ from typing import Any
 
 from netfilterqueue import COPY_PACKET, NetfilterQueue
 
-from looplab import processes
 from looplab.link.figures import Delays
 from looplab.link.lane import Lane
 from looplab.link.settings import LinkSettings
+from looplab.system import processes
 
 PROCESS_NAME = "lab-link"
 # Packets one queue may hold: 10 s of 10 000 a second.

@@ -23,13 +23,13 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.json_handler import JsonHandler
 from looplab.link.distributions import theory
 from looplab.link.ping import MOST_PINGS, ping
 from looplab.link.probe import WAIT_S, parse_probe, probe
 from looplab.link.route import device_to
 from looplab.link.settings import LinkSettings, read_links
-from looplab.namespace import devices, ways_out
+from looplab.system.json_service import JsonHandler
+from looplab.system.network_namespace import devices, ways_out
 
 PORT = 9107
 MAX_REQUEST_BYTES = 65536

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from looplab.report.cells import Cell, read_cells
-from looplab.report.delay import runs as delay
-from looplab.report.exercise import Key
+from looplab.exercises.exercise import Key
+from looplab.experiments.loop.report.cells import Cell, read_cells
+from looplab.experiments.qos_delay.report import runs as delay
 from looplab.report.stored import StoredRun, Unusable, checked, read_document
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.run_folder import SCHEMA
+from looplab.run.folder import SCHEMA
 
 RUN_ID = re.compile(r"(?P<start>[0-9]{8}T[0-9]{6}Z)-(?P<scenario>[a-z0-9][a-z0-9_-]*)")
 NEEDED = {

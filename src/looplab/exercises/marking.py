@@ -1,0 +1,293 @@
+"""Mark one exercise: which runs count, what they show, which answers are right, and why for each point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from looplab.exercises.exercise import Band, Exercise, Key, Point, Question, TreatmentFound, Value, WantedRun, said
+from looplab.experiments.loop.report.cells import Cell
+from looplab.experiments.loop.report.claims import treatment
+from looplab.experiments.qos_delay.report.runs import DelayCell
+from looplab.report.reading import cells_by_key, keys
+from looplab.report.stored import StoredRun, Unusable
+
+# What a mark is about: a wrong run is another thing than a wrong answer.
+RUN, RESULT, ANSWER = "run", "result", "answer"
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """`got` of `worth` points for one thing, and the reason."""
+
+    kind: str
+    name: str
+    got: int
+    worth: int
+    reason: str
+
+
+@dataclass
+class Marked:
+    """An exercise marked: its marks and the runs they stand on."""
+
+    marks: list[Mark] = field(default_factory=list)
+    runs: dict[str, StoredRun] = field(default_factory=dict)
+
+    @property
+    def got(self) -> int:
+        return sum(mark.got for mark in self.marks)
+
+    @property
+    def worth(self) -> int:
+        return sum(mark.worth for mark in self.marks)
+
+    def lost(self, kind: str) -> int:
+        """Points not given for marks of that kind."""
+        return sum(mark.worth - mark.got for mark in self.marks if mark.kind == kind)
+
+
+class Unjudged(Exception):
+    """A point that cannot be judged, with the reason as its text."""
+
+
+def mark(exercise: Exercise, found: Sequence[StoredRun | Unusable], answers: Mapping[str, Any]) -> Marked:
+    """The marks for the runs in `found` (any order, any scenario) and the answers by question name."""
+    result = Marked()
+    cells: dict[str, Mapping[Key, Cell | DelayCell]] = {}
+    main = exercise.runs[-1]
+    chosen = _choose(exercise, main, found, None)
+    for wanted in exercise.runs:
+        run = chosen if wanted is main else _choose(exercise, wanted, found, chosen)
+        reason, sound = _run_reason(exercise, wanted, run, found, chosen)
+        if run is not None and sound:
+            read = cells_by_key(run)
+            if isinstance(read, Unusable):
+                reason, sound = f"{run.run_id} is damaged: {read.meaning}", False
+            else:
+                cells[wanted.handle] = read
+                result.runs[wanted.handle] = run
+        result.marks.append(Mark(RUN, wanted.handle, int(sound), 1, reason))
+    judge = _Judge(result.runs, cells)
+    result.marks += [judge.point(point) for point in exercise.points]
+    result.marks += [judge.question(question, answers.get(question.name)) for question in exercise.questions]
+    return result
+
+
+def _choose(
+    exercise: Exercise, wanted: WantedRun, found: Sequence[StoredRun | Unusable], main: StoredRun | None
+) -> StoredRun | None:
+    """The newest run that is what the exercise wants; of others the one that comes nearest."""
+    fidelity = wanted.fidelity or (main.fidelity if main else "")
+    candidates = [run for run in found if isinstance(run, StoredRun) and run.scenario == wanted.scenario]
+
+    def nearness(run: StoredRun) -> tuple[bool, bool, bool, bool, bool, bool, str]:
+        return (
+            not fidelity or run.fidelity == fidelity,
+            _with_parameters(run, wanted),
+            exercise.cells_of(wanted.handle) <= keys(run),
+            run.valid,
+            main is None or run.machine == main.machine,
+            run.repetitions >= exercise.repetitions and run.messages >= exercise.messages,
+            run.run_id,
+        )
+
+    return max(candidates, key=nearness, default=None)
+
+
+def _with_parameters(run: StoredRun, wanted: WantedRun) -> bool:
+    return all(run.document["parameters"].get(name) == value for name, value in wanted.parameters.items())
+
+
+def _run_reason(
+    exercise: Exercise,
+    wanted: WantedRun,
+    run: StoredRun | None,
+    found: Sequence[StoredRun | Unusable],
+    main: StoredRun | None,
+) -> tuple[str, bool]:
+    """Why a run counts or does not."""
+    if run is None:
+        return _no_run(wanted, found), False
+    fidelity = wanted.fidelity or (main.fidelity if main else "")
+    if fidelity and run.fidelity != fidelity:
+        return f"{run.run_id} has fidelity {run.fidelity}; wanted is {fidelity}: {_command(wanted, fidelity)}", False
+    if not _with_parameters(run, wanted):
+        asked = ", ".join(f"{name} = {value}" for name, value in wanted.parameters.items())
+        return f"{run.run_id} was not run with {asked}: {_command(wanted, fidelity)}", False
+    if not run.valid:
+        return f"{run.run_id} is INVALID: {'; '.join(map(str, run.document['invalid_because']))}", False
+    if run.repetitions < exercise.repetitions or run.messages < exercise.messages:
+        return (
+            f"{run.run_id} has {run.repetitions} x {run.messages} messages; at least "
+            f"{exercise.repetitions} x {exercise.messages} are wanted: {_command(wanted, fidelity)}",
+            False,
+        )
+    if main is not None and run.machine != main.machine:
+        return f"{run.run_id} is of another machine than {main.run_id}: they cannot be compared.", False
+    return run.run_id, True
+
+
+def _no_run(wanted: WantedRun, found: Sequence[StoredRun | Unusable]) -> str:
+    broken = [bad for bad in found if isinstance(bad, Unusable) and bad.name.strip(".").find(f"-{wanted.scenario}") > 0]
+    if broken:
+        return f"{broken[-1].name} is {broken[-1].kind}: {broken[-1].meaning}"
+    return f"there is no run of {wanted.scenario}: {_command(wanted, wanted.fidelity)}"
+
+
+def _command(wanted: WantedRun, fidelity: str) -> str:
+    set_by_hand = "".join(f"{name.upper()}={_setting(value)} " for name, value in wanted.parameters.items())
+    return f"{set_by_hand}./lab run {wanted.scenario}" + (f" --fidelity {fidelity}" if fidelity else "")
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(f"{entry:g}" for entry in value)
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+class _Judge:
+    """Knows the sound runs by handle and looks figures up in them."""
+
+    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Mapping[Key, Cell | DelayCell]]) -> None:
+        self._runs = runs
+        self._cells = cells
+
+    def point(self, point: Point) -> Mark:
+        try:
+            good, seen = (
+                self._treatment(point.wants) if isinstance(point.wants, TreatmentFound) else self._band(point.wants)
+            )
+        except Unjudged as why:
+            return Mark(RESULT, point.name, 0, point.worth, f"{point.says}: not judged, {why}")
+        hint = f" {point.otherwise}" if point.otherwise and not good else ""
+        return Mark(RESULT, point.name, point.worth if good else 0, point.worth, f"{point.says}: {seen}.{hint}")
+
+    def question(self, question: Question, answer: Any) -> Mark:
+        worth = question.worth
+        if answer is None or not str(answer).strip():
+            return Mark(ANSWER, question.name, 0, worth, "not answered")
+        if question.value is None and str(answer).strip() not in question.options:
+            return Mark(ANSWER, question.name, 0, worth, f"{answer!r} is none of {', '.join(question.options)}")
+        if question.value is None and not question.order:
+            return Mark(ANSWER, question.name, worth, worth, "predicted; compare it with what you found")
+        try:
+            good, why = (
+                self._figure(question, answer) if question.value else self._choice(question, str(answer).strip())
+            )
+        except Unjudged as why_not:
+            return Mark(ANSWER, question.name, 0, worth, f"not judged, {why_not}")
+        return Mark(ANSWER, question.name, worth if good else 0, worth, why)
+
+    def _treatment(self, wants: TreatmentFound) -> tuple[bool, str]:
+        entry = treatment(self._run(wants.run), wants.what)
+        if entry is None:
+            return False, f"the run does not say anything of “{wants.what}”"
+        found = str(entry["found"])
+        if not wants.found:
+            return bool(entry["verified"]), f"wanted {entry['wanted']}, found {found}"
+        return found in wants.found, f"found {found}"
+
+    def _band(self, wants: Band) -> tuple[bool, str]:
+        value = self._value(wants.value)
+        if wants.over is None:
+            ratio, seen = value, f"{wants.value} is {value:.4g}"
+        else:
+            other = self._value(wants.over)
+            ratio = value / other if other else math.inf
+            seen = f"{_shown(wants.value, value)} against {_shown(wants.over, other)}, {ratio:.2f} times"
+        good = (wants.low is None or ratio >= wants.low) and (wants.high is None or ratio <= wants.high)
+        return good, seen + ("" if good else f"; expected {_range(wants)}")
+
+    def _figure(self, question: Question, answer: Any) -> tuple[bool, str]:
+        assert question.value is not None
+        value = self._value(question.value)
+        right = value / 1000 if question.unit == "ms" else value
+        try:
+            given = float(str(answer).replace(",", ".").removesuffix(question.unit).strip())
+        except ValueError:
+            return False, f"{answer!r} is no number"
+        slack = max(question.tolerance * abs(right), 0.5 if not question.unit else 0.0005)
+        good = abs(given - right) <= slack
+        unit = f" {question.unit}" if question.unit else ""
+        return good, f"{given:g}{unit}; your run says {right:.4g}{unit} ({question.value})"
+
+    def _choice(self, question: Question, answer: str) -> tuple[bool, str]:
+        values = {option: self._value(value) for option, value in question.order.items()}
+        right = max(values, key=lambda option: values[option])
+        said = ", ".join(f"{option}: {_shown(question.order[option], value)}" for option, value in values.items())
+        return answer == right, f"{answer}; your runs say {right} ({said})"
+
+    def _run(self, handle: str) -> StoredRun:
+        if handle not in self._runs:
+            raise Unjudged(f"the run “{handle}” is missing or wrong")
+        return self._runs[handle]
+
+    def _value(self, value: Value) -> float:
+        run = self._run(value.run)
+        cell = self._cells[value.run].get(value.key)
+        if cell is None:
+            raise Unjudged(f"{run.run_id} has no cell at {said(value.key)}")
+        found = _look_up_delay(cell, value.name) if isinstance(cell, DelayCell) else _look_up(cell, value.name)
+        if found is None:
+            raise Unjudged(f"{run.run_id} holds no {value.name} at {said(value.key)}")
+        return found
+
+
+def _look_up_delay(cell: DelayCell, name: str) -> float | None:
+    """A figure of a cell of qos-delay; None where it was not measured, or the cell is INVALID."""
+    if not cell.valid:
+        return None
+    if name == "ratio":
+        return cell.ratio.estimate if cell.made_ms else None
+    if name in ("packets_per_segment", "largest_segment_bytes"):
+        return cell.packets_per_segment if name == "packets_per_segment" else cell.largest_segment_bytes
+    metric, _, statistic = name.partition(".")
+    if metric == "L" and statistic in ("avg", *_SHARES):
+        found = cell.mean_us if statistic == "avg" else cell.quantiles_us[statistic]
+        return None if math.isnan(found.estimate) else found.estimate
+    return _told(cell.document, name)
+
+
+def _look_up(cell: Cell, name: str) -> float | None:
+    """A figure of a cell; T, R and O out of the samples themselves."""
+    metric, _, statistic = name.partition(".")
+    if metric in cell.latency_us:
+        values = cell.latency_us[metric]
+        if not values.size:
+            return None
+        if statistic in _SHARES:
+            return float(np.quantile(values, _SHARES[statistic]))
+        return float(values.mean() if statistic == "avg" else values.min() if statistic == "min" else values.max())
+    return _told(cell.counts, name)
+
+
+def _told(document: Mapping[str, Any], name: str) -> float | None:
+    """A figure that run.json itself gives for a cell."""
+    metric, _, statistic = name.partition(".")
+    if statistic:
+        told = document.get({"lateness": "send_lateness_us"}.get(metric, f"{metric}_us")) or {}
+        return None if told.get(statistic) is None else float(told[statistic])
+    if name == "interval":
+        return float(document["interval_ms"]) * 1000
+    if name.endswith("_share"):
+        return float(document[name.removesuffix("_share")]) / document["sent"] if document["sent"] else None
+    return float(document.get(name, 0))
+
+
+def _shown(value: Value, found: float) -> str:
+    if value.name == "interval":
+        return f"the interval of {found / 1000:g} ms"
+    text = f"{found / 1000:.4g} ms" if "." in value.name else f"{found:.4g}"
+    return f"{value.name} of {value.run} {text}"
+
+
+def _range(wants: Band) -> str:
+    if wants.low is None:
+        return f"at most {wants.high:g}"
+    return f"at least {wants.low:g}" if wants.high is None else f"{wants.low:g} to {wants.high:g}"

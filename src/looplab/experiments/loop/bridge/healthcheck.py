@@ -1,0 +1,76 @@
+"""Says on the bridge's own machine whether it is connected and its robot answers, and what is missing if not.
+
+docker compose -f rpi/compose.yaml exec bridge python3 -m looplab.experiments.loop.bridge.healthcheck [--wait SECONDS]
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+from looplab.errors import EXIT_GOOD, EXIT_INVALID
+from looplab.experiments.loop.bridge import state as bridge_state
+
+LOOK_S = 0.2
+# A broker lives as long as a run: where nobody listens on the port, the machine itself is there.
+REFUSED = os.strerror(errno.ECONNREFUSED)
+
+
+class Status(NamedTuple):
+    """What to tell a person; `good` where nothing is missing on the Pi or on the way: a run may start."""
+
+    lines: list[str]
+    good: bool
+
+
+def status(state: bridge_state.BridgeState | None) -> Status:
+    """Bridge, robot and broker as `state` tells them."""
+    if state is None:
+        return Status(["bridge: not running (docker compose -f rpi/compose.yaml logs bridge says why)"], False)
+    said = state.said
+    robot, connected = bool(said.get("robot_online")), bool(said.get("connected"))
+    no_run = REFUSED in str(said.get("last_error"))
+    first = f"bridge: running, version {said.get('version')}, framing {said.get('framing')}"
+    told = [first, _robot(said), _broker(said, no_run)]
+    return Status(told, robot and (connected or no_run))
+
+
+def _robot(said: dict[str, Any]) -> str:
+    if said.get("robot_online"):
+        return f"robot:  online at {said.get('serial')} ({said.get('robot')})"
+    return f"robot:  OFFLINE: {said.get('robot_fault')}"
+
+
+def _broker(said: dict[str, Any], no_run: bool) -> str:
+    broker = said.get("broker")
+    if said.get("connected"):
+        return f"broker: connected to {broker}; the retained status says online"
+    if no_run:
+        return f"broker: {broker} is there, but no run is going on: it is joined when one starts"
+    return f"broker: NOT REACHED: {said.get('last_error') or f'{broker} did not answer yet'}"
+
+
+def main() -> int:
+    """Exit code 0 where nothing is missing on this machine or on the way, 1 where something is after the wait."""
+    parser = argparse.ArgumentParser(
+        prog="bridge_status", description="Is the bridge connected, does the robot answer?"
+    )
+    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="for what is not there yet")
+    end_s = monotonic() + parser.parse_args().wait
+    folder = Path(os.environ.get("STATE_DIR") or "/state")
+    while True:
+        found = status(bridge_state.read(folder))
+        if found.good or monotonic() >= end_s:
+            break
+        sleep(LOOK_S)
+    print("\n".join(found.lines))
+    return EXIT_GOOD if found.good else EXIT_INVALID
+
+
+if __name__ == "__main__":
+    sys.exit(main())

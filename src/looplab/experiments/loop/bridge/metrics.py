@@ -1,0 +1,94 @@
+"""The Pi's metrics: serves what the bridge wrote to memory, and its machine's load, to Prometheus on port 9102.
+
+A process of its own beside the bridge, so that a scrape never meets the hot path; it needs no broker, and so
+tells of the bridge when the network does not. Names begin with `lab_pi_`: the lab's own exporter tells of the
+other machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from looplab.errors import EXIT_MACHINE
+from looplab.experiments.loop.bridge import state as bridge_state
+
+PORT = 9102
+THERMAL = Path("/sys/class/thermal/thermal_zone0/temp")
+_INFO = ("version", "framing", "scheduling", "serial", "robot", "broker")
+
+
+class PiCollector(Collector):
+    """Reads `folder` (the bridge's STATE_DIR) and `proc` anew for each scrape."""
+
+    def __init__(self, folder: Path, proc: Path = Path("/proc"), thermal: Path = THERMAL) -> None:
+        self._folder, self._proc, self._thermal = folder, proc, thermal
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of one scrape."""
+        state = bridge_state.read(self._folder)
+        yield _gauge("lab_pi_bridge_up", "1 while the bridge on this machine turns its loop.", state is not None)
+        if state is not None:
+            yield from _bridge(state)
+        yield from self._machine()
+
+    def _machine(self) -> Iterator[Metric]:
+        load = self._first_number(self._proc / "loadavg")
+        if load is not None:
+            yield _gauge("lab_pi_load1", "Load average over one minute.", load)
+        celsius = self._first_number(self._thermal)
+        if celsius is not None:
+            yield _gauge("lab_pi_temperature_celsius", "The processor's; a Pi slows down from 80.", celsius / 1000)
+
+    def _first_number(self, path: Path) -> float | None:
+        try:
+            return float(path.read_text().split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
+
+
+def _bridge(state: bridge_state.BridgeState) -> Iterator[Metric]:
+    said = state.said
+    yield _gauge("lab_pi_bridge_connected", "1 while the broker serves the bridge.", bool(said.get("connected")))
+    yield _gauge("lab_pi_robot_online", "1 while the robot answers.", bool(said.get("robot_online")))
+    lost = CounterMetricFamily("lab_pi_bridge_disconnects", "Connections to the broker that were lost.")
+    lost.add_metric([], float(said.get("disconnects", 0)))
+    yield lost
+    events = CounterMetricFamily("lab_pi_bridge_events", "What the bridge counts, by event.", labels=["event"])
+    for event, count in state.counts.items():
+        events.add_metric([event], count)
+    yield events
+    facts = {name: str(said.get(name, "")) for name in _INFO}
+    yield InfoMetricFamily("lab_pi_bridge", "How the bridge is set up.", facts)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value)
+
+
+def main() -> int:
+    """Serve until told to stop; STATE_DIR is the bridge's."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_signal: stop.set())
+    registry = CollectorRegistry()
+    registry.register(PiCollector(Path(os.environ.get("STATE_DIR") or "/state")))
+    try:
+        start_http_server(PORT, registry=registry)
+    except OSError as error:
+        print(f"bridge_exporter: port {PORT}: {error.strerror}", file=sys.stderr)
+        return EXIT_MACHINE
+    stop.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""Is the bridge there, with its robot, and set up as this run wants it? If not: what is missing, and the remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from looplab import __version__
+from looplab.experiments.loop.parameters import Parameters
+from looplab.experiments.loop.protocol import (
+    COMMAND_ROBOT,
+    ONLINE,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_ROBOT_STATUS,
+)
+from looplab.treatments.judgement import Treatment
+
+REMOTE, USB = "remote", "usb"
+LONGEST_WORD = 200
+_PI_LOGS = "On the Pi: `docker compose -f rpi/compose.yaml logs bridge`"
+
+
+class Missing(NamedTuple):
+    """`part` is waited for (bridge, robot), `problem` and `remedy` are for the person whose patience ran out.
+
+    What is `settled` no waiting mends: it needs a person.
+    """
+
+    part: str
+    problem: str
+    remedy: str
+    settled: bool = False
+
+
+def bridge_info(retained: Mapping[str, bytes]) -> dict[str, Any]:
+    """What the bridge last said of itself, {} where it said nothing that can be read.
+
+    Who has a bridge's password may say anything: words come out short and printable, numbers whole, all else as None.
+    """
+    try:
+        info = json.loads(retained.get(TOPIC_BRIDGE_INFO, b"{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return {_word_of(name): _tame(value) for name, value in info.items()} if isinstance(info, dict) else {}
+
+
+def _tame(value: object) -> object:
+    if isinstance(value, dict):
+        return {_word_of(name): count for name, count in value.items() if isinstance(count, int)}
+    return _word_of(value) if isinstance(value, str) else value if isinstance(value, int) else None
+
+
+def _word_of(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_WORD])
+
+
+def other_bridges(words: Iterable[bytes], *, answered_twice: bool) -> list[Treatment]:
+    """Nothing, but where `words` (payloads on TOPIC_BRIDGE_INFO) are of several bridges and answers came twice."""
+    told = [bridge_info({TOPIC_BRIDGE_INFO: payload}) for payload in words]
+    instances = {str(info["instance"]) for info in told if "instance" in info}
+    if len(instances) < 2 or not answered_twice:
+        return []
+    found = f"{len(instances)}: stop the second Pi, or the bridge that was left running"
+    return [Treatment("bridges that answer", "one", found, verified=False)]
+
+
+def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | None:
+    """The first thing a run must still wait for, None when everything is there.
+
+    `retained` are the last payloads by topic, of a broker that was started for this run and so remembers nobody.
+    """
+    remote = parameters.robot == REMOTE
+    status = retained.get(TOPIC_BRIDGE_STATUS)
+    info = bridge_info(retained)
+    if status != ONLINE:
+        return _no_bridge(remote, lost=status is not None)
+    if remote and (wrong := _set_up_otherwise(parameters, info)) is not None:
+        return wrong
+    if parameters.command == COMMAND_ROBOT and retained.get(TOPIC_ROBOT_STATUS) != ONLINE:
+        return _no_robot(parameters.robot, str(info.get("robot_fault", "")))
+    return None
+
+
+def _no_bridge(remote: bool, *, lost: bool) -> Missing:
+    if not remote:
+        return Missing("bridge", "The bridge did not come online", "See `docker compose logs bridge`.")
+    if lost:
+        return Missing(
+            "bridge on the Pi",
+            "The bridge on the Pi was here and went away",
+            f"{_PI_LOGS}: was it stopped, the Pi switched off, or its network cut?",
+        )
+    return Missing(
+        "bridge on the Pi",
+        "No bridge has connected from the Pi",
+        f"{_PI_LOGS} says what it sees of this machine. Is the Pi on, paired with this machine (./lab pair), and "
+        "does a firewall here let it in?",
+    )
+
+
+def _no_robot(robot: str, fault: str) -> Missing:
+    why = f" ({fault})" if fault else ""
+    if robot == REMOTE:
+        return Missing(
+            "robot at the Pi",
+            f"The bridge on the Pi is connected, but its robot is offline{why}",
+            "Plug the robot into the Pi and switch it on; `ls -l /dev/looplab-robot` there shows whether it is seen.",
+        )
+    if robot == USB:
+        return Missing(
+            "robot on USB",
+            f"The robot on USB did not come online{why}",
+            "Plug it in and switch it on; `ls /dev/serial/by-id/` shows whether it is seen. docs/serial.md has the "
+            "rest; --robot virtual needs none.",
+        )
+    return Missing(
+        "robot",
+        f"The robot did not come online{why}",
+        "See `docker compose logs bridge robot`.",
+    )
+
+
+def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missing | None:
+    """A bridge of another version or fidelity would measure something else: nothing is sent before it is mended."""
+    version = str(info.get("version", "unknown"))
+    if info and version != __version__:
+        return Missing(
+            "bridge of this version",
+            f"The bridge on the Pi is of version {version}, this lab of {__version__}",
+            "Run rpi/install.sh of this version on the Pi again, with a bundle made by this lab.",
+            settled=True,
+        )
+    wanted = {"TCP_NODELAY": parameters.tcp_nodelay, "ROBOT_FRAMING": parameters.robot_framing}
+    found = {"TCP_NODELAY": info.get("tcp_nodelay"), "ROBOT_FRAMING": info.get("framing")}
+    differing = [name for name in wanted if wanted[name] != found[name]]
+    if not info or not differing:
+        return None
+    return Missing(
+        "bridge with the same FIDELITY",
+        f"The bridge on the Pi runs with {_words(found, differing)}, this run with {_words(wanted, differing)}",
+        f"On the Pi: FIDELITY={parameters.fidelity} in rpi/.env, then `docker compose -f rpi/compose.yaml up -d`; "
+        "or choose --fidelity here as it is there.",
+        settled=True,
+    )
+
+
+def _words(settings: Mapping[str, Any], names: list[str]) -> str:
+    return ", ".join(f"{name}={_word(settings[name])}" for name in names)
+
+
+def _word(value: object) -> str:
+    return str(value) if not isinstance(value, bool) else "on" if value else "off"

@@ -1,0 +1,120 @@
+"""Other causes that the runs themselves show, to stand beside a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from looplab.experiments.loop.report.cells import Cell
+from looplab.experiments.loop.report.claims import Measured, Runs, treatment
+
+_PRIORITY = {
+    "broker-priority": ("scenario4",),
+    "broker-priority-no-arduino": ("scenario6",),
+    "client-priority": ("scenario4", "scenario5"),
+}
+_STRESSED = {
+    "stress": "scenario2",
+    "stress-no-arduino": "scenario3",
+    "broker-priority": "scenario4",
+    "broker-priority-no-arduino": "scenario6",
+    "client-priority": "scenario5",
+}
+
+
+def beside(claim: str, fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
+    """What stands beside the verdict on `claim` at `fidelity`; `runs` holds those of every fidelity."""
+    here = runs.get(fidelity, {})
+    notes = [note for name in _PRIORITY.get(claim, ()) if name in here for note in _priority(here[name])]
+    if claim in _STRESSED and _STRESSED[claim] in here:
+        notes += _stress_reached(here[_STRESSED[claim]])
+    if claim == "qos-2":
+        notes += _nodelay(fidelity, runs)
+    if claim == "loss-10-ms":
+        notes += _framing(fidelity, runs)
+    return notes
+
+
+def _priority(measured: Measured) -> list[str]:
+    notes = []
+    for role, wanted in (("broker", "priority_broker"), ("controller", "priority_controller")):
+        if not measured.run.document["parameters"].get(wanted):
+            continue
+        found = treatment(measured.run, f"{role} scheduling policy")
+        if found is None:
+            continue
+        policy = str(found.get("found"))
+        if "SCHED_FIFO" in policy:
+            notes.append(f"{measured.run.scenario}: real-time priority is applied, the {role} was found at {policy}.")
+        else:
+            notes.append(
+                f"{measured.run.scenario}: the flags permit real-time priority and apply none, every thread of the "
+                f"{role} was found at {policy}. Whatever differs here is not priority."
+            )
+    return notes
+
+
+def _stress_reached(measured: Measured) -> list[str]:
+    """Bridge and robot stand for other machines; where the load reached them, R and O hold it, too."""
+    reached = []
+    for role in ("bridge", "robot"):
+        found = treatment(measured.run, f"{role} apart from the load")
+        if found is not None and not found.get("verified"):
+            reached.append(role)
+    if not reached:
+        return []
+    return [
+        f"{measured.run.scenario}: the {' and the '.join(reached)} could not be kept apart from the load on this "
+        "machine; on the published set-up the stress did not reach them."
+    ]
+
+
+def _nodelay(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
+    """How much of QoS 1 and 2 is Nagle and delayed acknowledgements: needs scenario 8 of both fidelities."""
+    if fidelity != "corrected":
+        return []
+    off, on = (runs.get(name, {}).get("scenario8") for name in ("thesis", "corrected"))
+    if off is None or on is None:
+        return ["To see what TCP_NODELAY has to do with it, run scenario8 with --fidelity thesis and corrected."]
+    if _nodelay_of(off) == _nodelay_of(on) or off.run.machine != on.run.machine:
+        return []
+    notes = []
+    for key in sorted(set(off.cells) & set(on.cells)):
+        slow, fast = _median_us(off.cells[key]), _median_us(on.cells[key])
+        if key[1] and slow and fast:
+            part = (
+                f": {1 - fast / slow:.0%} of it was Nagle and delayed acknowledgements, not QoS" if fast < slow else ""
+            )
+            notes.append(
+                f"QoS {key[1]} at {key[0]:g} ms: the median of O is {slow / 1000:.1f} ms with TCP_NODELAY off and "
+                f"{fast / 1000:.1f} ms with it on{part}."
+            )
+    return notes
+
+
+def _framing(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
+    if fidelity != "corrected":
+        return []
+    lost: dict[str, int] = {}
+    for name in ("thesis", "corrected"):
+        held = [m for m in runs.get(name, {}).values() if m.run.document["parameters"].get("command") == "T"]
+        cells = [m.cells[10.0, 0] for m in held if (10.0, 0) in m.cells]
+        if cells:
+            lost[name] = sum(int(cell.counts["lost"]) for cell in cells)
+    if len(lost) < 2:
+        return ["To see what framing has to do with it, run the same scenario with --fidelity thesis and corrected."]
+    if not any(lost.values()):
+        return [
+            "Nothing was lost with either framing. Framing burst merges answers only where they meet: with jitter on "
+            "the link, or requests faster than the robot answers."
+        ]
+    return [f"Lost at 10 ms: {lost['thesis']} with framing burst, {lost['corrected']} with framing line."]
+
+
+def _nodelay_of(measured: Measured) -> Any:
+    return measured.run.document["parameters"].get("tcp_nodelay")
+
+
+def _median_us(cell: Cell) -> float | None:
+    quantiles = cell.quantiles.get("O")
+    return quantiles["p50"].estimate if quantiles else None

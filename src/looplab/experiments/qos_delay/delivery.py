@@ -1,0 +1,104 @@
+"""Publisher and subscriber of one cell: two connections on one thread and one clock, and what is stamped between."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+from looplab.experiments.qos_delay.parameters import TOKEN_BYTES, QosDelayParameters
+from looplab.mqtt.client import Link, wait_all
+from looplab.run.open_loop import OpenLoop
+from looplab.run.samples import SampleStore
+
+TOPIC = "delay"
+LOOK_NS = 20_000_000
+
+
+class Ends:
+    """Publisher P on one network and subscriber S on the other; new connections, so that no cell inherits another's
+    congestion window or backlog."""
+
+    def __init__(self, parameters: QosDelayParameters, token: str) -> None:
+        self.delivery: Delivery | None = None
+        self.publisher = self._link(parameters, parameters.host_pb, f"publisher-{token}", [])
+        self.subscriber = self._link(parameters, parameters.host_bs, f"subscriber-{token}", [(TOPIC, 2)])
+        self._links = (self.publisher, self.subscriber)
+
+    def _link(self, p: QosDelayParameters, host: str, name: str, subscriptions: list[tuple[str, int]]) -> Link:
+        return Link(
+            host,
+            p.broker_port,
+            name,
+            tcp_nodelay=p.tcp_nodelay,
+            subscriptions=subscriptions,
+            on_message=self._received,
+            max_inflight=p.max_inflight,
+        )
+
+    def wait(self, until_ns: int) -> None:
+        """Handle the MQTT of both until then (monotonic ns)."""
+        wait_all(self._links, until_ns)
+
+    def connect(self, timeout_s: float) -> bool:
+        """Whether the broker has accepted both, and the subscription, within `timeout_s`."""
+        end_ns = perf_counter_ns() + int(timeout_s * 1e9)
+        while not (self.publisher.connected and self.subscriber.subscribed):
+            if perf_counter_ns() > end_ns:
+                return False
+            self.wait(perf_counter_ns() + LOOK_NS)
+        return True
+
+    def disconnects(self) -> int:
+        """How often either connection was lost."""
+        return sum(link.disconnects for link in self._links)
+
+    def ports(self) -> tuple[int, int]:
+        """The local TCP ports of publisher and subscriber; 0 where there is no connection just now."""
+        found = [link.sock.getsockname()[1] if link.sock is not None else 0 for link in self._links]
+        return found[0], found[1]
+
+    @property
+    def last_error(self) -> str:
+        return self.publisher.last_error or self.subscriber.last_error or "no answer"
+
+    def close(self) -> None:
+        """Disconnect politely."""
+        for link in self._links:
+            link.close()
+
+    def _received(self, _topic: bytes, payload: bytes, _qos: int) -> None:
+        if self.delivery is not None:
+            self.delivery.received(payload)
+
+
+class Delivery(OpenLoop):
+    """Sends messages `<token>-<k>` of a fixed length from P and notes when S's application has each."""
+
+    def __init__(
+        self, ends: Ends, store: SampleStore, parameters: QosDelayParameters, token: str, cell_messages: int
+    ) -> None:
+        prefix = f"{token:.{TOKEN_BYTES - 1}}-"
+        super().__init__(
+            store,
+            f"{prefix}%0{parameters.payload_bytes - TOKEN_BYTES}d".encode(),
+            TOPIC,
+            cell_messages,
+            parameters.deadline_ms,
+            ends.publisher,
+            ends.wait,
+            ends.disconnects,
+        )
+        self._prefix = prefix.encode()
+        self._bytes = parameters.payload_bytes
+        self._subscriber = ends.subscriber
+        ends.delivery = self
+
+    def received(self, payload: bytes) -> None:
+        """One message has reached the subscriber's application; its first instruction is the time."""
+        now = perf_counter_ns()
+        number = payload[TOKEN_BYTES:]
+        if not payload.startswith(self._prefix):
+            self.foreign += 1
+        elif len(payload) != self._bytes or not number.isdigit():
+            self.malformed += 1
+        else:
+            self.arrived(int(number), now, self._subscriber.sock)

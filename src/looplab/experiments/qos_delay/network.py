@@ -1,0 +1,154 @@
+"""The two links of a cell: set, probed before it, and judged after it by what the emulators really made.
+
+Two emulators, one in the network namespace of publisher and subscriber and one in the broker's, each delay what
+arrives there. Delayed where it leaves, a packet would stay in its socket's account, and TCP (its small queues)
+sends no third one while two wait: netem takes them off that account, NFQUEUE cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from looplab.errors import LabError
+from looplab.experiments.qos_delay.parameters import Cell, QosDelayParameters
+from looplab.link import client
+from looplab.link.settings import LinkSettings
+from looplab.treatments import link as judgement
+
+PROBES = 40
+PROBE_INTERVAL_MS = 5
+BROKER_URL = "http://broker:9107"
+# A run that is stopped has few seconds left.
+CLEAR_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Emulators:
+    """Where the emulator of each end answers: that of publisher and subscriber, and the broker's."""
+
+    own: str = client.URL
+    broker: str = BROKER_URL
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction of one link: delayed by the emulator at its end (`at`: own or broker), for what comes from `peer`.
+
+    `probed` is which way of a probe went by it. `forward` ways carry messages, the others acknowledgements.
+    """
+
+    link: str
+    at: str
+    peer: str
+    delay_ms: float
+    probed: str
+    forward: bool
+
+
+@dataclass
+class Made:
+    """What was found of a cell's links; `faults` is empty where they were as wanted from its start to its end.
+
+    `delays_ms` are the mean delays of the forward ways: by every packet where the emulator sees them, else by probes.
+    """
+
+    backend: str = ""
+    instances: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    delays_ms: dict[str, float] = field(default_factory=dict)
+    probes: dict[str, Any] = field(default_factory=dict)
+    ways: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def total_ms(self) -> float:
+        """The mean end-to-end delay."""
+        return sum(self.delays_ms.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """`end_to_end_ms` of a cell in run.json; null where nothing could be measured."""
+        if self.delays_ms.keys() != {"pb", "bs"}:
+            return {"pb": None, "bs": None, "total": None}
+        return {**{way: round(ms, 4) for way, ms in self.delays_ms.items()}, "total": round(self.total_ms, 4)}
+
+
+def ways(p: QosDelayParameters, cell: Cell) -> list[Way]:
+    """The four ways of a cell."""
+    return [
+        Way("pb", "broker", p.own_pb, cell.delay_pb_ms, "there_ms", True),
+        Way("pb", "own", p.host_pb, cell.delay_pb_ms, "back_ms", False),
+        Way("bs", "broker", p.own_bs, cell.delay_bs_ms, "there_ms", False),
+        Way("bs", "own", p.host_bs, cell.delay_bs_ms, "back_ms", True),
+    ]
+
+
+def links(p: QosDelayParameters, cell: Cell, at: str) -> list[LinkSettings]:
+    """What one emulator shall do; a way without a delay is left as it is."""
+    return [
+        LinkSettings(way.peer, "ingress", way.delay_ms, p.jitter_ms(way.delay_ms), p.distribution, reorder=p.reorder)
+        for way in ways(p, cell)
+        if way.at == at and way.delay_ms
+    ]
+
+
+def set_up(p: QosDelayParameters, cell: Cell, emulators: Emulators) -> Made:
+    """Set a cell's links and probe them. Raises LabError where an emulator or the responder does not answer."""
+    made = Made()
+    for at, url in _urls(emulators).items():
+        made.backend = client.apply(links(p, cell, at), url)["backend"]
+        made.instances[at] = client.state(url)["instance"]
+    for link, peer in (("pb", p.host_pb), ("bs", p.host_bs)):
+        made.probes[link] = client.probe(peer, PROBES, PROBE_INTERVAL_MS, url=emulators.own)
+    return made
+
+
+def judge(p: QosDelayParameters, cell: Cell, made: Made, emulators: Emulators) -> None:
+    """Ask the emulators after a cell, and fill in what they made and what is wrong with it."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for at, url in _urls(emulators).items():
+        try:
+            state = client.state(url)
+        except LabError as error:
+            made.faults.append(f"the link emulator ended: {error.message}")
+            return
+        settings = [link["settings"] for link in state["links"]]
+        if state["instance"] != made.instances[at] or settings != [link.as_json() for link in links(p, cell, at)]:
+            made.faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
+            return
+        found.update({(at, link["settings"]["peer"]): link for link in state["links"]})
+    for way in ways(p, cell):
+        if way.delay_ms:
+            _judge_way(way, found[way.at, way.peer], made)
+        elif way.forward:
+            made.delays_ms[way.link] = 0.0
+
+
+def take_away(emulators: Emulators) -> None:
+    """No delay any more: an emulator that has none to make ends quietly with its container.
+
+    One that does not answer has ended already, and its links with it.
+    """
+    for url in _urls(emulators).values():
+        with contextlib.suppress(LabError):
+            client.clear(url, CLEAR_TIMEOUT_S)
+
+
+def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
+    probed = made.probes[way.link][way.probed]
+    name = f"from {way.peer}"
+    made.ways.append({"link": way.link, **{key: value for key, value in link.items() if key != "addresses"}})
+    if why := judgement.deviation(dict(link)):
+        made.faults.append(f"{name}: {why}")
+    if not probed["n"]:
+        made.faults.append(f"{name}: no probe came by")
+    elif why := judgement.off("the probes'", probed["mean"], link["theory_ms"], probed["n"], True):
+        made.faults.append(f"{name}: {why}")
+    if way.forward:
+        figures = link["delay_ms"] if link["delay_ms"]["n"] else probed
+        made.delays_ms[way.link] = float(figures["mean"] or 0.0)
+
+
+def _urls(emulators: Emulators) -> dict[str, str]:
+    return {"own": emulators.own, "broker": emulators.broker}

@@ -1,0 +1,179 @@
+"""The parameters of one run of qos-delay, read from the environment that params.env and .env give its container."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.loop.parameters import FIDELITIES, MAX_SAMPLES, Reader, read_number, read_qos
+from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.link.settings import DISTRIBUTIONS
+
+FOLDER = f"compose/experiments/{EXPERIMENT}"
+# The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay.
+SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
+PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
+# Beyond, the client would take the network for gone (mqtt_link.PEER_TIMEOUT_MS).
+MAX_DELAY_MS = 500.0
+HOST = r"[A-Za-z0-9_.-]{1,253}"
+# A run's token and its dash stand before the number of the message.
+TOKEN_BYTES = 9
+DIGITS = 9
+# What a cell takes besides its messages: probes, connecting, warm-up, capture and dissecting.
+CELL_OVERHEAD_S = 4.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One pair of mean link delays at one quality of service."""
+
+    delay_pb_ms: float
+    delay_bs_ms: float
+    qos: int
+
+    @property
+    def pair(self) -> str:
+        """As PAIRS_MS names it: 2-18."""
+        return f"{self.delay_pb_ms:g}-{self.delay_bs_ms:g}"
+
+
+@dataclass(frozen=True)
+class QosDelayParameters:
+    """What one run does; times in the unit their names say. `pairs_ms` are (publisher-broker, broker-subscriber)."""
+
+    scenario: str
+    fidelity: str
+    pairs_ms: tuple[tuple[float, float], ...]
+    qos: tuple[int, ...]
+    messages: int
+    interval_ms: float
+    payload_bytes: int
+    distribution: str
+    jitter_share: float
+    reorder: bool
+    max_inflight: int
+    rto_min_ms: int
+    tcp_nodelay: bool
+    deadline_ms: int
+    warmup_messages: int
+    host_pb: str
+    host_bs: str
+    own_pb: str
+    own_bs: str
+    broker_port: int
+    parts_timeout_s: int
+    # One cell is one repetition; priorities and load belong to the loop's scenarios.
+    repetitions: int = 1
+    apply_priority: bool = False
+    priority_broker: int = 0
+    priority_controller: int = 0
+    load: str = "none"
+
+    @property
+    def broker_host(self) -> str:
+        return self.host_pb
+
+    @property
+    def cells(self) -> list[Cell]:
+        """In the order they are run."""
+        return [Cell(*pair, qos) for qos in self.qos for pair in self.pairs_ms]
+
+    @property
+    def samples(self) -> int:
+        """Messages in the whole run, warm-up apart."""
+        return len(self.cells) * self.messages
+
+    @property
+    def sending_s(self) -> float:
+        """How long the sending alone takes."""
+        return self.samples * self.interval_ms / 1000
+
+    @property
+    def whole_s(self) -> float:
+        """About how long the run takes."""
+        return self.sending_s + CELL_OVERHEAD_S * len(self.cells)
+
+    def rows(self, index: int) -> range:
+        """The rows of a cell in the sample store."""
+        return range(index * self.messages, (index + 1) * self.messages)
+
+    def jitter_ms(self, delay_ms: float) -> float:
+        """Scale of the distribution of one link's delay."""
+        return 0.0 if self.distribution == "constant" else self.jitter_share * delay_ms
+
+    def as_json(self) -> dict[str, Any]:
+        """The effective parameters as run.json stores them; intervals_ms as every run of the lab has it."""
+        return {**asdict(self), "intervals_ms": [self.interval_ms]}
+
+
+def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayParameters:
+    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
+    get = Reader(environment, FOLDER)
+    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
+    parameters = QosDelayParameters(
+        scenario=get.choice("SCENARIO", EXPERIMENT, (EXPERIMENT,)),
+        fidelity=fidelity,
+        pairs_ms=_pairs(environment, get),
+        qos=get.list("QOS", "0 1 2", read_qos, "0, 1 or 2, e.g. 0,1,2"),
+        messages=get.integer("MESSAGES", 10_000, 10, 1_000_000),
+        interval_ms=get.number("INTERVAL_MS", 10, 0.5, 60_000),
+        payload_bytes=get.integer("PAYLOAD_BYTES", 20, TOKEN_BYTES + DIGITS, 1000),
+        distribution=get.choice("DISTRIBUTION", "normal", DISTRIBUTIONS),
+        jitter_share=get.number("JITTER_SHARE", 0.1, 0, 1),
+        reorder=get.switch("REORDER", True),
+        max_inflight=get.integer("MAX_INFLIGHT", 0, 0, 20),
+        rto_min_ms=get.integer("RTO_MIN_MS", 10_000, 200, 120_000),
+        tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
+        deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),
+        warmup_messages=get.integer("WARMUP_MESSAGES", 20, 1, 10_000),
+        host_pb=get.matching("BROKER_PB", "broker-pb", HOST, "a host name or an address"),
+        host_bs=get.matching("BROKER_BS", "broker-bs", HOST, "a host name or an address"),
+        own_pb=get.matching("CONTROLLER_PB", "controller-pb", HOST, "a host name or an address"),
+        own_bs=get.matching("CONTROLLER_BS", "controller-bs", HOST, "a host name or an address"),
+        broker_port=get.integer("BROKER_PORT", 1883, 1, 65535),
+        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
+    )
+    if parameters.max_inflight not in (0, 20):
+        raise LabError(
+            f"MAX_INFLIGHT={parameters.max_inflight}: the broker is set up for 0 (no limit) and 20 (the default).",
+            f"Mend MAX_INFLIGHT; another number needs a folder of its own in {FOLDER}/mosquitto.",
+            EXIT_USAGE,
+        )
+    if parameters.samples > MAX_SAMPLES:
+        raise LabError(
+            f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,}).",
+            "Lower MESSAGES or the number of DELAYS_MS, PAIRS_MS and QOS.",
+            EXIT_USAGE,
+        )
+    return parameters
+
+
+def _pairs(environment: Mapping[str, str], get: Reader) -> tuple[tuple[float, float], ...]:
+    """DELAYS_MS (both links alike) and PAIRS_MS; the published ones where neither is set, else what is set."""
+    chosen = any(environment.get(name, "").strip() for name in ("DELAYS_MS", "PAIRS_MS"))
+    found: list[tuple[float, float]] = []
+    if not chosen or environment.get("DELAYS_MS", "").strip():
+        expected = f"numbers from 0 to {MAX_DELAY_MS:g}, e.g. 2,20,60"
+        found += [(delay, delay) for delay in get.list("DELAYS_MS", SYMMETRICAL_MS, _delay, expected)]
+    if not chosen or environment.get("PAIRS_MS", "").strip():
+        expected = f"pairs of delays from 0 to {MAX_DELAY_MS:g}, e.g. 0-20,2-18"
+        found += get.list("PAIRS_MS", PAIRS_MS, _pair, expected)
+    # 10-10 is both: one cell.
+    return tuple(dict.fromkeys(found))
+
+
+def _pair(text: str) -> tuple[float, float]:
+    pb, dash, bs = text.partition("-")
+    if not dash:
+        raise ValueError(text)
+    return _delay(pb), _delay(bs)
+
+
+def _delay(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", text) or float(text) > MAX_DELAY_MS:
+        raise ValueError(text)
+    return read_number(text)

@@ -1,0 +1,292 @@
+"""What the paper found, as questions that a stored run answers: reproduced, not reproduced, or undecided.
+
+A ratio counts as "about n" where it lies within a factor sqrt(2) of n: nearer to n than to the next published
+step (1, 2, 4 end-to-end delays), on the scale on which ratios are compared.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from looplab.experiments.loop.report.claims import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from looplab.experiments.qos_delay.report.runs import DelayCell, DelayRun
+from looplab.report.statistics import Interval
+
+NEAR = math.sqrt(2)
+QOS = (0, 1, 2)
+# "Hardly depends", "does not matter": less than this share.
+MATTERS = 0.25
+PLACE_MATTERS = 0.20
+# Fewer delays than this show no growth: the permutation test could not reach 5 %.
+FEWEST_DELAYS = 4
+SIGNIFICANCE = 0.05
+PERMUTATIONS = 5000
+# Fixed, so that the same run gives the same report.
+SEED = 20201028
+_FILE = Path(__file__).resolve().parent / "published" / "qos_delay.csv"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure that a verdict stands on, with its interval where there is one."""
+
+    what: str
+    value: Interval
+    published: str
+    unit: str = "×"
+
+
+@dataclass
+class Finding:
+    """The verdict on one finding at one fidelity."""
+
+    outcome: str
+    reason: str
+    lines: Sequence[Line] = ()
+    beside: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One finding of the paper."""
+
+    name: str
+    title: str
+    judge: Callable[[DelayRun], Finding]
+
+
+@cache
+def published() -> dict[str, float]:
+    """The figures that the paper's text gives, by finding."""
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        return {line["finding"]: float(line["published"]) for line in csv.DictReader(file)}
+
+
+def questions() -> list[Question]:
+    """In the order of the paper."""
+    return [
+        Question("one-way-when-short", "QoS 0 and 1 take one end-to-end delay where the round trip fits in the period",
+                 _one_way),
+        Question("round-trip-beyond", "QoS 0 and 1 take about a whole round trip beyond", _round_trip),
+        Question("qos-2-average", "QoS 2 takes at least four end-to-end delays on average", _qos_2_average),
+        Question("qos-2-most", "QoS 2 takes up to more than seven end-to-end delays", _qos_2_most),
+        Question("aggregation-grows", "A TCP segment carries the more MQTT packets the longer the delay", _grows),
+        Question("segment-size", "The largest segments hold about 600 bytes", _segment_size),
+        Question("aggregation-qos", "How many packets a segment carries hardly depends on QoS", _by_qos),
+        Question("place", "For one end-to-end delay the broker's place does not matter", _place),
+    ]  # fmt: skip
+
+
+def judge(question: Question, run: DelayRun | None) -> Finding:
+    """No verdict without a run, nor from one that is INVALID as a whole."""
+    if run is None:
+        return Finding(NO_RUN, "There is no usable run: ./lab run qos-delay")
+    finding = question.judge(run)
+    if not run.run.valid and finding.outcome != NO_RUN:
+        because = "; ".join(map(str, run.run.document["invalid_because"]))
+        finding.beside.append(f"{run.run.run_id} is INVALID ({because}); only its valid cells were used.")
+    return finding
+
+
+def causes(runs: Mapping[str, DelayRun], findings: Mapping[str, Mapping[str, Finding]]) -> None:
+    """Where the corrected run shows another cause, that stands beside the finding."""
+    if not {"thesis", "corrected"} <= runs.keys():
+        return
+    for name in ("round-trip-beyond", "aggregation-grows"):
+        found = findings[name]
+        if found["thesis"].outcome == REPRODUCED and found["corrected"].outcome == NOT_REPRODUCED:
+            found["thesis"].beside.append(
+                "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
+                "holds a small packet back until the one before it was acknowledged, makes it."
+            )
+    both = [(c, runs["corrected"].cells[c.key]) for c in runs["thesis"].symmetrical(2) if _held(runs["corrected"], c)]
+    if both:
+        before, after = (float(np.mean([pair[k].ratio.estimate for pair in both])) for k in (0, 1))
+        findings["qos-2-average"]["thesis"].beside.append(
+            f"With TCP_NODELAY on, QoS 2 takes {after:.2f} end-to-end delays on average instead of {before:.2f}."
+        )
+
+
+def _held(run: DelayRun, cell: DelayCell) -> bool:
+    other = run.cells.get(cell.key)
+    return other is not None and other.valid and other.made_ms > 0
+
+
+def _one_way(run: DelayRun) -> Finding:
+    cells = [c for qos in (0, 1) for c in run.symmetrical(qos) if 2 * c.made_ms < c.interval_ms]
+    return _about(cells, published()["one-way-when-short"], "no symmetrical cell whose round trip is below the period")
+
+
+def _round_trip(run: DelayRun) -> Finding:
+    cells = [c for qos in (0, 1) for c in run.symmetrical(qos) if 2 * c.made_ms >= c.interval_ms]
+    return _about(cells, published()["round-trip-beyond"], "no symmetrical cell whose round trip is above the period")
+
+
+def _about(cells: Sequence[DelayCell], wanted: float, missing: str) -> Finding:
+    if not cells:
+        return Finding(NO_RUN, f"The run has {missing}.")
+    lines = [Line(_said(c), c.ratio, f"{wanted:g}") for c in cells]
+    inside = [_within(c.ratio, wanted / NEAR, wanted * NEAR) for c in cells]
+    if all(x is True for x in inside):
+        return Finding(REPRODUCED, f"Every cell lies within a factor 1.41 of {wanted:g}.", lines)
+    out = [_said(c) for c, x in zip(cells, inside, strict=True) if x is False]
+    if out:
+        return Finding(
+            NOT_REPRODUCED,
+            f"{len(out)} of {len(cells)} cells lie more than a factor 1.41 from {wanted:g}: {_few(out)}.",
+            lines,
+        )
+    return Finding(UNDECIDED, f"The intervals hold both about {wanted:g} and something else.", lines)
+
+
+def _qos_2_average(run: DelayRun) -> Finding:
+    cells = run.symmetrical(2)
+    if not cells:
+        return Finding(NO_RUN, "The run has no symmetrical cell at QoS 2.")
+    wanted = published()["qos-2-average"]
+    known = all(c.ratio.known for c in cells)
+    bounds = [np.mean([getattr(c.ratio, side) for c in cells]) for side in ("estimate", "low", "high")]
+    # Averaging the bounds treats the cells' errors as if they went together: too wide rather than too narrow.
+    mean = Interval(*map(float, bounds)) if known else Interval(float(bounds[0]), math.nan, math.nan)
+    lines = [Line(f"mean of {len(cells)} cells", mean, f"at least {wanted:g}")]
+    lines += [Line(_said(c), c.ratio, "") for c in cells]
+    return _at_least(mean, wanted, lines, "on average")
+
+
+def _qos_2_most(run: DelayRun) -> Finding:
+    cells = [c for c in run.cells.values() if c.qos == 2 and c.valid and c.made_ms > 0]
+    if not cells:
+        return Finding(NO_RUN, "The run has no valid cell at QoS 2.")
+    most = max(cells, key=lambda c: c.ratio.estimate)
+    wanted = published()["qos-2-most"]
+    return _at_least(most.ratio, wanted, [Line(_said(most), most.ratio, f"above {wanted:g}")], "at most")
+
+
+def _at_least(value: Interval, wanted: float, lines: Sequence[Line], how: str) -> Finding:
+    said = f"{value.estimate:.2f} end-to-end delays {how}, published are {wanted:g}."
+    within = _within(value, wanted, math.inf)
+    if within is None:
+        return Finding(UNDECIDED, f"{said} The interval holds both.", lines)
+    return Finding(REPRODUCED if within else NOT_REPRODUCED, said, lines)
+
+
+def _grows(run: DelayRun) -> Finding:
+    lines, steps, verdicts = [], [], []
+    rng = np.random.default_rng(SEED)
+    for qos in QOS:
+        cells = [c for c in run.symmetrical(qos) if c.packets_per_segment is not None]
+        ends = [cells[0], cells[-1]] if len(cells) > 1 else cells
+        lines += [Line(_said(c), _exact(c.packets_per_segment or math.nan), "", "packets") for c in ends]
+        if len(cells) < FEWEST_DELAYS:
+            continue
+        values = np.array([c.packets_per_segment for c in cells], dtype=np.float64)
+        rho, p = _rank_correlation(values, rng)
+        growth = values[-1] / values[0] - 1
+        steps.append(f"QoS {qos}: {values[0]:.2f} to {values[-1]:.2f} (rank correlation {rho:.2f}, p {_p(p)})")
+        verdicts.append(rho > 0 and p < SIGNIFICANCE and growth > MATTERS)
+    if not verdicts:
+        return Finding(NO_RUN if not lines else UNDECIDED, f"Needs segments at {FEWEST_DELAYS} delays at least.", lines)
+    outcome = REPRODUCED if all(verdicts) else NOT_REPRODUCED if not any(verdicts) else UNDECIDED
+    return Finding(outcome, "; ".join(steps) + ".", lines)
+
+
+def _rank_correlation(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """Spearman's rho of values that stand in the order of their delay, and its one-sided permutation p."""
+    # Ties get their mean rank; values that are all alike have no order at all.
+    ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
+    spread = np.linalg.norm(ranks - ranks.mean())
+    if spread == 0:
+        return 0.0, 1.0
+    centred = np.arange(values.size) - (values.size - 1) / 2
+    shuffled = rng.permuted(np.broadcast_to(ranks, (PERMUTATIONS, ranks.size)), axis=1)
+    scale = np.linalg.norm(centred) * spread
+    rho = float(ranks @ centred / scale)
+    drawn = (shuffled @ centred) / scale
+    return rho, float((1 + np.sum(drawn >= rho - 1e-12)) / (1 + PERMUTATIONS))
+
+
+def _segment_size(run: DelayRun) -> Finding:
+    sizes = [(c.largest_segment_bytes, c) for c in run.cells.values() if c.valid and c.largest_segment_bytes]
+    if not sizes:
+        return Finding(NO_RUN, "No segments were counted in this run.")
+    size, cell = max(sizes, key=lambda pair: pair[0] or 0)
+    wanted = published()["segment-size"]
+    near = _within(_exact(size or math.nan), wanted / NEAR, wanted * NEAR)
+    return Finding(
+        REPRODUCED if near else NOT_REPRODUCED,
+        f"The largest segment held {size:.0f} bytes.",
+        [Line(_said(cell), _exact(size or math.nan), f"about {wanted:g}", "bytes")],
+    )
+
+
+def _by_qos(run: DelayRun) -> Finding:
+    lines, shares = [], []
+    delays = sorted({c.end_to_end_ms for qos in QOS for c in run.symmetrical(qos)})
+    for delay in delays:
+        found = [
+            c.packets_per_segment
+            for qos in QOS
+            for c in run.symmetrical(qos)
+            if c.end_to_end_ms == delay and c.packets_per_segment is not None
+        ]
+        if len(found) == len(QOS):
+            shares.append(max(found) / min(found))
+            lines.append(Line(f"{delay:g} ms: most over least", _exact(shares[-1]), "about 1"))
+    if not shares:
+        return Finding(NO_RUN, "No delay was measured at all three qualities of service.")
+    middle = float(np.exp(np.mean(np.log(shares))))
+    said = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
+    return Finding(REPRODUCED if middle <= 1 + MATTERS else NOT_REPRODUCED, said, lines)
+
+
+def _place(run: DelayRun) -> Finding:
+    groups: dict[tuple[float, int], list[DelayCell]] = {}
+    for c in run.cells.values():
+        if c.valid and c.made_ms > 0:
+            groups.setdefault((c.end_to_end_ms, c.qos), []).append(c)
+    compared = {key: cells for key, cells in sorted(groups.items()) if len(cells) > 1}
+    if not compared:
+        return Finding(NO_RUN, "No end-to-end delay was measured with the broker at more than one place.")
+    lines, verdicts, worst = [], [], ("", 0.0)
+    for (delay, qos), cells in compared.items():
+        middle = float(np.mean([c.ratio.estimate for c in cells]))
+        for c in sorted(cells, key=lambda c: c.delay_pb_ms):
+            share = Interval(*(value / middle for value in (c.ratio.estimate, c.ratio.low, c.ratio.high)))
+            lines.append(Line(f"{_said(c)}, over the mean of its group", share, "about 1"))
+            verdicts.append(_within(share, 1 - PLACE_MATTERS, 1 + PLACE_MATTERS))
+            if abs(share.estimate - 1) > abs(worst[1]):
+                worst = (f"{delay:g} ms, QoS {qos}", share.estimate - 1)
+    outcome = REPRODUCED if all(v is True for v in verdicts) else NOT_REPRODUCED if False in verdicts else UNDECIDED
+    said = f"The places differ from their group's mean by {abs(worst[1]):.0%} at most ({worst[0]})."
+    return Finding(outcome, f"{said} Less than {PLACE_MATTERS:.0%} counts as no matter.", lines)
+
+
+def _within(value: Interval, low: float, high: float) -> bool | None:
+    """Whether the whole interval lies inside (True) or outside (False); None where it holds both."""
+    ends = (value.low, value.high) if value.known else (value.estimate, value.estimate)
+    if low <= ends[0] and ends[1] <= high:
+        return True
+    return False if ends[1] < low or ends[0] > high else None
+
+
+def _exact(value: float) -> Interval:
+    return Interval(value, math.nan, math.nan)
+
+
+def _said(cell: DelayCell) -> str:
+    return f"{cell.delay_pb_ms:g} + {cell.delay_bs_ms:g} ms, QoS {cell.qos}"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,41 @@
+"""A run of qos-delay as a table of 80 columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from looplab.experiments.loop.table import milliseconds, number, title, verdict
+
+_HEAD = (
+    f"{'delay':>7} {'QoS':>3} {'sent':>6} {'late':>5} {'lost':>5} {'end-to-end':>10} {'L avg':>9} {'L p99':>9} "
+    f"{'L/delay':>7} {'pkt/seg':>7}"
+)
+
+
+def table(run: dict[str, Any]) -> str:
+    """The table of one run (a run.json document), latencies in milliseconds, ends without a line feed."""
+    lines = [
+        title(run),
+        "L: publisher to subscriber, in ms; delay: publisher-broker and broker-subscriber",
+        "",
+        _HEAD,
+        *(_line(cell) for cell in run["cells"]),
+        "",
+        *verdict(run),
+    ]
+    return "\n".join(lines)
+
+
+def _line(cell: dict[str, Any]) -> str:
+    pair = f"{cell['delay_pb_ms']:g}-{cell['delay_bs_ms']:g}"
+    publisher = ((cell["segments"] or {}).get("publisher") or {}).get("mqtt_packets_per_segment") or {}
+    latency = cell["L_us"]
+    figures = [
+        number(cell["end_to_end_ms"]["total"], 10, 2),
+        milliseconds(latency["avg"]),
+        milliseconds(latency["p99"]),
+        number(cell["L_over_delay"], 7, 2),
+        number(publisher.get("mean"), 7, 2),
+    ]
+    counts = f"{pair:>7} {cell['qos']:>3} {cell['sent']:>6} {cell['late']:>5} {cell['lost']:>5}"
+    return f"{counts} {' '.join(figures)}{'' if cell['valid'] else ' !'}"

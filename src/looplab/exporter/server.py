@@ -1,0 +1,214 @@
+"""The exporter: serves the live run, the stored runs, the broker and the machine to Prometheus on port 9101.
+
+GET /metrics answers with everything. Prometheus asks for its two halves apart, /metrics/live each second and
+/metrics/stored more seldom: the stored runs are thousands of numbers that do not change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.exporter.broker import BrokerWatch
+from looplab.exporter.host import HostWatch
+from looplab.exporter.live import LiveFolder
+from looplab.exporter.stored import Key, StoredRuns
+from looplab.metrics.text_format import CONTENT_TYPE, Texts, line, page
+from looplab.system import processes
+
+PORT = 9101
+# Of finished runs Prometheus gets the exact quantiles: these buckets are a fifth of the page, and nobody draws them.
+NOT_STORED = "loop_send_lateness_seconds"
+# How often results/ is looked at; between changes one stat(2).
+REFRESH_S = 1.0
+
+
+class Exporter:
+    """Puts the pages together. A run is on one of the two pages at any moment.
+
+    The stored page is asked for seldom: until it was, the run that finished last is on the live page.
+    `published_port` is where a browser reaches the exporter; the dashboards' links to the handouts ask for it.
+    """
+
+    def __init__(
+        self, live: Path, results: Path, broker: BrokerWatch | None, host: HostWatch, published_port: int = PORT
+    ) -> None:
+        self.stored = StoredRuns(results)
+        self._own = {"lab_exporter_info": line("lab_exporter_info", {"port": str(published_port)}, 1)}
+        self._live = LiveFolder(live)
+        self._broker = broker
+        self._host = host
+        self._lock = threading.Lock()
+        self._stored_page: tuple[int, Key | None, bytes] | None = None
+        self._version = 0
+        # The newest run that was told on the stored page.
+        self._handed_over = ""
+
+    def refresh_forever(self, stop: threading.Event) -> None:
+        """Keep the stored runs up to date; a long one is parsed here and holds no scrape up."""
+        while not stop.is_set():
+            if self.stored.refresh():
+                self._version += 1
+            stop.wait(REFRESH_S)
+
+    def live_page(self) -> bytes:
+        """The running run or the one that finished last, the broker, the machine."""
+        with self._lock:
+            return page(self._live_parts()[1])
+
+    def stored_page(self) -> bytes:
+        """The finished runs but the one that is being measured anew."""
+        with self._lock:
+            run = self._live.run(self.stored.run_ids)
+            version, hidden = self._version, run.key if run else None
+            if self._stored_page is None or self._stored_page[:2] != (version, hidden):
+                parts = [{**part, NOT_STORED: ""} for part in self._stored_parts(hidden)]
+                self._stored_page = (version, hidden, page(parts))
+            self._handed_over = max(self.stored.run_ids, default="")
+            return self._stored_page[2]
+
+    def whole_page(self) -> bytes:
+        """Both."""
+        with self._lock:
+            hidden, parts = self._live_parts()
+            return page([*parts, *self._stored_parts(hidden)])
+
+    def _live_parts(self) -> tuple[Key | None, list[Texts]]:
+        parts: list[Texts] = []
+        run = self._live.run(self.stored.run_ids)
+        if run is not None:
+            key: Key | None = run.key
+            parts.append(self._live.texts(run))
+        else:
+            key, finished = self._finished_last()
+            parts.append(finished)
+        if self._broker is not None:
+            parts.append(self._broker.texts())
+        parts += [self._host.texts(), self._own]
+        return key, parts
+
+    def _finished_last(self) -> tuple[Key | None, Texts]:
+        """The newest stored run, unless the stored page has told it."""
+        newest = {run_id: (key, texts) for key, (run_id, texts) in self.stored.newest.items()}
+        last = max(newest, default="")
+        return newest[last] if last > self._handed_over else (None, {})
+
+    def _stored_parts(self, hidden: Key | None) -> list[Texts]:
+        newest = self.stored.newest
+        parts: list[Texts] = [texts for key, (_run_id, texts) in sorted(newest.items()) if key != hidden]
+        parts.append({"lab_damaged_runs": line("lab_damaged_runs", {}, len(self.stored.damaged))})
+        return parts
+
+
+def handout(scenarios: Path, name: str) -> bytes | None:
+    """The handout of scenario `name`, or without a name the list of them; None where there is none."""
+    if not name:
+        names = sorted(path.parent.name for path in scenarios.glob("[!_]*/README.md"))
+        return "".join(f"/handout/{found}\n" for found in names).encode() or b"No handouts here.\n"
+    # Only what a scenario may be called, so that no path leads out of the folder.
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,40}", name):
+        return None
+    try:
+        return (scenarios / name / "README.md").read_bytes()
+    except OSError:
+        return None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Silent about a client that gave up waiting: on a loaded machine that is each scrape."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> ThreadingHTTPServer:
+    """An HTTP server over `exporter`, bound and not yet serving. Raises LabError where the port is taken."""
+    pages: dict[str, Callable[[], bytes]] = {
+        "/metrics": exporter.whole_page,
+        "/metrics/live": exporter.live_page,
+        "/metrics/stored": exporter.stored_page,
+        "/healthz": lambda: b"ok\n",
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 60
+        # One packet for head and body.
+        wbufsize = 65536
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if path in pages:
+                self._reply(200, pages[path](), CONTENT_TYPE)
+                return
+            first, _, name = path.removeprefix("/").partition("/")
+            text = handout(scenarios, name) if first == "handout" else None
+            if text is None:
+                self._reply(404, b"Try /metrics, /metrics/live, /metrics/stored or /handout.\n")
+            else:
+                self._reply(200, text)
+
+        def _reply(self, code: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_args: object) -> None:
+            """Stay silent: a line for each scrape would only wake the disk."""
+
+    try:
+        return _Server(address, Handler)
+    except OSError as error:
+        raise LabError(
+            f"The exporter cannot listen on port {address[1]}: {error.strerror}.",
+            "Stop what listens there, or set EXPORTER_PORT to a free port.",
+            EXIT_MACHINE,
+        ) from error
+
+
+def _port(environment: dict[str, str], name: str, default: int) -> int:
+    text = environment.get(name, "").strip() or str(default)
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise LabError(f"{name}={text!r}: expected a port, 1 to 65535.", f"Mend {name}.", EXIT_USAGE)
+    return int(text)
+
+
+def main() -> int:
+    """Serve until SIGTERM. Reads LIVE_DIR, RESULTS_DIR, SCENARIOS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT and
+    EXPORTER_PUBLISHED_PORT."""
+    processes.set_name("lab-exporter")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # It writes nothing that could be left half done; an exception raised by a signal can get lost.
+        signal.signal(number, lambda *_: os._exit(0))
+    environment = dict(os.environ)
+    live, results = environment.get("LIVE_DIR") or "/live", environment.get("RESULTS_DIR") or "/results"
+    scenarios = Path(environment.get("SCENARIOS_DIR") or "/scenarios")
+    try:
+        broker = BrokerWatch(environment.get("BROKER_HOST") or "broker", _port(environment, "BROKER_PORT", 1883))
+        port = _port(environment, "EXPORTER_PORT", PORT)
+        published_port = _port(environment, "EXPORTER_PUBLISHED_PORT", port)
+        exporter = Exporter(Path(live), Path(results), broker, HostWatch(), published_port)
+        serving = server(exporter, ("0.0.0.0", port), scenarios)
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    broker.start()
+    threading.Thread(target=exporter.refresh_forever, args=(threading.Event(),), daemon=True).start()
+    serving.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What ./lab knows of this checkout: its settings, images and ports; and how it makes the machine ready."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.lab.commands.setup import SetUp, set_up
+from looplab.lab.docker import images as lab_images
+from looplab.lab.docker.compose import Compose, run_environment
+from looplab.lab.docker.engine import find_engine, require_compose
+from looplab.lab.docker.own_images import OwnImages
+from looplab.lab.docker.own_names import NAMES, TAG, own_reference, release_tag
+from looplab.lab.docker.versions import show_version
+from looplab.lab.machine.machine import project_name, read_env, read_machine_file
+from looplab.lab.programs import call
+from looplab.lab.settings import check_settings, read_port
+from looplab.system.terminal import say
+
+UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")
+PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
+TLS_PORT = "LAB_TLS_PORT"
+REMOTE = "remote"
+
+
+class Lab:
+    """One checkout of the lab at `root`, with `options` from the command line as variables."""
+
+    def __init__(self, root: Path, options: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self._options = dict(options or {})
+
+    def settings(self, *, afresh: bool = False) -> dict[str, str]:
+        """Every variable Compose sees: .env, then this machine's, the shell's, the options'.
+
+        `afresh` leaves out which images this machine took in place of others.
+        """
+        try:
+            fixed = read_env(self.root / ".env")
+        except FileNotFoundError as error:
+            raise LabError(f"{self.root} has no .env.", "Restore it: git checkout .env", EXIT_USAGE) from error
+        machine = self._machine(fixed)
+        if afresh:
+            machine = {name: value for name, value in machine.items() if name not in (*UPSTREAM, TAG)}
+        return {**fixed, **run_environment(machine, self._options)}
+
+    def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
+        """Compose with this lab's variables and `extra` above them."""
+        # Said outright: Compose takes an empty one in the shell for "looplab", whatever .env says.
+        ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
+        given = {**ours, **self._user(), **self._options, **(extra or {})}
+        variables = run_environment(read_machine_file(self.root), given)
+        return Compose(self.root, variables)
+
+    def upstream_images(self, *, afresh: bool = False) -> dict[str, str]:
+        """The references .env names, by variable; for `afresh` see settings."""
+        settings = self.settings(afresh=afresh)
+        return {name: settings[name] for name in UPSTREAM if settings.get(name)}
+
+    def own_images(self, *, afresh: bool = False) -> dict[str, str]:
+        """The lab's own images by name; for `afresh` see settings."""
+        settings = self.settings(afresh=afresh)
+        names = {name: own_reference(name, settings) for name in NAMES}
+        return {**names, "stress": settings.get("STRESS_IMAGE") or names["stress"]}
+
+    def sources(self) -> str:
+        """A fingerprint of what our own images are built from."""
+        return OwnImages(self.root, self.own_images()).fingerprint()
+
+    def ports(self) -> dict[str, int]:
+        """The ports a run publishes, by variable."""
+        settings = self.settings()
+        found = {name: self.port(name) for name in PORTS}
+        if settings.get("GRAFANA") == "off":
+            del found["LAB_GRAFANA_PORT"]
+        if self.listens_with_tls() and settings.get("ROBOT") == REMOTE:
+            found[TLS_PORT] = self.port(TLS_PORT)
+        return found
+
+    def port(self, name: str) -> int:
+        """The port that a variable names; LabError (exit code 2) where it names none."""
+        return read_port(self.settings(), name)
+
+    def listens_with_tls(self) -> bool:
+        """Whether the broker has a listener with TLS: as BROKER_TLS says, else where the robot is remote."""
+        settings = self.settings()
+        return (settings.get("BROKER_TLS") or ("on" if settings.get("ROBOT") == REMOTE else "off")) == "on"
+
+    def user_id(self) -> int:
+        """The user that the controller's container runs as."""
+        text = {**self.settings(), **self._user()}.get("LAB_UID", "")
+        return int(text) if text.isdigit() else 1000
+
+    def make_ready(self, *, ask_again: bool = False) -> SetUp:
+        """Engine, Compose, images: what is missing is installed, pulled or built.
+
+        `ask_again` for what could not be had last time, too.
+        """
+        check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
+        (self.root / "results").mkdir(exist_ok=True)
+        settled = {} if ask_again else self._machine(read_env(self.root / ".env"))
+        decided = {name: value for name, value in settled.items() if name == TAG}
+        return set_up(
+            self.root,
+            self.upstream_images(afresh=ask_again),
+            OwnImages(self.root, self.own_images(afresh=ask_again), decided),
+            ports=self.ports(),
+            settled=settled,
+        )
+
+    def down(self) -> int:
+        """Stop and remove every container and network of the lab; returns the exit code."""
+        require_compose(find_engine())
+        done = self.compose().down()
+        if not done.good:
+            raise LabError(f"Compose could not stop the lab: {done.said}", "See `docker ps`.", EXIT_MACHINE)
+        say("Everything is stopped; results/ is as it was.")
+        return EXIT_GOOD
+
+    def check_ports(self, done: SetUp) -> None:
+        """LabError (exit code 3) where a port is held by something that is not this lab."""
+        wanted = self.ports()
+        for use in done.machine.ports:
+            if use.variable in wanted and use.taken and "of this lab" not in use.owner:
+                raise LabError(
+                    f"Port {use.port} is in use{f' by {use.owner}' if use.owner else ''}.",
+                    f"Set {use.variable} in .env to a free port, e.g. {use.variable}={use.port + 10000}.",
+                    EXIT_MACHINE,
+                )
+
+    def environment_facts(self, done: SetUp) -> dict[str, Any]:
+        """What run.json says of the host, that no container can see."""
+        engine = done.machine.engine
+        references = {**self.upstream_images(), **done.variables, **self.own_images()}
+        named = {name: value for name, value in references.items() if ":" in value}
+        return {
+            "engine": f"{engine.server_version} ({engine.operating_system})",
+            "compose": show_version(engine.compose) if engine.compose else "unknown",
+            "cgroup": f"v{engine.cgroup_version}",
+            "images": lab_images.image_facts(named),
+            "revision": self.revision(),
+        }
+
+    def revision(self) -> str:
+        """The git commit, with "+changes" where the checkout differs from it."""
+        commit = call(["git", "-C", str(self.root), "rev-parse", "HEAD"])
+        if not commit.good:
+            return "no git checkout"
+        changed = call(["git", "-C", str(self.root), "status", "--porcelain", "--untracked-files=no"])
+        return commit.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+
+    def _machine(self, fixed: Mapping[str, str]) -> dict[str, str]:
+        """.env.machine, but for a LAB_TAG that stands in place of a release which .env no longer pins."""
+        machine = read_machine_file(self.root)
+        if TAG in machine and machine[TAG] != release_tag({**fixed, **os.environ}):
+            del machine[TAG]
+        return machine
+
+    def _user(self) -> dict[str, str]:
+        """Files in results/ belong to whoever owns that folder; root hands them to .env's LAB_UID."""
+        facts = (self.root / "results").stat()
+        if facts.st_uid == 0 or "LAB_UID" in os.environ:
+            return {}
+        return {"LAB_UID": str(facts.st_uid), "LAB_GID": str(facts.st_gid)}

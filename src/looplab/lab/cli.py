@@ -1,0 +1,212 @@
+"""./lab: the one command of the lab."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+
+IDENTITIES = ("bridge", "observer", "flood", "controller")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Dispatch one command; errors become one message with its remedy, and their exit code."""
+    options = _parser().parse_args(arguments)
+    root = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[3])
+    try:
+        return _dispatch(root, options)
+    except LabError as error:
+        _tell(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("\nlab: interrupted", file=sys.stderr)
+        return EXIT_INVALID
+    except BrokenPipeError:
+        # Somebody closed the pipe (| head): no more to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_GOOD
+    except OSError as error:
+        if not error.filename:
+            raise
+        _tell(LabError(f"{error.filename}: {error.strerror}.", _remedy(error, root)))
+        return EXIT_MACHINE
+
+
+def _tell(error: LabError) -> None:
+    from looplab.system.terminal import fitted
+
+    print(fitted(f"lab: {error}", sys.stderr), file=sys.stderr)
+
+
+def _remedy(error: OSError, root: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "Free some disk space, then run this again."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"This folder must be yours to write: sudo chown -R $USER {root}"
+    return "If it belongs to the lab, bring it back: git status names what is missing, git checkout FILE restores it."
+
+
+def _dispatch(root: Path, options: argparse.Namespace) -> int:
+    command = options.command
+    if command == "run":
+        from looplab.lab.commands.run import run
+
+        variables = _variables(root, options)
+        return run(root, options.scenario, variables, as_json=options.json, allow_invalid=options.allow_invalid)
+    if command == "setup":
+        from looplab.lab.checkout import Lab
+        from looplab.lab.commands.pair import prepare
+        from looplab.lab.credentials.identities import exist
+        from looplab.system.terminal import say
+
+        lab = Lab(root)
+        lab.make_ready(ask_again=True)
+        if lab.listens_with_tls() or exist(root):
+            prepare(lab)
+        say("This machine is ready: ./lab run scenario5")
+        return EXIT_GOOD
+    if command == "doctor":
+        from looplab.lab.checkout import Lab
+        from looplab.lab.commands.doctor import doctor
+
+        lab = Lab(root)
+        return doctor(
+            root,
+            as_json=options.json,
+            ports=lab.ports(),
+            upstream=lab.upstream_images(),
+            own=tuple(lab.own_images().values()),
+        )
+    if command == "down":
+        from looplab.lab.checkout import Lab
+
+        return Lab(root).down()
+    if command == "pair":
+        from looplab.lab.commands.pair import pair
+
+        return pair(root, options.file, identity=options.identity, address=options.address, renew=options.renew)
+    if command == "new":
+        from looplab.lab.commands.new import new
+
+        folder = new(root, options.name)
+        print(f"{folder.relative_to(root)} is there: edit params.env and compose.yaml, then ./lab run {options.name}")
+        return EXIT_GOOD
+    if command == "report":
+        from looplab.lab.commands.report import report
+
+        return report(root, options.run, options.out)
+    if command == "check":
+        from looplab.lab.commands.check import check
+
+        return check(root, options.exercise, options.run)
+    if command == "bundle":
+        from looplab.lab.commands.bundle import bundle
+        from looplab.lab.wheels import read_pythons
+
+        return bundle(root, options.file, options.scenario, read_pythons(options.pythons))
+    if command == "load":
+        from looplab.lab.commands.bundle import load
+
+        return load(root, options.file)
+    if command == "watch":
+        from looplab.lab.commands.watch import watch
+
+        return watch()
+    from looplab.lab.commands.test import test
+
+    return test(options.unit, options.rest)
+
+
+# A few cells of each kind: --quick.
+QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1"}
+QUICK_EXPERIMENT = {"DELAYS_MS": "2,10,30,60", "MESSAGES": "200"}
+
+
+def _variables(root: Path, options: argparse.Namespace) -> dict[str, str]:
+    """The options of `run` as the variables that params.env and .env read. LabError (exit code 2) for an option
+    that means nothing to what is run."""
+    from looplab.lab.scenarios import experiments
+
+    experiment = not experiments(root).keys().isdisjoint(options.scenario)
+    both = {"MESSAGES": options.messages, "QOS": options.qos, "FIDELITY": options.fidelity}
+    loop = {
+        "INTERVALS_MS": options.intervals,
+        "REPETITIONS": options.repetitions,
+        "ROBOT": options.robot,
+        "LINK": options.link,
+    }
+    delay = {"DELAYS_MS": options.delays, "PAIRS_MS": options.pairs}
+    if any(value is not None for value in (loop if experiment else delay).values()):
+        wrong = "--intervals, --repetitions, --robot and --link" if experiment else "--delays and --pairs"
+        raise LabError(
+            f"{wrong} mean nothing to {options.scenario[0]}.",
+            "See params.env in its folder for what can be set." if experiment else "They belong to qos-delay.",
+            EXIT_USAGE,
+        )
+    given = {name: value for name, value in {**both, **(delay if experiment else loop)}.items() if value is not None}
+    quick = QUICK_EXPERIMENT if experiment else QUICK
+    # Delays of one's own replace the quick ones, whichever way they are named.
+    chosen = {"DELAYS_MS"} if {"DELAYS_MS", "PAIRS_MS"} & given.keys() else set()
+    return {**({name: quick[name] for name in quick if name not in chosen} if options.quick else {}), **given}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./lab",
+        description="Measure the response time of a robot controlled over MQTT.",
+        epilog="Exit codes: 0 good; 1 invalid run or failed check; 2 wrong use; 3 the machine lacks something.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run scenarios and show their tables")
+    run.add_argument(
+        "scenario", nargs="+", metavar="SCENARIO", help="scenario0 … scenario8, your own, all, or qos-delay"
+    )
+    run.add_argument("--intervals", metavar="MS,…", help="time between two messages, e.g. 100,50,20,10")
+    run.add_argument("--messages", metavar="N", help="messages in a repetition")
+    run.add_argument("--repetitions", metavar="N", help="repetitions of each cell")
+    run.add_argument("--qos", metavar="0,1,2", help="quality of service, one cell each")
+    run.add_argument("--fidelity", choices=("thesis", "corrected"), help="as published, or as it was meant")
+    run.add_argument("--robot", choices=("virtual", "usb", "remote"), help="where the robot is")
+    run.add_argument("--link", metavar="NAME", help="the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
+    run.add_argument("--delays", metavar="MS,…", help="qos-delay: mean delay of both links alike, e.g. 2,20,60")
+    run.add_argument("--pairs", metavar="MS-MS,…", help="qos-delay: delays of the two links, e.g. 0-20,2-18")
+    run.add_argument("--quick", action="store_true", help="a few cells and messages: seconds of sending")
+    run.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    run.add_argument("--allow-invalid", action="store_true", help="exit code 0 for an invalid run, too")
+    doctor = commands.add_parser("doctor", help="what this machine can and cannot do")
+    doctor.add_argument("--json", action="store_true", help="one JSON document")
+    commands.add_parser("setup", help="install, pull and build what a run needs")
+    commands.add_parser("down", help="stop and remove all containers; results stay")
+    pair = commands.add_parser("pair", help="one file with all that a Raspberry Pi needs to reach this broker")
+    pair.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the file to write, for its owner alone")
+    pair.add_argument("--address", metavar="ADDRESS", help="this machine's address or name, as the Pi sees it")
+    pair.add_argument("--identity", choices=IDENTITIES, default="bridge", help="whose (default: bridge)")
+    pair.add_argument("--renew", action="store_true", help="all certificates and passwords anew; pair every Pi again")
+    new = commands.add_parser("new", help="a scenario of your own from the template")
+    new.add_argument("name", metavar="NAME")
+    commands.add_parser("watch", help="live view in this terminal")
+    check = commands.add_parser("check", help="an exercise's bands, orderings and answers against runs: a score")
+    check.add_argument("exercise", metavar="SCENARIO", help="a scenario, or an exercise of docs/exercises")
+    check.add_argument("run", nargs="?", metavar="RUN", help="a run, or a folder with one folder for each student")
+    report = commands.add_parser("report", help="published and measured side by side: a page, tables, figures")
+    report.add_argument("run", nargs="*", metavar="RUN", help="run ids or folders; else the newest of each scenario")
+    report.add_argument("--out", type=Path, metavar="DIR", help="where to write it (default: report/)")
+    bundle = commands.add_parser("bundle", help="images and packages in one file, for a room without a network")
+    bundle.add_argument("file", type=Path, metavar="FILE", help="the archive to write")
+    bundle.add_argument("scenario", nargs="*", metavar="SCENARIO", help="what must run there; else every scenario")
+    bundle.add_argument("--pythons", metavar="3.11,…", help="Python versions of the other machines (default: this one)")
+    load = commands.add_parser("load", help="make this machine ready from such a file")
+    load.add_argument("file", type=Path, metavar="FILE", help="the archive to read")
+    test = commands.add_parser("test", help="lint and tests")
+    test.add_argument("--unit", action="store_true", help="only what needs no engine")
+    test.add_argument("rest", nargs="*", metavar="-- PYTEST ARGUMENTS", help="handed to pytest")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""Talk to Docker Compose about this lab; every variable of a run travels in the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.lab.docker.broken_yaml import tell_broken_yaml
+from looplab.lab.machine.machine import project_name
+from looplab.lab.programs import Outcome, call
+
+UP_TIMEOUT_S = 300.0
+DOWN_TIMEOUT_S = 120.0
+LAST_WORDS_LINES = "3"
+# What the engine puts before the reason.
+_BEFORE = re.compile(r".*unable to start container process: |driver failed programming [^:]*: ")
+_ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d+)')
+
+
+class Compose:
+    """`docker compose` in `root` with `environment` above the shell's own."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        self._root = root
+        self._environment = dict(environment)
+        self._own_session = False
+
+    def up(self, profile: str) -> None:
+        """Start a profile in the background; LabError says which container refused and why.
+
+        What runs is left as it is: replacing the owner of the PID namespace would end all who joined it.
+        """
+        self._up(profile, "--no-recreate")
+
+    def renew(self, profile: str, services: list[str]) -> None:
+        """Start some services alone, anew where their configuration has changed."""
+        self._up(profile, "--no-deps", *services)
+
+    def _up(self, profile: str, *words: str) -> None:
+        done = self._call(
+            *("--profile", profile, "up", "--detach", "--no-build", "--pull", "never", *words), timeout_s=UP_TIMEOUT_S
+        )
+        if not done.good:
+            raise self._refusal(profile, done)
+
+    def _refusal(self, profile: str, done: Outcome) -> LabError:
+        ended = _ENDED.search(done.stderr)
+        if ended is None:
+            return LabError(f"Compose could not start {profile}: {_reason(done)}", _remedy(done), EXIT_MACHINE)
+        said = call(["docker", "logs", "--tail", "1", self.container(ended[1])]).said
+        code = EXIT_USAGE if int(ended[2]) == EXIT_USAGE else EXIT_MACHINE
+        return LabError(f"{profile} was not started, {ended[1]} ended with exit code {ended[2]}: {said}", "", code)
+
+    def remove(self, services: list[str]) -> None:
+        """Stop and remove some services, whether they run or not."""
+        if not services:
+            return
+        self._call("--profile", "*", "rm", "--stop", "--force", "--volumes", *services, timeout_s=DOWN_TIMEOUT_S)
+
+    def shield(self) -> None:
+        """From now on a Ctrl-C that is typed at the terminal ends no call."""
+        self._own_session = True
+
+    def stop(self, service: str) -> None:
+        """Ask a service to end and wait for it."""
+        self._call("--profile", "*", "stop", service, timeout_s=DOWN_TIMEOUT_S)
+
+    def down(self) -> Outcome:
+        """Stop and remove everything of every profile; results and Prometheus's data stay."""
+        return self._call("--profile", "*", "down", "--remove-orphans", timeout_s=DOWN_TIMEOUT_S)
+
+    def fallen(self) -> dict[str, str]:
+        """The last words of each service whose container ended, or is started again and again."""
+        states = [word for state in ("exited", "restarting", "dead") for word in ("--filter", f"status={state}")]
+        fallen = {}
+        for service, container in self.listed("--all", *states).items():
+            words = call(["docker", "logs", "--tail", LAST_WORDS_LINES, container])
+            fallen[service] = " / ".join(line.strip() for line in (words.stdout + words.stderr).splitlines())
+        return fallen
+
+    def said(self) -> str:
+        """What the containers have said so far."""
+        return self._call("--profile", "*", "logs", "--no-color", "--timestamps").stdout
+
+    def config(self, profile: str = "*") -> dict[str, Any]:
+        """The whole configuration as Compose understands it; LabError (exit code 2) where it does not."""
+        done = self._call("--profile", profile, "config", "--format", "json")
+        if not done.good:
+            raise LabError(f"The Compose files do not fit together: {done.said}", _remedy(done), 2)
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    def running(self) -> list[str]:
+        """The services that have a running container."""
+        return list(self.listed())
+
+    def containers(self) -> list[str]:
+        """The services that have a container, running or not."""
+        return list(self.listed("--all"))
+
+    def container(self, service: str) -> str:
+        """The id of a service's container, "" where there is none."""
+        return self.listed("--all").get(service, "")
+
+    def listed(self, *words: str) -> dict[str, str]:
+        """Container by service, of running ones unless `words` say more.
+
+        The engine's own list: Compose would read every file first, half a second a look.
+        """
+        project = self._environment.get("COMPOSE_PROJECT_NAME") or project_name(self._root)
+        listing = call(
+            [
+                *("docker", "ps", "--no-trunc", *words, "--filter", f"label=com.docker.compose.project={project}"),
+                *("--filter", "label=com.docker.compose.oneoff=False"),
+                *("--format", '{{.Label "com.docker.compose.service"}} {{.ID}}'),
+            ],
+            environment=self._environment,
+        )
+        return dict(line.split(" ", 1) for line in listing.stdout.splitlines() if " " in line)
+
+    def events(self, service: str) -> Iterator[dict[str, Any]]:
+        """The JSON lines a service prints, as they come, until it ends; other lines as {"text": …}."""
+        command = ["docker", "logs", "--follow", self.container(service)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    yield _event(line)
+            finally:
+                process.terminate()
+
+    def exit_code(self, service: str) -> int:
+        """Wait for a service's container and return its exit code."""
+        answer = call(["docker", "wait", self.container(service)], timeout_s=30)
+        return int(answer.stdout) if answer.good and answer.stdout.strip().isdigit() else 1
+
+    def _call(self, *words: str, timeout_s: float = 60.0) -> Outcome:
+        done = call(
+            ["docker", "compose", "--ansi", "never", "--progress", "plain", *words],
+            timeout_s=timeout_s,
+            environment=self._environment,
+            directory=str(self._root),
+            own_session=self._own_session,
+        )
+        if not done.good:
+            tell_broken_yaml(self._root, done.stderr)
+        return done
+
+
+def run_environment(machine: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """What stands above .env: this machine's facts, then the shell, then the command line's options."""
+    return {**machine, **os.environ, **options}
+
+
+def _event(line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {"event": "text", "text": line.rstrip("\n")}
+    return event if isinstance(event, dict) else {"event": "text", "text": line.rstrip("\n")}
+
+
+def _reason(done: Outcome) -> str:
+    lines = [line.strip() for line in done.stderr.splitlines() if "rror" in line] or [done.said]
+    return _BEFORE.sub("", lines[-1].removeprefix("Error response from daemon: "))
+
+
+def _remedy(done: Outcome) -> str:
+    text = done.stderr
+    if "port is already allocated" in text or "address already in use" in text:
+        return "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT or LAB_GRAFANA_PORT in .env to a free port."
+    if "cannot assign requested address" in text:
+        return "LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."
+    if "rlimit" in text:
+        return "This engine refuses real-time limits: LAB_RTPRIO_BROKER=0 and LAB_RTPRIO_CONTROLLER=0 in .env."
+    if "cpu_rt" in text or "rt_runtime" in text or "real-time" in text:
+        return "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
+    if "No such image" in text or "pull access" in text or "not found" in text:
+        return "Run ./lab setup: an image is missing."
+    if "no space left" in text:
+        return "Free disk space: docker system df shows what takes it."
+    return "Run ./lab doctor; `docker compose logs` shows what the containers said."

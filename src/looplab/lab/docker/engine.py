@@ -1,0 +1,195 @@
+"""Find the Docker engine and its Compose, and say in plain words why they do not serve."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab.docker.versions import OLDEST_COMPOSE, Version, parse_version, show_version
+from looplab.lab.programs import Outcome, call
+
+# Why an engine does not serve; "" is one that does.
+NO_CLIENT = "no client"
+NO_RIGHTS = "no rights"
+NO_ANSWER = "no answer"
+NOT_DOCKER = "not docker"
+NOT_LINUX = "not linux"
+
+USUAL_ENDPOINTS = ("", "default", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
+INFO_COMMAND = ("docker", "info", "--format", "{{json .}}")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What `docker info` and the plugins say; `trouble` is "" where containers can be started."""
+
+    trouble: str = ""
+    detail: str = ""
+    client_version: str = ""
+    server_version: str = ""
+    server_id: str = ""
+    endpoint: str = ""
+    operating_system: str = ""
+    architecture: str = ""
+    kernel: str = ""
+    cgroup_version: int = 0
+    cgroup_driver: str = ""
+    rootless: bool = False
+    storage_driver: str = ""
+    data_root: str = ""
+    compose: Version | None = None
+    legacy_compose: Version | None = None
+    buildx: Version | None = None
+
+    @property
+    def serves(self) -> bool:
+        return self.trouble == ""
+
+    @property
+    def compose_serves(self) -> bool:
+        return self.compose is not None and self.compose >= OLDEST_COMPOSE
+
+    @property
+    def local(self) -> bool:
+        """Whether the engine's kernel and ports are those of this machine."""
+        return self.endpoint in ("", "default") or self.endpoint.startswith("unix://")
+
+    @property
+    def usual_endpoint(self) -> bool:
+        """Whether it is asked where an engine of this machine answers when nothing else was said."""
+        return self.endpoint in USUAL_ENDPOINTS
+
+
+def find_engine(timeout_s: float = 20.0) -> Engine:
+    """Ask the engine once; never raises, the answer says what is wrong."""
+    outcome = call(INFO_COMMAND, timeout_s=timeout_s)
+    engine = read_engine(outcome, os.environ.get("DOCKER_HOST", ""))
+    # Version 1 is a slow starter: it is asked only where it could be the explanation.
+    return engine if engine.compose else replace(engine, legacy_compose=_legacy_compose())
+
+
+def read_engine(outcome: Outcome, endpoint: str = "") -> Engine:
+    """Turn the answer of INFO_COMMAND into facts (clients of 20.10 exit 0 even without an engine)."""
+    if not outcome.found or outcome.code == 126:
+        return Engine(trouble=NO_CLIENT, detail=outcome.said)
+    info = _document(outcome.stdout)
+    client: dict[str, Any] = info.get("ClientInfo") or {}
+    plugins = {plugin.get("Name"): plugin for plugin in client.get("Plugins") or []}
+    known: dict[str, Any] = {
+        "client_version": str(client.get("Version") or ""),
+        "endpoint": endpoint or str(client.get("Context") or ""),
+        "compose": parse_version(plugins.get("compose", {}).get("Version") or ""),
+        "buildx": parse_version(plugins.get("buildx", {}).get("Version") or ""),
+    }
+    trouble, detail = _trouble(outcome, info)
+    if trouble:
+        return Engine(trouble=trouble, detail=detail, **known)
+    return Engine(**known, **_server_facts(info))
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _trouble(outcome: Outcome, info: dict[str, Any]) -> tuple[str, str]:
+    complaints = " ".join(info.get("ServerErrors") or []) or outcome.stderr.strip()
+    lowered = complaints.lower()
+    if "emulate docker cli using podman" in lowered or "podmanversion" in outcome.stdout.lower():
+        return NOT_DOCKER, "the docker command here is podman"
+    if "permission denied" in lowered:
+        return NO_RIGHTS, complaints
+    if not info.get("ServerVersion"):
+        return NO_ANSWER, complaints or outcome.said
+    if info.get("OSType", "linux") != "linux":
+        return NOT_LINUX, f"the engine runs {info['OSType']} containers"
+    return "", ""
+
+
+def _server_facts(info: dict[str, Any]) -> dict[str, Any]:
+    options = info.get("SecurityOptions") or []
+    return {
+        "server_version": str(info["ServerVersion"]),
+        "server_id": str(info.get("ID") or ""),
+        "operating_system": str(info.get("OperatingSystem") or ""),
+        "architecture": str(info.get("Architecture") or ""),
+        "kernel": str(info.get("KernelVersion") or ""),
+        "cgroup_version": int(info.get("CgroupVersion") or 1),
+        "cgroup_driver": str(info.get("CgroupDriver") or ""),
+        "rootless": any("rootless" in option for option in options),
+        "storage_driver": str(info.get("Driver") or ""),
+        "data_root": str(info.get("DockerRootDir") or ""),
+    }
+
+
+def _legacy_compose() -> Version | None:
+    """Version 1 is a program of its own, `docker-compose`; version 2 under that name is not legacy."""
+    answer = call(["docker-compose", "version", "--short"], timeout_s=20)
+    version = parse_version(answer.stdout) if answer.good else None
+    return version if version is not None and version[0] < 2 else None
+
+
+def engine_remedy(engine: Engine) -> str:
+    """What a person does next about an engine that does not serve."""
+    where = f" at {engine.endpoint}" if engine.endpoint not in ("", "default") else ""
+    match engine.trouble:
+        case "no client":
+            return "Run sudo ./lab setup (on Debian and Ubuntu it installs docker.io), or install Docker Engine."
+        case "no rights":
+            return (
+                "Run sudo usermod -aG docker $USER, log out and in again (or newgrp docker); "
+                "or put sudo before the command."
+            )
+        case "not docker":
+            return "Install Docker Engine (docker.io) and remove podman-docker."
+        case "not linux":
+            return "Switch Docker Desktop to Linux containers."
+        case _ if where:
+            return f"Start the engine{where}, or unset DOCKER_HOST / run docker context use default."
+        case _:
+            return "Run ./lab setup as root, or sudo systemctl start docker, or start Docker Desktop."
+
+
+def engine_message(engine: Engine) -> str:
+    """One sentence on what is wrong with the engine."""
+    match engine.trouble:
+        case "no client":
+            return "Docker is not installed: no docker command was found."
+        case "no rights":
+            return "The Docker engine runs, but this user may not use it (permission denied on its socket)."
+        case "not docker" | "not linux":
+            return f"This is no engine the lab can use: {engine.detail}."
+        case _:
+            return f"The Docker engine does not answer: {engine.detail}"
+
+
+def compose_message(engine: Engine) -> str:
+    """One sentence on what is wrong with Compose."""
+    needed = show_version(OLDEST_COMPOSE)
+    if engine.compose is not None:
+        return f"Docker Compose {show_version(engine.compose)} is too old: the lab needs {needed} or later."
+    if engine.legacy_compose is not None:
+        legacy = show_version(engine.legacy_compose)
+        return f"Only the legacy docker-compose {legacy} is here; the lab needs docker compose {needed} or later."
+    return f"Docker Compose is not installed: the lab needs docker compose {needed} or later."
+
+
+COMPOSE_REMEDY = "Run ./lab setup: it gets one (for this user alone when not run as root)."
+
+
+def require_engine(engine: Engine) -> None:
+    """Raise what a person needs to know unless containers can be started."""
+    if not engine.serves:
+        raise LabError(engine_message(engine), engine_remedy(engine), EXIT_MACHINE)
+
+
+def require_compose(engine: Engine) -> None:
+    require_engine(engine)
+    if not engine.compose_serves:
+        raise LabError(compose_message(engine), COMPOSE_REMEDY, EXIT_MACHINE)

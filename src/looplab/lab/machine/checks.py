@@ -1,0 +1,248 @@
+"""Judge the facts of a machine: each check with what was found, its state and its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from looplab.lab.credentials import identities
+from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, compose_message, engine_message, engine_remedy
+from looplab.lab.docker.images import GRAFANA_REPOSITORY
+from looplab.lab.docker.registry import repository_of
+from looplab.lab.docker.versions import show_version
+from looplab.lab.machine.facts import HostFacts, PortUse, files_with_crlf
+from looplab.lab.machine.limits import RT_BUDGET_US, RTPRIO_CONTROLLER, Limits
+from looplab.lab.machine.machine import Machine
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+
+GIB = 2**30
+MIB = 2**20
+DISK_NEEDED_BYTES = 100 * MIB
+DISK_ADVISED_BYTES = GIB
+MEMORY_ADVISED_BYTES = 2 * GIB
+# Reading one of these takes a microsecond or more, and they may step.
+SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
+# Where a carriage return would become part of a value or of a command.
+CRLF_SENSITIVE = (
+    "lab",
+    ".env",
+    "compose/scenarios/*/params.env",
+    "compose/mosquitto/**/*.conf",
+    "images/*/*.sh",
+    "scripts/*",
+    ".ci/run",
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of ./lab doctor. `why` tells a student what the finding means for the measurement."""
+
+    name: str
+    found: str
+    state: str = OK
+    remedy: str = ""
+    why: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def run_is_possible(checks: Sequence[Check]) -> bool:
+    return all(check.state != FAIL for check in checks)
+
+
+def check_machine(root: Path, machine: Machine, images: Mapping[str, bool] | None = None) -> list[Check]:
+    """All checks in the order a person would ask; `images` says of each upstream image if it is here."""
+    checks = [*_check_host(machine.host), _check_line_ends(root), *_check_engine(machine.engine)]
+    checks += [_check_port(use) for use in machine.ports]
+    if machine.engine.serves:
+        checks += _check_limits(machine.limits, machine.engine)
+        checks += _check_images(machine, images or {})
+    return [*checks, *_check_certificate(root), _check_serial(machine.host)]
+
+
+def _check_host(host: HostFacts) -> list[Check]:
+    return [
+        Check("System", f"{host.release}, kernel {host.kernel}, {host.architecture}"),
+        _check_cores(host),
+        _check_memory(host),
+        _check_clock(host),
+        _check_disk(host),
+    ]
+
+
+def _check_cores(host: HostFacts) -> Check:
+    found = f"{host.cores} x {host.cpu}"
+    if host.cores >= 2:
+        return Check("Processor", found)
+    remedy = "Give the machine a second core if it is a virtual one."
+    return Check("Processor", found, WARN, remedy, "On one core controller, broker and robot take turns.")
+
+
+def _check_memory(host: HostFacts) -> Check:
+    found = f"{host.memory_bytes / GIB:.1f} GiB"
+    if host.memory_bytes >= MEMORY_ADVISED_BYTES:
+        return Check("Memory", found)
+    return Check("Memory", found, WARN, "Lower the --vm options of the stress scenarios.", "They take 640 MiB.")
+
+
+def _check_clock(host: HostFacts) -> Check:
+    if host.clock_source not in SLOW_CLOCKS:
+        return Check("Clock source", host.clock_source or "the system's own")
+    return Check(
+        "Clock source",
+        host.clock_source,
+        WARN,
+        "Boot with clocksource=tsc where the processor has a constant one.",
+        "Each reading of this clock is slow, and a message is stamped four times.",
+    )
+
+
+def _check_disk(host: HostFacts) -> Check:
+    found = f"{host.disk_free_bytes / GIB:.1f} GiB free for results"
+    if not host.results_writable:
+        return Check("Disk", "results/ is not writable", FAIL, "Run sudo chown -R $USER results.")
+    if host.disk_free_bytes < DISK_NEEDED_BYTES:
+        return Check("Disk", found, FAIL, "Free some space, or move old runs out of results/.")
+    if host.disk_free_bytes < DISK_ADVISED_BYTES:
+        return Check("Disk", found, WARN, "Free some space: images need about 1 GiB.")
+    return Check("Disk", found)
+
+
+def _check_line_ends(root: Path) -> Check:
+    spoilt = files_with_crlf(root, CRLF_SENSITIVE)
+    if not spoilt:
+        return Check("Line ends", "Unix")
+    more = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
+    remedy = "Run git config core.autocrlf false, then git checkout-index --force --all."
+    return Check("Line ends", f"Windows (CRLF) in {spoilt[0]}{more}", FAIL, remedy)
+
+
+def _check_engine(engine: Engine) -> list[Check]:
+    if not engine.serves:
+        checks = [Check("Docker engine", engine_message(engine), FAIL, engine_remedy(engine))]
+    else:
+        rootless = ", rootless" if engine.rootless else ""
+        found = f"{engine.server_version}, client {engine.client_version or '?'}"
+        checks = [Check("Docker engine", f"{found}, cgroup v{engine.cgroup_version}{rootless}")]
+    if engine.compose_serves and engine.compose is not None:
+        return [*checks, Check("Docker Compose", show_version(engine.compose))]
+    return [*checks, Check("Docker Compose", compose_message(engine), FAIL, COMPOSE_REMEDY)]
+
+
+def _check_port(use: PortUse) -> Check:
+    name = f"Port {use.port}"
+    if not use.taken:
+        return Check(name, "free")
+    if use.owner.endswith("of this lab"):
+        return Check(name, f"used by {use.owner}", WARN, "Run ./lab down if no run is meant to be going on.")
+    return Check(name, f"used by {use.owner}", FAIL, f"Stop that, or set {use.variable} in .env to another port.")
+
+
+def _check_limits(limits: Limits, engine: Engine) -> list[Check]:
+    if not limits.known:
+        found = f"not known yet: {limits.unknown_because}"
+        return [Check("Real-time priority", found, WARN, "Run ./lab setup.")]
+    return [_check_rtprio(limits), _check_fifo(limits, engine), _check_sockets(limits)]
+
+
+def _check_rtprio(limits: Limits) -> Check:
+    name = "rtprio limit"
+    if limits.rtprio_max >= RTPRIO_CONTROLLER:
+        return Check(name, f"up to {limits.rtprio_max} is granted")
+    granted = f"only {limits.rtprio_max} is granted" if limits.rtprio_max else "refused by the engine"
+    return Check(
+        name,
+        f"{granted} ({limits.rtprio_refusal})",
+        WARN,
+        "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to have it as published.",
+        "The published runs only permit priority (rtprio 90, 99); a run here says it was not applied.",
+    )
+
+
+def _check_fifo(limits: Limits, engine: Engine) -> Check:
+    name = "SCHED_FIFO"
+    if limits.fifo and limits.rt_group_sched and limits.rt_budget_us is not None:
+        found = f"works, {limits.rt_budget_us / 10_000:.0f} % of each core may be real-time"
+        return Check(name, found, why="This kernel rations real-time CPU by control group (RT_GROUP_SCHED).")
+    if limits.fifo:
+        return Check(name, "works", why="A real-time thread runs before every ordinary one, also under stress.")
+    return Check(
+        name,
+        f"does not work in containers ({limits.fifo_refusal})",
+        WARN,
+        _fifo_remedy(limits, engine),
+        "Runs with applied priority (fidelity corrected) are marked invalid: priority did not take.",
+    )
+
+
+def _fifo_remedy(limits: Limits, engine: Engine) -> str:
+    if limits.rt_group_sched and limits.rt_budget_us == 0:
+        return f"Run sudo ./lab setup, or start dockerd with --cpu-rt-runtime={RT_BUDGET_US}."
+    if engine.rootless:
+        return "Use an engine that runs as root: a rootless one cannot grant real-time priority."
+    if engine.cgroup_version == 2:
+        return "If the kernel has RT_GROUP_SCHED, boot it with rt_group_sched=0."
+    return "See docs/no-registry.md, real-time priority."
+
+
+def _check_sockets(limits: Limits) -> Check:
+    name = "Socket options"
+    if limits.pidfd_getfd:
+        return Check(name, "TCP_NODELAY of running programs can be read")
+    return Check(
+        name,
+        f"cannot be read ({limits.pidfd_refusal})",
+        WARN,
+        "Needs Linux 5.6 and an engine whose seccomp profile allows pidfd_getfd with SYS_PTRACE.",
+        "TCP_NODELAY of broker and clients stays unverified, and the run says so.",
+    )
+
+
+def _check_images(machine: Machine, images: Mapping[str, bool]) -> list[Check]:
+    checks = [_check_upstream(machine, images)] if images else []
+    registry = machine.registry
+    if registry is None:
+        return checks
+    if registry.answers:
+        return [*checks, Check("Image registry", "answers")]
+    remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without any network: ./lab load FILE."
+    return [*checks, Check("Image registry", f"does not answer ({registry.detail})", WARN, remedy)]
+
+
+def _check_upstream(machine: Machine, images: Mapping[str, bool]) -> Check:
+    name = "Upstream images"
+    missing = [reference for reference, here in images.items() if not here]
+    if not missing:
+        return Check(name, "all here")
+    found = f"missing: {', '.join(missing)}"
+    silent = machine.registry is not None and not machine.registry.answers
+    if silent and all(repository_of(reference) == GRAFANA_REPOSITORY for reference in missing):
+        return Check(name, found, WARN, "None here: it has no stand-in, and the lab runs without it (GRAFANA=off).")
+    return Check(name, found, WARN, "Run ./lab setup.")
+
+
+def _check_certificate(root: Path) -> list[Check]:
+    """Nothing where no Pi was ever paired and no run had TLS."""
+    if not identities.exist(root):
+        return []
+    name = "Certificates"
+    end = identities.ends(root)
+    left = end - datetime.now(UTC)
+    found = f"{'valid until' if left > timedelta(0) else 'expired on'} {end:%Y-%m-%d}"
+    if left > identities.RENEW_BEFORE:
+        return [Check(name, found)]
+    why = "Without a valid one no bridge on a Pi trusts this broker." if left <= timedelta(0) else ""
+    return [Check(name, found, WARN, "Run ./lab setup: it makes a new one.", why)]
+
+
+def _check_serial(host: HostFacts) -> Check:
+    name = "Serial devices"
+    if not host.serial:
+        return Check(name, "none (a real robot is optional)")
+    found = ", ".join(device.path for device in host.serial)
+    return Check(name, found, why=f"For ROBOT=usb; group {host.serial[0].group_id} may use it.")

@@ -1,0 +1,167 @@
+"""All facts of this machine in one place, and the Compose variables that follow from them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.lab.docker.engine import Engine, find_engine
+from looplab.lab.docker.registry import Registry, ask_registry
+from looplab.lab.machine.facts import HostFacts, PortUse, host_facts, port_uses
+from looplab.lab.machine.limits import (
+    BASE_IMAGE,
+    RT_BUDGET_US,
+    RT_RUNTIME_US,
+    RTPRIO_BROKER,
+    RTPRIO_CONTROLLER,
+    Limits,
+    probe_limits,
+)
+from looplab.lab.programs import call
+
+PROJECT = "looplab"
+MACHINE_FILE = ".env.machine"
+LIMITS_CACHE = Path(".cache/limits.json")
+_LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|(.*?)(?:\s+#.*)?)\s*""")
+_HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`registry` is None where nobody asked (it costs up to 15 s)."""
+
+    engine: Engine
+    host: HostFacts
+    limits: Limits
+    ports: tuple[PortUse, ...] = ()
+    registry: Registry | None = None
+
+
+def inspect_machine(
+    root: Path,
+    ports: Iterable[tuple[str, int]] = (),
+    *,
+    ask_for: str | None = None,
+    probe_images: Sequence[str] = (BASE_IMAGE,),
+) -> Machine:
+    """Look at everything; `ask_for` is an image reference whose registry is asked whether it answers."""
+    engine = find_engine()
+    return Machine(
+        engine=engine,
+        host=host_facts(root / "results"),
+        limits=probe_limits(engine, probe_images, cache=root / LIMITS_CACHE),
+        ports=port_uses(ports, _published_ports(engine, project_name(root))) if engine.local else (),
+        registry=ask_registry(ask_for) if ask_for and engine.serves else None,
+    )
+
+
+def project_name(root: Path) -> str:
+    """The name Compose gives this lab's containers: the shell's, else .env's, else the one in compose.yaml."""
+    name = "COMPOSE_PROJECT_NAME"
+    if os.environ.get(name):
+        return os.environ[name]
+    try:
+        return read_env(root / ".env").get(name) or PROJECT
+    except OSError:
+        return PROJECT
+
+
+def _published_ports(engine: Engine, project: str) -> dict[int, str]:
+    """Which container holds which port: the engine's proxy process would say nothing to a person."""
+    if not engine.serves:
+        return {}
+    columns = '{{.Label "com.docker.compose.project"}}\t{{.Names}}\t{{.Ports}}'
+    listing = call(["docker", "ps", "--format", columns])
+    return read_published_ports(listing.stdout, project) if listing.good else {}
+
+
+def read_published_ports(listing: str, lab: str = PROJECT) -> dict[int, str]:
+    """Lines of project, container and "127.0.0.1:1883->1883/tcp, ..."; also ranges, also IPv6."""
+    owners: dict[int, str] = {}
+    for line in listing.splitlines():
+        project, name, published = [*line.split("\t"), "", ""][:3]
+        owner = f"container {name} of this lab" if project == lab else f"container {name}"
+        for mapping in published.split(", "):
+            outside, arrow, _ = mapping.partition("->")
+            first, _, last = outside.rpartition(":")[2].partition("-")
+            if arrow and first.isdigit():
+                owners.update(dict.fromkeys(range(int(first), int(last or first) + 1), owner))
+    return owners
+
+
+def machine_variables(machine: Machine, images: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Compose variables that follow from the facts; `images` adds those that ensure_images found.
+
+    What the engine grants keeps the value of .env, which a person may have chosen: only refusals are said.
+    """
+    granted = machine.limits.rtprio_max
+    published = {"LAB_RTPRIO_BROKER": RTPRIO_BROKER, "LAB_RTPRIO_CONTROLLER": RTPRIO_CONTROLLER}
+    return {
+        **{name: "0" for name, wanted in published.items() if granted < wanted},
+        **{name: str(runtime_us) for name, runtime_us in rt_runtimes_us(machine.limits).items()},
+        **(images or {}),
+    }
+
+
+def rt_runtimes_us(limits: Limits) -> dict[str, int]:
+    """0 leaves cpu_rt_runtime unset: right where the kernel does not ration real-time CPU time."""
+    budget_us = RT_BUDGET_US if limits.rt_budget_us is None else limits.rt_budget_us
+    if not (limits.rt_group_sched and limits.fifo and budget_us > 0):
+        return dict.fromkeys(RT_RUNTIME_US, 0)
+    if budget_us >= RT_BUDGET_US:
+        return dict(RT_RUNTIME_US)
+    # A smaller budget is shared out in the same proportions, rounded down so that the sum fits.
+    return {name: wanted_us * budget_us // RT_BUDGET_US for name, wanted_us in RT_RUNTIME_US.items()}
+
+
+def write_machine_file(root: Path, variables: Mapping[str, str]) -> Path:
+    """Replace `.env.machine` in one go, since a run may be reading it."""
+    path = root / MACHINE_FILE
+    half = root / f"{MACHINE_FILE}.{os.getpid()}"
+    half.write_text(_HEADER + "".join(f"{name}={value}\n" for name, value in variables.items()))
+    half.replace(path)
+    return path
+
+
+def read_machine_file(root: Path) -> dict[str, str]:
+    """What the last set-up found; empty before the first one."""
+    try:
+        return read_env(root / MACHINE_FILE)
+    except FileNotFoundError:
+        return {}
+
+
+def read_env(path: Path) -> dict[str, str]:
+    """The `NAME=value` lines of an env file as Compose reads them: quotes dropped, comments behind a value, too.
+
+    LabError (exit code 2) where it is not text, or a line sets nothing; raises FileNotFoundError.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise LabError(
+            f"{path}, line {number}: a character that is not UTF-8.", "Save the file as UTF-8.", EXIT_USAGE
+        ) from error
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if setting := _LINE.fullmatch(line):
+            found[setting[1]] = setting[2] or setting[3] or setting[4] or ""
+        elif line.strip() and not line.strip().startswith("#"):
+            wrong = f"{path}, line {number}: {line.strip()!r} sets no variable."
+            raise LabError(wrong, "Write NAME=value, or # before a comment.", EXIT_USAGE)
+    return found
+
+
+__all__ = [
+    "BASE_IMAGE",
+    "Machine",
+    "inspect_machine",
+    "machine_variables",
+    "read_machine_file",
+    "write_machine_file",
+]

@@ -1,0 +1,61 @@
+"""Show how a run goes: one line that rewrites itself in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TextIO
+
+from looplab.system.terminal import show_duration
+
+BAR_WIDTH = 24
+PLAIN_EVERY_S = 10.0
+
+
+class RunProgress:
+    """Fed with the controller's events; writes to standard error."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty()
+        self._said_s = -PLAIN_EVERY_S
+        self._open = False
+
+    def show(self, event: dict[str, Any]) -> None:
+        """One event of the controller."""
+        kind = event.get("event")
+        if kind == "waiting":
+            self._line(f"  waiting for the {event['what']}")
+        elif kind == "repetition":
+            self._repetition(event)
+        elif kind == "text" and event["text"]:
+            self.close()
+            self._write(event["text"] + "\n")
+
+    def close(self) -> None:
+        """End the rewritten line, if one is open."""
+        if self._open:
+            self._write("\r\x1b[K")
+            self._open = False
+
+    def _repetition(self, event: dict[str, Any]) -> None:
+        share = event["messages_done"] / event["messages"]
+        left = show_duration(event["seconds_left"])
+        loop = f"{event['interval_ms']:g} ms QoS {event['qos']} {event['repetition']}/{event['repetitions']}"
+        cell = event.get("cell") or loop
+        if self._live:
+            bar = "#" * round(share * BAR_WIDTH)
+            self._line(f"  [{bar:<{BAR_WIDTH}}] {share:4.0%}  {cell:<18} {left} left")
+        elif share == 1 or event["elapsed_s"] - self._said_s >= PLAIN_EVERY_S:
+            self._said_s = event["elapsed_s"]
+            self._line(f"  {share:4.0%}  {cell}, {left} left")
+
+    def _line(self, text: str) -> None:
+        if self._live:
+            self._write("\r\x1b[K" + text[:79])
+            self._open = True
+        else:
+            self._write(text + "\n")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

@@ -1,0 +1,160 @@
+"""What the exporter's page says, as the terminal view needs it."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from looplab.experiments.qos_delay import EXPERIMENT
+
+TIMEOUT_S = 3.0
+
+_SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+
+Labels = dict[str, str]
+# Interval in ms, or both links' delays in ms, and QoS, as text.
+CellKey = tuple[str, str]
+
+
+@dataclass
+class CellView:
+    """One cell: counts, and exact quantiles in seconds by (metric, q)."""
+
+    sent: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    quantiles_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    lateness_s: dict[str, float] = field(default_factory=dict)
+    # Metric -> (bound in seconds, share of answers within it), ascending.
+    curves: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+
+@dataclass
+class View:
+    """One look at the newest run and at the parts of the lab."""
+
+    run_id: str = ""
+    scenario: str = ""
+    fidelity: str = ""
+    active: bool = False
+    planned: int = 0
+    cells: dict[CellKey, CellView] = field(default_factory=dict)
+    current: CellKey | None = None
+    treatments: list[tuple[Labels, bool]] = field(default_factory=list)
+    valid: bool | None = None
+    processes: dict[str, int] = field(default_factory=dict)
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    singles: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def of_experiment(self) -> bool:
+        """Whether its cells are pairs of link delays, and L stands for T, R and O."""
+        return self.scenario == EXPERIMENT
+
+    @property
+    def sent(self) -> int:
+        """Messages sent in all cells."""
+        return sum(cell.sent for cell in self.cells.values())
+
+
+def fetch(url: str) -> str:
+    """The page's text. Raises OSError."""
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+            return str(answer.read().decode("utf-8", "replace"))
+    except ValueError as error:
+        raise OSError(str(error)) from error
+
+
+def parse(text: str) -> View:
+    """The view of a page; of several runs the one that is active, else the newest."""
+    families: dict[str, list[tuple[Labels, float]]] = defaultdict(list)
+    for line in text.splitlines():
+        found = _SAMPLE.fullmatch(line)
+        if found:
+            name, labels, value = found.groups()
+            families[name].append((dict(_LABEL.findall(labels or "")), float(value)))
+    view = View()
+    for labels, value in families["lab_processes"]:
+        view.processes[labels["part"]] = int(value)
+    for labels, value in families["lab_process_cpu_seconds_total"]:
+        view.cpu_s[labels["part"]] = value
+    for name, samples in families.items():
+        if name.startswith("lab_") and len(samples) == 1 and not samples[0][0]:
+            view.singles[name] = samples[0][1]
+    _choose_run(view, families)
+    if view.scenario:
+        _read_run(view, families)
+    return view
+
+
+def _choose_run(view: View, families: dict[str, list[tuple[Labels, float]]]) -> None:
+    active = {_run(labels): value == 1 for labels, value in families["loop_run_active"]}
+    newest = max(families["loop_run_info"], key=lambda s: (active.get(_run(s[0]), False), s[0]["run_id"]), default=None)
+    if newest is not None:
+        labels = newest[0]
+        view.run_id, (view.scenario, view.fidelity) = labels["run_id"], _run(labels)
+        view.active = active.get(_run(labels), False)
+
+
+def _run(labels: Labels) -> tuple[str, str]:
+    return labels["scenario"], labels["fidelity"]
+
+
+def _read_run(view: View, families: dict[str, list[tuple[Labels, float]]]) -> None:
+    own = {
+        name: [(labels, value) for labels, value in samples if _is_of(labels, view)]
+        for name, samples in families.items()
+        if name.startswith(("loop_", "qos_delay_"))
+    }
+    view.planned = int(sum(value for _labels, value in own.get("loop_run_messages_planned", ())))
+    for labels, value in own.get("loop_treatment_verified", ()):
+        view.treatments.append((labels, bool(value)))
+    for _labels, value in own.get("loop_run_valid", ()):
+        view.valid = bool(value)
+    _read_cells(view, own, "qos_delay" if view.of_experiment else "loop")
+
+
+def _read_cells(view: View, own: dict[str, list[tuple[Labels, float]]], family: str) -> None:
+    for labels, value in own.get(f"{family}_messages_sent_total", ()):
+        _cell(view, labels).sent = int(value)
+    for labels, value in own.get(f"{family}_messages_total", ()):
+        _cell(view, labels).outcomes[labels["outcome"]] = int(value)
+    for labels, value in own.get(f"{family}_latency_quantile_seconds", ()):
+        _cell(view, labels).quantiles_s[labels["metric"], labels["q"]] = value
+    for labels, value in own.get(f"{family}_send_lateness_quantile_seconds", ()):
+        _cell(view, labels).lateness_s[labels["q"]] = value
+    for labels, value in own.get(f"{family}_cell_current", ()):
+        if value:
+            view.current = _key(labels)
+    _read_curves(view, own, family)
+
+
+def _read_curves(view: View, own: dict[str, list[tuple[Labels, float]]], family: str) -> None:
+    if view.current is None:
+        return
+    cell = view.cells[view.current]
+    counts = {
+        labels["metric"]: value
+        for labels, value in own.get(f"{family}_latency_seconds_count", ())
+        if _key(labels) == view.current
+    }
+    for labels, value in own.get(f"{family}_latency_seconds_bucket", ()):
+        metric = labels["metric"]
+        if _key(labels) == view.current and labels["le"] != "+Inf" and counts.get(metric):
+            cell.curves.setdefault(metric, []).append((float(labels["le"]), value / counts[metric]))
+
+
+def _is_of(labels: Labels, view: View) -> bool:
+    return labels.get("scenario") == view.scenario and labels.get("fidelity") == view.fidelity
+
+
+def _cell(view: View, labels: Labels) -> CellView:
+    return view.cells.setdefault(_key(labels), CellView())
+
+
+def _key(labels: Labels) -> CellKey:
+    return labels.get("pair") or labels["interval_ms"], labels["qos"]

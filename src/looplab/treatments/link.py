@@ -1,0 +1,136 @@
+"""Whether the link of a run was there: what its emulator says between cells, made into a treatment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from looplab.errors import LabError
+from looplab.experiments.loop.parameters import NO_LINK
+from looplab.link import client
+from looplab.treatments.judgement import Treatment
+
+PINGS = 20
+TIMEOUT_S = 10.0
+# What the mean may lie below the wanted one; above it, a loaded machine adds to it.
+SHARE_BELOW, MS_BELOW = 0.02, 0.7
+SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
+# Of a mean over few packets.
+DEVIATIONS = 4.0
+
+
+def look(url: str, pings: int = PINGS) -> dict[str, Any]:
+    """The emulator's state, with round trips by `pings` echoes 10 ms apart where there are any.
+
+    {"fault": why} where it does not answer.
+    """
+    try:
+        return client.state(url, pings=pings, timeout_s=TIMEOUT_S)
+    except LabError as error:
+        return {"fault": error.message}
+
+
+def judge(name: str, looks: Sequence[dict[str, Any]], emulating: bool) -> Treatment:
+    """The treatment "link" from all looks of a run; `emulating` is whether any process emulates one."""
+    if name == NO_LINK:
+        found = "none" if not emulating else "an emulator is running"
+        note = "" if not emulating else "docker compose --profile '*' down"
+        return Treatment("link", NO_LINK, found, not emulating, note=note)
+    faults = [entry["fault"] for entry in looks if "fault" in entry]
+    if faults or not looks:
+        return Treatment("link", name, "not emulated to the end", False, note="; ".join(faults[:1]))
+    last = looks[-1]
+    wanted = f"{name}: {'; '.join(_describe(link['settings']) for link in last['links'])}"
+    if len({entry["instance"] for entry in looks}) > 1:
+        return Treatment("link", wanted, "the emulator was restarted during the run", False)
+    if not last["links"]:
+        return Treatment("link", name, f"{last['backend']}: no link is set", False, note="see LINK_PEER")
+    wrong = [why for link in last["links"] if (why := deviation(link))] + _trip_deviations(looks)
+    trips = _trips(looks)
+    made = [f"{link['settings']['direction']} {_made(link)}" for link in last["links"]]
+    made += [f"round trip {_mean(figures):.2f} ms (n {_count(figures)})" for figures in trips.values() if figures]
+    return Treatment("link", wanted, f"{last['backend']}: {', '.join(made)}", not wrong, note="; ".join(wrong))
+
+
+def _describe(settings: dict[str, Any]) -> str:
+    words = [f"{settings['direction']} {settings['delay_ms']:g} ms"]
+    if settings["jitter_ms"]:
+        words.append(f"{settings['distribution']} {settings['jitter_ms']:g} ms")
+    words += [
+        f"{label} {settings[key]:g} {unit}"
+        for key, label, unit in (
+            ("loss_percent", "loss", "%"),
+            ("duplicate_percent", "duplicates", "%"),
+            ("rate_kbit", "rate", "kbit/s"),
+        )
+        if settings[key]
+    ]
+    return ", ".join(words)
+
+
+def _made(link: dict[str, Any]) -> str:
+    delay = link["delay_ms"]
+    if not delay["n"]:
+        return f"{link['packets']} packets"
+    return f"{delay['mean']:.2f} ms (SD {delay['sd']:.2f}, n {delay['n']})"
+
+
+def deviation(link: dict[str, Any]) -> str:
+    """What is wrong with one direction, "" where nothing is."""
+    direction, delay = link["settings"]["direction"], link["delay_ms"]
+    if not link["packets"]:
+        return f"no packet came by the {direction} link"
+    if link.get("overflowed"):
+        return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
+    if not delay["n"]:
+        return ""
+    # Order or a rate let packets wait for others: then only less than wanted is wrong.
+    waits = bool(link["settings"]["rate_kbit"]) or not link["settings"]["reorder"]
+    return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits)
+
+
+def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
+    """What is wrong with the round trips; the only measure where the kernel makes the link."""
+    last, wrong = looks[-1], []
+    for peer, figures in _trips(looks).items():
+        links = [link for link in last["links"] if link["settings"]["peer"] == peer]
+        loses = any(link["settings"]["loss_percent"] for link in links)
+        if not figures:
+            wrong += [] if loses or _unknown(looks, peer) else [f"no echo came back from {peer}"]
+            continue
+        theory = {
+            "mean": sum(link["theory_ms"]["mean"] for link in links),
+            "sd": sum(link["theory_ms"]["sd"] ** 2 for link in links) ** 0.5,
+        }
+        wrong.append(off("the round trip's", _mean(figures), theory, _count(figures), True))
+    return [why for why in wrong if why]
+
+
+def off(whose: str, mean_ms: float, theory: dict[str, float], n: int, waits: bool) -> str:
+    chance_ms = DEVIATIONS * theory["sd"] / n**0.5
+    least = theory["mean"] - max(SHARE_BELOW * theory["mean"], MS_BELOW) - chance_ms
+    most = theory["mean"] + max(SHARE_ABOVE * theory["mean"], MS_ABOVE) + chance_ms
+    if least <= mean_ms and (waits or mean_ms <= most):
+        return ""
+    return f"{whose} mean delay is {mean_ms:.2f} ms, wanted {theory['mean']:.2f} ms"
+
+
+def _trips(looks: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """By peer, the round trips of each look that saw some."""
+    peers = looks[-1]["rtt_ms"]
+    return {
+        peer: [entry["rtt_ms"][peer] for entry in looks if (entry["rtt_ms"].get(peer) or {}).get("n")] for peer in peers
+    }
+
+
+def _unknown(looks: Sequence[dict[str, Any]], peer: str) -> bool:
+    """Whether the emulator may not ask for echoes at all."""
+    return all(entry["rtt_ms"].get(peer) is None for entry in looks)
+
+
+def _count(figures: Sequence[dict[str, Any]]) -> int:
+    return sum(int(entry["n"]) for entry in figures)
+
+
+def _mean(figures: Sequence[dict[str, Any]]) -> float:
+    return sum(float(entry["mean"]) * int(entry["n"]) for entry in figures) / _count(figures)

@@ -1,0 +1,113 @@
+"""The treatments service: applies scheduling policies and tells what it finds on the live processes.
+
+It owns the PID namespace that the lab's containers share, so it sees them all; the measured processes
+themselves hold no privilege. It knows no scenario: each request says what is asked.
+
+POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port"}
+answers {"roles": {"broker": {"processes": [...], "refused": ["..."]}}, "published": 1234, "clock_ns": ...}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from http.server import ThreadingHTTPServer
+from time import perf_counter_ns
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+from looplab.system import processes
+from looplab.system.json_service import JsonHandler
+
+PORT = 9100
+MAX_REQUEST_BYTES = 65536
+PUBLISHED_TOPIC = "$SYS/broker/publish/messages/received"
+# A little more than sys_interval in compose/mosquitto/: within it a counter that grows is told anew.
+PUBLISHED_WAIT_NS = 1_300_000_000
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Apply what `request` asks for and return what is found afterwards."""
+    roles = {name: _role(role) for name, role in request.get("roles", {}).items()}
+    reply: dict[str, Any] = {
+        "roles": roles,
+        "clock_ns": perf_counter_ns(),
+        "ticks_hz": os.sysconf("SC_CLK_TCK"),
+    }
+    if request.get("published_from"):
+        reply["published"], reply["published_clock_ns"] = _published(request["published_from"])
+    return reply
+
+
+def _role(role: dict[str, Any]) -> dict[str, Any]:
+    pids = [pid for comm in role["comm"] for pid in processes.named(comm)]
+    refused = []
+    if role.get("fifo"):
+        refused = [why for pid in pids if (why := processes.set_fifo(pid, int(role["fifo"])))]
+    found = [facts for pid in pids if (facts := processes.facts(pid)) is not None]
+    return {"processes": found, "refused": refused}
+
+
+def _published(broker: str) -> tuple[int | None, int]:
+    """(PUBLISH packets the broker says it received since its start, when it said so); None where it does not say.
+
+    What is retained may be a whole $SYS interval old, which is too coarse for a cell of a second or two: the
+    next figure is waited for. None comes while nothing is published; then the retained one holds now.
+    """
+    host, _, port = broker.rpartition(":")
+    heard: list[tuple[int, int]] = []
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+
+    def note(_client: object, _data: object, message: mqtt.MQTTMessage) -> None:
+        with contextlib.suppress(ValueError):
+            heard.append((int(message.payload), perf_counter_ns()))
+
+    def subscribe(*_accepted: object) -> None:
+        client.subscribe(PUBLISHED_TOPIC)
+
+    client.on_message = note
+    client.on_connect = subscribe
+    try:
+        client.connect(host, int(port))
+    except (OSError, ValueError):
+        return None, perf_counter_ns()
+    end_ns = perf_counter_ns() + PUBLISHED_WAIT_NS
+    while len(heard) < 2 and perf_counter_ns() < end_ns and client.loop(timeout=0.1) == mqtt.MQTT_ERR_SUCCESS:
+        pass
+    client.disconnect()
+    if not heard:
+        return None, perf_counter_ns()
+    return heard[-1] if len(heard) > 1 else (heard[0][0], perf_counter_ns())
+
+
+class _Handler(JsonHandler):
+    def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
+        try:
+            length = int(self.headers.get("Content-Length", "0"))
+            if self.path != "/facts" or not 0 < length <= MAX_REQUEST_BYTES:
+                self.reply(400, {"error": "POST /facts with a JSON body"})
+                return
+            self.reply(200, answer(json.loads(self.rfile.read(length))))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self.reply(400, {"error": f"not understood: {error!r}"})
+
+
+def main() -> int:
+    """Serve until SIGTERM."""
+    processes.set_name("lab-treatments")
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    # Process 1 of the namespace: orphans of all its containers come here, and nobody else would bury them.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    server = ThreadingHTTPServer(("0.0.0.0", PORT), _Handler)
+    server.daemon_threads = True
+    server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Images built once for all tests, and containers that are removed after each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.containers import docker, until
+from support.image_harness import HARDENED, Container, Starter, build, configuration
+
+
+@pytest.fixture(scope="session")
+def mosquitto_image() -> str:
+    return build("looplab-test/mosquitto", "images/mosquitto")
+
+
+@pytest.fixture(scope="session")
+def prometheus_image() -> str:
+    return build("looplab-test/prometheus", "images/prometheus")
+
+
+@pytest.fixture(scope="session")
+def stress_image() -> str:
+    return build("looplab-test/stress", "images/stress")
+
+
+@pytest.fixture(scope="session")
+def flood_image() -> str:
+    return build("looplab-test/flood", "images/flood")
+
+
+@pytest.fixture(scope="session")
+def floor_image() -> str:
+    return build("looplab-test/floor", "bench", "floor.Dockerfile")
+
+
+@pytest.fixture
+def start() -> Iterator[Starter]:
+    """start(image, *arguments, options=(...)) runs a hardened container in the background."""
+    started: list[Container] = []
+
+    def starter(image: str, *arguments: str, options: tuple[str, ...] = ()) -> Container:
+        container = Container(docker("create", *HARDENED, *options, image, *arguments).strip())
+        started.append(container)
+        docker("start", container.id)
+        return container
+
+    yield starter
+    for container in reversed(started):
+        docker("rm", "--force", "--volumes", container.id)
+
+
+@pytest.fixture
+def broker(mosquitto_image: str, start: Starter) -> Container:
+    """A broker with the published configuration; join its network to reach it on 127.0.0.1."""
+    container = start(mosquitto_image, options=("--user", "1883:1883", *configuration("thesis")))
+    until(lambda: "running" in container.logs(), 10.0, "the broker")
+    return container

@@ -1,0 +1,66 @@
+"""The C floor: each end works with the other, and every message is accounted for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.containers import docker, until
+from support.image_harness import HARDENED, Container, Starter
+
+pytestmark = pytest.mark.engine
+
+
+def floor(image: str, broker: Container, *arguments: str) -> dict[str, Any]:
+    output = docker("run", "--rm", *HARDENED, "--network", f"container:{broker.id}", image, *arguments)
+    report: dict[str, Any] = json.loads(output)
+    return report
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_both_ends_in_one_process(floor_image: str, broker: Container, qos: int) -> None:
+    report = floor(floor_image, broker, "--messages", "50", "--interval-ms", "10", "--qos", str(qos), "--nodelay", "1")
+    assert (report["n"], report["sent"], report["lost"], report["duplicates"], report["malformed"]) == (50, 50, 0, 0, 0)
+    assert (report["qos"], report["interval_ms"], report["nodelay"]) == (qos, 10, True)
+    for name in ("O_us", "T_us", "R_us", "send_lateness_us"):
+        spread = report[name]
+        assert 0 <= spread["p50"] <= spread["p95"] <= spread["p99"] <= spread["max"]
+    assert report["O_us"]["max"] <= report["T_us"]["max"]
+    assert report["T_us"]["p50"] > report["R_us"]["p50"] > 0
+
+
+def test_ends_in_two_containers(floor_image: str, broker: Container, start: Starter) -> None:
+    bridge = start(floor_image, "--role", "bridge", "--limit-s", "60", options=("--network", f"container:{broker.id}"))
+    for qos in ("0", "2"):
+        report = floor(
+            floor_image, broker, "--role", "controller", "--messages", "30", "--interval-ms", "5", "--qos", qos
+        )
+        assert (report["n"], report["lost"]) == (30, 0)
+    broker.execute("mosquitto_pub", "-t", "request/", "-m", "E-no-number-x")
+    broker.execute("mosquitto_pub", "-t", "request/", "-m", "nonsense")
+    assert bridge.stop() < 5
+    assert json.loads(bridge.logs()) == {"requests": 60, "malformed": 2}
+    assert broker.execute("mosquitto_sub", "-t", "lab/bridge/status", "-C", "1", "-W", "5") == "offline"
+
+
+def test_messages_after_the_bridge_ended_are_lost(floor_image: str, broker: Container, start: Starter) -> None:
+    start(floor_image, "--role", "bridge", "--limit-s", "3", options=("--network", f"container:{broker.id}"))
+    status = ["mosquitto_sub", "-t", "lab/bridge/status", "-C", "1", "-W", "5"]
+    until(lambda: broker.execute(*status) == "online", 5, "the bridge")
+    arguments = "--role controller --messages 250 --interval-ms 20 --deadline-ms 200"
+    report = floor(floor_image, broker, *arguments.split())
+    assert report["sent"] == 250
+    assert report["n"] + report["lost"] == 250
+    assert 50 < report["lost"] < 240
+
+
+def test_no_broker_says_so(floor_image: str, start: Starter) -> None:
+    lonely = start(floor_image, "--role", "bridge", options=("--network", "none"))
+    assert lonely.wait_for_end(30) == 1
+    assert "no broker" in lonely.logs()
+
+
+@pytest.mark.parametrize("wrong", [["--qos", "3"], ["--role", "robot"], ["--messages", "many"], ["--bogus"], ["stray"]])
+def test_wrong_use(floor_image: str, start: Starter, wrong: list[str]) -> None:
+    assert start(floor_image, *wrong, options=("--network", "none")).wait_for_end(20) == 2

@@ -1,0 +1,81 @@
+"""The broker's configurations: one factor apart, silent in the hot path, and really in force."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.containers import docker, until
+from support.image_harness import CONFIGURATIONS, HARDENED, Container, Starter, configuration
+
+from looplab.system import processes
+
+FOLDERS = {"thesis": False, "off": False, "corrected": True, "on": True}
+
+
+def directives(name: str) -> list[str]:
+    lines = (CONFIGURATIONS / name / "mosquitto.conf").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_folders_of_one_factor_hold_the_same_file() -> None:
+    for one, other in (("thesis", "off"), ("corrected", "on")):
+        files = [Path(CONFIGURATIONS / name / "mosquitto.conf").read_bytes() for name in (one, other)]
+        assert files[0] == files[1], f"{one} and {other} differ"
+
+
+def test_fidelities_differ_in_nodelay_alone() -> None:
+    pairs = zip(directives("thesis"), directives("corrected"), strict=True)
+    assert [pair for pair in pairs if pair[0] != pair[1]] == [("set_tcp_nodelay false", "set_tcp_nodelay true")]
+
+
+def running_broker(image: str, start: Starter, name: str) -> Container:
+    broker = start(image, options=("--user", "1883:1883", *configuration(name)))
+    until(lambda: "running" in broker.logs(), 10, "the broker")
+    return broker
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("name", FOLDERS)
+def test_starts_without_a_warning_and_logs_no_message(mosquitto_image: str, start: Starter, name: str) -> None:
+    broker = running_broker(mosquitto_image, start, name)
+    before = broker.logs()
+    for word in ("warning", "error", "deprecated", "world", "unable"):
+        assert word not in before.lower()
+    broker.execute("sh", "-c", "seq 500 | mosquitto_pub -t request/ -q 1 -l")
+    assert broker.logs() == before
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("name", "wanted"), FOLDERS.items())
+def test_nodelay_of_the_brokers_own_sockets(mosquitto_image: str, start: Starter, name: str, wanted: bool) -> None:
+    """Read from the live sockets of the broker, as a run's manifest does."""
+    broker = running_broker(mosquitto_image, start, name)
+    listening = ["docker", "exec", broker.id, "mosquitto_sub", "-t", "nothing", "-W", "10"]
+    with subprocess.Popen(listening, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
+        pid = int(broker.state()["Pid"])
+
+        def sockets() -> list[dict[str, Any]] | str:
+            return processes.tcp_sockets(pid)
+
+        found = until(sockets, 8, "the client's connection")
+        client.kill()
+    if isinstance(found, str):
+        pytest.skip(f"reading another user's sockets needs root: {found}")
+    assert [entry["tcp_nodelay"] for entry in found] == [wanted]
+
+
+@pytest.mark.engine
+def test_nodelay_shows_in_the_latency_of_qos_1(mosquitto_image: str, floor_image: str, start: Starter) -> None:
+    """The clients have TCP_NODELAY on both times: the tens of milliseconds are the broker's own Nagle."""
+    median_us = {}
+    for name in ("thesis", "corrected"):
+        broker = running_broker(mosquitto_image, start, name)
+        arguments = ["--messages", "100", "--interval-ms", "20", "--qos", "1", "--nodelay", "1"]
+        output = docker("run", "--rm", *HARDENED, "--network", f"container:{broker.id}", floor_image, *arguments)
+        median_us[name] = json.loads(output)["O_us"]["p50"]
+    assert median_us["thesis"] > 10_000
+    assert median_us["corrected"] < median_us["thesis"] / 4

@@ -1,0 +1,148 @@
+"""The flood against a real broker: what it says it published and received is what the broker saw."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.containers import docker, until
+from support.image_harness import HARDENED, Container, Starter, configuration, published_at
+
+pytestmark = pytest.mark.engine
+
+BROKER = ("-broker", "tcp://127.0.0.1:1883")
+
+
+def flood(image: str, broker: Container, *arguments: str) -> dict[str, Any]:
+    """Run a whole flood inside the broker's network and return its summary."""
+    options = (*HARDENED, "--network", f"container:{broker.id}")
+    output = docker("run", "--rm", *options, image, *BROKER, "-json", *arguments)
+    summary: dict[str, Any] = json.loads(output.splitlines()[-1])
+    assert summary["event"] == "summary"
+    return summary
+
+
+def test_published_command_line(flood_image: str, broker: Container) -> None:
+    arguments = "-num-clients 100 -num-messages 10 -rampup-delay 1s -rampup-size 10 -global-timeout 180s -timeout 20s"
+    begun_s = time.monotonic()
+    summary = flood(flood_image, broker, *arguments.split())
+    assert time.monotonic() - begun_s >= 9, "ten batches, nine pauses of a second"
+    assert (summary["wanted"], summary["published"], summary["received"]) == (1000, 1000, 1000)
+    assert summary["connections"] == 200
+    assert (summary["errors"], summary["connect_failures"], summary["duplicates"], summary["foreign"]) == (0, 0, 0, 0)
+    until(lambda: published_at(broker) == 1000, 10, "the broker's own count of 1000")
+
+
+@pytest.mark.parametrize("qos", ["0", "1", "2"])
+def test_counts_are_the_brokers(flood_image: str, broker: Container, qos: str) -> None:
+    """300 messages at QoS 2 also show that the flood stays within what the broker holds for a client."""
+    summary = flood(
+        flood_image, broker, "-num-clients", "10", "-num-messages", "300", "-publisher-qos", qos, "-subscriber-qos", qos
+    )
+    assert (summary["published"], summary["received"], summary["errors"]) == (3000, 3000, 0)
+    until(lambda: published_at(broker) == 3000, 10, "the broker's own count of 3000")
+
+
+def test_every_message_lies_below_its_own_topic(flood_image: str, broker: Container) -> None:
+    listening = ["docker", "exec", broker.id, "mosquitto_sub", "-t", "#", "-F", "%t %p", "-C", "60", "-W", "20"]
+    with subprocess.Popen(listening, stdout=subprocess.PIPE, text=True) as listener:
+        time.sleep(1)
+        flood(flood_image, broker, "-num-clients", "6", "-num-messages", "10", "-topic-base-path", "elsewhere/flood")
+        output, _ = listener.communicate(timeout=30)
+    seen = [line.split() for line in output.splitlines()]
+    assert len(seen) == 60
+    assert all(words[0].startswith("elsewhere/flood/") for words in seen)
+    numbers: dict[str, list[int]] = {}
+    for words in seen:
+        numbers.setdefault(words[0], []).append(int(words[1]))
+    assert len(numbers) == 6
+    assert all(found == list(range(10)) for found in numbers.values())
+
+
+@pytest.mark.parametrize("payload", [["-constant-payload", "same"], ["-min-msg-chars", "40", "-max-msg-chars", "4000"]])
+def test_payload_options(flood_image: str, broker: Container, payload: list[str]) -> None:
+    summary = flood(flood_image, broker, "-num-clients", "2", "-num-messages", "50", *payload)
+    assert (summary["published"], summary["received"]) == (100, 100)
+
+
+def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: Container, start: Starter) -> None:
+    options = ("--network", f"container:{broker.id}", "--env", "FLOOD_REPEAT=true")
+    arguments = "-num-clients 5 -num-messages 40 -publisher-qos 1 -json -status-interval 100ms -repeat-limit 120s"
+    running = start(flood_image, *BROKER, *arguments.split(), options=options)
+    until(lambda: any(event.get("rounds", 0) >= 3 for event in running.events()), 30, "the third round")
+    assert [process["uid"] for process in running.processes()] == ["10005"]
+    assert [process["name"] for process in running.processes()] == ["flood"]
+    assert running.stop() < 5
+    assert running.state()["ExitCode"] == 0
+
+    events = running.events()
+    assert [event["event"] for event in events[:2]] == ["started", "flooding"]
+    summary = events[-1]
+    assert summary["event"] == "summary"
+    assert summary["interrupted"] is True
+    assert summary["rounds"] >= 3
+    time.sleep(2.5)  # the broker counts in steps of a second
+    assert summary["published"] <= published_at(broker) <= summary["attempted"]
+
+
+def test_repeat_limit_ends_a_forgotten_flood(flood_image: str, broker: Container) -> None:
+    summary = flood(flood_image, broker, "-num-clients", "1", "-num-messages", "5", "-repeat", "-repeat-limit", "2s")
+    assert summary["interrupted"] is False
+    assert summary["rounds"] >= 2
+
+
+@pytest.fixture
+def network() -> Iterator[str]:
+    name = docker("network", "create", "--internal", f"looplab-test-{time.time_ns()}").strip()
+    yield name
+    docker("network", "rm", name)
+
+
+def test_outlives_a_broker_that_goes_and_comes_back(
+    network: str, flood_image: str, mosquitto_image: str, start: Starter
+) -> None:
+    broker = start(
+        mosquitto_image, options=("--network", network, "--network-alias", "broker", *configuration("thesis"))
+    )
+    arguments = "-num-clients 3 -num-messages 20 -repeat -repeat-limit 120s -timeout 2s -json -status-interval 100ms"
+    running = start(flood_image, "-broker", "tcp://broker:1883", *arguments.split(), options=("--network", network))
+    until(lambda: any(event["event"] == "flooding" for event in running.events()), 20, "the flood")
+    broker.stop()
+    until(lambda: any(event["event"] == "waiting" for event in running.events()), 20, "waiting for the broker")
+    before = running.events()[-1]
+    docker("start", broker.id)
+    seen = len(running.events())
+    until(
+        lambda: len({e["published"] for e in running.events()[seen:] if e["event"] == "status"}) > 3,
+        30,
+        f"new messages after {before}",
+    )
+    running.stop()
+    summary = running.events()[-1]
+    assert summary["connect_failures"] > 0
+    assert summary["received"] > 0
+    assert summary["error_texts"]
+
+
+def test_no_broker_is_one_clear_error(flood_image: str, start: Starter) -> None:
+    lonely = start(flood_image, "-broker", "tcp://127.0.0.1:1883", options=("--network", "none"))
+    assert lonely.wait_for_end(20) == 1
+    assert "refused" in lonely.logs()
+    assert "start the broker" in lonely.logs()
+
+
+@pytest.mark.parametrize("wrong", [[], ["-broker", "ssl://b"], [*BROKER, "-num-clients", "0"], [*BROKER, "-bogus"]])
+def test_wrong_use(flood_image: str, start: Starter, wrong: list[str]) -> None:
+    misused = start(flood_image, *wrong, options=("--network", "none"))
+    assert misused.wait_for_end(20) == 2
+    assert "-" in misused.logs()
+
+
+def test_refuses_the_labs_own_topics(flood_image: str, start: Starter) -> None:
+    misused = start(flood_image, *BROKER, "-topic-base-path", "request", options=("--network", "none"))
+    assert misused.wait_for_end(20) == 2
+    assert "request" in misused.logs()

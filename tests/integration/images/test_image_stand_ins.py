@@ -1,0 +1,83 @@
+"""The stand-ins keep the upstream images' conventions, so that the same Compose service runs with either."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.containers import docker, until
+from support.image_harness import Starter, configuration
+
+pytestmark = pytest.mark.engine
+
+
+def settings(image: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(docker("image", "inspect", "--format", "{{json .Config}}", image))
+    return found
+
+
+def test_labels_say_what_they_are(mosquitto_image: str, prometheus_image: str) -> None:
+    for image, name in ((mosquitto_image, "eclipse-mosquitto"), (prometheus_image, "prom/prometheus")):
+        labels = settings(image)["Labels"]
+        assert labels["looplab.origin"] == "built"
+        assert labels["looplab.stands-for"] == name
+
+
+def test_mosquitto_conventions(mosquitto_image: str, start: Starter) -> None:
+    config = settings(mosquitto_image)
+    assert config["User"] == "1883:1883"
+    assert config["Cmd"] == ["/usr/sbin/mosquitto", "-c", "/mosquitto/config/mosquitto.conf"]
+    assert config["Volumes"] == {"/mosquitto/data": {}, "/mosquitto/log": {}}
+    container = start(mosquitto_image)
+    assert container.execute("id").startswith("uid=1883(mosquitto) gid=1883(mosquitto)")
+    container.execute("sh", "-c", "touch /mosquitto/data/x /mosquitto/log/x")
+    for tool in ("mosquitto_pub", "mosquitto_sub", "mosquitto_rr"):
+        container.execute("which", tool)
+
+
+def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, stress_image: str, start: Starter) -> None:
+    other = start(stress_image, "--cpu", "1", "--timeout", "60s")
+    options = (
+        *("--user", "1883:1883", "--pid", f"container:{other.id}"),
+        *("--tmpfs", "/mosquitto/data", "--tmpfs", "/mosquitto/log", *configuration("corrected")),
+    )
+    broker = start(mosquitto_image, options=options)
+    until(lambda: "running" in broker.logs(), 10, "the broker")
+    exchange = "mosquitto_pub -r -q 1 -t a -m hello && mosquitto_sub -q 1 -t a -C 1 -W 5"
+    assert broker.execute("sh", "-c", exchange) == "hello"
+    assert broker.execute("cat", "/proc/1/comm") == "stress"
+    assert broker.stop() < 5
+
+
+def test_mosquitto_without_a_configuration_answers_itself_alone(mosquitto_image: str, start: Starter) -> None:
+    container = start(mosquitto_image)
+    until(lambda: "local only mode" in container.logs(), 10, "the broker")
+    assert container.execute("mosquitto_sub", "-t", "$SYS/broker/version", "-C", "1", "-W", "5").startswith("mosquitto")
+
+
+def test_prometheus_conventions(prometheus_image: str, start: Starter) -> None:
+    config = settings(prometheus_image)
+    assert config["Entrypoint"] == ["/bin/prometheus"]
+    assert config["Cmd"] == ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]
+    assert config["Volumes"] == {"/prometheus": {}}
+    assert config["WorkingDir"] == "/prometheus"
+    assert "9090/tcp" in config["ExposedPorts"]
+    container = start(prometheus_image)
+    assert "uid=65534(nobody)" in container.execute("id")
+    assert "SUCCESS" in container.execute("/bin/promtool", "check", "config", "/etc/prometheus/prometheus.yml")
+
+
+def test_prometheus_scrapes_and_answers(prometheus_image: str, start: Starter) -> None:
+    container = start(prometheus_image)
+    until(lambda: "Server is ready" in container.logs(), 30, "the server")
+    container.execute("/bin/promtool", "check", "healthy")
+
+    def itself() -> str:
+        return container.execute(
+            "/bin/promtool", "query", "instant", "http://localhost:9090", 'up{job="prometheus"}'
+        ).strip()
+
+    assert "=> 1 @" in until(itself, 40, "the first scrape")
+    assert container.stop() < 10
+    assert container.state()["ExitCode"] == 0

@@ -1,0 +1,52 @@
+"""The CPU stress image: the options, the processes and the end of progrium/stress."""
+
+from __future__ import annotations
+
+import pytest
+from support.containers import until
+from support.image_harness import Starter
+
+pytestmark = pytest.mark.engine
+# A bound for what hangs: how long it takes is the machine's matter.
+LIMIT_S = 60
+
+
+def test_published_options_start_every_worker(stress_image: str, start: Starter) -> None:
+    options = ["--cpu", "3", "--io", "3", "--vm", "5", "--vm-bytes", "128M", "--timeout", "4000s"]
+    stress = start(stress_image, *options)
+
+    def all_at_work() -> list[dict[str, str]]:
+        processes = stress.processes()
+        # Whoever catches a worker between two allocations sees less; five at once do not all hide.
+        filled = max(int(process["rss_kib"]) for process in processes) > 32 * 1024
+        return processes if filled and len(processes) == 1 + 3 + 3 + 5 else []
+
+    processes = until(all_at_work, LIMIT_S, "all workers at work")
+    assert {process["name"] for process in processes} == {"stress"}
+    assert {process["uid"] for process in processes} == {"10004"}
+    assert stress.stop() < 5
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_cpu_worker_burns(stress_image: str, start: Starter, workers: int) -> None:
+    stress = start(stress_image, "--cpu", str(workers), "--timeout", "120s")
+
+    def burnt_s() -> list[int]:
+        return sorted(int(process["cpu_s"]) for process in stress.processes())
+
+    until(lambda: sum(seconds >= 1 for seconds in burnt_s()) == workers, LIMIT_S, "CPU time of every worker")
+    assert len(burnt_s()) == workers + 1
+    assert burnt_s()[0] == 0, "the dispatcher only waits"
+
+
+def test_ends_by_itself_and_says_so(stress_image: str, start: Starter) -> None:
+    stress = start(stress_image, "--cpu", "1", "--timeout", "1s")
+    assert stress.wait_for_end(20) == 0
+    assert "1 cpu, 0 io, 0 vm" in stress.logs()
+    assert "successful run completed" in stress.logs()
+
+
+def test_wrong_option_fails(stress_image: str, start: Starter) -> None:
+    stress = start(stress_image, "--no-such-option")
+    assert stress.wait_for_end(20) != 0
+    assert "no-such-option" in stress.logs()

@@ -1,0 +1,71 @@
+"""Every service of every choice of parts, as Compose itself resolves it: least privilege."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+import pytest
+from support.hardening import judge_configuration, user_of_image
+from support.places import ROOT
+
+pytestmark = pytest.mark.engine
+
+CHOICES = {
+    "virtual robot": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "wifi"},
+    "robot on USB": {"ROBOT": "usb", "GRAFANA": "on", "LINK": "none"},
+    "robot on a Pi": {"ROBOT": "remote", "GRAFANA": "off", "LINK": "none", "LAB_PI": "192.0.2.7"},
+}
+
+
+def services(*files: str, **variables: str) -> dict[str, dict[str, Any]]:
+    command = ["docker", "compose", *files, "--profile", "*", "config", "--format", "json"]
+    environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", **variables}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)["services"]
+    return found
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
+def test_every_service_is_hardened(choice: dict[str, str]) -> None:
+    found = services(**choice)
+    assert {"prepare", "treatments", "exporter", "prometheus", "s0-broker", "s5-stress", "s8-flood"} <= set(found)
+    assert ("grafana" in found) == (choice["GRAFANA"] == "on")
+    for name, service in found.items():
+        judge_configuration(name, service)
+
+
+def test_the_services_on_the_pi_are_hardened() -> None:
+    found = services("--file", "rpi/compose.yaml", BROKER_HOST="192.0.2.1")
+    assert {"bridge", "exporter"} <= set(found)
+    for name, service in found.items():
+        judge_configuration(name, service)
+
+
+GOOD = {
+    "read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"], "pids_limit": 9, "user": "7:7",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"read_only": False}, {"cap_drop": []}, {"security_opt": []}, {"pids_limit": 0}, {"privileged": True},
+        {"user": "0:0"}, {"user": ""}, {"cap_add": ["SYS_ADMIN"]}, {"network_mode": "host"}, {"pid": "host"},
+        {"volumes": [{"source": "/var/run/docker.sock"}]},
+    ],
+)  # fmt: skip
+def test_the_judge_sees_what_is_wrong(wrong: dict[str, Any]) -> None:
+    judge_configuration("bridge", GOOD)
+    with pytest.raises(AssertionError):
+        judge_configuration("bridge", {**GOOD, **wrong})
+
+
+def test_the_user_of_an_image_is_its_last_stages() -> None:
+    build = {"context": str(ROOT), "dockerfile": "images/base/Dockerfile"}
+    assert user_of_image({**build, "target": "bridge"}) == "10002:10002"
+    assert user_of_image({**build, "target": "treatments"}) == ""
+    assert user_of_image({"context": str(ROOT / "images/flood")}) == "10005:10005"

@@ -1,0 +1,102 @@
+"""The host side against the real engine of this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.lab.docker.compose_plugin import install_from_container
+from looplab.lab.docker.engine import find_engine, require_compose
+from looplab.lab.docker.images import BASE_IMAGE, build_image, image_facts
+from looplab.lab.docker.registry import ask_registry
+from looplab.lab.machine.limits import probe_limits, rt_budget_us
+from looplab.lab.machine.machine import machine_variables
+
+pytestmark = pytest.mark.engine
+
+
+def docker(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_engine_and_its_compose_are_found() -> None:
+    engine = find_engine()
+    require_compose(engine)
+    assert engine.server_version == docker("version", "--format", "{{.Server.Version}}").stdout.strip()
+    compose = docker("compose", "version", "--short").stdout
+    assert ".".join(map(str, engine.compose or ())) in compose
+
+
+def test_a_container_starts_with_the_limits_that_were_found() -> None:
+    """Whatever was found out must be true: the same flags, as Compose would set them, start a container."""
+    engine = find_engine()
+    limits = probe_limits(engine)
+    assert limits.known
+    options = ["--cap-add=SYS_NICE"]
+    if limits.rt_group_sched:
+        options.append("--cpu-rt-runtime=20000")
+    if limits.rtprio_max:
+        options.append(f"--ulimit=rtprio={limits.rtprio_max}")
+    ran = docker("run", "--rm", *options, BASE_IMAGE, "chrt", "-f", "90", "true")
+    assert (ran.returncode == 0) is limits.fifo, ran.stderr
+    if limits.rtprio_max < 99:
+        assert docker("run", "--rm", "--ulimit=rtprio=99", BASE_IMAGE, "true").returncode != 0
+
+
+def test_priority_is_not_there_without_its_capability() -> None:
+    """The probe can fail: what it reports comes from the capability, not from being root."""
+    ran = docker("run", "--rm", "--cap-drop=ALL", BASE_IMAGE, "chrt", "-f", "90", "true")
+    assert ran.returncode != 0
+
+
+def test_the_shares_fit_the_budget() -> None:
+    engine = find_engine()
+    budget_us = rt_budget_us(engine)
+    if budget_us is None:
+        pytest.skip("this kernel does not ration real-time CPU time")
+    variables = machine_variables_of_this_machine()
+    assert sum(int(value) for name, value in variables.items() if "RT_RUNTIME" in name) <= budget_us
+
+
+def machine_variables_of_this_machine() -> dict[str, str]:
+    from looplab.lab.machine.machine import inspect_machine
+
+    return machine_variables(inspect_machine(ROOT))
+
+
+def test_a_registry_is_asked_within_its_patience() -> None:
+    registry = ask_registry("registry.invalid/lab/robot:1")
+    assert not registry.answers
+    assert registry.detail
+
+
+def test_an_image_that_is_built_here_says_so(tmp_path: Path) -> None:
+    reference = "looplab-test/origin:1"
+    (tmp_path / "Dockerfile").write_text(f'FROM {BASE_IMAGE}\nLABEL looplab.origin="built"\n')
+    try:
+        build_image(tmp_path, reference)
+        facts = image_facts({"one": reference, "two": "looplab-test/never:1"})
+        assert facts["one"]["origin"] == "built"
+        assert facts["one"]["id"] == docker("image", "inspect", "--format", "{{.Id}}", reference).stdout.strip()
+        assert "two" not in facts
+    finally:
+        docker("rmi", reference)
+
+
+def test_compose_out_of_debians_package_runs_here(tmp_path: Path) -> None:
+    plugin = install_from_container(tmp_path)
+    version = subprocess.run([plugin, "version", "--short"], capture_output=True, text=True, check=True).stdout
+    assert version.startswith("2.")
+    assert "looplab-compose-" not in docker("ps", "--all", "--format", "{{.Names}}").stdout
+
+
+def test_the_doctor_speaks_json() -> None:
+    done = subprocess.run([str(ROOT / "lab"), "doctor", "--json"], capture_output=True, text=True, check=False)
+    document = json.loads(done.stdout)
+    assert done.returncode == (0 if document["run_possible"] else 3)
+    assert {check["state"] for check in document["checks"]} <= {"ok", "warn", "fail"}
+    assert document["engine"] == find_engine().server_version

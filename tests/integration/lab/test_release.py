@@ -1,0 +1,162 @@
+"""What a release rests on: every image of ours baked for every architecture, and none without its security updates."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.containers import docker, own_image
+from support.places import ROOT
+
+from looplab import __version__
+from looplab.lab.docker.base_image import ORIGIN_LABEL, SUITE
+from looplab.lab.docker.images import BASE_IMAGE
+from looplab.lab.docker.own_names import NAMES, own_reference
+
+VARIABLES = ("LAB_REGISTRY", "LAB_TAG", "BASE_IMAGE", "PLATFORMS", "REVISION")
+PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]
+pytestmark = pytest.mark.engine
+
+# As Compose is had (host/compose_plugin.py): the one file out of trixie's package.
+UNPACK = """cd /tmp && apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download docker-buildx &&
+dpkg-deb -x docker-buildx_*.deb buildx"""
+BUILDX = "/tmp/buildx/usr/libexec/docker/cli-plugins/docker-buildx"
+# One of each set of packages (scripts/scan-images), and versions that trixie's own packages still depend on.
+SCANNED = ("bridge", "link", "capture", "robot", "stress")
+FIRST_DAY = {"libssl3t64": "3.5.1-1", "libc6": "2.41-12", "libsqlite3-0": "3.46.1-7", "perl-base": "5.40.1-6"}
+NO_NETWORK = r"Failed to fetch|Could not resolve|Could not connect|Temporary failure"
+
+
+@pytest.fixture(scope="module")
+def buildx(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which `docker buildx` runs and none of the file's variables is set."""
+    settings = tmp_path_factory.mktemp("docker")
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    if subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode:
+        container = docker("create", BASE_IMAGE, "sh", "-c", UNPACK)
+        try:
+            docker("start", "--attach", container, timeout_s=300)
+            (settings / "cli-plugins").mkdir()
+            docker("cp", f"{container}:{BUILDX}", str(settings / "cli-plugins"))
+        finally:
+            docker("rm", "--force", container)
+        environment["DOCKER_CONFIG"] = str(settings)
+    return environment
+
+
+def print_bake(environment: dict[str, str]) -> dict[str, Any]:
+    command = ["docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)["target"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def bake(buildx: dict[str, str]) -> dict[str, Any]:
+    """What `docker buildx bake --print` makes of the file, default group."""
+    return print_bake(buildx)
+
+
+def own_builds() -> dict[str, tuple[str, str, str]]:
+    """{image: (context, Dockerfile, stage)} of every image that Compose builds, on this machine and on the Pi."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for options in ([], ["--file", "rpi/compose.yaml"]):
+        command = ["docker", "compose", *options, "--profile", "*", "config", "--format", "json"]
+        environment = {**os.environ, "COMPOSE_ENV_FILES": ".env", "LINK": "wifi", "BROKER_HOST": "192.0.2.1"}
+        # Whatever .env pins.
+        environment |= {"LAB_REGISTRY": "", "LAB_TAG": __version__}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        for service in json.loads(done.stdout)["services"].values():
+            if build := service.get("build"):
+                context = os.path.relpath(build["context"], ROOT)
+                found[service["image"]] = (context, build.get("dockerfile", "Dockerfile"), build.get("target", ""))
+    return found
+
+
+def test_every_image_of_ours_is_baked_as_compose_builds_it(bake: dict[str, Any]) -> None:
+    baked = {
+        tag: (target["context"], target["dockerfile"], target.get("target", ""))
+        for target in bake.values()
+        for tag in target["tags"]
+    }
+    # The flood is built by ./lab, where inovex/mqtt-stresser cannot be had, and by no Compose file.
+    assert baked.pop(f"looplab/flood:{__version__}") == ("images/flood", "Dockerfile", "")
+    assert baked == own_builds()
+
+
+def test_every_image_is_baked_for_all_architectures(bake: dict[str, Any]) -> None:
+    for name, target in bake.items():
+        assert target["platforms"] == PLATFORMS, name
+        assert target["args"] == {"BASE_IMAGE": BASE_IMAGE}, name
+
+
+def test_what_is_pushed_has_the_names_that_env_gives_it(buildx: dict[str, str]) -> None:
+    settings = {"LAB_REGISTRY": "house.test/lab/", "LAB_TAG": "0.2.0"}
+    targets = print_bake({**buildx, **settings, "REVISION": "c0ffee"}).values()
+    assert {tag for target in targets for tag in target["tags"]} == {own_reference(name, settings) for name in NAMES}
+    mark = "org.opencontainers.image"
+    for target in targets:
+        assert target["labels"] == {f"{mark}.version": "0.2.0", f"{mark}.revision": "c0ffee"}
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("images/*/Dockerfile")), ids=lambda path: path.parent.name)
+def test_a_dockerfile_takes_any_base_and_names_no_architecture(file: Path) -> None:
+    text = file.read_text()
+    bases = re.findall(r"^FROM (?:--platform=linux )?(\S+)", text, re.MULTILINE)
+    stages = re.findall(r"^FROM (?:--platform=linux )?\S+ AS (\S+)", text, re.MULTILINE)
+    assert set(bases) <= {"${BASE_IMAGE}", "scratch", *stages}
+    assert f"ARG BASE_IMAGE={BASE_IMAGE}" in text
+    code = [line for line in text.splitlines() if not line.startswith("#")]
+    assert not re.search(r"amd64|x86[_-]64|arm64|aarch64|armhf", "\n".join(code))
+
+
+@pytest.fixture
+def outdated() -> Iterator[str]:
+    """The bridge's image with packages that claim to be of the suite's first day; some were mended since."""
+    name = f"looplab-test/outdated:{os.getpid()}"
+    older = [f"/^Package: {package}$/,/^$/s/^Version: .*/Version: {old}/" for package, old in FIRST_DAY.items()]
+    edit = [own_image("bridge"), "-i", "; ".join(older), "/var/lib/dpkg/status"]
+    container = docker("create", "--user", "0", "--entrypoint", "sed", *edit)
+    try:
+        docker("start", "--attach", container)
+        docker("commit", container, name)
+    finally:
+        docker("rm", "--force", container)
+    yield name
+    docker("rmi", name)
+
+
+def test_the_scan_names_what_lacks_a_security_update(outdated: str) -> None:
+    """Ours are looked at, too; an update that came after they were made is told and no mistake of the code's."""
+    ours = [own_image(name) for name in SCANNED]
+    scan = [str(ROOT / "scripts/scan-images"), *ours, outdated]
+    done = subprocess.run(scan, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode == 3 and re.search(NO_NETWORK, done.stderr):
+        pytest.skip(f"images are not scanned: {done.stderr.strip()}")
+    assert done.returncode == 1, done.stderr
+    reports = re.split(r"^(?=\S)", done.stdout, flags=re.MULTILINE)[1:]
+    assert [report.split()[0].rstrip(":") for report in reports] == [*ours, outdated]
+    assert re.search(rf"^  ({'|'.join(FIRST_DAY)}) ", reports[-1], re.MULTILINE), reports[-1]
+    lacking = [f"{report.split()[0]} {report.count('->')}" for report in reports[:-1] if "lacks:" in report]
+    if lacking:
+        pytest.skip(f"updates came after the images were made: {', '.join(lacking)}; scripts/scan-images names them")
+
+
+def test_a_base_made_here_asks_for_security_updates() -> None:
+    image = json.loads(docker("image", "inspect", BASE_IMAGE))[0]
+    age = datetime.now(UTC) - datetime.fromisoformat(image["Created"][:19]).replace(tzinfo=UTC)
+    if (image["Config"]["Labels"] or {}).get(ORIGIN_LABEL) != "built" or age > timedelta(hours=1):
+        pytest.skip(f"{BASE_IMAGE} came from elsewhere, or by an older checkout: it is {age} old")
+    read = ["sh", "-c", "cat /etc/apt/sources.list.d/*.list 2>/dev/null || true"]
+    sources = docker("run", "--rm", "--network", "none", BASE_IMAGE, *read)
+    if not sources:
+        pytest.skip(f"{BASE_IMAGE} was made from a mirror that has no debian-security beside debian")
+    assert f"-security {SUITE}-security main" in sources

@@ -1,0 +1,86 @@
+"""A broker for the LAN, and parts of the lab beside it; each is ended by its id."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.lan_broker import LanBroker, Visitor, make_identities, with_access_list
+from support.parts import HOST, MOSQUITTO, Child, free_port, python
+from support.places import ROOT
+
+from looplab.lab.credentials.secret_files import FOLDER
+
+StartChild = Callable[..., Child]
+
+
+@pytest.fixture(scope="session")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The broker's plugin, made as for the lab, but here."""
+    assert Path("/usr/include/mosquitto_broker.h").exists(), "no headers of plugins: apt-get install mosquitto-dev"
+    folder = tmp_path_factory.mktemp("refusals")
+    subprocess.run(["make", "-s", "-C", str(ROOT / "images/refusals"), f"BUILD={folder}"], check=True)
+    return folder / "refusals.so"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ./lab setup makes; each broker gets a copy, as making them takes a tenth of a second."""
+    root = tmp_path_factory.mktemp("identities")
+    with_access_list(root)
+    make_identities(root)
+    return root / FOLDER
+
+
+@pytest.fixture
+def lan(tmp_path: Path, plugin: Path, made: Path) -> Iterator[LanBroker]:
+    """Runs, with identities that it may change."""
+    assert MOSQUITTO, "mosquitto is not installed: apt-get install mosquitto"
+    broker = LanBroker(tmp_path, plugin, made)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.fixture
+def visit(lan: LanBroker) -> Iterator[Callable[[str], Visitor]]:
+    """Lets somebody of the lab's identities in."""
+    visitors: list[Visitor] = []
+
+    def enter(who: str) -> Visitor:
+        visitors.append(Visitor.known(lan, who))
+        return visitors[-1]
+
+    yield enter
+    for visitor in visitors:
+        visitor.close()
+
+
+@pytest.fixture
+def start_child(tmp_path: Path) -> Iterator[StartChild]:
+    """Starts one of the lab's modules with these variables."""
+    children: list[Child] = []
+
+    def start(module: str, **variables: str) -> Child:
+        children.append(Child(python(module), tmp_path / f"{module}-{len(children)}.log", variables))
+        return children[-1]
+
+    yield start
+    for child in reversed(children):
+        if child.process.poll() is None:
+            child.stop()
+
+
+@pytest.fixture
+def start_bridge(start_child: StartChild) -> StartChild:
+    """A bridge with no robot; `BROKER_PAIRING` says where the broker is."""
+
+    def start(**variables: str) -> Child:
+        settings = {"SERIAL_URL": f"socket://{HOST}:{free_port()}", "FIDELITY": "corrected"}
+        return start_child("looplab.experiments.loop.bridge.program", **{**settings, **variables})
+
+    return start

@@ -1,0 +1,127 @@
+"""Who may come in over the LAN, and what each may say and hear: refused is refused, and the broker's log says so."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from collections.abc import Callable
+
+import pytest
+from support.lan_broker import LanBroker, Visitor
+from support.parts import HOST, LIMIT_S, until
+
+from looplab.experiments.loop.protocol import (
+    TOPIC_ANSWER,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_REQUEST,
+    TOPIC_ROBOT_STATUS,
+)
+
+EVERYBODY = ("controller", "bridge", "flood", "observer")
+OF_FLOOD = "internal/looplab-flood/1"
+OF_BROKER = "$SYS/broker/uptime"
+SAYS = {
+    "controller": {TOPIC_REQUEST},
+    "bridge": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS},
+    "flood": {OF_FLOOD},
+    "observer": set(),
+}
+HEARS = {
+    "controller": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS},
+    "bridge": {TOPIC_REQUEST},
+    "flood": {OF_FLOOD},
+    "observer": {TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS, OF_BROKER},
+}
+TOPICS = sorted(set().union(*SAYS.values(), *HEARS.values()))
+
+
+def test_each_says_what_is_its_own_and_nothing_else(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
+    """Heard on the plain listener, within the Docker network, where everything passes."""
+    insider = Visitor(lan.port)
+    assert insider.verdict() == "Success"
+    assert insider.subscribe("#")
+    wanted, denied = set(), set()
+    for who in EVERYBODY:
+        visitor = visit(who)
+        for topic in TOPICS:
+            visitor.say(topic, who)
+            if topic in SAYS[who]:
+                wanted.add((topic, who.encode()))
+            else:
+                denied.add((visitor.id, topic))
+    insider.say("the/end", "")
+    until(lambda: ("the/end", b"") in insider.messages, "the last message")
+    heard = {(topic, payload) for topic, payload in insider.messages if topic != "the/end"}
+    insider.close()
+    assert heard == wanted
+    logged = re.findall(rf"Refused PUBLISH to '(.+)' by user '(\w+)', client '(.+)', {HOST}\n", lan.said())
+    # What the broker counts about itself it lets nobody write, before it asks a plugin: the one refusal not logged.
+    told = sorted((client, topic) for client, topic in denied if topic != OF_BROKER)
+    assert sorted((client, topic) for topic, _, client in logged) == told
+
+
+def test_each_hears_what_is_its_own_and_nothing_else(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
+    """mosquitto 2.0 may grant a subscription and keep the messages back: what counts is what arrives."""
+    visitors = {who: visit(who) for who in EVERYBODY}
+    for visitor in visitors.values():
+        for topic in TOPICS:
+            visitor.subscribe(topic)
+    insider = Visitor(lan.port)
+    assert insider.verdict() == "Success"
+    for topic in TOPICS:
+        insider.say(topic, "secret")
+    for who, visitor in visitors.items():
+        until(lambda who=who, visitor=visitor: HEARS[who] <= visitor.heard(), f"{who} hears {HEARS[who]}")
+        assert visitor.heard() == HEARS[who]
+    insider.close()
+    # Not refused in words, but to be seen: who wants to hear what.
+    for visitor in visitors.values():
+        for topic in TOPICS:
+            assert f"{visitor.id} 1 {topic}" in lan.said()
+
+
+def test_nobody_is_let_in_without_a_name(lan: LanBroker) -> None:
+    visitor = Visitor(lan.tls_port, lan.pairing())
+    assert visitor.verdict() == "Not authorized"
+    visitor.close()
+    until(lambda: "not authorised" in lan.said(), f"the broker logs it: {lan.said()}")
+
+
+@pytest.mark.parametrize(
+    ("user", "password"), [("bridge", "guessed"), ("nobody", "guessed"), ("controller", "bridge's")]
+)
+def test_nobody_is_let_in_with_another_password(lan: LanBroker, user: str, password: str) -> None:
+    word = lan.pairing("bridge").password if password == "bridge's" else password
+    visitor = Visitor(lan.tls_port, lan.pairing(), user, word)
+    assert visitor.verdict() == "Not authorized"
+    visitor.close()
+    until(lambda: "not authorised" in lan.said(), "the broker logs it")
+
+
+def test_plain_text_on_the_tls_port_is_not_answered(lan: LanBroker) -> None:
+    connect = bytes.fromhex("100e00044d5154540402003c0002") + b"me"
+    with socket.create_connection((HOST, lan.tls_port), timeout=LIMIT_S) as sock:
+        sock.sendall(connect)
+        try:
+            answer = sock.recv(100)
+        except ConnectionResetError:
+            answer = b""
+    # At most TLS's own alert (21), never MQTT's CONNACK (32).
+    assert answer[:1] in (b"", b"\x15")
+    until(lambda: "wrong version number" in lan.said(), f"the broker logs it: {lan.said()}")
+
+
+def test_a_renewal_puts_out_who_has_the_former_password(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
+    """What ./lab pair --renew does to a running broker: SIGHUP."""
+    former = lan.pairing()
+    before = visit("bridge")
+    lan.renew()
+    lan.child.signal(signal.SIGHUP)
+    until(lambda: "Reloading config" in lan.said(), "the broker reads anew")
+    until(lambda: not before.client.is_connected(), "who was in before is put out")
+    visit("bridge")
+    visitor = Visitor(lan.tls_port, lan.pairing(), former.user, former.password)
+    assert visitor.verdict() == "Not authorized"
+    visitor.close()

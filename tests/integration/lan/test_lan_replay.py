@@ -1,0 +1,104 @@
+"""An answer said again: by a paired bridge it is counted and changes nothing, by anybody else it is refused."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.lan_broker import LanBroker, Visitor
+from support.parts import HOST, LIMIT_S, Child, TreatmentsDouble, until
+
+from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER, TOPIC_BRIDGE_STATUS
+
+MESSAGES = 40
+
+
+class Replayer:
+    """Hears the answers on the plain listener, within the Docker network, and says each again as `who` on the LAN."""
+
+    def __init__(self, lan: LanBroker, visitor: Visitor) -> None:
+        self._visitor = visitor
+        self.said = 0
+        self._insider = Visitor(lan.port)
+        assert self._insider.verdict() == "Success"
+        self._insider.subscribe(TOPIC_ANSWER)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        done: set[bytes] = set()
+        while not self._stop.wait(0.005):
+            for _, payload in list(self._insider.messages):
+                if payload not in done:
+                    done.add(payload)
+                    self._visitor.say(TOPIC_ANSWER, payload)
+                    self.said += 1
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(LIMIT_S)
+        self._insider.close()
+
+
+@pytest.fixture
+def run(
+    lan: LanBroker, tmp_path: Path, start_bridge: Callable[..., Child], start_child: Callable[..., Child]
+) -> Iterator[Callable[[], dict[str, Any]]]:
+    """One run of E over TLS at both ends; returns its run.json."""
+    double = TreatmentsDouble(lambda: {"broker": [lan.child.pid]})
+    insider = Visitor(lan.port)
+    insider.verdict()
+    insider.subscribe(TOPIC_BRIDGE_STATUS)
+    start_bridge(BROKER_PAIRING=str(lan.pairing_file()))
+    until(lambda: (TOPIC_BRIDGE_STATUS, ONLINE) in insider.messages, "the bridge")
+    insider.close()
+    results = tmp_path / "results"
+    results.mkdir()
+
+    def run_once() -> dict[str, Any]:
+        controller = start_child(
+            "looplab.experiments.loop.controller",
+            BROKER_TLS="on", BROKER_PAIRING=str(lan.pairing_file("controller")), TREATMENTS_URL=double.url,
+            RESULTS_DIR=str(results), SCENARIO="scenario0", FIDELITY="corrected", COMMAND="E", INTERVALS_MS="20",
+            MESSAGES=str(MESSAGES), REPETITIONS="1", WARMUP_MESSAGES="0", LOOPLAB_EVENTS="json", PARTS_TIMEOUT_S="20",
+            BROKER_HOST=HOST, BROKER_PORT=str(lan.port),
+        )  # fmt: skip
+        controller.wait()
+        (folder,) = results.iterdir()
+        return dict(json.loads((folder / "run.json").read_text()))
+
+    yield run_once
+    double.close()
+
+
+def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(
+    lan: LanBroker, visit: Callable[[str], Visitor], run: Callable[[], dict[str, Any]]
+) -> None:
+    replayer = Replayer(lan, visit("bridge"))
+    document = run()
+    replayer.close()
+    cell = document["cells"][0]
+    assert (cell["sent"], cell["answered"]) == (MESSAGES, MESSAGES)
+    assert 0 < cell["duplicates"] <= MESSAGES
+    found = {entry["what"]: entry for entry in document["treatments"]}
+    for role in ("controller", "bridge"):
+        assert found[f"{role} TLS"]["found"] == "TLSv1.3"
+        assert found[f"{role} TLS"]["verified"]
+    assert document["parameters"]["broker_tls"] is True
+
+
+@pytest.mark.parametrize("who", ["observer", "controller"])
+def test_a_replayed_answer_of_anybody_else_reaches_nobody(
+    lan: LanBroker, visit: Callable[[str], Visitor], run: Callable[[], dict[str, Any]], who: str
+) -> None:
+    replayer = Replayer(lan, visit(who))
+    cell = run()["cells"][0]
+    replayer.close()
+    assert replayer.said > 0
+    assert (cell["answered"], cell["duplicates"]) == (MESSAGES, 0)
+    assert f"Refused PUBLISH to '{TOPIC_ANSWER}' by user '{who}'" in lan.said()

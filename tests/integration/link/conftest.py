@@ -1,0 +1,59 @@
+"""Real links between two network namespaces; where no engine is, these tests say so and are skipped."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.link_pair import Pair, link_image
+
+from looplab.lab.docker.engine import find_engine
+from looplab.lab.docker.images import image_fact
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.engine)
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    if shutil.which("docker") is None or not find_engine().serves or image_fact(link_image()) is None:
+        pytest.skip("no Docker engine with the lab's images answers here: run ./lab setup first")
+    return link_image()
+
+
+@contextlib.contextmanager
+def opened(image: str) -> Iterator[Pair]:
+    """Target and peer, removed at the end."""
+    found = Pair(image)
+    try:
+        found.open()
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def pair(image: str) -> Iterator[Pair]:
+    """Target and peer for a whole module."""
+    with opened(image) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def spare(image: str) -> Iterator[Pair]:
+    """Target and peer for emulators that the tests themselves start and end."""
+    with opened(image) as found:
+        yield found
+
+
+@pytest.fixture
+def own_pair(image: str) -> Iterator[Pair]:
+    """Target and peer that the test may spoil."""
+    with opened(image) as found:
+        yield found

@@ -1,0 +1,134 @@
+"""Bad input, and emulators that end in every way: what is said, and that the link is as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from support.containers import docker, until
+from support.link_pair import PEER, Pair, exit_code, logs, pids, request, round_trip_ms
+
+DELAY = {"peer": PEER, "direction": "egress", "delay_ms": 40}
+# Well above the round trip of this machine, well below the delay.
+MIDDLE_MS = 20.0
+
+
+@pytest.fixture(scope="module")
+def emulator(pair: Pair) -> str:
+    return pair.ready_emulator()
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [({"distribution": "gauss"}, "distribution='gauss'"), ({"peer": "nobody-here"}, "'nobody-here'")],
+)
+def test_bad_settings_are_refused_and_those_before_stay(
+    emulator: str, pair: Pair, change: dict[str, object], names: str
+) -> None:
+    assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
+    status, answer = request(emulator, "PUT", "/links", [{**DELAY, **change}])
+    assert status == 400
+    assert names in answer["message"]
+    assert answer["remedy"]
+    links = request(emulator, "GET", "/links")[1]["links"]
+    assert [link["settings"]["delay_ms"] for link in links] == [40]
+
+
+def test_what_is_no_request_is_answered(emulator: str) -> None:
+    assert request(emulator, "PUT", "/links", "no JSON")[0] == 400
+    assert request(emulator, "PUT", "/links", {"peer": PEER})[0] == 400
+    assert request(emulator, "POST", "/probe", {"count": 5})[0] == 400
+    assert request(emulator, "GET", "/else")[0] == 404
+
+
+def test_copies_need_one_capability_more_and_say_so(emulator: str) -> None:
+    status, answer = request(emulator, "PUT", "/links", [{**DELAY, "duplicate_percent": 5}])
+    assert status == 503
+    assert "NET_RAW" in answer["remedy"]
+
+
+@pytest.mark.parametrize("victim", ["lab-link", "lab-link-watch", "container"])
+def test_whatever_is_killed_the_link_is_restored_and_the_emulator_ends(spare: Pair, victim: str) -> None:
+    emulator = spare.ready_emulator()
+    assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
+    assert round_trip_ms(spare.target) > MIDDLE_MS
+    if victim == "container":
+        docker("kill", emulator)
+    else:
+        os.kill(pids(emulator)[victim], signal.SIGKILL)
+    assert exit_code(emulator, 20) == (3 if victim == "lab-link" else 137)
+    if victim == "lab-link":
+        assert "not emulated any more" in logs(emulator)
+    until(lambda: round_trip_ms(spare.target) < MIDDLE_MS, 20, "the link as it was")
+
+
+def test_a_stopped_container_leaves_no_rule(spare: Pair) -> None:
+    emulator = spare.ready_emulator()
+    assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
+    docker("stop", "--time", "10", emulator)
+    assert exit_code(emulator, 10) == 0
+    looker = spare.start(
+        *("--network", f"container:{spare.target}", "--cap-add", "NET_ADMIN", "--entrypoint", "iptables"),
+        *(spare.image, "-S"),
+    )
+    exit_code(looker, 20)
+    assert "LAB-LINK" not in logs(looker)
+    assert "-P OUTPUT ACCEPT" in logs(looker)
+
+
+def test_a_moved_peer_is_followed_and_a_vanished_interface_named(own_pair: Pair) -> None:
+    emulator = own_pair.ready_emulator()
+    assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
+    docker("network", "disconnect", own_pair.network, own_pair.peer)
+    own_pair.sleeper("takes-its-address")
+    docker("network", "connect", "--alias", PEER, own_pair.network, own_pair.peer)
+    until(lambda: request(emulator, "GET", "/links")[1]["moves"], 20, "the new address")
+    assert round_trip_ms(own_pair.target) > MIDDLE_MS
+    docker("network", "disconnect", own_pair.network, own_pair.target)
+    assert exit_code(emulator, 20) == 3
+    assert "vanished" in logs(emulator)
+
+
+def test_an_emulator_without_links_ends_quietly_with_its_target(own_pair: Pair) -> None:
+    emulator = own_pair.ready_emulator()
+    assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
+    assert request(emulator, "DELETE", "/links")[0] == 200
+    docker("kill", own_pair.target)
+    assert exit_code(emulator, 20) == 0
+    assert "the container whose link this was has ended" in logs(emulator)
+
+
+def test_a_missing_capability_is_named(pair: Pair) -> None:
+    emulator = pair.emulator(capabilities=())
+    assert exit_code(emulator, 20) == 3
+    assert "NET_ADMIN" in logs(emulator)
+
+
+def test_a_bad_variable_is_wrong_use(spare: Pair) -> None:
+    emulator = spare.emulator(environment={"LINK_PEER": PEER, "LINK_DELAY_MS": "fast"})
+    assert exit_code(emulator, 20) == 2
+    assert "LINK_DELAY_MS='fast'" in logs(emulator)
+
+
+def test_a_kernel_without_netem_says_so_where_netem_is_asked_for(spare: Pair) -> None:
+    emulator = spare.emulator(environment={"LINK_BACKEND": "netem"})
+    until(
+        lambda: "0 links" in logs(emulator) or docker("inspect", "--format", "{{.State.Status}}", emulator) == "exited",
+        20,
+        "an answer",
+    )
+    if "netem, 0 links" in logs(emulator):
+        docker("stop", emulator)
+        pytest.skip("this kernel has sch_netem: nothing to refuse")
+    assert exit_code(emulator, 20) == 3
+    assert "netem" in logs(emulator)
+
+
+def test_the_retransmission_time_out_is_raised(spare: Pair) -> None:
+    emulator = spare.emulator(environment={"LINK_RTO_MIN_MS": "60000"})
+    until(lambda: "0 links" in logs(emulator), 20, "the emulator")
+    routes = docker("exec", emulator, "ip", "-4", "route").splitlines()
+    assert len(routes) >= 2
+    assert all("rto_min lock 60s" in route for route in routes)
+    docker("stop", emulator)

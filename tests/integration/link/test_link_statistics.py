@@ -1,0 +1,28 @@
+"""The emulator against theory, on real probes between two containers; what is checked is in link_checks.py."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.link_checks import CHECKS
+from support.link_pair import PEER, Pair, in_container, prioritise
+from support.places import ROOT
+
+SCRIPT = ROOT / "tests/support/link_checks.py"
+PROBES = "1600"
+
+
+@pytest.fixture(scope="module")
+def emulator(pair: Pair) -> str:
+    prioritise(pair.responder())
+    # Copies are sent over a raw socket, the one thing that needs more than NET_ADMIN.
+    return pair.ready_emulator("NET_RAW")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_link_does_what_it_is_told(emulator: str, check: str) -> None:
+    said = in_container(emulator, SCRIPT.read_text(), PEER, "--only", check, "--probes", PROBES)
+    result = json.loads(said)
+    print(result)
+    assert result["good"], result["attempts"]

@@ -1,0 +1,31 @@
+"""One lab for the whole session: nine runs, then a longer one that is looked at while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.observed_lab import Lab, observed, until
+from support.simulated_delay_runs import one_way, write_delay_run
+from support.simulated_sweep import begin_sweep
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Broker, bridge, exporter and Prometheus, running."""
+    with observed(tmp_path_factory.mktemp("lab")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def measured(lab: Lab) -> Lab:
+    """The lab after two sweeps of qos-delay, a third seen while it was measured, and a run of each scenario."""
+    write_delay_run(lab.results)
+    write_delay_run(lab.results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
+    begin_sweep(lab.live)
+    until(lambda: lab.query("qos_delay_latency_seconds_count"), 30, "the sweep is in Prometheus")
+    for number in range(9):
+        lab.run_to_its_end(f"scenario{number}")
+    query = 'count(count by (scenario) (loop_latency_seconds_count{metric="O"}))'
+    until(lambda: lab.query(query)[0]["value"][1] == "9", 30, "all nine runs are in Prometheus")
+    return lab

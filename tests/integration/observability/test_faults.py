@@ -1,0 +1,146 @@
+"""What breaks while a run goes on, and that neither the run nor the view minds for long."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.observed_lab import PARTS, Lab, fill, observed, targets, until
+
+RECOVERY_S = 5
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One for these tests alone, because parts of it get killed."""
+    with observed(tmp_path_factory.mktemp("faults")) as made:
+        yield made
+
+
+@pytest.fixture
+def own_lab(tmp_path: Path) -> Iterator[Lab]:
+    """One whose Prometheus has never been killed: what it knew before then stays for minutes."""
+    with observed(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Lab:
+    """All parts at work, whatever the test before has killed; each test has scenarios of its own."""
+    if getattr(request.node, "execution_count", 1) > 1:
+        # The first attempt may have left runs of its scenarios behind.
+        return request.getfixturevalue("own_lab")
+    shared: Lab = request.getfixturevalue("shared")
+    shared.make_whole()
+    return shared
+
+
+def number(lab: Lab, expression: str) -> int:
+    """The one value of an expression, 0 where it has none."""
+    found = lab.query(expression)
+    return int(float(found[0]["value"][1])) if found else 0
+
+
+def sent(lab: Lab, scenario: str) -> int:
+    return number(lab, f'sum(loop_messages_sent_total{{scenario="{scenario}"}})')
+
+
+def test_exporter_and_prometheus_killed_during_a_run(lab: Lab) -> None:
+    messages = 1000
+    run = lab.run("scenario5", MESSAGES=messages, INTERVALS_MS="10")
+
+    def goes_on(after: int, by: int) -> bool:
+        # A run that ended meanwhile has gone as far as it could.
+        return sent(lab, "scenario5") >= min(after + by, messages)
+
+    until(lambda: goes_on(0, 50), 20, "the run is seen")
+    lab.stop("exporter", signal.SIGKILL)
+    time.sleep(2)
+    lab.start("exporter")
+    before = sent(lab, "scenario5")
+    until(lambda: goes_on(before, 50), RECOVERY_S + 1, "the view goes on after the exporter's death")
+    lab.stop("prometheus", signal.SIGKILL)
+    time.sleep(1)
+    lab.start("prometheus")
+    started = time.monotonic()
+    until(lambda: lab.query('up{job="live"} == 1'), 20, "Prometheus is back")
+    until(lambda: goes_on(before, 100), RECOVERY_S, "the view goes on after Prometheus's death")
+    assert time.monotonic() - started < 20
+    assert run.wait(60) in (0, 1), lab.log("controller")
+    document = json.loads(next(lab.results.glob("*-scenario5/run.json")).read_text())
+    (cell,) = document["cells"]
+    assert (cell["sent"], cell["answered"], cell["lost"]) == (messages, messages, 0)
+    whole = f'sum(loop_messages_total{{scenario="scenario5",outcome="answered"}}) == {messages}'
+    until(lambda: lab.query(whole), 5, "the finished run, whole")
+
+
+def test_three_runs_one_after_another_then_everything_restarted(lab: Lab) -> None:
+    wanted = {"scenario1", "scenario2", "scenario4"}
+    for scenario in sorted(wanted):
+        lab.run_to_its_end(scenario)
+    for name in reversed(PARTS):
+        lab.stop(name, signal.SIGKILL)
+    lab.start(*PARTS)
+    panel = next(p for name, p, _t in targets() if "Figure 6.4" in p["title"])
+    expression = fill(panel["targets"][0]["expr"])
+
+    def drawn() -> bool:
+        names = {one["metric"]["series"].split()[0] for one in lab.query(expression)}
+        return wanted <= names
+
+    until(drawn, 25, "all three are drawn again")
+
+
+def test_broker_metrics_are_absent_while_it_is_down(own_lab: Lab) -> None:
+    until(lambda: own_lab.query("lab_broker_uptime_seconds"), 10, "the broker speaks")
+    own_lab.stop("broker", signal.SIGKILL)
+    until(lambda: own_lab.query("lab_broker_up == 0"), 8, "the broker is told down")
+    assert not own_lab.query("lab_broker_clients_connected")
+    assert not own_lab.query("lab_bridge_online")
+    own_lab.start("broker")
+    until(lambda: own_lab.query("lab_broker_up == 1 and lab_bridge_online == 1"), 10, "broker and bridge are back")
+
+
+def test_broker_that_hangs_is_told_down(lab: Lab) -> None:
+    until(lambda: lab.query("lab_broker_up == 1"), 10, "the broker speaks")
+    broker = lab._processes["broker"]
+    broker.send_signal(signal.SIGSTOP)
+    try:
+        until(lambda: lab.query("lab_broker_up == 0"), 10, "the hanging broker is told down")
+    finally:
+        broker.send_signal(signal.SIGCONT)
+    until(lambda: lab.query("lab_broker_up == 1"), 10, "the broker speaks again")
+
+
+def test_damaged_runs_are_named_once_and_the_view_stands(lab: Lab) -> None:
+    whole = lab.run_to_its_end("scenario7")
+    before = number(lab, "lab_damaged_runs")
+    damaged = [lab.results / f"2099010{day}T000000Z-scenario7" for day in (1, 2)]
+    contents = ('{"schema": 1', '{"schema": 1, "scenario": "scenario7", "fidelity": "thesis"}')
+    try:
+        for folder, content in zip(damaged, contents, strict=True):
+            folder.mkdir()
+            (folder / "samples.csv").write_bytes((whole / "samples.csv").read_bytes()[:500])
+            (folder / "run.json").write_text(content)
+        until(lambda: number(lab, "lab_damaged_runs") == before + 2, 40, "two damaged runs are counted")
+        until(lambda: lab.query(f'loop_run_info{{run_id="{whole.name}"}}'), 10, "the whole run stands")
+        for folder in damaged:
+            assert lab.log("exporter").count(folder.name) == 1
+    finally:
+        for folder in damaged:
+            shutil.rmtree(folder)
+
+
+def test_an_interrupted_run_leaves_the_view_and_the_next_one_takes_it(lab: Lab) -> None:
+    run = lab.run("scenario3", MESSAGES=1000, INTERVALS_MS="20")
+    until(lambda: sent(lab, "scenario3") > 20, 20, "the run is seen")
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(20) == 1
+    until(lambda: not lab.query("loop_run_active == 1"), 5, "no run is active")
+    lab.run_to_its_end("scenario3")
+    until(lambda: sent(lab, "scenario3") == 80, 5, "the next run is seen")

@@ -1,0 +1,90 @@
+"""The dashboards opened by Grafana's own code (npm's @grafana/scenes and @grafana/prometheus) over a real Prometheus.
+
+Its packages are 640 MB, so only where LAB_GRAFANA_SCENES=1 says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+import yaml
+from support.grafana_code import run_program
+from support.observed_lab import DASHBOARDS, Lab, fill
+from support.places import ROOT
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("LAB_GRAFANA_SCENES") != "1", reason="installs 640 MB of npm packages: LAB_GRAFANA_SCENES=1"
+)
+
+Opened = dict[str, dict[str, Any]]
+# Beside what each dashboard opens with.
+CHOSEN = {"scenario": ["scenario1", "scenario4"], "interval": ["20", "10"], "metric": "R"}
+
+
+@pytest.fixture(scope="module")
+def opened(measured: Lab) -> Opened:
+    """File name -> what Grafana makes of it; `chosen` is the comparison with CHOSEN at its top."""
+    dashboards = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in DASHBOARDS}
+    sources = yaml.safe_load((ROOT / "grafana/provisioning/datasources/prometheus.yaml").read_text())
+    asked = [{"dashboard": dashboard, "chosen": {}} for dashboard in dashboards.values()]
+    asked.append({"dashboard": dashboards["compare-scenarios"], "chosen": CHOSEN})
+    given = {
+        "prometheus": f"http://127.0.0.1:{measured.ports['prometheus']}",
+        "datasource": sources["datasources"][0],
+        "opened": asked,
+    }
+    return dict(zip([*dashboards, "chosen"], run_program("open.js", given, folder="scenes"), strict=True))
+
+
+def options(opened: Opened, dashboard: str, variable: str) -> list[str]:
+    return [value for _label, value in opened[dashboard]["variables"][variable]["options"]]
+
+
+def test_every_variable_gets_its_values(opened: Opened) -> None:
+    for dashboard in opened.values():
+        for name, variable in dashboard["variables"].items():
+            assert variable["error"] is None, name
+            assert variable["options"], name
+    assert options(opened, "compare-scenarios", "scenario") == [f"scenario{number}" for number in range(9)]
+    assert options(opened, "compare-scenarios", "interval") == ["10", "20"]
+    assert options(opened, "qos-and-delay", "qos") == ["0", "1", "2"]
+
+
+def test_a_choice_with_a_comma_is_one(opened: Opened) -> None:
+    found = opened["live-loop"]["variables"]["metric"]["options"]
+    assert found == [["O, without the robot", "O"], ["T, in all", "T"], ["R, at the robot", "R"]]
+
+
+def test_the_link_to_the_handouts_leads_to_the_exporter(measured: Lab, opened: Opened) -> None:
+    for dashboard in opened.values():
+        assert dashboard["links"]["Handout"] == f"http://127.0.0.1:{measured.ports['exporter']}/handout"
+
+
+def test_nothing_is_left_to_fill_in_the_titles(opened: Opened) -> None:
+    assert not [title for dashboard in opened.values() for title in dashboard["titles"] if "$" in title]
+    assert opened["chosen"]["titles"][0].startswith("CDF of R")
+
+
+@pytest.mark.parametrize("name", [*(path.stem for path in DASHBOARDS), "chosen"])
+def test_every_query_as_grafana_asks_it_is_answered(measured: Lab, opened: Opened, name: str) -> None:
+    for query in opened[name]["queries"]:
+        # What the data source's server part fills in is left.
+        expression = fill(query["expr"])
+        found = measured.query(expression) if query["instant"] else measured.query_range(expression, 600)
+        assert found, f"{query['panel']}: {expression}"
+
+
+def test_what_is_chosen_is_what_is_drawn(measured: Lab, opened: Opened) -> None:
+    found = measured.query(fill(opened["chosen"]["queries"][0]["expr"]))
+    names = {one["metric"]["series"] for one in found}
+    assert names == {f"{scenario} thesis {ms}ms QoS0" for scenario in CHOSEN["scenario"] for ms in CHOSEN["interval"]}
+
+
+def test_the_regions_of_the_runs_keep_query_and_step(opened: Opened) -> None:
+    for dashboard in opened.values():
+        (annotation,) = dashboard["annotations"]
+        assert annotation["target"]["expr"] == "max by (scenario, fidelity) (loop_run_active == 1)"
+        assert annotation["target"]["interval"] == "5s"

@@ -1,0 +1,131 @@
+"""`watch` in a real terminal (tmux), driven by keys, over a real run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.observed_lab import Lab, until
+from support.places import ROOT
+
+Terminal = Callable[..., str]
+SIZES = [(80, 24), (200, 50)]
+PROGRAM = "import sys; from looplab.lab.commands.watch import watch; sys.exit(watch())"
+
+
+@pytest.fixture
+def open_terminal(measured: Lab) -> Iterator[Callable[[], Terminal]]:
+    """Gives terminals of their own: ("new", columns, rows) opens the view; other words go to tmux, which answers."""
+    servers: list[str] = []
+
+    def make() -> Terminal:
+        servers.append(f"looplab-test-{uuid.uuid4().hex}")
+        return _terminal(measured, servers[-1])
+
+    yield make
+    for server in servers:
+        subprocess.run(["tmux", "-L", server, "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture
+def terminal(open_terminal: Callable[[], Terminal]) -> Terminal:
+    return open_terminal()
+
+
+def _terminal(measured: Lab, server: str) -> Terminal:
+    def tmux(*words: str) -> str:
+        done = subprocess.run(["tmux", "-L", server, *words], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def call(what: str, *sizes: int) -> str:
+        if what != "new":
+            return tmux(*shlex.split(what))
+        columns, rows = sizes
+        variables = f"LAB_EXPORTER_PORT={measured.ports['exporter']} LANG=C.UTF-8 TERM=xterm-256color"
+        command = (
+            f"cd {ROOT} && {variables} PYTHONPATH=src {sys.executable} -c {shlex.quote(PROGRAM)}; echo ended $?; cat"
+        )
+        return tmux("new-session", "-d", "-s", "w", "-x", str(columns), "-y", str(rows), command)
+
+    return call
+
+
+def test_view_of_a_run(measured: Lab, open_terminal: Callable[[], Terminal]) -> None:
+    """The same run in two terminals of different sizes."""
+    run = measured.run("scenario5", MESSAGES=600, INTERVALS_MS="20")
+    terminals = [open_terminal() for _ in SIZES]
+    for terminal, (columns, rows) in zip(terminals, SIZES, strict=True):
+        terminal("new", columns, rows)
+    for terminal, (columns, rows) in zip(terminals, SIZES, strict=True):
+        check_measuring(terminal, columns, rows)
+    assert run.wait(60) in (0, 1)
+    for terminal in terminals:
+        check_ended(terminal)
+
+
+def check_measuring(terminal: Terminal, columns: int, rows: int) -> None:
+    def shown() -> str:
+        return terminal("capture-pane -p -t w")
+
+    until(lambda: "scenario5 thesis  measuring" in shown(), 20, "the run is shown")
+    first = shown()
+    until(lambda: shown().split("\n")[0] != first.split("\n")[0], 5, "the progress moves")
+    lines = shown().rstrip("\n").split("\n")
+    assert len(lines) <= rows
+    # Drawn over the whole width, and down to the last line.
+    assert max(map(len, lines)) > columns * 0.9
+    assert any("50%" in line for line in lines)
+    assert "interval" in shown()
+    assert "controller" in shown()
+
+
+def check_ended(terminal: Terminal) -> None:
+    def shown() -> str:
+        return terminal("capture-pane -p -t w")
+
+    until(lambda: "scenario5 thesis  ended" in shown(), 10, "the end is shown")
+    assert "INVALID" in until(lambda: shown() if "VALID" in shown() else "", 10, "the verdict is shown")
+    terminal("send-keys -t w q")
+    until(lambda: "ended 0" in shown(), 5, "q ends the view")
+
+
+def test_resize_and_a_dead_exporter(measured: Lab, terminal: Terminal) -> None:
+    terminal("new", 200, 50)
+
+    def shown() -> str:
+        return terminal("capture-pane -p -t w")
+
+    until(lambda: "scenario" in shown(), 10, "a run is shown")
+    terminal("resize-window -t w -x 80 -y 24")
+    until(lambda: max(map(len, shown().rstrip().split("\n"))) <= 80 and "interval" in shown(), 5, "it fits again")
+    measured.stop("exporter")
+    until(lambda: "this picture is old" in shown(), 6, "it is told that the exporter is gone")
+    assert "scenario" in shown()
+    measured.start("exporter")
+    until(lambda: "this picture is old" not in shown(), 5, "the view recovers")
+    terminal("send-keys -t w C-c")
+    until(lambda: "ended 0" in shown(), 5, "Ctrl-C ends the view")
+
+
+def test_piped_it_prints_one_picture(measured: Lab) -> None:
+    variables = {**os.environ, "LAB_EXPORTER_PORT": str(measured.ports["exporter"]), "PYTHONPATH": "src"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "O p50" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_piped_without_an_exporter_is_exit_code_3() -> None:
+    variables = {**os.environ, "LAB_EXPORTER_PORT": "1", "PYTHONPATH": "src"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert "LAB_EXPORTER_PORT" in done.stdout

@@ -1,0 +1,102 @@
+"""MQTT packets in TCP segments as tshark dissects them, against captures whose content is known."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from support.captures import PORT, PUBLISHER, SUBSCRIBER, Dissect, Segment, acknowledge, publish, write
+
+from looplab.capture.segments import count
+
+needs_tshark = pytest.mark.engine
+
+
+def figures(dissect: Dissect, path: Path, segments: list[Segment], since_s: float = 0.0) -> dict[str, object]:
+    return count(dissect(write(path, segments)), [PUBLISHER], [SUBSCRIBER], since_s)
+
+
+def stream(packets: list[list[bytes]], source: int, destination: int) -> list[Segment]:
+    """Segments in order, each of the given packets."""
+    segments, sequence = [], 0
+    for number, held in enumerate(packets):
+        data = b"".join(held)
+        segments.append(Segment(100 + number * 0.01, source, destination, sequence, data))
+        sequence += len(data)
+    return segments
+
+
+@needs_tshark
+def test_packets_in_each_segment_are_those_that_were_put_there(dissect: Dissect, tmp_path: Path) -> None:
+    """Of random sizes, both directions, all types of QoS 2, some segments overtaken and some sent again."""
+    rng = random.Random(3)
+    number = 0
+    published: list[list[bytes]] = []
+    for _ in range(300):
+        held = []
+        for _ in range(rng.choice((1, 1, 2, 5, 12, 20))):
+            number += 1
+            held.append(rng.choice((publish(number, 2), acknowledge("PUBREL", number))))
+        published.append(held)
+    back = [[acknowledge("PUBREC", n), acknowledge("PUBCOMP", n)] for n in range(1, 200)]
+    delivered = [[publish(n, 2)] * (1 + n % 3) for n in range(1, 100)]
+    sent = stream(published, PUBLISHER, PORT)
+    answered = stream(back, PORT, PUBLISHER)
+    arrived = stream(delivered, PORT, SUBSCRIBER)
+    again = [Segment(s.time_s + 0.05, s.source, s.destination, s.sequence, s.data) for s in sent[10:200:19]]
+    for late in sent[5:290:7]:
+        late.time_s += 0.035
+    everything = sorted([*sent, *again, *answered, *arrived], key=lambda segment: segment.time_s)
+    found = figures(dissect, tmp_path / "known.pcap", everything)
+
+    sizes = [len(b"".join(held)) for held in published]
+    carried = [len(held) for held in published]
+    assert found["segments"]["publisher"] == {  # type: ignore[index]
+        "segments": len(published),
+        "sent_again": len(again),
+        "mqtt_packets": sum(carried),
+        "mqtt_packets_per_segment": {"mean": round(sum(carried) / len(carried), 4), "max": max(carried)},
+        "size_bytes": {"mean": round(sum(sizes) / len(sizes), 4), "max": max(sizes)},
+        "histogram": {str(n): carried.count(n) for n in sorted(set(carried))},
+    }
+    assert found["segments"]["subscriber"]["mqtt_packets"] == sum(map(len, delivered))  # type: ignore[index]
+    own = sum(packet[0] >> 4 == 3 for held in published for packet in held)
+    assert found["published"] == own
+    assert found["packets"] == {
+        "PUBLISH": own + sum(map(len, delivered)),
+        "PUBREC": len(back),
+        "PUBREL": sum(carried) - own,
+        "PUBCOMP": len(back),
+    }
+
+
+@needs_tshark
+def test_a_packet_that_spans_two_segments_is_one(dissect: Dissect, tmp_path: Path) -> None:
+    whole = b"".join(publish(n, 0) for n in range(1, 51))
+    cut = len(publish(1, 0)) * 30 + 11
+    segments = [Segment(100, PUBLISHER, PORT, 0, whole[:cut]), Segment(100.01, PUBLISHER, PORT, cut, whole[cut:])]
+    found = figures(dissect, tmp_path / "spanning.pcap", segments)
+    assert found["published"] == 50
+    assert found["segments"]["publisher"]["histogram"] == {"20": 1, "30": 1}  # type: ignore[index]
+
+
+@needs_tshark
+def test_only_the_cell_and_its_connections_count(dissect: Dissect, tmp_path: Path) -> None:
+    warm_up = Segment(99, PUBLISHER, PORT, 0, publish(1, 0))
+    own = Segment(101, PUBLISHER, PORT, 100, publish(2, 0))
+    strange = Segment(102, 50000, PORT, 0, publish(3, 0))
+    found = figures(dissect, tmp_path / "others.pcap", [warm_up, own, strange], since_s=100.0)
+    assert found["packets"] == {"PUBLISH": 1}
+    assert found["published"] == 1
+
+
+def test_nothing_captured_gives_no_means() -> None:
+    publisher = count([], [PUBLISHER], [SUBSCRIBER])["segments"]["publisher"]
+    assert publisher["segments"] == 0
+    assert publisher["mqtt_packets_per_segment"] == {"mean": None, "max": 0}
+
+
+def test_a_line_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="unpack"):
+        count(["1;2;3"], [PUBLISHER], [SUBSCRIBER])

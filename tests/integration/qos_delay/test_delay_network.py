@@ -1,0 +1,163 @@
+"""A cell's links judged by what the emulator says after it; the real one is in tests/e2e/test_e2e_qos_delay.py."""
+
+from __future__ import annotations
+
+import copy
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from looplab.experiments.qos_delay import network
+from looplab.experiments.qos_delay.network import Emulators, Made
+from looplab.experiments.qos_delay.parameters import read_parameters
+
+P = read_parameters({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
+CELL = P.cells[0]
+FIGURES = {"n": 400, "mean": 20.1, "sd": 2.0, "min": 15.0, "p50": 20.0, "p95": 23.0, "p99": 24.0, "max": 26.0}
+Serve = Callable[[dict[str, Any] | None], str]
+Judged = Callable[..., Made]
+
+
+def state(at: str) -> dict[str, Any]:
+    """As one emulator tells it where all is well."""
+    ways = [
+        {
+            "settings": link.as_json(), "addresses": ["10.0.0.3"], "theory_ms": {"mean": 20.0, "sd": 2.0},
+            "packets": 400, "dropped": 0, "duplicated": 0, "overflowed": 0, "delay_ms": dict(FIGURES),
+        }
+        for link in network.links(P, CELL, at)
+    ]  # fmt: skip
+    return {"backend": "nfqueue", "instance": f"first of {at}", "since_s": 3.0, "moves": 0, "links": ways}
+
+
+def made() -> Made:
+    probes = {"there_ms": {**FIGURES, "n": 40, "mean": 20.4}, "back_ms": {**FIGURES, "n": 40, "mean": 20.4}}
+    instances = {at: f"first of {at}" for at in ("own", "broker")}
+    return Made("nfqueue", instances, probes={"pb": copy.deepcopy(probes), "bs": copy.deepcopy(probes)})
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """An emulator that says what it is told to; None: that it has ended."""
+    servers = []
+
+    def start(answer: dict[str, Any] | None) -> str:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps(answer or {"message": "The link is not emulated any more.", "remedy": "x"}).encode()
+                self.send_response(200 if answer else 503)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_args: object) -> None:
+                pass
+
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, args=(0.02,), daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_address[1]}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def judged(serve: Serve) -> Judged:
+    """What is found where the emulators say this."""
+
+    def judge(own: dict[str, Any] | None, broker: dict[str, Any] | None, found: Made | None = None) -> Made:
+        found = found or made()
+        network.judge(P, CELL, found, Emulators(serve(own), serve(broker)))
+        return found
+
+    return judge
+
+
+def test_each_way_is_delayed_where_it_ends() -> None:
+    found = {at: [(link.peer, link.direction) for link in network.links(P, CELL, at)] for at in ("own", "broker")}
+    assert found == {
+        "own": [("broker-pb", "ingress"), ("broker-bs", "ingress")],
+        "broker": [("controller-pb", "ingress"), ("controller-bs", "ingress")],
+    }
+
+
+def test_links_that_were_there_give_the_delay_that_was_made(judged: Judged) -> None:
+    own, broker = state("own"), state("broker")
+    broker["links"][0]["delay_ms"]["mean"] = 20.3
+    broker["links"][1]["delay_ms"]["mean"] = 20.6
+    found = judged(own, broker)
+    assert found.faults == []
+    assert found.as_json() == {"pb": 20.3, "bs": 20.1, "total": 40.4}
+
+
+def test_where_the_kernel_delays_the_probes_tell(judged: Judged) -> None:
+    own, broker = state("own"), state("broker")
+    for link in (*own["links"], *broker["links"]):
+        link["delay_ms"] = {**dict.fromkeys(FIGURES), "n": 0}
+    found = judged(own, broker)
+    assert found.faults == []
+    assert found.as_json() == {"pb": 20.4, "bs": 20.4, "total": 40.8}
+
+
+def restarted(told: dict[str, Any]) -> None:
+    told.update(instance="second", links=[])
+
+
+def changed(told: dict[str, Any]) -> None:
+    told["links"][1]["settings"]["delay_ms"] = 0.0
+
+
+def too_short(told: dict[str, Any]) -> None:
+    told["links"][1]["delay_ms"]["mean"] = 12.0
+
+
+def too_long(told: dict[str, Any]) -> None:
+    told["links"][0]["delay_ms"]["mean"] = 31.0
+
+
+def unused(told: dict[str, Any]) -> None:
+    told["links"][1]["packets"] = 0
+
+
+def overflowed(told: dict[str, Any]) -> None:
+    told["links"][0]["overflowed"] = 7
+
+
+@pytest.mark.parametrize("at", ["own", "broker"])
+@pytest.mark.parametrize(
+    ("happens", "said"),
+    [
+        (restarted, "restarted"), (changed, "restarted"), (too_short, "12.00 ms"), (too_long, "31.00 ms"),
+        (unused, "no packet"), (overflowed, "7 packets"),
+    ],
+)  # fmt: skip
+def test_what_was_wrong_with_a_link_is_said(
+    judged: Judged, happens: Callable[[dict[str, Any]], None], said: str, at: str
+) -> None:
+    told = {end: state(end) for end in ("own", "broker")}
+    happens(told[at])
+    found = judged(told["own"], told["broker"])
+    assert len(found.faults) == 1
+    assert said in found.faults[0]
+
+
+def test_an_emulator_that_ended_is_said(judged: Judged) -> None:
+    for own, broker in ((None, state("broker")), (state("own"), None)):
+        found = judged(own, broker)
+        assert len(found.faults) == 1
+        assert "ended" in found.faults[0]
+        assert found.as_json() == {"pb": None, "bs": None, "total": None}
+
+
+def test_probes_that_did_not_come_by_are_said(judged: Judged) -> None:
+    found = made()
+    found.probes["bs"]["back_ms"]["mean"] = 0.4
+    judged(state("own"), state("broker"), found)
+    assert len(found.faults) == 1
+    assert "0.40 ms" in found.faults[0]

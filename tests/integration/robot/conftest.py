@@ -1,0 +1,115 @@
+"""The robot's own fixtures: its firmware's arithmetic on the host, and the whole robot in the simulator."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+from support.robot_harness import Robot, RobotFiles
+
+FIRMWARE = ROOT / "firmware" / "mbot_ranger"
+IMAGE = "looplab/robot:test"
+BUILD_IMAGE = "looplab/robot-build:test"
+
+
+def _run(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, check=True, text=True, capture_output=True, **options)  # type: ignore[call-overload]
+
+
+@pytest.fixture(scope="session")
+def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The firmware's plain C files, compiled for this host; undefined behaviour ends the test run."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler (Debian: apt-get install gcc libc6-dev)")
+    library = tmp_path_factory.mktemp("firmware") / "firmware.so"
+    _run(
+        compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC",
+        "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-o", str(library),
+        str(FIRMWARE / "protocol.c"), str(FIRMWARE / "thermistor.c"), "-lm",
+    )  # fmt: skip
+    functions = ctypes.CDLL(str(library))
+    functions.thermistor_centi_celsius.argtypes = [ctypes.c_uint16, ctypes.c_uint8]
+    functions.thermistor_centi_celsius.restype = ctypes.c_int32
+    functions.parse_request.argtypes = [ctypes.c_uint8]
+    functions.parse_request.restype = ctypes.c_int
+    functions.format_temperature.argtypes = [ctypes.c_char_p, ctypes.c_int32]
+    functions.format_numbered_temperature.argtypes = [ctypes.c_char_p, ctypes.c_uint8, ctypes.c_int32]
+    functions.format_level.argtypes = [ctypes.c_char_p, ctypes.c_uint16]
+    return functions
+
+
+def _build(target_options: list[str], tag: str) -> None:
+    subprocess.run(
+        ["docker", "build", "-q", *target_options, "-f", "images/robot/Dockerfile", "-t", tag, "."],
+        cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def robot_image() -> str:
+    """The robot's image, built from the sources as they are now."""
+    _build([], IMAGE)
+    return IMAGE
+
+
+@pytest.fixture(scope="session")
+def robot_files(robot_image: str, tmp_path_factory: pytest.TempPathFactory) -> RobotFiles:
+    """The statically linked board program and the firmware, copied out of the image."""
+    folder = tmp_path_factory.mktemp("robot")
+    container = _run("docker", "create", robot_image).stdout.strip()
+    try:
+        _run("docker", "cp", f"{container}:/usr/local/bin/robot", str(folder))
+        _run("docker", "cp", f"{container}:/usr/share/looplab/mbot_ranger.hex", str(folder))
+    finally:
+        _run("docker", "rm", container)
+    return RobotFiles(folder / "robot", folder / "mbot_ranger.hex")
+
+
+@pytest.fixture(scope="session")
+def in_build_image() -> Callable[..., str]:
+    """Runs a shell script, with something on its standard input, beside the sources and tools of the robot's build."""
+    _build(["--target", "build"], BUILD_IMAGE)
+
+    def run(script: str, given: str = "") -> str:
+        return _run("docker", "run", "--rm", "--interactive", BUILD_IMAGE, "sh", "-c", script, input=given).stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def hanging_firmware(in_build_image: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same firmware with one more request, H, at which it hangs: for the watchdog's test."""
+    make = "make -s -C /src/firmware/mbot_ranger BUILD=/tmp/firmware DEFINES=-DLOOPLAB_FAULT_REQUEST >&2"
+    hex_text = in_build_image(f"{make} && cat /tmp/firmware/mbot_ranger.hex")
+    path = tmp_path_factory.mktemp("fault") / "mbot_ranger.hex"
+    path.write_text(hex_text)
+    return path
+
+
+@pytest.fixture
+def start_robot(robot_files: RobotFiles, tmp_path: Path) -> Iterator[Callable[..., Robot]]:
+    """Starts robots on a free port, with no boot loader wait and a trace unless the options say otherwise."""
+    robots: list[Robot] = []
+
+    def start(*options: str, firmware: Path | None = None) -> Robot:
+        trace_path = tmp_path / f"trace{len(robots)}"
+        stderr_path = tmp_path / f"stderr{len(robots)}"
+        with stderr_path.open("wb") as stderr:
+            process = subprocess.Popen(
+                [str(robot_files.program), "--firmware", str(firmware or robot_files.firmware),
+                 "--tcp", "127.0.0.1:0", "--boot-ms", "0", "--trace", str(trace_path), *options],
+                stdout=subprocess.PIPE, stderr=stderr, env={"PATH": os.environ["PATH"]},
+            )  # fmt: skip
+        robots.append(Robot(process, trace_path, stderr_path))
+        return robots[-1]
+
+    yield start
+    for robot in robots:
+        robot.stop()

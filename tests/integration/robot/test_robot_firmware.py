@@ -1,0 +1,93 @@
+"""The firmware's parsing and arithmetic, compiled for the host, against the formula."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import string
+
+import pytest
+
+from looplab.experiments.loop.bridge.request_window import NUMBERS, parse_numbered
+
+UNKNOWN = -(2**31)
+SAMPLES = 3
+
+
+def formula_celsius(adc: float) -> float:
+    ohm = 10000 / (1023 / adc - 1)
+    return 1 / (math.log(ohm / 10000) / 3380 + 1 / 298.15) - 273.15
+
+
+def formatted(function: ctypes._NamedFuncPointer, value: int) -> bytes:
+    line = ctypes.create_string_buffer(b"\xff" * 24, 24)
+    function(line, value)
+    return line.value
+
+
+def test_temperature_follows_the_formula_at_every_adc_level(firmware_functions: ctypes.CDLL) -> None:
+    for adc in range(1, 1023):
+        centi = firmware_functions.thermistor_centi_celsius(adc * SAMPLES, SAMPLES)
+        assert abs(centi - 100 * formula_celsius(adc)) <= 1, f"at ADC level {adc}"
+
+
+def test_temperature_uses_the_fractions_that_averaging_gives(firmware_functions: ctypes.CDLL) -> None:
+    for adc_sum in range(400 * SAMPLES, 420 * SAMPLES):
+        centi = firmware_functions.thermistor_centi_celsius(adc_sum, SAMPLES)
+        assert abs(centi - 100 * formula_celsius(adc_sum / SAMPLES)) <= 1
+
+
+def test_nominal_temperature_is_where_both_resistors_are_equal(firmware_functions: ctypes.CDLL) -> None:
+    assert firmware_functions.thermistor_centi_celsius(1023, 2) == 2500
+
+
+@pytest.mark.parametrize("adc_sum", [0, SAMPLES - 1, 1022 * SAMPLES + 1, 1023 * SAMPLES])
+def test_open_or_shorted_thermistor_has_no_temperature(firmware_functions: ctypes.CDLL, adc_sum: int) -> None:
+    assert firmware_functions.thermistor_centi_celsius(adc_sum, SAMPLES) == UNKNOWN
+
+
+def test_only_the_four_request_letters_and_the_numbers_mean_something(firmware_functions: ctypes.CDLL) -> None:
+    meanings = {byte: firmware_functions.parse_request(byte) for byte in range(256)}
+    assert {chr(byte) for byte, meaning in meanings.items() if meaning != 0} == set("TLS?" + string.ascii_lowercase)
+    assert len({meanings[ord(letter)] for letter in string.ascii_lowercase}) == 1
+    assert len({meanings[ord(letter)] for letter in "TLS?a"}) == 5
+
+
+@pytest.mark.parametrize(
+    ("centi_celsius", "line"),
+    [
+        (2550, b"25.50\r\n"),
+        (0, b"0.00\r\n"),
+        (7, b"0.07\r\n"),
+        (-7, b"-0.07\r\n"),
+        (-525, b"-5.25\r\n"),
+        (12500, b"125.00\r\n"),
+        (49400, b"494.00\r\n"),
+        (-8812, b"-88.12\r\n"),
+        (UNKNOWN, b"ERR thermistor\r\n"),
+    ],
+)
+def test_temperature_line(firmware_functions: ctypes.CDLL, centi_celsius: int, line: bytes) -> None:
+    assert formatted(firmware_functions.format_temperature, centi_celsius) == line
+
+
+def test_a_numbered_line_says_what_the_plain_one_says_in_no_more_bytes(firmware_functions: ctypes.CDLL) -> None:
+    """The bridge's reading of it against the firmware's writing, at every temperature there is."""
+    for centi_celsius in range(-8812, 49401):
+        plain = formatted(firmware_functions.format_temperature, centi_celsius)
+        letter = NUMBERS[centi_celsius % len(NUMBERS)]
+        line = ctypes.create_string_buffer(24)
+        firmware_functions.format_numbered_temperature(line, letter, centi_celsius)
+        assert parse_numbered(line.value.removesuffix(b"\n")) == (letter, plain.strip())
+        assert len(line.value) <= len(plain)
+
+
+def test_a_numbered_line_of_a_broken_sensor(firmware_functions: ctypes.CDLL) -> None:
+    line = ctypes.create_string_buffer(24)
+    firmware_functions.format_numbered_temperature(line, ord("l"), UNKNOWN)
+    assert parse_numbered(line.value.strip()) == (ord("l"), b"")
+
+
+@pytest.mark.parametrize(("level", "line"), [(0, b"0\r\n"), (9, b"9\r\n"), (1023, b"1023\r\n"), (65535, b"65535\r\n")])
+def test_level_line(firmware_functions: ctypes.CDLL, level: int, line: bytes) -> None:
+    assert formatted(firmware_functions.format_level, level) == line

@@ -1,0 +1,621 @@
+"""The real firmware in the simulated board, through its serial port.
+
+Times are read from the trace's cycle stamps, never from a clock, so a slow machine changes no result.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import re
+import signal
+import string
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+
+import pytest
+import serial
+from support.containers import docker
+from support.places import ROOT
+from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent
+
+from looplab.experiments.loop.bridge.request_window import NUMBERS, parse_numbered
+
+pytestmark = pytest.mark.engine
+
+StartRobot = Callable[..., Robot]
+
+CYCLES_PER_US = 16
+FRAME_CYCLES = 16008  # 1 ms, 500 ppm slow
+MEANINGFUL = b"TLS?" + string.ascii_lowercase.encode()
+NOISE = bytes(byte for byte in range(256) if byte not in MEANINGFUL)
+# What Serial.begin(57600) gives at 16 MHz: a divisor of 17 and 16 cycles, 58 824 baud, 10 bits a byte.
+BYTE_CYCLES_THEORY = 16 * 17 * 10
+
+
+def of_kind(events: list[TraceEvent], kind: str) -> list[TraceEvent]:
+    return [event for event in events if event.kind == kind]
+
+
+def answers(events: list[TraceEvent]) -> list[tuple[TraceEvent, list[TraceEvent]]]:
+    """Each request byte with the bytes of its answer."""
+    pairs: list[tuple[TraceEvent, list[TraceEvent]]] = []
+    for event in events:
+        if event.kind == "rx":
+            pairs.append((event, []))
+        elif event.kind == "tx" and pairs:
+            pairs[-1][1].append(event)
+    return pairs
+
+
+def divider_adc_level(celsius: float) -> int:
+    """What the ADC reads with the thermistor at this temperature: 5 V divider, rounded to mV, 10 bits."""
+    ohm = 10000 * math.exp(3380 * (1 / (celsius + 273.15) - 1 / 298.15))
+    return round(5000 * ohm / (ohm + 10000)) * 1023 // 5000
+
+
+def formula_celsius(adc: float) -> float:
+    return 1 / (math.log(10000 / (1023 / adc - 1) / 10000) / 3380 + 1 / 298.15) - 273.15
+
+
+def usb_constant(name: str) -> int:
+    found = re.search(rf"#define {name} (\d+)", (ROOT / "images/robot/usb_serial.h").read_text())
+    assert found, name
+    return int(found[1])
+
+
+# Worst cases as firmware/README.md tells them, in us from the request's first bit to the answer's last.
+WORST_US = {"T": 2460, "a": 2370, "T broken": 3390, "a broken": 1260, "L": 2050, "S": 1730, "?": 4790}
+
+
+def check_worst_cases(robot: Robot, kind: str = "") -> None:
+    for request, answer in answers(robot.trace()):
+        took_us = (answer[-1].cycle("wire_end") - request.cycle("wire_start")) / CYCLES_PER_US
+        assert took_us <= WORST_US[chr(request.byte) + kind] + 5, chr(request.byte)
+
+
+def test_its_size(in_build_image: Callable[..., str]) -> None:
+    """Flash and RAM as firmware/README.md tells them; all else of the RAM is the stack's."""
+    said = in_build_image("avr-size /build/firmware/mbot_ranger.elf")
+    text, data, bss = (int(word) for word in said.splitlines()[1].split()[:3])
+    assert text + data <= 4550
+    assert data + bss <= 166
+
+
+# --- what it answers ---
+
+
+def test_says_ready_after_opening_and_who_it_is(start_robot: StartRobot) -> None:
+    client = start_robot().connect_ready()
+    assert client.ask(b"?") == IDENTITY
+
+
+@pytest.mark.parametrize("celsius", [-40.0, -10.25, 0.0, 9.9, 25.5, 37.0, 100.0, 125.0])
+def test_temperature_is_that_of_the_thermistor(start_robot: StartRobot, celsius: float) -> None:
+    robot = start_robot("--temperature", str(celsius))
+    client = robot.connect_ready()
+    answer = client.ask(b"T")
+    client.ask(b"a")
+    check_worst_cases(robot)
+    adc = divider_adc_level(celsius)
+    assert re.fullmatch(r"-?\d+\.\d\d", answer)
+    assert float(answer) == pytest.approx(formula_celsius(adc), abs=0.011)
+    assert formula_celsius(adc + 1) < celsius < formula_celsius(adc - 1)
+
+
+def test_broken_thermistor_gives_an_error_line_and_the_rest_works(start_robot: StartRobot) -> None:
+    robot = start_robot("--temperature", "open")
+    client = robot.connect_ready()
+    assert client.ask(b"T") == "ERR thermistor"
+    client.ask(b"a")
+    check_worst_cases(robot, " broken")
+    assert client.ask(b"?") == IDENTITY
+
+
+@pytest.mark.parametrize("level", [0, 1, 511, 1023])
+def test_light_and_sound_levels(start_robot: StartRobot, level: int) -> None:
+    robot = start_robot("--light", str(level), "--sound", str(1023 - level))
+    client = robot.connect_ready()
+    assert client.ask(b"L") == str(level)
+    assert client.ask(b"S") == str(1023 - level)
+    assert client.ask(b"?") == IDENTITY
+    check_worst_cases(robot)
+
+
+def test_pipelined_requests_get_an_answer_each(start_robot: StartRobot) -> None:
+    client = start_robot().connect_ready()
+    client.send(b"TTT?")
+    lines = [client.line() for _ in range(4)]
+    assert len({*lines[:3]}) == 1
+    assert lines[3] == IDENTITY
+
+
+def test_every_byte_without_meaning_is_ignored(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    client = robot.connect_ready()
+    assert client.ask(NOISE + b"?") == IDENTITY
+    assert len(of_kind(robot.trace(), "rx")) == len(NOISE) + 1
+
+
+@pytest.mark.parametrize("celsius", ["25", "0", "-10.2", "125"])
+def test_a_numbered_request_is_answered_by_its_number(start_robot: StartRobot, celsius: str) -> None:
+    client = start_robot("--temperature", celsius).connect_ready()
+    value = client.ask(b"T")
+    for letter in NUMBERS:
+        answer = parse_numbered(client.ask(bytes([letter])).encode())
+        assert answer is not None
+        assert (answer.number, answer.value.decode()) == (letter, value)
+
+
+def test_a_numbered_request_for_a_broken_sensor_is_answered_by_its_number(start_robot: StartRobot) -> None:
+    client = start_robot("--temperature", "open").connect_ready()
+    assert parse_numbered(client.ask(b"l").encode()) == (ord("l"), b"")
+
+
+def test_random_bytes_get_exactly_the_answers_they_ask_for(start_robot: StartRobot) -> None:
+    """In pieces that the receive buffer holds. LOOPLAB_FUZZ_BYTES=1000000 takes eight minutes."""
+    count = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 5000)
+    robot = start_robot()
+    client = robot.connect_ready()
+    one_of_each = {letter: client.ask(bytes([letter])) for letter in MEANINGFUL}
+    random_bytes = random.Random(count)
+    left = count
+    while left:
+        piece = random_bytes.randbytes(min(left, random_bytes.randint(1, 63)))
+        client.send(piece)
+        left -= len(piece)
+        for letter in piece:
+            if letter in MEANINGFUL:
+                assert client.line() == one_of_each[letter], (
+                    f"to {chr(letter)} of {piece!r}, {left} bytes before the end"
+                )
+    # Nothing is left over, and it is still the same robot.
+    assert client.ask(b"?") == IDENTITY
+    statistics = robot.statistics()
+    assert (statistics["resets"], statistics["watchdog_resets"]) == (1, 0)
+    assert statistics["bytes_to_robot"] == count + len(MEANINGFUL) + 1
+
+
+def answers_within(robot: Robot, client: Client, simulated_s: float) -> bool:
+    """Whether the robot says anything in so much of its own time, however little of it a busy machine gives."""
+    end_s = robot.statistics()["simulated_s"] + simulated_s
+    while robot.statistics()["simulated_s"] < end_s:
+        if client.more_within(0.02):
+            return True
+    return client.more_within(0)
+
+
+def test_a_flood_of_random_bytes_costs_answers_but_makes_none(start_robot: StartRobot) -> None:
+    """Faster than it can answer, so that its receive buffer overflows."""
+    robot = start_robot()
+    client = robot.connect_ready()
+    one_of_each = {client.ask(bytes([letter])): letter for letter in MEANINGFUL}
+    noise = random.Random(4).randbytes(3000)
+    client.send(noise)
+    answered = []
+    while robot.statistics()["bytes_to_robot"] < len(MEANINGFUL) + len(noise) or answers_within(robot, client, 0.5):
+        answered.append(one_of_each[client.line()])
+    asked = iter(letter for letter in noise if letter in MEANINGFUL)
+    assert all(letter in asked for letter in answered), "an answer that nobody asked for, or out of order"
+    assert client.ask(b"?") == IDENTITY
+
+
+# --- its times, in cycles ---
+
+
+def test_wire_time_of_a_byte_is_that_of_58824_baud(start_robot: StartRobot) -> None:
+    robot = start_robot("--usb-frame-us", "0")
+    client = robot.connect_ready()
+    for _ in range(20):
+        client.ask(b"?")
+    for _request, answer in answers(robot.trace()):
+        ends = [event.cycle("wire_end") for event in answer]
+        byte_cycles = (ends[-1] - ends[0]) / (len(ends) - 1)
+        assert byte_cycles == pytest.approx(BYTE_CYCLES_THEORY, rel=0.03)
+
+
+def test_byte_reaches_the_firmware_one_byte_time_after_its_start_bit(start_robot: StartRobot) -> None:
+    robot = start_robot("--usb-frame-us", "0")
+    robot.connect_ready().ask(b"?")
+    request, answer = answers(robot.trace())[0]
+    assert request.cycle("wire_end") - request.cycle("wire_start") == BYTE_CYCLES_THEORY
+    # The first byte of the answer takes its own byte time after that, and little more.
+    first_byte_cycles = answer[0].cycle("wire_end") - request.cycle("wire_end")
+    assert BYTE_CYCLES_THEORY < first_byte_cycles < BYTE_CYCLES_THEORY + 100 * CYCLES_PER_US
+
+
+def test_pipelined_requests_share_the_wire_at_the_host_s_rate(start_robot: StartRobot) -> None:
+    robot = start_robot("--usb-frame-us", "0")
+    client = robot.connect_ready()
+    client.send(bytes(64) + b"?")
+    client.line()
+    starts = [event.cycle("wire_start") for event in of_kind(robot.trace(), "rx")]
+    assert (starts[-1] - starts[0]) / (len(starts) - 1) == pytest.approx(16_000_000 * 10 / 57600, rel=0.001)
+
+
+def test_bytes_wait_for_the_usb_frame_both_ways(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    client = robot.connect_ready()
+    for _ in range(20):
+        client.ask(b"T")
+    pairs = answers(robot.trace())
+    starts = {request.cycle("wire_start") % FRAME_CYCLES for request, _ in pairs}
+    collections = {event.cycle("due") % FRAME_CYCLES for _, answer in pairs for event in answer}
+    assert len(starts) == 1
+    assert len(collections) == 1
+    phase = (collections.pop() - starts.pop()) % FRAME_CYCLES
+    assert phase == usb_constant("USB_IN_PHASE_US") * CYCLES_PER_US
+    for request, answer in pairs:
+        assert 0 <= request.cycle("wire_start") - request.cycle("arrived") < FRAME_CYCLES
+        for event in answer:
+            later = usb_constant("USB_IN_FRAMES") * FRAME_CYCLES
+            assert later <= event.cycle("due") - event.cycle("wire_end") < later + FRAME_CYCLES
+
+
+def test_answer_time_stays_between_the_same_two_collections(start_robot: StartRobot) -> None:
+    """Otherwise the calibration would jump by a frame."""
+    robot = start_robot()
+    client = robot.connect_ready()
+    for _ in range(50):
+        client.ask(b"T")
+    phase_us = usb_constant("USB_IN_PHASE_US")
+    for request, answer in answers(robot.trace()):
+        robot_us = (answer[-1].cycle("wire_end") - request.cycle("wire_start")) / CYCLES_PER_US
+        assert 1000 + phase_us + 100 < robot_us < 2000 + phase_us - 100
+
+
+def test_a_numbered_answer_takes_no_longer_than_a_plain_one(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    client = robot.connect_ready()
+    for _ in range(20):
+        client.ask(b"T")
+        client.ask(b"l")
+    took_us: dict[int, list[float]] = {ord("T"): [], ord("l"): []}
+    collected: dict[int, set[int]] = {ord("T"): set(), ord("l"): set()}
+    for request, answer in answers(robot.trace())[2:]:
+        took_us[request.byte].append((answer[-1].cycle("wire_end") - request.cycle("wire_start")) / CYCLES_PER_US)
+        frames = (answer[-1].cycle("due") - request.cycle("wire_start")) // FRAME_CYCLES
+        collected[request.byte].add(frames)
+    assert mean(took_us[ord("l")]) == pytest.approx(mean(took_us[ord("T")]), abs=30)
+    assert len(collected[ord("T")]) == 1
+    assert collected[ord("l")] == collected[ord("T")]
+
+
+def test_response_time_is_the_published_one_less_the_bridge_s_share(start_robot: StartRobot) -> None:
+    """Published: 4.28 ms at the bridge, which itself takes 0.1 to 0.3 ms of it."""
+    robot = start_robot()
+    client = robot.connect_ready()
+    phases = random.Random(57600)
+    for _ in range(200):
+        client.ask(b"T")
+        time.sleep(phases.uniform(0.001, 0.003))
+    response_ms = [
+        (answer[-1].cycle("due") - request.cycle("arrived")) / CYCLES_PER_US / 1000
+        for request, answer in answers(robot.trace())
+    ]
+    assert mean(response_ms) == pytest.approx(4.28 - 0.3, abs=0.2)
+
+
+def test_evenly_spaced_requests_meet_every_phase_of_the_frame(start_robot: StartRobot) -> None:
+    """100 requests at 20 ms, sent by the clock the robot is paced to, must not all wait equally long."""
+    robot = start_robot()
+    client = robot.connect_ready()
+    start = time.monotonic() + 0.02
+    for number in range(100):
+        time.sleep(max(0.0, start + number * 0.02 - time.monotonic()))
+        client.ask(b"T")
+    waits_us = [
+        (request.cycle("wire_start") - request.cycle("arrived")) / CYCLES_PER_US
+        for request, _ in answers(robot.trace())
+    ]
+    tenths = {int(wait_us / 100.1) for wait_us in waits_us}
+    assert len(tenths) >= 8
+
+
+def test_the_processor_stops_where_it_is_told_to(in_build_image: Callable[..., str]) -> None:
+    """At every cycle of some milliseconds: also where it is just going to sleep. A byte would meet it in the future."""
+    compile_it = "gcc -std=gnu11 -Wall -Wextra -Werror -I. -x c - -x none mcu.c intel_hex.c report.c -lsimavr -lm"
+    script = f"cd /src/images/robot && {compile_it} -o /tmp/ahead && /tmp/ahead /build/firmware/mbot_ranger.hex"
+    cycles_beyond = int(in_build_image(script, (ROOT / "tests/integration/robot/run_ahead.c").read_text()))
+    # One instruction, or the way into an interrupt.
+    assert cycles_beyond < 10
+
+
+def test_it_never_runs_ahead_of_real_time(start_robot: StartRobot) -> None:
+    robot = start_robot("--usb-frame-us", "0")
+    client = robot.connect_ready()
+    seen_s = []
+    for _ in range(100):
+        sent = time.monotonic()
+        client.ask(b"T")
+        seen_s.append(time.monotonic() - sent)
+    events = robot.trace()
+    for (request, answer), wall_s in zip(answers(events), seen_s, strict=True):
+        assert (answer[-1].cycle("due") - request.cycle("arrived")) / 16e6 <= wall_s
+    for event in of_kind(events, "rx"):
+        assert event.cycle("wire_start") >= event.cycle("arrived")
+    for event in of_kind(events, "tx"):
+        assert event.cycle("delivered") >= event.cycle("due") >= event.cycle("wire_end")
+
+
+def test_it_catches_up_after_the_host_stopped_it(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    client = robot.connect()
+    connected = time.monotonic()
+    client.line()
+    robot.process.send_signal(signal.SIGSTOP)
+    client.send(b"T")
+    time.sleep(1.0)
+    robot.process.send_signal(signal.SIGCONT)
+    assert client.line().startswith("25.")
+    simulated_s = robot.statistics()["simulated_s"]
+    elapsed_s = time.monotonic() - connected
+    # It had a second of arrears when the request was read: it answered only when none was left.
+    assert 1.0 <= simulated_s <= elapsed_s + 0.001
+
+
+def test_its_lag_behind_real_time_is_counted(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    client = robot.connect_ready()
+    client.send(b"T" * 64)  # 64 answers take 0.2 s, so it is surely in the middle of one
+    client.line()
+    robot.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.1)
+    robot.process.send_signal(signal.SIGCONT)
+    for _ in range(20):
+        client.line()
+    statistics = robot.statistics()
+    assert statistics["lags_over_1ms"] >= 1
+    assert statistics["lag_max_us"] > 80_000
+
+
+def test_a_sleeping_robot_costs_little(start_robot: StartRobot) -> None:
+    """Counted in wake-ups of the program and stops of the simulator, not in time."""
+    robot = start_robot()
+    robot.connect_ready()
+    before = robot.statistics()
+    time.sleep(1.0)
+    after = robot.statistics()
+    simulated_s = after["simulated_s"] - before["simulated_s"]
+    assert (after["wakeups"] - before["wakeups"]) / simulated_s < 260  # one every 5 ms, and a few more
+    # Each of six timers overflows and compares about 1000 times a second; simavr's own reading of Arduino's
+    # phase-correct PWM would make that a million.
+    assert (after["stops"] - before["stops"]) / simulated_s < 60_000
+
+
+# --- opening, resetting, ending ---
+
+
+def test_opening_the_port_resets_the_robot(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    for _ in range(50):
+        client = robot.connect_ready()
+        client.send(b"TTTT")  # an answer under way must not reach the next client
+        client.close()
+    assert robot.connect_ready().ask(b"?") == IDENTITY
+    assert robot.statistics()["resets"] == 51
+
+
+def test_second_client_is_refused_and_the_first_goes_on(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    first = robot.connect_ready()
+    assert robot.connect().socket.recv(1) == b""
+    assert first.ask(b"?") == IDENTITY
+    statistics = robot.statistics()
+    assert (statistics["refused"], statistics["resets"]) == (1, 1)
+
+
+def test_boot_loader_swallows_bytes_until_the_firmware_runs(start_robot: StartRobot) -> None:
+    robot = start_robot("--boot-ms", "300")
+    client = robot.connect()
+    client.send(b"T?T?")
+    opened = time.monotonic()
+    assert client.line() == f"{IDENTITY} ready"
+    assert time.monotonic() - opened >= 0.25
+    assert client.ask(b"L") == "512"
+    assert robot.statistics()["bytes_in_boot"] == 4
+
+
+def test_reset_button_in_the_middle_of_an_answer(start_robot: StartRobot) -> None:
+    robot = start_robot()
+    client = robot.connect_ready()
+    client.send(b"?" * 20)
+    client.line()
+    robot.process.send_signal(signal.SIGUSR2)
+    lines = [client.line()]
+    while not lines[-1].endswith(f"{IDENTITY} ready"):
+        lines.append(client.line())
+    assert len(lines) < 20
+    assert client.ask(b"L") == "512"
+
+
+def test_watchdog_brings_a_hanging_firmware_back(start_robot: StartRobot, hanging_firmware: Path) -> None:
+    robot = start_robot(firmware=hanging_firmware)
+    client = robot.connect_ready()
+    client.send(b"HT")
+    assert client.line() == f"{IDENTITY} ready"
+    assert client.ask(b"L") == "512"
+    events = robot.trace()
+    hang, reset = of_kind(events, "rx")[0], of_kind(events, "watchdog_reset")
+    assert len(reset) == 1
+    assert (reset[0].cycle("cycle") - hang.cycle("wire_end")) / 16e6 == pytest.approx(1.05, abs=0.1)
+    assert "watchdog reset the robot" in robot.errors()
+
+
+@pytest.mark.parametrize("connected", [True, False])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ends_at_once_when_told_to(start_robot: StartRobot, number: signal.Signals, connected: bool) -> None:
+    robot = start_robot()
+    if connected:
+        robot.connect_ready().send(b"T" * 200)
+    robot.process.send_signal(number)
+    assert robot.process.wait(2.0) == 0
+    assert "robot: statistics " in robot.errors()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--speed", "9"], "--speed"),
+        (["--temperature"], "--temperature"),
+        (["--temperature", "warm"], "'warm'"),
+        (["--temperature", "nan"], "'nan'"),
+        (["--temperature", "126"], "'126'"),
+        (["--tcp", "4000"], "'4000'"),
+        (["--tcp", "nowhere:4000"], "'nowhere'"),
+        (["--tcp", "127.0.0.1:65536"], "'65536'"),
+        (["--light", "1024"], "'1024'"),
+        (["--usb-frame-us", "-1"], "'-1'"),
+        (["--usb-frame-us", "1000", "--usb-in-phase-us", "1000"], "--usb-in-phase-us"),
+        (["--boot-ms", ""], "--boot-ms"),
+        (["--firmware", "/nowhere.hex"], "/nowhere.hex"),
+        (["--firmware", "/etc/hostname"], "/etc/hostname"),
+        (["--trace", "/nowhere/trace"], "/nowhere/trace"),
+        (["extra"], "'extra'"),
+    ],
+)
+def test_wrong_options_give_one_sentence(robot_files: RobotFiles, options: list[str], named: str) -> None:
+    default = ["--firmware", str(robot_files.firmware), "--tcp", "127.0.0.1:0"]
+    run = subprocess.run([str(robot_files.program), *default, *options], capture_output=True, text=True, timeout=20)
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert len(run.stderr.splitlines()) == 1
+    assert named in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda text: text[: len(text) // 2].rpartition("\n")[0] + "\n", "cut short"),
+        (lambda text: text[: len(text) // 2].rpartition("\n")[0] + "\n:10", "line"),
+        (lambda text: text.replace("\n", "\n!", 1), "line 2"),
+        (lambda text: text[:9] + ("1" if text[9] == "0" else "0") + text[10:], "line 1"),
+        (lambda text: ":020000040004F6\n" + text, "does not fit"),
+        (lambda text: "", "cut short"),
+    ],
+    ids=["half", "half a line", "a foreign character", "a flipped digit", "beyond the flash", "empty"],
+)
+def test_damaged_firmware_is_not_run(
+    robot_files: RobotFiles, tmp_path: Path, damage: Callable[[str], str], says: str
+) -> None:
+    path = tmp_path / "damaged.hex"
+    path.write_text(damage(robot_files.firmware.read_text()))
+    run = subprocess.run(
+        [str(robot_files.program), "--tcp", "127.0.0.1:0", "--firmware", str(path)],
+        capture_output=True, text=True, timeout=20,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert len(run.stderr.splitlines()) == 1
+    assert str(path) in run.stderr
+    assert says in run.stderr
+
+
+def test_port_in_use_says_which_and_what_to_do(start_robot: StartRobot, robot_files: RobotFiles) -> None:
+    taken = f"127.0.0.1:{start_robot().port}"
+    run = subprocess.run(
+        [str(robot_files.program), "--firmware", str(robot_files.firmware), "--tcp", taken],
+        capture_output=True, text=True, timeout=20,
+    )  # fmt: skip
+    assert run.returncode == 3
+    assert taken in run.stderr
+    assert "--tcp" in run.stderr
+
+
+# --- the pseudo-terminal ---
+
+
+def open_serial(path: Path) -> serial.Serial:
+    return serial.serial_for_url(str(path), baudrate=57600, timeout=20)
+
+
+def test_pseudo_terminal_is_a_serial_port(start_robot: StartRobot, tmp_path: Path) -> None:
+    path = tmp_path / "ttyUSB0"
+    robot = start_robot("--pty", str(path), "--boot-ms", "100")
+    for _ in range(3):  # closing and opening it again resets the robot each time
+        with open_serial(path) as port:
+            assert port.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
+            port.write(b"T?")
+            assert re.fullmatch(rb"25\.\d\d\r\n", port.read_until(b"\n"))
+            assert port.read_until(b"\n") == f"{IDENTITY}\r\n".encode()
+    assert robot.stop() == 0
+    assert not path.is_symlink()
+
+
+def test_pseudo_terminal_reopened_between_two_looks_is_reset_too(start_robot: StartRobot, tmp_path: Path) -> None:
+    path = tmp_path / "ttyUSB0"
+    robot = start_robot("--pty", str(path))
+    first = open_serial(path)
+    assert first.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
+    robot.process.send_signal(signal.SIGSTOP)
+    first.close()
+    with open_serial(path) as second:
+        robot.process.send_signal(signal.SIGCONT)
+        assert second.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
+
+
+def test_second_opener_of_the_pseudo_terminal_does_not_reset_the_robot(start_robot: StartRobot, tmp_path: Path) -> None:
+    path = tmp_path / "ttyUSB0"
+    robot = start_robot("--pty", str(path), "--boot-ms", "100")
+    with open_serial(path) as port:
+        port.read_until(b"\n")
+        path.open("rb", buffering=0).close()
+        port.write(b"?")
+        assert port.read_until(b"\n") == f"{IDENTITY}\r\n".encode()
+    assert robot.statistics()["resets"] == 1
+
+
+def test_pseudo_terminal_passes_every_byte_as_it_is(start_robot: StartRobot, tmp_path: Path) -> None:
+    path = tmp_path / "ttyUSB0"
+    robot = start_robot("--pty", str(path), "--boot-ms", "100")
+    with open_serial(path) as port:
+        port.read_until(b"\n")
+        port.write(NOISE + b"?")
+        assert port.read_until(b"\n") == f"{IDENTITY}\r\n".encode()
+    assert bytes(event.byte for event in of_kind(robot.trace(), "rx")) == NOISE + b"?"
+
+
+def test_pseudo_terminal_does_not_replace_a_file(robot_files: RobotFiles, tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_text("kept")
+    run = subprocess.run(
+        [str(robot_files.program), "--firmware", str(robot_files.firmware), "--pty", str(path)],
+        capture_output=True, text=True, timeout=20,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert str(path) in run.stderr
+    assert path.read_text() == "kept"
+
+
+# --- the container ---
+
+
+def test_container_needs_no_rights(robot_image: str) -> None:
+    container = docker(
+        "run", "--detach", "--rm", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+        "--publish", "127.0.0.1::4000", robot_image, "--boot-ms", "0", "--temperature", "-5",
+    )  # fmt: skip
+    try:
+        wait_for_log(container, "robot ready on tcp 0.0.0.0:4000\n")
+        assert docker("inspect", "--format", "{{.Config.User}}", container) == "10003:10003"
+        client = Client(int(docker("port", container, "4000/tcp").rpartition(":")[2]))
+        assert client.line() == f"{IDENTITY} ready"
+        assert float(client.ask(b"T")) == pytest.approx(-5, abs=0.2)
+        client.close()
+    finally:
+        stopping = time.monotonic()
+        docker("stop", "--time", "20", container)
+    assert time.monotonic() - stopping < 15, "it waited to be killed"
+
+
+def wait_for_log(container: str, wanted: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        logs = subprocess.run(["docker", "logs", container], check=True, capture_output=True, text=True).stdout
+        if logs == wanted:
+            return
+        assert time.monotonic() < deadline, logs
+        time.sleep(0.1)

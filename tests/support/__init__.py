@@ -1,0 +1,1 @@
+"""What tests share: brokers, child processes, doubles, containers and stored runs."""

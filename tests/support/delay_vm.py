@@ -1,0 +1,108 @@
+"""The processes of qos-delay in a virtual machine whose kernel has netem: two network namespaces instead of containers.
+
+`python3 tests/support/delay_vm.py QOS=2 DISTRIBUTION=constant` (with PYTHONPATH=src:tests) prints the run's
+document; words are parameters of the experiment (params.env).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from support import virtual_machine
+from support.containers import own_image
+from support.places import ROOT
+
+EXPERIMENT = ROOT / "compose/experiments/qos-delay"
+CONFIGURATION = {
+    "mosquitto/config/mosquitto.conf": EXPERIMENT / "mosquitto/inflight-0/mosquitto.conf",
+    "mosquitto/common/mosquitto.conf": ROOT / "compose/mosquitto/corrected/mosquitto.conf",
+}
+# Compose's networks: in each, the controller's end is .1 and the broker's .2.
+NETWORKS = {
+    "default": ("controller", "broker"),
+    "pb": ("controller-pb", "broker-pb"),
+    "bs": ("controller-bs", "broker-bs"),
+}
+# The machine's processor is slow: a message every 50 ms leaves it time.
+DELAY_MS, MESSAGES, INTERVAL_MS = 20, 50, 50
+SETTINGS = {"DELAYS_MS": DELAY_MS, "QOS": 0, "MESSAGES": MESSAGES, "INTERVAL_MS": INTERVAL_MS, "WARMUP_MESSAGES": 5}
+
+INIT = """
+ip netns add controller; ip netns add broker
+at=1
+for net in @NETWORKS@; do
+    ip link add c-$net netns controller type veth peer name b-$net netns broker
+    ip -n controller address add 10.9.$at.1/24 dev c-$net; ip -n broker address add 10.9.$at.2/24 dev b-$net
+    ip -n controller link set c-$net up; ip -n broker link set b-$net up
+    at=$((at + 1))
+done
+for end in controller broker; do ip -n $end link set lo up; done
+busybox mkdir -p /captures /results /broker/proc /broker/dev /broker/mosquitto/data
+mount -t proc proc /broker/proc; mount -t devtmpfs dev /broker/dev
+in_controller() { ip netns exec controller "$@"; }
+in_broker() { ip netns exec broker "$@"; }
+in_broker chroot --userspec=1883:1883 /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
+export LINK_RTO_MIN_MS=10000 LINK_BACKEND=netem
+in_controller link-entry >/run/link.log 2>&1 &
+LINK_BIND=0.0.0.0 LINK_CONTROL=controller in_broker link-entry >/run/link-broker.log 2>&1 &
+in_broker link-entry --echo >/run/echo.log 2>&1 &
+in_controller python3 -m looplab.capture >/run/capture.log 2>&1 &
+in_controller python3 -m looplab.treatments.service >/run/treatments.log 2>&1 &
+for log in link link-broker; do await /run/$log.log "0 links" 60; done
+export FIDELITY=corrected RESULTS_DIR=/results @SETTINGS@
+in_controller python3 -m looplab.experiments.qos_delay
+echo "RESULT exit_code {\\"code\\": $?}"
+for end in controller broker; do
+    echo "RESULT $end {\\"left\\": \\"$(queues_left $end)\\"}"
+done
+for run in /results/*/run.json; do
+    echo "RESULT run $(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' $run)"
+done
+for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
+"""
+
+
+def images() -> list[str]:
+    """Those whose files the machine has: the lab's own, and last the broker's."""
+    own = [own_image(name) for name in ("controller", "capture", "link")]
+    return [*own, os.environ.get("MOSQUITTO_IMAGE") or "eclipse-mosquitto:2.0.22"]
+
+
+def run(*settings: str) -> virtual_machine.Results:
+    """(what, document): the experiment's exit code, the queues it left at either end, its run.json.
+
+    `settings` (NAME=VALUE) stand above SETTINGS.
+    """
+    *own, broker = images()
+    words = [*(f"{name}={value}" for name, value in SETTINGS.items()), *settings]
+    values = {"NETWORKS": " ".join(NETWORKS), "SETTINGS": shlex.join(words)}
+    with tempfile.TemporaryDirectory(prefix="looplab-vm-") as name:
+        hosts = Path(name) / "hosts"
+        hosts.write_text(_hosts())
+        files = {f"broker/{place}": source for place, source in CONFIGURATION.items()}
+        # Ours one over the other: all are made from the same Debian. The broker's need not be.
+        return virtual_machine.run({"": ",".join(own), "broker": broker}, INIT, values, {"etc/hosts": hosts, **files})
+
+
+def _hosts() -> str:
+    ends = [
+        f"10.9.{net}.{end} {name}\n"
+        for net, names in enumerate(NETWORKS.values(), 1)
+        for end, name in enumerate(names, 1)
+    ]
+    return "".join(["127.0.0.1 localhost\n", "10.9.1.1 treatments\n", *ends])
+
+
+def main() -> int:
+    for what, document in run(*sys.argv[1:]):
+        print(what, json.dumps(document), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

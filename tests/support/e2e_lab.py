@@ -1,0 +1,259 @@
+"""A lab of the tests' own: a copy of this checkout under another project name, on other ports.
+
+What the tests change (params.env, compose.yaml) and store (results/) stays in the copy, and a lab that runs
+beside them is not disturbed. Real-time budgets are not asked for, except where a test is about priority: the
+kernel shares one budget out among all running containers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from looplab.lab.docker.engine import find_engine
+from looplab.lab.machine.limits import rt_budget_us
+from support.containers import docker, until
+from support.places import ROOT
+from support.ports import free_port
+
+# Each test session is a project of its own, so that two may go on at once.
+PROJECT_PREFIX = "looplab-e2e-"
+PROJECT = f"{PROJECT_PREFIX}{os.getpid()}"
+PROJECT_LABEL = "com.docker.compose.project"
+PORTS = ("LAB_BROKER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_EXPORTER_PORT")
+RT_BUDGETS = (
+    "LAB_RT_RUNTIME_BROKER_US",
+    "LAB_RT_RUNTIME_CONTROLLER_US",
+    "LAB_RT_RUNTIME_BRIDGE_US",
+    "LAB_RT_RUNTIME_ROBOT_US",
+    "LAB_RT_RUNTIME_LINK_US",
+)
+# What a person may have exported: the tests must not depend on it.
+CLEARED = (
+    "FIDELITY",
+    "TCP_NODELAY",
+    "ROBOT_FRAMING",
+    "APPLY_PRIORITY",
+    "LINK",
+    "BROKER_TLS",
+    "INTERVALS_MS",
+    "MESSAGES",
+    "REPETITIONS",
+    "QOS",
+)
+
+
+# How each kind of thing is listed and removed.
+KINDS = (
+    (("ps", "--all"), ("rm", "--force", "--volumes")),
+    (("network", "ls"), ("network", "rm")),
+    (("volume", "ls"), ("volume", "rm", "--force")),
+)
+
+
+def remove_project(project: str) -> None:
+    for listing, remove in KINDS:
+        found = docker(*listing, "--quiet", "--filter", f"label={PROJECT_LABEL}={project}").split()
+        if found:
+            docker(*remove, *found)
+
+
+def remove_what_dead_sessions_left() -> None:
+    """A session that was killed could not clear up; its process id is in the name of its project."""
+    names = set()
+    for listing, _ in KINDS:
+        names.update(docker(*listing, "--format", f'{{{{.Label "{PROJECT_LABEL}"}}}}').split())
+    for name in names:
+        process = name.removeprefix(PROJECT_PREFIX)
+        if name.startswith(PROJECT_PREFIX) and process.isdigit() and not Path(f"/proc/{process}").exists():
+            remove_project(name)
+
+
+def budget_left_us() -> int:
+    """Real-time CPU time of each second that no running container holds; without rationing there is no end to it."""
+    budget_us = rt_budget_us(find_engine())
+    if budget_us is None:
+        return sys.maxsize
+    look = ["docker", "inspect", "--format", "{{.HostConfig.CpuRealtimeRuntime}}", *docker("ps", "--quiet").split()]
+    # Containers of other tests may end meanwhile; docker complains of those and tells of the others.
+    held = subprocess.run(look, capture_output=True, text=True, timeout=60, check=False).stdout.split()
+    return budget_us - sum(map(int, held))
+
+
+@dataclass
+class Background:
+    """A ./lab that goes on while the test does something to it."""
+
+    process: subprocess.Popen[str]
+    output: list[str] = field(default_factory=list)
+
+    def wait_for(self, word: str, timeout_s: float = 60.0) -> str:
+        """Read on until a line of standard error holds `word`."""
+        assert self.process.stderr is not None
+        end_s = time.monotonic() + timeout_s
+        for line in self.process.stderr:
+            self.output.append(line)
+            if word in line:
+                return line
+            assert time.monotonic() < end_s, f"{word!r} did not come: {''.join(self.output)}"
+        raise AssertionError(f"./lab ended before {word!r}: {''.join(self.output)}")
+
+    def finish(self, timeout_s: float = 120.0) -> tuple[int, str, str]:
+        """(exit code, standard output, standard error)"""
+        out, rest = self.process.communicate(timeout=timeout_s)
+        return self.process.returncode, out, "".join(self.output) + rest
+
+
+def finished(
+    command: list[str], folder: Path, environment: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """`command` run to its end, whatever its exit code, both streams kept."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+@dataclass
+class Lab:
+    """The copy at `root`; every call takes more variables by keyword."""
+
+    root: Path
+    environment: dict[str, str]
+
+    def run(self, *words: str, timeout_s: float = 240.0, **variables: str) -> subprocess.CompletedProcess[str]:
+        """./lab with these words."""
+        return finished(self._lab(words), self.root, {**self.environment, **variables}, timeout_s)
+
+    def start(self, *words: str, **variables: str) -> Background:
+        """./lab in the background, a process group of its own as a terminal gives it."""
+        process = subprocess.Popen(
+            # Tests that run under nohup hand down that a hang-up is ignored; a terminal does not.
+            ["env", "--default-signal=HUP", *self._lab(words)],
+            cwd=self.root,
+            env={**self.environment, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        return Background(process)
+
+    def compose(self, *words: str, timeout_s: float = 240.0, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Plain `docker compose`, with what ./lab setup found about this machine."""
+        environment = {**self.environment, "COMPOSE_ENV_FILES": ".env,.env.machine", **variables}
+        return finished(["docker", "compose", "--ansi", "never", *words], self.root, environment, timeout_s)
+
+    def down(self) -> None:
+        """Remove whatever of this project is left, volumes included, whatever state compose.yaml is in."""
+        remove_project(PROJECT)
+
+    def containers(self, *, running: bool = True) -> dict[str, str]:
+        """Container id by service."""
+        words = ["ps", "--no-trunc", "--filter", f"label={PROJECT_LABEL}={PROJECT}"]
+        listing = docker(
+            *words, *([] if running else ["--all"]), "--format", '{{.ID}}\t{{.Label "com.docker.compose.service"}}'
+        )
+        return {service: container for container, service in (line.split("\t") for line in listing.splitlines())}
+
+    def networks(self) -> list[str]:
+        return docker("network", "ls", "--quiet", "--filter", f"label={PROJECT_LABEL}={PROJECT}").split()
+
+    def wait_for_end(self, service: str, timeout_s: float = 120.0) -> int:
+        """Exit code of a service that ends by itself."""
+        container = self.containers(running=False)[service]
+        return int(docker("wait", container, timeout_s=timeout_s))
+
+    def kill_process(self, service: str) -> None:
+        """SIGKILL from the host: `docker kill` would count as a person's wish and hold the restart policy back."""
+        container = until(lambda: self.containers().get(service), 10, f"container of {service}")
+        os.kill(int(docker("inspect", "--format", "{{.State.Pid}}", container)), signal.SIGKILL)
+
+    def runs(self) -> list[Path]:
+        """Whole runs, oldest first."""
+        return sorted(path.parent for path in (self.root / "results").glob("*/run.json"))
+
+    def interrupted(self) -> list[Path]:
+        return sorted(path.parent for path in (self.root / "results").glob("*/interrupted.json"))
+
+    def newest(self) -> tuple[Path, dict[str, Any]]:
+        """The folder and the document of the last whole run."""
+        folder = self.runs()[-1]
+        return folder, json.loads((folder / "run.json").read_text())
+
+    def machine_file(self) -> dict[str, str]:
+        """What ./lab setup found out about this machine."""
+        lines = (self.root / ".env.machine").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+    def doctor_says(self, name: str, state: str) -> bool:
+        checks = json.loads(self.run("doctor", "--json").stdout)["checks"]
+        return any((check["name"], check["state"]) == (name, state) for check in checks)
+
+    def another(self, root: Path) -> Lab:
+        """A copy of the copy for a test that changes its files; same project, same ports: one at a time."""
+        shutil.copytree(self.root, root, ignore=shutil.ignore_patterns("results", "__pycache__"))
+        (root / "results").mkdir()
+        return Lab(root, {**self.environment, "PYTHONPATH": str(root / "src")})
+
+    def forget_runs(self) -> None:
+        for path in (self.root / "results").iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+
+    def _lab(self, words: tuple[str, ...]) -> list[str]:
+        return [sys.executable, "-m", "looplab.lab.cli", *words]
+
+
+def copy_of_checkout(target: Path, *, as_set_up: bool = True) -> Path:
+    """Every file git knows or would take, as it is on disk now, and (`as_set_up`) what ./lab setup left here."""
+    listing = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        check=True,
+    )
+    for name in filter(None, listing.stdout.decode().split("\0")):
+        source = ROOT / name
+        if source.is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / name)
+    (target / "results").mkdir(exist_ok=True)
+    if as_set_up:
+        (target / ".cache").mkdir(exist_ok=True)
+        for path in (ROOT / ".cache").glob("*.*"):
+            shutil.copy2(path, target / ".cache")
+        if (ROOT / ".env.machine").exists():
+            shutil.copy2(ROOT / ".env.machine", target)
+    return target
+
+
+def environment_of(root: Path) -> dict[str, str]:
+    kept: Mapping[str, str] = {name: value for name, value in os.environ.items() if name not in CLEARED}
+    return {
+        **kept,
+        "PYTHONPATH": str(root / "src"),
+        "COMPOSE_PROJECT_NAME": PROJECT,
+        **{name: str(free_port()) for name in PORTS},
+        **dict.fromkeys(RT_BUDGETS, "0"),
+    }
+
+
+def engine_is_there() -> bool:
+    done = subprocess.run(["docker", "version"], capture_output=True, timeout=30, check=False)
+    return done.returncode == 0

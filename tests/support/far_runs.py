@@ -1,0 +1,141 @@
+"""Runs whose bridge is on another host: how the lab is put on that network, paired, run and judged."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from looplab import __version__
+from looplab.lab.commands.bundle import write_bundle
+from support.containers import own_image
+from support.e2e_lab import Background, Lab, free_port
+from support.run_checks import check_run, read_samples, total, treatments
+from support.wire import Wire
+
+SCENARIOS = [f"scenario{number}" for number in range(9)]
+INTERVAL_MS = 20
+RECOVERY_BOUND_S = 2.0
+STEADY = 20
+GUARD_NS, DEADLINE_NS = 100_000_000, 1_000_000_000
+
+
+def put_on(wire: Wire, lab: Lab) -> Lab:
+    """`lab` with its ports on the address that the Pi sees."""
+    lan = {"LAB_BIND": wire.here, "LAB_LAN_BIND": wire.here, "LAB_TLS_PORT": str(free_port())}
+    lab.environment.update(ROBOT="remote", LAB_PI=wire.there, **lan)
+    return lab
+
+
+def pair(lab: Lab, wire: Wire, file: Path) -> Path:
+    """What `./lab pair` writes for the Pi, in `file`."""
+    done = lab.run("pair", str(file), "--address", wire.here)
+    print(done.stdout + done.stderr)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+def bundle_of_bridge(file: Path) -> Path:
+    """The bridge's image as `./lab bundle` packs it, in `file`."""
+    (file.parent / "no-wheels").mkdir()
+    write_bundle(file, [own_image("bridge")], {"lab": __version__}, file.parent / "no-wheels")
+    return file
+
+
+def run_of(lab: Lab, output: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    (run,) = json.loads(output)["runs"]
+    folder = lab.root / "results" / run["run_id"]
+    check_run(folder, run)
+    return run, read_samples(folder)
+
+
+def check_all_nine_scenarios(lab: Lab, *words: str, tls: bool, answered: float = 1.0) -> None:
+    """`./lab run all`: every run valid, of all messages at least the share `answered`."""
+    words = ("--messages", "25", "--repetitions", "2", "--json", *words)
+    done = lab.run("run", "all", *words, timeout_s=900, ROBOT_FRAMING="line", STRESS_VM_BYTES="16M")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert [run["scenario"] for run in runs] == SCENARIOS
+    for run in runs:
+        check_run(lab.root / "results" / run["run_id"], run)
+        assert run["bridge"].get("tls", "").startswith("TLS") == tls, run["bridge"]
+        assert treatments(run)["bridge apart from the load"]["wanted"] == "own machine"
+        assert run["parameters"]["robot"] == "remote"
+        if run["parameters"]["command"] == "T":
+            assert run["bridge"]["robot"].startswith("looplab"), run["bridge"]
+        assert total(run, "answered") >= answered * total(run, "sent"), run["cells"]
+        median = {name: run["cells"][0][name]["p50"] for name in ("T_us", "R_us", "O_us")}
+        print(run["scenario"], {name: f"{value / 1000:.2f} ms" for name, value in median.items()}, counts(run))
+
+
+def start(lab: Lab, seconds: float, interval_ms: int = INTERVAL_MS) -> Background:
+    """scenario1 with framing line for at least `seconds`; the first hundred messages have been sent."""
+    repetitions = str(int(seconds * 1000 / interval_ms / 100) + 1)
+    words = ["--intervals", str(interval_ms), "--messages", "100", "--repetitions", repetitions]
+    running = lab.start("run", "scenario1", *words, "--json", "--allow-invalid", ROBOT_FRAMING="line")
+    running.wait_for(f"{interval_ms} ms QoS 0 1/")
+    return running
+
+
+def recovered_s(samples: list[dict[str, str]], mended_ns: int) -> float:
+    """Seconds from `mended_ns` until requests are answered in time again: STEADY of them in a row."""
+    good = 0
+    for row in (row for row in samples if int(row["due_ns"]) >= mended_ns):
+        good = good + 1 if row["outcome"] == "answered" else 0
+        if good == 1:
+            since_ns = int(row["due_ns"])
+        if good == STEADY:
+            return (since_ns - mended_ns) / 1e9
+    raise AssertionError("no recovery before the run's end")
+
+
+def ended(
+    lab: Lab, running: Background, what: str, mended_ns: int, timeout_s: float
+) -> tuple[dict[str, Any], list[dict[str, str]], float]:
+    """The run, its samples, and recovered_s, once `running` has ended well; what happened is printed as `what`."""
+    code, output, said = running.finish(timeout_s=timeout_s)
+    assert code == 0, said
+    run, samples = run_of(lab, output)
+    took_s = recovered_s(samples, mended_ns)
+    print(f"{what}: recovered after {took_s:.2f} s; {counts(run)}; {run['absences']}; {run['delayed']}")
+    return run, samples, took_s
+
+
+def counts(run: dict[str, Any]) -> dict[str, int]:
+    """Of all cells together."""
+    return {name: total(run, name) for name in ("sent", "answered", "late", "lost", "robot_errors", "disconnects")}
+
+
+def check_network_cut(
+    lab: Lab,
+    cut_s: int,
+    cut: Callable[[], AbstractContextManager[None]],
+    log: Callable[[], str],
+    bound_s: float = RECOVERY_BOUND_S,
+    interval_ms: int = INTERVAL_MS,
+) -> None:
+    """The network is `cut` for that long in a run: counts exact, the cause named, back within `bound_s`."""
+    running = start(lab, cut_s + bound_s + 10, interval_ms)
+    time.sleep(1)
+    cut_ns = time.perf_counter_ns()
+    with cut():
+        time.sleep(cut_s)
+    mended_ns = time.perf_counter_ns()
+    timeout_s = cut_s + 10 * bound_s + 100
+    run, samples, took_s = ended(lab, running, f"cut for {cut_s} s", mended_ns, timeout_s)
+    print(log())
+    # This machine's monotonic clock is the controller's: what was asked while the cable was out got no answer in time.
+    out = [row for row in samples if cut_ns + GUARD_NS < int(row["due_ns"]) < mended_ns - DEADLINE_NS]
+    assert {row["outcome"] for row in out} <= {"late", "lost"}
+    assert out or cut_s == 1
+    assert any(row["outcome"] != "answered" for row in samples)
+    assert took_s < bound_s
+    if cut_s == 1:
+        assert run["delayed"]["n"] > 0
+    if cut_s >= 10:
+        assert "the network is cut" in log()
+        (absence,) = run["absences"]
+        assert "network" in absence["cause"]

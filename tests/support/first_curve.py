@@ -1,0 +1,28 @@
+"""How long after a run's first message the live dashboard has a curve to draw."""
+
+from __future__ import annotations
+
+import csv
+import time
+
+from support.observed_lab import Lab, fill, targets, until
+
+# Whatever the machine does, by then a class has looked elsewhere.
+GIVE_UP_S = 60
+
+
+def first_curve_s(lab: Lab, scenario: str) -> float:
+    """Seconds from the first message sent to the first answer, not empty, of the live dashboard's CDF.
+
+    One run of `scenario` in a lab whose Prometheus knows no other; both times are of this machine's monotonic clock.
+    """
+    panel = next(panel for name, panel, _target in targets() if name == "live-loop" and panel["type"] == "xychart")
+    expression = fill(panel["targets"][0]["expr"], {"$__range": "1m"})
+    assert not lab.query(expression), "a run is drawn before there was one"
+    run = lab.run(scenario, MESSAGES=200, INTERVALS_MS="20")
+    until(lambda: lab.query(expression), GIVE_UP_S, "a curve on the live dashboard")
+    drawn_ns = time.perf_counter_ns()
+    assert run.wait(GIVE_UP_S) in (0, 1), lab.log("controller")
+    (folder,) = lab.results.glob(f"*-{scenario}")
+    with (folder / "samples.csv").open() as file:
+        return (drawn_ns - int(next(csv.DictReader(file))["sent_ns"])) / 1e9

@@ -1,0 +1,37 @@
+"""Grafana's own code: npm packages, run by the programs of node/ and scenes/."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from support.places import ROOT
+
+HERE = ROOT / "tests/integration/observability"
+QUIET = ("--ignore-scripts", "--no-audit", "--no-fund")
+# The packages of node/ are as its package-lock.json has them; those of scenes/ are 800, and seldom wanted.
+INSTALL = {
+    "node": ["npm", "ci", *QUIET],
+    "scenes": ["npm", "install", "--legacy-peer-deps", "--no-package-lock", *QUIET],
+}
+
+
+def run_program(program: str, given: Any, *, folder: str = "node") -> Any:
+    """What a program of `folder` makes of `given`, both as JSON; its packages are installed on first use."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed: Grafana's own code is not run")
+    if not (HERE / folder / "node_modules" / "@grafana" / "data").exists():
+        _succeed(folder, INSTALL[folder], timeout_s=500)
+    return json.loads(_succeed(folder, ["node", program], json.dumps(given), timeout_s=200))
+
+
+def _succeed(folder: str, command: list[str], given: str = "", *, timeout_s: int) -> str:
+    done = subprocess.run(
+        command, cwd=HERE / folder, input=given, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,135 @@
+"""What each part of the lab may do beyond nothing, and whether a Compose file and a running container keep to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from support.containers import docker
+
+# What `cap_add` may name, by service or by what it extends. The prioritised pair as published: permitted, not held.
+MAY_ADD = {
+    "treatments": {"SYS_NICE", "SYS_PTRACE", "SETUID", "SETGID"},
+    "prepare": {"FOWNER", "SETUID", "SETGID"},
+    "link": {"NET_ADMIN", "SETUID", "SETGID"},
+    "link-broker": {"NET_ADMIN", "SETUID", "SETGID"},
+    "echo-broker": {"NET_ADMIN", "SETUID", "SETGID"},
+    "capture": {"NET_RAW", "SETUID", "SETGID"},
+    "prioritised-broker": {"SYS_NICE"},
+    "prioritised-controller": {"SYS_NICE"},
+}
+# The same where a container shows its service's name alone.
+MAY_ADD_RUNNING = {**MAY_ADD, "broker": {"SYS_NICE"}, "controller": {"SYS_NICE"}}
+# What its processes really hold; all others hold nothing.
+HOLDS = {
+    "treatments": {"SYS_NICE", "SYS_PTRACE"},
+    "prepare": {"FOWNER"},
+    "link": {"NET_ADMIN"},
+    "link-broker": {"NET_ADMIN"},
+    "echo-broker": {"NET_ADMIN"},
+    "capture": {"NET_RAW"},
+}
+# Engines give capabilities to root alone: who needs one starts as root, and does not stay it.
+STARTS_AS_ROOT = {
+    "treatments": "becomes user 10008 before a line of the lab's own code runs",
+    "prepare": "becomes user 10009 before a line of the lab's own code runs",
+    "link": "becomes user 10010 before a line of the lab's own code runs",
+    "link-broker": "the same image",
+    "echo-broker": "the same image",
+    "capture": "becomes user 10011 before a line of the lab's own code runs",
+}
+# Numbers of linux/capability.h.
+NUMBERS = {
+    "CHOWN": 0, "FOWNER": 3, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "NET_RAW": 13, "SYS_PTRACE": 19, "SYS_NICE": 23,
+}  # fmt: skip
+SECCOMP_FILTER = "2"
+
+
+def role(service: str) -> str:
+    """A scenario's service without its scenario: s5-broker is a broker; no-link is the link that waits; qd- begins
+    those of the experiment qos-delay."""
+    return re.sub(r"^(s\d+|no|qd)-", "", service)
+
+
+def mask(capabilities: set[str]) -> int:
+    return sum(1 << NUMBERS[name] for name in capabilities)
+
+
+def is_root(user: str) -> bool:
+    return user.partition(":")[0] in ("", "0", "root")
+
+
+def user_of_image(build: dict[str, Any]) -> str:
+    """The USER that the Dockerfile of a Compose `build` ends with, its own or its base stage's."""
+    file = Path(build["context"]) / build.get("dockerfile", "Dockerfile")
+    users: dict[str, str] = {}
+    stage = ""
+    for line in file.read_text().splitlines():
+        if found := re.match(r"FROM (?:--\S+ )?(\S+)(?: AS (\S+))?", line):
+            stage = found[2] or f"stage {len(users)}"
+            users[stage] = users.get(found[1], "")
+        elif found := re.match(r"USER (\S+)", line):
+            users[stage] = found[1]
+    return users[build.get("target") or stage]
+
+
+def judge_configuration(name: str, service: dict[str, Any]) -> None:
+    """A service as `docker compose config --format json` shows it."""
+    assert service.get("read_only") is True, name
+    assert service.get("cap_drop") == ["ALL"], name
+    assert "no-new-privileges:true" in service.get("security_opt", []), name
+    assert not service.get("privileged"), name
+    assert 0 < int(service.get("pids_limit") or 0) <= 4096, name
+    assert set(service.get("cap_add") or []) <= MAY_ADD_RUNNING.get(role(name), set()), name
+    user = str(service.get("user") or (user_of_image(service["build"]) if "build" in service else ""))
+    assert not is_root(user) or role(name) in STARTS_AS_ROOT, f"{name} runs as root"
+    for namespace in ("network_mode", "pid", "ipc", "uts", "userns_mode"):
+        assert service.get(namespace) != "host", f"{name}: {namespace}"
+    assert "docker.sock" not in json.dumps(service.get("volumes", [])), name
+
+
+def judge_container(name: str, container: str) -> int:
+    """A container of the service `name` as the engine and the kernel show it; the number of live processes seen."""
+    found = json.loads(docker("inspect", container))[0]
+    judge_inspected(name, found)
+    if not found["State"]["Running"]:
+        return 0
+    return judge_processes(name, docker("top", container, "-eo", "pid").split()[1:])
+
+
+def judge_inspected(name: str, found: dict[str, Any]) -> None:
+    """A container of the service `name` as an engine's `inspect` shows it."""
+    host, config = found["HostConfig"], found["Config"]
+    assert host["ReadonlyRootfs"], name
+    assert host["CapDrop"] == ["ALL"], name
+    added = {capability.removeprefix("CAP_") for capability in host["CapAdd"] or ()}
+    assert added <= MAY_ADD_RUNNING.get(role(name), set()), (name, added)
+    assert "no-new-privileges:true" in host["SecurityOpt"], name
+    assert not host["Privileged"], name
+    assert (host["PidsLimit"] or 0) > 0, name
+    assert not is_root(config["User"]) or role(name) in STARTS_AS_ROOT, f"{name} runs as root"
+    assert not any("docker.sock" in mount["Source"] for mount in found["Mounts"]), name
+
+
+def judge_processes(name: str, pids: list[str]) -> int:
+    """What the kernel says of a container's processes; those that end meanwhile are not judged."""
+    seen = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        status = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
+        held = mask(HOLDS.get(role(name), set()))
+        assert "0" not in status["Uid"] + status["Gid"], (name, status["Name"])
+        for kind in ("CapPrm", "CapEff", "CapAmb"):
+            assert int(status[kind][0], 16) | held == held, (name, kind, status[kind])
+        assert int(status["CapBnd"][0], 16) | mask(MAY_ADD_RUNNING.get(role(name), set())) == mask(
+            MAY_ADD_RUNNING.get(role(name), set())
+        ), (name, status["CapBnd"])
+        assert status["NoNewPrivs"] == ["1"], name
+        assert status["Seccomp"] == [SECCOMP_FILTER], name
+        seen += 1
+    return seen

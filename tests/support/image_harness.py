@@ -1,0 +1,76 @@
+"""Containers of the image tests: built under tags of their own, hardened as the lab runs them, always removed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from support.containers import docker, until
+from support.places import ROOT
+
+CONFIGURATIONS = ROOT / "compose" / "mosquitto"
+HARDENED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+RECEIVED = "$SYS/broker/publish/messages/received"
+
+
+def build(tag: str, folder: str, file: str = "Dockerfile") -> str:
+    """Build `folder` and return `tag`."""
+    context = ROOT / folder
+    docker("build", "--quiet", "--tag", tag, "--file", str(context / file), str(context), timeout_s=540.0)
+    return tag
+
+
+@dataclass
+class Container:
+    """A container that a test started."""
+
+    id: str
+
+    def execute(self, *command: str) -> str:
+        return docker("exec", self.id, *command)
+
+    def logs(self) -> str:
+        """Standard output and error together."""
+        command = ["docker", "logs", self.id]
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+
+    def events(self) -> list[dict[str, Any]]:
+        """The JSON lines of its standard output."""
+        return [json.loads(line) for line in docker("logs", self.id).splitlines()]
+
+    def processes(self) -> list[dict[str, str]]:
+        """pid, uid, name, CPU seconds and resident KiB of every process, as the host sees them."""
+        lines = docker("top", self.id, "-eo", "pid,uid,comm,cputimes,rss").splitlines()[1:]
+        return [dict(zip(("pid", "uid", "name", "cpu_s", "rss_kib"), line.split(), strict=True)) for line in lines]
+
+    def state(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(docker("inspect", "--format", "{{json .State}}", self.id))
+        return found
+
+    def stop(self) -> float:
+        """Stop it; returns how many seconds that took."""
+        begun_s = time.monotonic()
+        docker("stop", "--time", "20", self.id)
+        return time.monotonic() - begun_s
+
+    def wait_for_end(self, timeout_s: float) -> int:
+        """Wait for its end; returns its exit code."""
+        until(lambda: not self.state()["Running"], timeout_s, "the end of the container")
+        return int(self.state()["ExitCode"])
+
+
+Starter = Callable[..., Container]
+
+
+def published_at(broker: Container) -> int:
+    """PUBLISH packets that the broker says it received."""
+    return int(broker.execute("mosquitto_sub", "-t", RECEIVED, "-C", "1", "-W", "5"))
+
+
+def configuration(name: str) -> tuple[str, ...]:
+    """Options that mount a broker configuration as the lab does."""
+    return ("--volume", f"{CONFIGURATIONS / name}:/mosquitto/config:ro")

@@ -1,0 +1,177 @@
+"""The broker as it serves a LAN, on loopback: its own files, with ports and paths of a test."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+from looplab.lab.credentials import certificates, identities
+from looplab.lab.credentials.secret_files import FOLDER, write_secret
+from looplab.mqtt.pairing import Pairing, write_pairing
+from support.parts import HOST, LIMIT_S, MOSQUITTO, Child, free_port, until
+from support.places import ROOT
+
+READ_BY_ALL = None
+
+
+def with_access_list(root: Path) -> None:
+    (root / identities.ACCESS_LIST).parent.mkdir(parents=True)
+    shutil.copy(ROOT / identities.ACCESS_LIST, root / identities.ACCESS_LIST)
+
+
+def make_identities(root: Path) -> None:
+    """All of them anew, for a lab at `root`."""
+    identities.ensure(root, ["lab.example"], controller_uid=os.geteuid(), renew=True)
+
+
+class LanBroker:
+    """mosquitto with the plain and the TLS listener; `folder` becomes a lab's root, with a copy of what is `made`.
+
+    It runs as who runs the tests, with the `plugin` of images/refusals.
+    """
+
+    def __init__(self, folder: Path, plugin: Path, made: Path) -> None:
+        self.root = folder
+        self._plugin = plugin
+        self.port, self.tls_port = free_port(), free_port()
+        with_access_list(folder)
+        shutil.copytree(made, folder / FOLDER)
+        self.configuration = self._configure()
+        self._child: Child | None = None
+
+    def renew(self) -> None:
+        """Authority, certificate and passwords anew."""
+        make_identities(self.root)
+
+    def serve_certificate(self, *, days: int = 30, names: tuple[str, ...] = (HOST,)) -> None:
+        """Another certificate of the same authority; a negative number of `days` has it end before today."""
+        lan = self.root / identities.LAN
+        authority = ((lan / "ca.key").read_text(), (lan / "ca.crt").read_text())
+        self.install(*certificates.make_server(authority, names, days))
+
+    def install(self, key: str, certificate: str) -> None:
+        """Serve this from the next start on."""
+        for name, text in (("server.key", key), ("server.crt", certificate)):
+            write_secret(self.root / identities.LAN / "broker" / name, text)
+
+    def pairing(self, who: str = "bridge") -> Pairing:
+        return replace(identities.pairing_of(self.root, who), host=HOST, port=self.tls_port)
+
+    def pairing_file(self, who: str = "bridge", **changes: Any) -> Path:
+        """A file as ./lab pair writes it for `who`, some of it changed."""
+        path = self.root / f"{who}.env"
+        write_secret(path, write_pairing(replace(self.pairing(who), **changes)))
+        return path
+
+    def start(self) -> None:
+        """Returns once it listens."""
+        assert MOSQUITTO
+        child = self._child = Child([MOSQUITTO, "-c", str(self.configuration)], self.root / "mosquitto.log")
+        until(lambda: self.said().count(" running") and child.process.poll() is None, f"mosquitto: {child.said()}")
+
+    def stop(self) -> None:
+        if self._child is not None and self._child.process.poll() is None:
+            self._child.stop()
+        log = self.root / "mosquitto.log"
+        if log.exists():
+            log.rename(self.root / f"mosquitto-{self.child.pid}.log")
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    @property
+    def child(self) -> Child:
+        assert self._child is not None
+        return self._child
+
+    def said(self) -> str:
+        return self.child.said()
+
+    def _configure(self) -> Path:
+        plain = (ROOT / "compose/mosquitto/corrected/mosquitto.conf").read_text()
+        own = self.root / "config"
+        own.mkdir()
+        # Older versions keep what they say on standard output back where it is a file.
+        plain = plain.replace("log_dest stdout", "log_dest stderr")
+        (own / "mosquitto.conf").write_text(plain.replace("listener 1883", f"listener {self.port} {HOST}"))
+        text = (ROOT / "compose/mosquitto/lan/mosquitto.conf").read_text()
+        for wanted, here in (
+            ("listener 8883", f"listener {self.tls_port} {HOST}"),
+            ("/mosquitto/config", str(own)),
+            ("/mosquitto/refusals/refusals.so", str(self._plugin)),
+            ("/mosquitto/secrets", str(self.root / identities.LAN / "broker")),
+        ):
+            assert wanted in text
+            text = text.replace(wanted, here)
+        path = self.root / "lan.conf"
+        # Started by root, mosquitto would become a user who may read none of this.
+        path.write_text(text + ("user root\n" if os.geteuid() == 0 else ""))
+        return path
+
+
+class Visitor:
+    """Somebody with a client of the test's own: paho's, with TLS where there is a pairing."""
+
+    def __init__(
+        self, port: int, pairing: Pairing | None = None, user: str | None = None, password: str | None = None
+    ) -> None:
+        self.messages: list[tuple[str, bytes]] = []
+        self.answer = ""
+        self.granted: dict[int, list[int]] = {}
+        self._heard = threading.Event()
+        self.id = f"visitor-{secrets.token_hex(4)}"
+        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=self.id, reconnect_on_failure=False)
+        if pairing is not None:
+            self.client.tls_set_context(pairing.context())
+        if user is not None:
+            self.client.username_pw_set(user, password)
+        self.client.on_connect = self._on_connect
+        self.client.on_message = lambda _c, _d, message: self.messages.append((message.topic, bytes(message.payload)))
+        self.client.on_subscribe = lambda _c, _d, mid, codes, _p: self.granted.update({mid: [c.value for c in codes]})
+        self.client.connect(HOST, port)
+        self.client.loop_start()
+
+    @classmethod
+    def known(cls, broker: LanBroker, who: str) -> Visitor:
+        """One with an identity of the lab's, who is let in."""
+        pairing = broker.pairing(who)
+        visitor = cls(broker.tls_port, pairing, pairing.user, pairing.password)
+        assert visitor.verdict() == "Success"
+        return visitor
+
+    def verdict(self) -> str:
+        """What the broker answered to the wish to come in."""
+        assert self._heard.wait(LIMIT_S)
+        return self.answer
+
+    def subscribe(self, topic: str) -> bool:
+        """Whether the broker grants it."""
+        _, mid = self.client.subscribe(topic, 1)
+        assert mid is not None
+        codes: list[int] = until(lambda: self.granted.get(mid), f"an answer to the subscription to {topic}")
+        return codes[0] < 0x80
+
+    def heard(self) -> set[str]:
+        """The topics of what has come so far."""
+        return {topic for topic, _ in self.messages}
+
+    def say(self, topic: str, payload: str | bytes) -> None:
+        """Returns once the broker has confirmed it, which MQTT 3.1.1 makes it do for what it throws away, too."""
+        self.client.publish(topic, payload, 1).wait_for_publish(LIMIT_S)
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+    def _on_connect(self, _client: object, _data: object, _flags: object, reason: object, _p: object) -> None:
+        self.answer = str(reason)
+        self._heard.set()

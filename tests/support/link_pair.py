@@ -1,0 +1,157 @@
+"""Two containers on a network of their own, an emulator beside the first, a responder beside the second."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.containers import docker, own_image, until
+from support.places import ROOT
+
+HARDENED = ("--read-only", "--tmpfs", "/run:uid=10010", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+# The checkout's own code in the image's packages: a test never sees an older one.
+SOURCES = ("--volume", f"{ROOT / 'src/looplab'}:/opt/looplab/looplab:ro")
+# As compose/sidecar.yaml adds them.
+CAPABILITIES = ("NET_ADMIN", "SETUID", "SETGID")
+PEER = "peer"
+# CPU time at real-time priority a second (us) of the emulator with its prober, and of the responder.
+RT_EMULATOR_US, RT_RESPONDER_US = 500_000, 200_000
+FIFO = 90
+
+
+def link_image() -> str:
+    """The image ./lab setup made."""
+    return own_image("link")
+
+
+@dataclass
+class Pair:
+    """`target` is where the link is, `peer` its other end; everything is removed by `close`."""
+
+    image: str
+    network: str = field(default_factory=lambda: f"looplab-test-{secrets.token_hex(4)}")
+    containers: list[str] = field(default_factory=list)
+    target: str = ""
+    peer: str = ""
+
+    def open(self) -> None:
+        docker("network", "create", self.network)
+        self.target = self.sleeper("target")
+        self.peer = self.sleeper(PEER)
+
+    def sleeper(self, alias: str) -> str:
+        """A container that only is on the network."""
+        words = ("--network", self.network, "--network-alias", alias, "--entrypoint", "sleep")
+        return self.start(*words, self.image, "3600")
+
+    def start(self, *words: str) -> str:
+        container = docker("run", "--detach", "--init", *words)
+        self.containers.append(container)
+        return container
+
+    def responder(self) -> str:
+        """Answers probes beside the peer."""
+        return self._beside(self.peer, RT_RESPONDER_US, CAPABILITIES, {}, "--echo")
+
+    def emulator(self, capabilities: Sequence[str] = CAPABILITIES, environment: dict[str, str] | None = None) -> str:
+        """An emulator beside the target."""
+        return self._beside(self.target, RT_EMULATOR_US, capabilities, environment or {})
+
+    def ready_emulator(self, *capabilities: str, real_time: bool = True) -> str:
+        """An emulator that answers, with `real_time` at that priority where this machine lets it."""
+        container = self.emulator((*CAPABILITIES, *capabilities))
+        until(lambda: "0 links" in logs(container), 20, "the emulator")
+        if real_time:
+            prioritise(container)
+        return container
+
+    def _beside(
+        self, container: str, rt_us: int, capabilities: Sequence[str], environment: dict[str, str], *words: str
+    ) -> str:
+        options = [*HARDENED, *SOURCES, "--network", f"container:{container}"]
+        options += [word for name in capabilities for word in ("--cap-add", name)]
+        options += [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
+        budget = ["--cpu-rt-runtime", str(rt_us)]
+        created = subprocess.run(
+            ["docker", "create", *budget, *options, self.image, *words], capture_output=True, text=True, check=False
+        )
+        # Kernels without RT_GROUP_SCHED, and groups without a budget, refuse it.
+        found = created.stdout.strip()
+        # One that could not start is there all the same, and is to be removed.
+        self.containers += [found] if found else []
+        started = ["docker", "start", found]
+        if created.returncode or subprocess.run(started, capture_output=True, check=False).returncode:
+            found = docker("run", "--detach", *options, self.image, *words)
+            self.containers.append(found)
+        return found
+
+    def close(self) -> None:
+        for container in reversed(self.containers):
+            with contextlib.suppress(AssertionError):
+                docker("rm", "--force", "--volumes", container)
+        docker("network", "rm", self.network)
+
+
+def logs(container: str) -> str:
+    """Standard output and error together."""
+    command = ["docker", "logs", container]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+
+
+def pids(container: str) -> dict[str, int]:
+    """Process id on this host by the process's name."""
+    lines = docker("top", container, "-eo", "pid,comm").splitlines()[1:]
+    return {line.split()[1]: int(line.split()[0]) for line in lines}
+
+
+def prioritise(container: str) -> None:
+    """SCHED_FIFO for what emulates and probes; without it a loaded machine is measured, not a link."""
+    for pid in pids(container).values():
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(FIFO))
+
+
+def in_container(container: str, script: str, *words: str) -> str:
+    """What a Python script prints; it must end well."""
+    command = ["docker", "exec", "--interactive", container, "python3", "-", *words]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode in (0, 1), f"{done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def request(container: str, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+    """Status and document of a request to the emulator, made in its network namespace."""
+    script = f"""
+import http.client, json
+connection = http.client.HTTPConnection("127.0.0.1", 9107, timeout=20)
+connection.request({method!r}, {path!r}, {json.dumps(body) if not isinstance(body, str) else body!r})
+answer = connection.getresponse()
+print(json.dumps([answer.status, json.loads(answer.read())]))
+"""
+    status, document = json.loads(in_container(container, script))
+    return int(status), document
+
+
+def round_trip_ms(container: str, peer: str = PEER) -> float:
+    """Median of ten ICMP echoes from a container's network namespace."""
+    script = f"""
+import socket
+from looplab.link.ping import ping
+print(ping(socket.gethostbyname({peer!r}), 10)["p50"])
+"""
+    return float(in_container(container, script))
+
+
+def exit_code(container: str, timeout_s: float) -> int:
+    """Wait for a container's end."""
+    until(lambda: docker("inspect", "--format", "{{.State.Running}}", container) == "false", timeout_s, "its end")
+    return int(docker("inspect", "--format", "{{.State.ExitCode}}", container))

@@ -1,0 +1,124 @@
+"""A container registry on loopback: Debian's docker-registry, unpacked only, because its package would start one."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPResponse
+from pathlib import Path
+
+import pytest
+
+from looplab.lab.programs import call
+from support.containers import docker, until
+from support.parts import HOST, free_port
+
+PACKAGE = "docker-registry"
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+
+
+def unpack_registry(folder: Path) -> Path | None:
+    """The program out of Debian's package, None where no mirror gives it."""
+    here = shutil.which(PACKAGE)
+    if here:
+        return Path(here)
+    fetch = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", PACKAGE]
+    if not call(fetch, directory=str(folder), timeout_s=120).good:
+        return None
+    (archive,) = folder.glob(f"{PACKAGE}_*.deb")
+    subprocess.run(["dpkg-deb", "-x", str(archive), str(folder)], check=True)
+    return folder / "usr/bin" / PACKAGE
+
+
+class LocalRegistry:
+    """Everything it has lies in `folder`; engines take a registry on loopback without TLS."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.address = f"{HOST}:{free_port()}"
+        settings = folder / "registry.yml"
+        settings.write_text(
+            f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder / 'data'}}}}}\n"
+            f"http: {{addr: {self.address}}}\n"
+        )
+        with (folder / "registry.log").open("wb") as log:
+            command = [str(program), "serve", str(settings)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        until(self._answers, 30, "the registry")
+
+    def put(self, image: str, name: str) -> str:
+        """Push the local `image` as `name` (repository:tag) and forget that name here; its reference."""
+        reference = f"{self.address}/{name}"
+        docker("tag", image, reference)
+        docker("push", "--quiet", reference, timeout_s=300)
+        docker("rmi", reference)
+        return reference
+
+    def copy(self, reference: str, name: str) -> str:
+        """Have an image of the registry under another name as well, without the engine; its reference."""
+        repository, _, tag = reference.removeprefix(f"{self.address}/").rpartition(":")
+        target, _, target_tag = name.rpartition(":")
+        manifest = self._ask("GET", f"{repository}/manifests/{tag}").read()
+        parts = json.loads(manifest)
+        for blob in (parts["config"], *parts["layers"]):
+            self._ask("POST", f"{target}/blobs/uploads/?mount={blob['digest']}&from={repository}")
+        self._ask("PUT", f"{target}/manifests/{target_tag}", manifest)
+        return f"{self.address}/{name}"
+
+    def digest(self, reference: str) -> str:
+        """What the registry itself calls the image."""
+        repository, _, tag = reference.removeprefix(f"{self.address}/").rpartition(":")
+        return str(self._ask("GET", f"{repository}/manifests/{tag}").headers["Docker-Content-Digest"])
+
+    def close(self) -> None:
+        """End it, and take away what the engine has of it."""
+        self._process.terminate()
+        self._process.wait(10)
+        listing = docker("image", "ls", "--digests", "--format", "{{.Repository}} {{.Tag}} {{.Digest}}")
+        for repository, tag, digest in (line.split() for line in listing.splitlines()):
+            if repository.startswith(f"{self.address}/"):
+                docker("rmi", f"{repository}@{digest}" if tag == "<none>" else f"{repository}:{tag}")
+
+    def _ask(self, method: str, path: str, data: bytes | None = None) -> HTTPResponse:
+        headers = {"Accept": MANIFEST, "Content-Type": MANIFEST}
+        url = f"http://{self.address}/v2/{path}"
+        request = urllib.request.Request(url, data=data, headers=headers, method=method)
+        reply = urllib.request.urlopen(request, timeout=10)
+        assert isinstance(reply, HTTPResponse)
+        return reply
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, "docker-registry ended"
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/v2/", timeout=1) as reply:
+                return bool(reply.status == 200)
+        except OSError:
+            return False
+
+
+def serve_registry(folder: Path) -> Iterator[LocalRegistry]:
+    """One registry for a fixture to yield; skips where its program cannot be had."""
+    program = unpack_registry(folder)
+    if program is None:
+        pytest.skip(f"no mirror gives Debian's package {PACKAGE}")
+    registry = LocalRegistry(program, folder)
+    try:
+        yield registry
+    finally:
+        registry.close()
+
+
+def tiny_image(name: str, content: str) -> str:
+    """An image of one file, as `name`; its id."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry = tarfile.TarInfo("content")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content.encode()))
+    command = ["docker", "import", "-", name]
+    done = subprocess.run(command, input=packed.getvalue(), capture_output=True, timeout=60, check=True)
+    return done.stdout.decode().strip()

@@ -1,0 +1,176 @@
+"""A broker that lets a bridge in, then says anything: packets framed right and filled wrong, or not framed at all."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer, parse_answer
+from support.parts import HOST, LIMIT_S
+
+CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK, PINGREQ, PINGRESP = (
+    0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x90, 0xB0, 0xC0, 0xD0,
+)  # fmt: skip
+WELCOME = bytes([CONNACK, 2, 0, 0])
+
+
+def packet(header: int, body: bytes) -> bytes:
+    """An MQTT packet whose length is true."""
+    length, rest = b"", len(body)
+    while True:
+        rest, low = divmod(rest, 128)
+        length += bytes([low | 128 if rest else low])
+        if not rest:
+            return bytes([header]) + length + body
+
+
+def request(payload: bytes) -> bytes:
+    """A good request at QoS 0."""
+    return packet(PUBLISH, _text(TOPIC_REQUEST.encode()) + payload)
+
+
+def framed(chance: random.Random) -> bytes:
+    """A packet as a broker may send it, but for what is in it; most leave a client its connection."""
+    if chance.random() < 0.75:
+        return _publish(chance)
+    if chance.random() < 0.02:
+        return packet(chance.randrange(256), chance.randbytes(chance.randint(0, 24)))
+    header = chance.choice((PUBACK, PUBREC, PUBREL | 2, PUBCOMP, SUBACK, UNSUBACK, PINGREQ, PINGRESP))
+    body = b"" if header in (PINGREQ, PINGRESP) else chance.randrange(1, 200).to_bytes(2, "big")
+    if header == SUBACK:
+        body += chance.randbytes(chance.randint(1, 3))
+    return packet(header, body) if chance.random() < 0.98 else packet(CONNACK, bytes([0, chance.randrange(7)]))
+
+
+def unframed(chance: random.Random) -> bytes:
+    """Bytes whose lengths may lie."""
+    body = chance.randbytes(chance.randint(0, 24))
+    length = len(body) if chance.random() < 0.7 else chance.randrange(256)
+    return bytes([chance.randrange(256), length]) + body
+
+
+def _publish(chance: random.Random) -> bytes:
+    qos = chance.choices((0, 1, 2, 3), (600, 250, 145, 5))[0]
+    topics = (TOPIC_REQUEST.encode(), b"lab/bridge/status", chance.randbytes(chance.randint(1, 20)), b"")
+    topic = chance.choices(topics, (700, 100, 195, 5))[0]
+    mid = chance.randrange(1, 200).to_bytes(2, "big") if qos else b""
+    payload = chance.choice((
+        chance.randbytes(chance.randint(0, 300)),
+        b"E-noise-%d" % chance.randrange(1000),
+        b"T-noise-%d" % chance.randrange(1000),
+        b"T-" + chance.randbytes(chance.randint(0, 9)) + b"-1",
+        b"E-noise-" + b"9" * chance.randint(1, 2000),
+    ))  # fmt: skip
+    return packet(PUBLISH | chance.choice((0, 8)) | qos << 1 | chance.choice((0, 1)), _text(topic) + mid + payload)
+
+
+def _text(data: bytes) -> bytes:
+    return len(data).to_bytes(2, "big") + data
+
+
+class Visit:
+    """One connection of the bridge's. What it says at QoS 1 and 2 is confirmed, as a broker does."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._sock.settimeout(LIMIT_S)
+        self._buffer = b""
+        self._packets = self._heard()
+
+    def begins(self) -> bool:
+        """The bridge introduces itself."""
+        return next(self._packets, (0, b""))[0] == CONNECT
+
+    def say(self, data: bytes) -> bool:
+        """False where the bridge has hung up."""
+        try:
+            self._sock.sendall(data)
+        except TimeoutError:
+            raise AssertionError(f"the bridge read nothing for {LIMIT_S:.0f} s") from None
+        except OSError:
+            return False
+        return True
+
+    def answers(self) -> Iterator[Answer]:
+        """What the bridge says on the topic of answers, up to the end of the connection."""
+        for header, body in self._packets:
+            if header & 0xF0 != PUBLISH:
+                continue
+            end = 2 + int.from_bytes(body[:2], "big")
+            if body[2:end] == TOPIC_ANSWER.encode():
+                answer = parse_answer(body[end + (2 if header & 6 else 0) :])
+                assert answer is not None, body
+                yield answer
+
+    def leave(self) -> None:
+        """Say no more; returns when the bridge has hung up, too."""
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+        for _ in self._packets:
+            pass
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def _heard(self) -> Iterator[tuple[int, bytes]]:
+        """Header and body of each packet; ends where the bridge hangs up."""
+        while True:
+            found = self._first()
+            if found is None:
+                try:
+                    more = self._sock.recv(65536)
+                except TimeoutError:
+                    raise AssertionError(f"the bridge neither answered nor hung up for {LIMIT_S:.0f} s") from None
+                except OSError:
+                    return
+                if not more:
+                    return
+                self._buffer += more
+                continue
+            self._confirm(*found)
+            yield found
+
+    def _first(self) -> tuple[int, bytes] | None:
+        """Takes the first whole packet out of the buffer."""
+        length = 0
+        for place, byte in enumerate(self._buffer[1:5], 1):
+            length |= (byte & 127) << 7 * (place - 1)
+            if byte < 128:
+                end = place + 1 + length
+                if len(self._buffer) < end:
+                    return None
+                found, self._buffer = (self._buffer[0], self._buffer[place + 1 : end]), self._buffer[end:]
+                return found
+        return None
+
+    def _confirm(self, header: int, body: bytes) -> None:
+        qos = (header & 6) >> 1
+        if header & 0xF0 == PUBLISH and qos:
+            start = 2 + int.from_bytes(body[:2], "big")
+            self.say(packet(PUBACK if qos == 1 else PUBREC, body[start : start + 2]))
+        elif header & 0xF0 == PUBREL:
+            self.say(packet(PUBCOMP, body[:2]))
+
+
+class NonsenseBroker:
+    """Listens on `port`."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server((HOST, 0))
+        self._server.settimeout(LIMIT_S)
+        self.port = int(self._server.getsockname()[1])
+
+    def visit(self) -> Visit:
+        """The bridge's next connection. Fails where none comes within LIMIT_S."""
+        try:
+            sock, _ = self._server.accept()
+        except TimeoutError:
+            raise AssertionError(f"the bridge did not come within {LIMIT_S:.0f} s") from None
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Visit(sock)
+
+    def close(self) -> None:
+        self._server.close()

@@ -1,0 +1,222 @@
+"""A lab without containers: Debian's broker and Prometheus, the real bridge, controller and exporter, on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from support.places import ROOT
+from support.ports import free_port
+
+PARTS = ("broker", "bridge", "exporter", "prometheus")
+DASHBOARDS = sorted((ROOT / "grafana" / "dashboards").glob("*.json"))
+# What a person would choose at the top of the dashboards.
+CHOICES = {
+    "$__range": "10m",
+    "$__rate_interval": "5s",
+    "$scenario": ".+",
+    "$fidelity": "thesis",
+    "$interval": "20",
+    "$qos": "0",
+    "$metric": "O",
+}
+
+
+def until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
+    """The first true value of `condition`, polled; fails the test after `seconds`."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            found = condition()
+        except (OSError, KeyError, IndexError):
+            found = None
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.1)
+
+
+class Lab:
+    """Starts and stops the parts by name; everything it writes is under `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.results, self.live = folder / "results", folder / "live"
+        self.results.mkdir()
+        self.live.mkdir()
+        self.ports = {name: free_port() for name in ("broker", "exporter", "prometheus")}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "BROKER_HOST": "127.0.0.1",
+            "BROKER_PORT": str(self.ports["broker"]),
+            "RESULTS_DIR": str(self.results),
+            "LIVE_DIR": str(self.live),
+            "SCENARIOS_DIR": str(ROOT / "compose" / "scenarios"),
+            "EXPORTER_PORT": str(self.ports["exporter"]),
+            # As in compose/observability.yaml.
+            "GOMAXPROCS": "1",
+            "GOGC": "25",
+            "MALLOC_ARENA_MAX": "1",
+            "TREATMENTS_URL": "http://127.0.0.1:1/facts",
+        }
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            command = getattr(self, f"_{name}")()
+            log = (self.folder / f"{name}.log").open("ab")
+            self._processes[name] = subprocess.Popen(
+                command, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
+        process = self._processes.pop(name)
+        process.send_signal(how)
+        process.wait(20)
+
+    def signal(self, name: str, what: signal.Signals) -> None:
+        self._processes[name].send_signal(what)
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def make_whole(self) -> None:
+        """Start the parts that are not running and end the runs that are; returns when all work together."""
+        for name, process in list(self._processes.items()):
+            if process.poll() is not None or name not in PARTS:
+                self.stop(name, signal.SIGKILL)
+        self.start(*(name for name in PARTS if name not in self._processes))
+        # What was scraped before a restart does not count.
+        fresh = "time() - timestamp(lab_bridge_online == 1) < 2 and lab_broker_up == 1"
+        until(lambda: self.query(fresh), 30, "broker and bridge are seen at work")
+
+    def close(self) -> None:
+        for name in list(self._processes):
+            self.stop(name, signal.SIGKILL)
+
+    def pid(self, name: str) -> int:
+        return self._processes[name].pid
+
+    def run(self, scenario: str, **settings: object) -> subprocess.Popen[bytes]:
+        """Start a controller with the emulated robot; few messages unless told otherwise."""
+        few = {"COMMAND": "E", "INTERVALS_MS": "20 10", "MESSAGES": 40, "REPETITIONS": 1, "WARMUP_MESSAGES": 5}
+        chosen = {name: str(value) for name, value in {**few, **settings, "SCENARIO": scenario}.items()}
+        log = (self.folder / "controller.log").open("ab")
+        self._processes[f"controller-{scenario}"] = process = subprocess.Popen(
+            [sys.executable, "-m", "looplab.experiments.loop.controller"],
+            env={**self.environment, **chosen},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        return process
+
+    def run_to_its_end(self, scenario: str, **settings: object) -> Path:
+        """One whole run; its folder. Invalid by exit code 1, for no treatments service is here."""
+        before = set(self.results.iterdir())
+        code = self.run(scenario, **settings).wait(120)
+        assert code in (0, 1), self.log("controller")
+        (folder,) = set(self.results.iterdir()) - before
+        assert (folder / "run.json").exists(), self.log("controller")
+        return folder
+
+    def page(self, path: str = "/metrics") -> str:
+        url = f"http://127.0.0.1:{self.ports['exporter']}{path}"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """An instant query's series."""
+        return self._ask("query", {"query": expression})
+
+    def query_range(self, expression: str, seconds: int, step: int = 1) -> list[dict[str, Any]]:
+        now = time.time()
+        return self._ask("query_range", {"query": expression, "start": now - seconds, "end": now, "step": step})
+
+    def _ask(self, kind: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        url = f"http://127.0.0.1:{self.ports['prometheus']}/api/v1/{kind}"
+        data = urllib.parse.urlencode(arguments).encode()
+        try:
+            with urllib.request.urlopen(url, data, timeout=10) as answer:
+                return list(json.load(answer)["data"]["result"])
+        except urllib.error.HTTPError as error:
+            if error.code == 503:
+                raise ConnectionError("Prometheus is still starting") from error
+            raise AssertionError(f"{error.read().decode()}\n{arguments['query']}") from error
+
+    def _broker(self) -> list[str]:
+        text = (ROOT / "compose/mosquitto/thesis/mosquitto.conf").read_text()
+        path = self.folder / "mosquitto.conf"
+        path.write_text(text.replace("listener 1883", f"listener {self.ports['broker']} 127.0.0.1"))
+        return ["mosquitto", "-c", str(path)]
+
+    def _bridge(self) -> list[str]:
+        return [sys.executable, "-m", "looplab.experiments.loop.bridge.program"]
+
+    def _exporter(self) -> list[str]:
+        return [sys.executable, "-m", "looplab.exporter.server"]
+
+    def _prometheus(self) -> list[str]:
+        folder = self.folder / "prometheus"
+        folder.mkdir(exist_ok=True)
+        source = ROOT / "compose" / "prometheus"
+        for path in source.glob("*.yml"):
+            text = path.read_text().replace("exporter:9101", f"127.0.0.1:{self.ports['exporter']}")
+            # Finished runs are read sooner than a lab needs them, so that no test waits a quarter of a minute.
+            text = text.replace("scrape_interval: 15s", "scrape_interval: 4s").replace("timeout: 10s", "timeout: 4s")
+            (folder / path.name).write_text(text)
+        return [
+            "prometheus",
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{self.ports['prometheus']}",
+        ]
+
+
+@contextlib.contextmanager
+def observed(folder: Path) -> Iterator[Lab]:
+    """A lab in `folder` with broker, bridge, exporter and Prometheus at work; stopped at the end."""
+    lab = Lab(folder)
+    try:
+        lab.make_whole()
+        yield lab
+    except AssertionError as error:
+        for name in PARTS:
+            error.add_note(f"{name}: {lab.log(name)[-800:]}")
+        raise
+    finally:
+        lab.close()
+
+
+def fill(expression: str, choices: dict[str, str] | None = None) -> str:
+    """A panel's expression with its variables filled in; fails where one is left."""
+    for name, value in {**CHOICES, **(choices or {})}.items():
+        expression = re.sub(re.escape(name) + r"\b", value.replace("\\", r"\\"), expression)
+    left = re.findall(r"\$[a-zA-Z_]\w*", re.sub(r'"[^"]*\$1[^"]*"', "", expression))
+    assert not left, (left, expression)
+    return expression
+
+
+def targets() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(dashboard, panel, target) of every query."""
+    for path in DASHBOARDS:
+        for panel in json.loads(path.read_text())["panels"]:
+            for target in panel.get("targets", ()):
+                yield path.stem, panel, target

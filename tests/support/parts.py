@@ -1,0 +1,370 @@
+"""Real parts on loopback: mosquitto, the lab's processes, a robot double on a real port. Each is ended by its id."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import tty
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+from looplab.experiments.loop.protocol import (
+    ONLINE,
+    TOPIC_ANSWER,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_ROBOT_STATUS,
+    Answer,
+    parse_answer,
+)
+from looplab.system import processes
+from support.places import ROOT
+from support.ports import free_port
+
+HOST = "127.0.0.1"
+# An emulated machine is slower by a factor: scripts/prove-architecture says which one the time-outs are given.
+PATIENCE = int(os.environ.get("LAB_PATIENCE", "1"))
+# A bound for what hangs, far above what a loaded machine needs.
+LIMIT_S = 30.0 * PATIENCE
+# When the bridge gives an answer up.
+ANSWER_TIMEOUT_NS = 250_000_000 * PATIENCE
+BOOT_S = 0.15
+MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+# What a person may have exported: the tests must not depend on it.
+CLEARED = (
+    "FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "INTERVALS_MS", "MESSAGES", "REPETITIONS", "QOS",
+    "BROKER_TLS", "BROKER_PAIRING",
+    "COMMAND", "LOAD", "DEADLINE_MS", "WARMUP_MESSAGES", "LIVE_DIR", "LOOPLAB_EVENTS", "LOOPLAB_ENVIRONMENT",
+)  # fmt: skip
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """The first true value of `condition`; fails, saying `what` did not come, after LIMIT_S."""
+    end_s = time.monotonic() + LIMIT_S
+    while not (value := condition()):
+        assert time.monotonic() < end_s, f"waited {LIMIT_S:.0f} s in vain: {what}"
+        time.sleep(0.01)
+    return value
+
+
+class Child:
+    """A process in a group of its own, its output in a file."""
+
+    def __init__(self, command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in CLEARED}
+        environment.update({"PYTHONPATH": str(ROOT / "src"), **(variables or {})})
+        self.log = log
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait(self) -> int:
+        """Its exit code."""
+        return self.process.wait(2 * LIMIT_S)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        self.process.terminate()
+        try:
+            return self.process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+
+class Broker:
+    """Debian's mosquitto on a port that stays the same over restarts."""
+
+    def __init__(self, folder: Path, *, nodelay: bool = True, more: str = "") -> None:
+        self.port = free_port()
+        self._folder = folder
+        self._configuration = folder / f"mosquitto-{self.port}.conf"
+        text = f"listener {self.port} {HOST}\nset_tcp_nodelay {str(nodelay).lower()}\n"
+        self._configuration.write_text(text + (more or "allow_anonymous true\n"))
+        self._child: Child | None = None
+        self.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None
+        return self._child.pid
+
+    def start(self) -> None:
+        """Returns once it listens."""
+        assert MOSQUITTO
+        child = self._child = Child([MOSQUITTO, "-c", str(self._configuration)], self._folder / f"{self.port}.log")
+        until(lambda: self._listens(child), f"mosquitto listens: {child.said()}")
+
+    def kill(self) -> None:
+        """As a crash: no goodbye."""
+        assert self._child is not None
+        self._child.kill()
+
+    def stop(self) -> None:
+        if self._child is not None and self._child.process.poll() is None:
+            self._child.stop()
+
+    def _listens(self, child: Child) -> bool:
+        assert child.process.poll() is None, child.said()
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, self.port)) == 0
+
+
+class Listener:
+    """Somebody else on the broker: hears everything, says what it is told to."""
+
+    def __init__(self, port: int, topic: str = "#") -> None:
+        self.messages: list[mqtt.MQTTMessage] = []
+        self._subscribed = threading.Event()
+        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=f"listener-{time.monotonic_ns()}")
+        self.client.on_message = lambda _client, _data, message: self.messages.append(message)
+        self.client.on_connect = lambda client, *_: client.subscribe(topic, 2)
+        self.client.on_subscribe = lambda *_: self._subscribed.set()
+        self.client.connect(HOST, port)
+        self.client.loop_start()
+        assert self._subscribed.wait(LIMIT_S)
+
+    def say(self, topic: str, payload: bytes | str, qos: int = 1, retain: bool = False) -> None:
+        self.client.publish(topic, payload, qos, retain).wait_for_publish(LIMIT_S)
+
+    def payloads(self, topic: str) -> list[bytes]:
+        return [bytes(message.payload) for message in list(self.messages) if message.topic == topic]
+
+    def last(self, topic: str) -> bytes:
+        """The latest payload on `topic`, b"" where there was none."""
+        return (self.payloads(topic) or [b""])[-1]
+
+    @property
+    def answers(self) -> list[Answer]:
+        """All answers so far; fails where one is malformed."""
+        found = [parse_answer(payload) for payload in self.payloads(TOPIC_ANSWER)]
+        assert None not in found
+        return [answer for answer in found if answer is not None]
+
+    @property
+    def bridge_info(self) -> dict[str, Any]:
+        """What the bridge last said of itself, {} before that."""
+        return dict(json.loads(self.last(TOPIC_BRIDGE_INFO) or b"{}"))
+
+    @property
+    def bridge_status(self) -> bytes:
+        return self.last(TOPIC_BRIDGE_STATUS)
+
+    @property
+    def robot_status(self) -> bytes:
+        return self.last(TOPIC_ROBOT_STATUS)
+
+    def wait_online(self) -> None:
+        """Until bridge and robot are, and the bridge has said which robot: that comes after its status."""
+        until(lambda: self.bridge_status == ONLINE, "bridge online")
+        until(lambda: self.robot_status == ONLINE, "robot online")
+        until(lambda: self.bridge_info.get("robot"), "the bridge's word on its robot")
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+def numbered_line(letter: int, centi_celsius: int) -> bytes:
+    """What firmware 0.2 answers to `letter`."""
+    line = b"%c%d" % (letter, centi_celsius)
+    return line + b"%c\n" % (ord("A") + sum(line) % 23)
+
+
+class RobotDouble:
+    """Speaks the robot's protocol on a TCP port or a pseudo-terminal and does what the test wants.
+
+    `answer(number)` gives the bytes to write for the number-th T (from 0) since the double was made. One that is
+    `numbered` is asked by letter instead: `answer_numbered(number, letter)`.
+    """
+
+    GREETING = b"looplab double 0.1 ready\r\n"
+    GREETING_NUMBERED = b"looplab double 0.2 ready\r\n"
+
+    def __init__(self, url_or_link: Path | None = None, *, greets: bool = True, numbered: bool = False) -> None:
+        self.asked = 0
+        self.opened = 0
+        self.greeted = False
+        self.greets = greets
+        self.greeting = self.GREETING_NUMBERED if numbered else self.GREETING
+        self.answer: Callable[[int], bytes] = lambda _number: b"25.50\r\n"
+        self.answer_numbered: Callable[[int, int], bytes] = lambda _number, letter: numbered_line(letter, 2550)
+        self._link = url_or_link
+        self._port = 0 if url_or_link else free_port()
+        self._channel: int | None = None
+        self._listener: socket.socket | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.plug()
+
+    @property
+    def url(self) -> str:
+        return str(self._link) if self._link else f"socket://{HOST}:{self._port}"
+
+    def plug(self) -> None:
+        """There it is (again), at the same address."""
+        self._stop.clear()
+        serve = self._serve_pty if self._link else self._serve_tcp
+        ready = threading.Event()
+        self._thread = threading.Thread(target=serve, args=(ready,), daemon=True)
+        self._thread.start()
+        assert ready.wait(LIMIT_S)
+
+    def unplug(self) -> None:
+        """Gone, as when the cable is pulled."""
+        self._stop.set()
+        assert self._thread is not None
+        self._thread.join(LIMIT_S)
+
+    def say(self, data: bytes) -> None:
+        """Something nobody asked for."""
+        assert self._channel is not None
+        os.write(self._channel, data)
+
+    def _serve_tcp(self, ready: threading.Event) -> None:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((HOST, self._port))
+            listener.listen()
+            ready.set()
+            while not self._stop.is_set():
+                if not select.select([listener], [], [], 0.02)[0]:
+                    continue
+                connection, _ = listener.accept()
+                with connection:
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self._talk(connection.fileno())
+
+    def _serve_pty(self, ready: threading.Event) -> None:
+        assert self._link is not None
+        ours, theirs = pty.openpty()
+        tty.setraw(theirs)
+        self._link.unlink(missing_ok=True)
+        self._link.symlink_to(os.ttyname(theirs))
+        # While nobody has the other side open, poll(2) reports a hang-up: that is how opening is seen.
+        os.close(theirs)
+        ready.set()
+        poll = select.poll()
+        poll.register(ours, select.POLLIN)
+        try:
+            while not self._stop.is_set():
+                if poll.poll(0) and poll.poll(0)[0][1] & select.POLLHUP:
+                    time.sleep(0.01)
+                    continue
+                self._talk(ours)
+        finally:
+            self._link.unlink(missing_ok=True)
+            os.close(ours)
+
+    def _talk(self, channel: int) -> None:
+        self._channel = channel
+        self.opened += 1
+        # As a boot loader does; pyserial empties the port's input when it has opened it.
+        time.sleep(BOOT_S)
+        if self.greets:
+            os.write(channel, self.greeting)
+            self.greeted = True
+        # An OSError is the other end hanging up.
+        with contextlib.suppress(OSError):
+            while not self._stop.is_set():
+                if not select.select([channel], [], [], 0.02)[0]:
+                    continue
+                data = os.read(channel, 100)
+                if not data:
+                    break
+                for byte in data:
+                    self._hear(channel, byte)
+        self._channel = None
+
+    def _hear(self, channel: int, byte: int) -> None:
+        if byte == ord("?"):
+            os.write(channel, self.greeting.replace(b" ready", b""))
+        elif byte == ord("T") or chr(byte).islower():
+            answer = self.answer(self.asked) if byte == ord("T") else self.answer_numbered(self.asked, byte)
+            self.asked += 1
+            if answer:
+                os.write(channel, answer)
+
+
+class TreatmentsDouble:
+    """Answers as the treatments service does, but looks at the given processes only and changes nothing.
+
+    The real one would find, and reschedule, every process of these names on the test's machine.
+    """
+
+    def __init__(self, pids: Callable[[], dict[str, list[int]]]) -> None:
+        def answer() -> dict[str, Any]:
+            found = pids()
+            roles = {
+                role: {"processes": [f for pid in found.get(role, []) if (f := processes.facts(pid))], "refused": []}
+                for role in ("broker", "controller", "bridge", "robot", "stress", "flood", "link")
+            }
+            return {"roles": roles, "clock_ns": time.perf_counter_ns(), "ticks_hz": os.sysconf("SC_CLK_TCK")}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                body = json.dumps(answer()).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_args: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer((HOST, 0), Handler)
+        self.url = f"http://{HOST}:{self._server.server_address[1]}/facts"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def python(module: str) -> list[str]:
+    return [sys.executable, "-m", module]
+
+
+def bridge_command() -> list[str]:
+    """The bridge; where everything is slower by PATIENCE, it waits as much longer for its robot."""
+    if PATIENCE == 1:
+        return python("looplab.experiments.loop.bridge.program")
+    patient = f"bridge.ANSWER_TIMEOUT_MS *= {PATIENCE}"
+    return [sys.executable, "-c", f"import sys; from looplab import bridge; {patient}; sys.exit(bridge.main())"]
+
+
+__all__ = [
+    "ANSWER_TIMEOUT_NS", "HOST", "LIMIT_S", "MOSQUITTO", "ROOT", "Broker", "Child", "Listener", "RobotDouble",
+    "TreatmentsDouble", "bridge_command", "free_port", "numbered_line", "python", "signal", "until",
+]  # fmt: skip

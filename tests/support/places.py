@@ -1,0 +1,8 @@
+"""Where the checkout is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+STORED_RUNS = ROOT / "tests/support/stored_runs"

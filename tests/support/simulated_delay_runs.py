@@ -1,0 +1,96 @@
+"""Runs of qos-delay made of known numbers, in the very files that the experiment writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from looplab.experiments.qos_delay.report.runs import HEADER
+from looplab.run.accounting import summarise
+from support.simulated_runs import MACHINE
+
+SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
+PLACES = ((0, 20), (2, 18), (10, 10), (18, 2), (20, 0))
+INTERVAL_MS = 10.0
+
+# (delay_pb_ms, delay_bs_ms, qos) -> a mean
+Figure = Callable[[float, float, int], float]
+
+
+def as_published(pb: float, bs: float, qos: int) -> float:
+    """Latency over delay: 1 where the round trip is shorter than the period, else 2; at QoS 2 from 4.5 to 7.5."""
+    if qos == 2:
+        return 4.5 + 3.0 * min(1.0, (pb + bs) / 120)
+    return 1.0 if 2 * (pb + bs) < INTERVAL_MS else 2.0
+
+
+def one_way(_pb: float, _bs: float, qos: int) -> float:
+    """As it would be without Nagle: one way, and two round trips more at QoS 2."""
+    return 3.0 if qos == 2 else 1.0
+
+
+def write_delay_run(
+    results: Path,
+    *,
+    fidelity: str = "thesis",
+    start: str = "20260201T000000Z",
+    ratio: Figure = as_published,
+    packets: Figure | None = None,
+    pairs: tuple[tuple[float, float], ...] = SYMMETRICAL + PLACES,
+    messages: int = 600,
+    changes: dict[str, Any] | None = None,
+    cell_changes: dict[tuple[float, float, int], dict[str, Any]] | None = None,
+) -> Path:
+    """A folder as the experiment leaves it; `ratio` is each cell's mean latency over its delay."""
+    rng = np.random.default_rng(7)
+    run_id = f"{start}-qos-delay"
+    folder = results / run_id
+    folder.mkdir(parents=True)
+    lines, cells, sequence = [HEADER], [], 0
+    for pb, bs in dict.fromkeys(pairs):
+        for qos in (0, 1, 2):
+            made_ms = float(pb + bs)
+            mean_us = 1000 * made_ms * ratio(pb, bs, qos)
+            total_ns = np.round(mean_us * 1000 * (1 + 0.1 * rng.standard_normal(messages))).astype(int)
+            for k, total in enumerate(total_ns):
+                due = 10**12 + sequence * round(INTERVAL_MS * 1e6)
+                sent = due + 30_000
+                lines.append(
+                    f"{INTERVAL_MS:g},{qos},0,{sequence},{due},{sent},{sent + total},{total / 1000:.3f},,,answered,"
+                    f"{pb:g},{bs:g}"
+                )
+                sequence += 1
+                assert k < messages
+            carried = packets(pb, bs, qos) if packets else max(1.0, 2 * made_ms / INTERVAL_MS)
+            cell = {
+                "delay_pb_ms": pb, "delay_bs_ms": bs, "distribution": "normal", "jitter_ms": 0.1 * made_ms,
+                "interval_ms": INTERVAL_MS, "qos": qos, "sent": messages, "answered": messages, "late": 0, "lost": 0,
+                "robot_errors": 0, "duplicates": 0, "out_of_order": 0, "disconnects": 0,
+                "L_us": summarise([int(t) for t in total_ns]), "T_us": summarise([int(t) for t in total_ns]),
+                "send_lateness_us": summarise([30_000] * messages),
+                "L_over_delay": float(np.mean(total_ns)) / 1e6 / made_ms,
+                "end_to_end_ms": {"pb": float(pb), "bs": float(bs), "total": made_ms},
+                "segments": {"publisher": {
+                    "segments": round(messages / carried), "mqtt_packets": messages,
+                    "mqtt_packets_per_segment": {"mean": carried, "max": round(2 * carried)},
+                    "size_bytes": {"mean": 25 * carried, "max": 25 * carried}, "histogram": {},
+                }},
+                "packets_per_message": {"PUBLISH": 2.0, "PUBACK": 2.0 if qos == 1 else 0.0},
+                "valid": True, "invalid_because": [],
+            }  # fmt: skip
+            cell.update((cell_changes or {}).get((pb, bs, qos), {}))
+            cells.append(cell)
+    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
+    document = {
+        "schema": 1, "experiment": "qos-delay", "run_id": run_id, "scenario": "qos-delay", "fidelity": fidelity,
+        "valid": True, "invalid_because": [], "parameters": {"messages": messages, "repetitions": 1}, "cells": cells,
+        "treatments": [{"what": "link backend", "wanted": "any", "found": "nfqueue", "verified": True}],
+        "environment": MACHINE,
+    }  # fmt: skip
+    document.update(changes or {})
+    (folder / "run.json").write_text(json.dumps(document))
+    return folder

@@ -1,0 +1,223 @@
+"""A second host on this machine: a network namespace behind a switch, with an engine and a robot of its own.
+
+The namespace `pi` holds a Docker engine (own data, own socket) that runs rpi/compose.yaml as it is, and the real
+firmware in its simulator on a real pseudo-terminal. A cable can be pulled at the switch: no side is told more than
+that its carrier went. What this cannot stand for: another processor, another clock, an SD card, a radio link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+from support.board import Board
+from support.containers import stamp_ns, until
+from support.places import ROOT
+from support.wire import Wire, call
+
+DIALOUT_GID = 20
+ENGINE_LIMIT_S = 60.0
+ENGINE_STEPS = ("Starting up", "containerd successfully booted", "Loading containers", "API listen")
+# The engine's runtime: runc, and in each container the second host's own boot id. An engine refuses such a mount, for
+# it is inside /proc; between creating and starting a container it can be made from outside, as systemd-nspawn does.
+RUNTIME = """#!/bin/sh
+set -eu
+runc "$@"
+created='' pid_file='' before=''
+for word; do
+    [ "$before" != --pid-file ] || pid_file=$word
+    [ "$word" != create ] || created=yes
+    before=$word
+done
+[ -n "$created" ] || exit 0
+nsenter --target "$(cat "$pid_file")" --mount -- sh -c '
+    umask 022
+    cat >/dev/shm/boot_id
+    mount --bind /dev/shm/boot_id /proc/sys/kernel/random/boot_id
+    rm /dev/shm/boot_id' <"{boot_id}"
+"""
+
+
+class Boot(NamedTuple):
+    """Monotonic ns of when the engine was started again, and of when it answered."""
+
+    started_ns: int
+    answered_ns: int
+
+
+class Pi:
+    """The second host: its engine, its robot, and rpi/ as install.sh would leave it, in `folder`."""
+
+    def __init__(self, wire: Wire, folder: Path) -> None:
+        self._wire, self._folder = wire, folder
+        self._socket = folder / "docker.sock"
+        self._environment = {**os.environ, "DOCKER_HOST": f"unix://{self._socket}"}
+        self._runtime, self._boot_id = folder / "runtime", folder / "boot_id"
+        self._engine: subprocess.Popen[bytes] | None = None
+        self._board: Board | None = None
+        self.rpi = folder / "rpi"
+        # What udev's rule would name /dev/looplab-robot.
+        self.robot_device = ""
+
+    def __enter__(self) -> Pi:
+        shutil.copytree(ROOT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
+        self._runtime.write_text(RUNTIME.format(boot_id=self._boot_id))
+        self._runtime.chmod(0o755)
+        self._boot_id.write_text(f"{uuid.uuid4()}\n")
+        self.start_engine()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._engine is not None:
+            self.compose("down", "--volumes", check=False)
+            self.stop_engine(signal.SIGTERM)
+        if self._board is not None:
+            self._board.close()
+        # A killed engine leaves its file systems mounted.
+        for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+            if f" {self._folder}/" in line:
+                subprocess.run(["umount", line.split()[1]], capture_output=True, timeout=30, check=False)
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
+
+    def start_engine(self) -> None:
+        """As the Pi's boot does: containers with a restart policy come back."""
+        words = self._wire.command(
+            *("dockerd", "--data-root", str(self._folder / "data"), "--exec-root", str(self._folder / "exec")),
+            *("--pidfile", str(self._folder / "docker.pid"), "--host", f"unix://{self._socket}"),
+            *("--cgroup-parent", f"/{self._wire.pi}"),
+            *("--add-runtime", f"second-host={self._runtime}", "--default-runtime", "second-host"),
+        )
+        with (self._folder / "dockerd.log").open("ab") as log:
+            self._engine = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        until(self._answers, ENGINE_LIMIT_S, "the Pi's engine")
+
+    def stop_engine(self, number: signal.Signals) -> None:
+        """End the engine and, with SIGKILL, everything it runs: the plug is pulled."""
+        assert self._engine is not None
+        self._engine.send_signal(number)
+        self._engine.wait(60)
+        self._engine = None
+        if number == signal.SIGKILL:
+            for pid in self._left_behind():
+                os.kill(pid, signal.SIGKILL)
+            until(lambda: not self._left_behind(), 30, "the end of all the Pi's processes")
+            (self._folder / "docker.pid").unlink(missing_ok=True)
+
+    def reboot(self, off_s: float) -> Boot:
+        """Pull the plug, put it in after `off_s`: another boot, whose containers find another boot id."""
+        self.stop_engine(signal.SIGKILL)
+        self._boot_id.write_text(f"{uuid.uuid4()}\n")
+        time.sleep(off_s)
+        started_ns = time.perf_counter_ns()
+        self.start_engine()
+        return Boot(started_ns, time.perf_counter_ns())
+
+    def kill_bridge(self) -> int:
+        """SIGKILL for the bridge's process alone, which its restart policy brings back; monotonic ns of it."""
+        pid = int(self._inspect("{{.State.Pid}}"))
+        killed_ns = time.perf_counter_ns()
+        os.kill(pid, signal.SIGKILL)
+        return killed_ns
+
+    def bridge_started_ns(self) -> int:
+        """When the engine started the bridge's container last, on this machine's monotonic clock."""
+        return _monotonic_ns(self._inspect("{{.State.StartedAt}}"))
+
+    def words(self) -> list[tuple[int, str]]:
+        """All lines of the bridge, each with the monotonic ns of when the engine took it."""
+        lines = call("docker", "logs", "--timestamps", self._bridge(), env=self._environment).splitlines()
+        return [(_monotonic_ns(stamp), line) for stamp, _, line in (line.partition(" ") for line in lines)]
+
+    def engine_words(self) -> list[tuple[int, str]]:
+        """What the engine logged of its own start, each with its monotonic ns."""
+        lines = (self._folder / "dockerd.log").read_text()
+        found = re.findall(r'time="([^"]+)" level=info msg="([^"]+)"', lines)
+        return [(_monotonic_ns(stamp), f"engine: {line}") for stamp, line in found if line.startswith(ENGINE_STEPS)]
+
+    def plug_robot(self, image: str) -> None:
+        """The simulated robot on a pseudo-terminal of this host, with the rights that the udev rule gives."""
+        self._board = Board(self._folder / "host", image)
+        self.robot_device = self._board.device
+        os.chown(self.robot_device, 0, DIALOUT_GID)
+        os.chmod(self.robot_device, 0o660)
+
+    def install(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
+        """rpi/install.sh as root on a fresh Debian (a container of this machine), with the Pi's engine as its own."""
+        folder = str(self._folder)
+        command = ["docker", "run", "--rm", "--volume", f"{folder}:{folder}", "--workdir", str(self.rpi)]
+        variables = ["--env", f"DOCKER_HOST=unix://{self._socket}"]
+        return subprocess.run(
+            [*command, *variables, "debian:trixie-slim", "sh", "./install.sh", *words],
+            capture_output=True, text=True, timeout=timeout_s, check=False,
+        )  # fmt: skip
+
+    def settle(self, **settings: str) -> None:
+        """Write these into rpi/.env; what else stands there stays."""
+        file = self.rpi / ".env"
+        before = file.read_text().splitlines() if file.exists() else []
+        kept = [line for line in before if line.partition("=")[0] not in settings]
+        file.write_text("".join(f"{line}\n" for line in [*kept, *(f"{name}={settings[name]}" for name in settings)]))
+
+    def compose(self, *words: str, check: bool = True) -> str:
+        """`docker compose` with rpi/compose.yaml, on the Pi."""
+        done = subprocess.run(
+            ["docker", "compose", "--ansi", "never", "-f", str(self.rpi / "compose.yaml"), *words],
+            env={name: value for name, value in self._environment.items() if not name.startswith(("LAB_", "COMPOSE_"))},
+            capture_output=True, text=True, timeout=120, check=False, cwd="/",
+        )  # fmt: skip
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout + done.stderr
+
+    def containers(self) -> list[str]:
+        """Ids of all the Pi's containers."""
+        return call("docker", "ps", "--all", "--quiet", env=self._environment).split()
+
+    def inspected(self) -> str:
+        """All that the Pi's engine tells of its containers."""
+        return call("docker", "inspect", *self.containers(), env=self._environment)
+
+    def log(self, service: str = "bridge") -> str:
+        return self.compose("logs", "--no-log-prefix", service)
+
+    def _bridge(self) -> str:
+        label = "com.docker.compose.service=bridge"
+        return call("docker", "ps", "--all", "--quiet", "--filter", f"label={label}", env=self._environment)
+
+    def _inspect(self, form: str) -> str:
+        return call("docker", "inspect", "--format", form, self._bridge(), env=self._environment)
+
+    def _answers(self) -> bool:
+        done = subprocess.run(
+            ["docker", "version"], env=self._environment, capture_output=True, timeout=30, check=False
+        )
+        return done.returncode == 0
+
+    def _left_behind(self) -> list[int]:
+        """Processes of the Pi's network or below its engine: by id, each looked up anew."""
+        network = os.stat(f"/run/netns/{self._wire.pi}").st_ino
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                mine = os.stat(entry / "ns/net").st_ino == network or self._in_my_groups(entry)
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mine and command:
+                found.append(int(entry.name))
+        return found
+
+    def _in_my_groups(self, process: Path) -> bool:
+        return f":/{self._wire.pi}/" in (process / "cgroup").read_text()
+
+
+def _monotonic_ns(stamp: str) -> int:
+    return stamp_ns(stamp) - time.time_ns() + time.perf_counter_ns()

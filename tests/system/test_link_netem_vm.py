@@ -1,0 +1,50 @@
+"""Kernel netem, and NFQUEUE beside it, under Debian's own kernel in a virtual machine: the very checks of this folder.
+
+Some minutes of software emulation: only where LAB_NETEM_VM=1 says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import link_vm, virtual_machine
+from support.link_checks import CHECKS
+
+BACK_ENDS = ["netem", "nfqueue"]
+PROBES = 1000
+
+pytestmark = pytest.mark.timeout(2400)
+
+
+@pytest.fixture(scope="module")
+def results(image: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """By (back end, check)."""
+    virtual_machine.only_where_asked_for()
+    found = link_vm.run(image, BACK_ENDS, PROBES)
+    assert found, "the machine said nothing"
+    assert found[-1] == ("end", {}), found
+    return {(backend, result["check"]): result for backend, result in found[:-1]}
+
+
+@pytest.mark.parametrize("backend", BACK_ENDS)
+@pytest.mark.parametrize("check", CHECKS)
+def test_both_back_ends_do_what_they_are_told(
+    results: dict[tuple[str, str], dict[str, Any]], backend: str, check: str
+) -> None:
+    assert results[backend, check]["good"], results[backend, check]["attempts"]
+
+
+@pytest.mark.parametrize("ending", ["removed", "killed", "removed anew"])
+def test_netem_leaves_no_queue_behind(results: dict[tuple[str, str], dict[str, Any]], ending: str) -> None:
+    assert "qdisc" in results["netem", ending]["left"]
+    assert "netem" not in results["netem", ending]["left"]
+
+
+def test_netem_delays_nothing_once_its_whole_container_was_killed(results: dict[tuple[str, str], Any]) -> None:
+    checks = ("delayed", "killed with its guard", "started anew")
+    delayed, killed, anew = (results["netem", check]["trip_ms"] for check in checks)
+    there_and_back_ms = 2 * link_vm.DELAY_MS
+    assert there_and_back_ms <= delayed < 1.25 * there_and_back_ms
+    assert killed < link_vm.DELAY_MS / 2
+    assert there_and_back_ms <= anew < 1.25 * there_and_back_ms

@@ -1,0 +1,279 @@
+"""A whole virtual machine as the Pi: its kernel's USB driver, udev and systemd, and rpi/ as a teacher uses it.
+
+What tests/system/test_two_hosts.py cannot show. Minutes of measuring, so only with LAB_PI_VM set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+
+import pytest
+from support.board import Board
+from support.containers import own_image, until
+from support.e2e_lab import Lab
+from support.far_runs import (
+    RECOVERY_BOUND_S,
+    bundle_of_bridge,
+    check_all_nine_scenarios,
+    check_network_cut,
+    counts,
+    ended,
+    pair,
+    put_on,
+    run_of,
+    start,
+)
+from support.pi_disk import make_disk
+from support.pi_vm import IN_HARDWARE, Machine
+from support.places import ROOT
+from support.run_checks import total
+from support.wire import TapWire
+
+from looplab.experiments.loop.outages import REBOOTED
+from looplab.experiments.loop.table import table
+
+SWITCH = "LAB_PI_VM"
+HOW = (
+    f"takes 10 minutes, an hour on a processor without virtualisation, and makes a disk the first time: {SWITCH}=1 "
+    "runs it (as root; Debian's qemu-system-x86 and debootstrap)"
+)
+PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "ssh": "openssh-client"}
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="a disk of Debian's packages and network namespaces need root"),
+    pytest.mark.skipif(os.environ.get(SWITCH) != "1", reason=HOW),
+    pytest.mark.timeout(600 if IN_HARDWARE else 3600),
+]
+
+RULES = ROOT / "rpi" / "99-looplab-robot.rules"
+ADAPTERS = re.findall(r'ATTRS\{idVendor\}=="(\w+)", ATTRS\{idProduct\}=="(\w+)"', RULES.read_text())
+INSTALL = "./install.sh --pairing ../pi.env --image ../bridge.tar"
+OUT_S = 3.0
+GUARD_NS = 100_000_000
+# An emulated processor is a tenth as fast, and not alone on the real one: what it takes is told, and bounded loosely.
+BOUND_S = RECOVERY_BOUND_S if IN_HARDWARE else 10 * RECOVERY_BOUND_S
+LIMIT_S = 120 + 10 * BOUND_S
+INTERVAL_MS = 20 if IN_HARDWARE else 100
+# Down and up again, until the bridge answers.
+BOOT_S = 60.0 if IN_HARDWARE else 360.0
+
+
+@pytest.fixture(scope="module")
+def pi(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    missing = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+    assert not missing, f"apt-get install {' '.join(missing)}"
+    folder = tmp_path_factory.mktemp("pi-vm")
+    board = Board(folder / "board", own_image("robot"))
+    try:
+        with TapWire(os.getpid() % 200 + 20) as wire:
+            put_on(wire, session_lab)
+            pair(session_lab, wire, folder / "pi.env")
+            with Machine(wire, folder, make_disk().copy_to(folder), board) as machine:
+                machine.bring(session_lab.root / "rpi", folder / "pi.env", bundle_of_bridge(folder / "bridge.tar"))
+                yield machine
+    finally:
+        board.close()
+
+
+@pytest.fixture(scope="module")
+def installed(pi: Machine) -> Machine:
+    """As rpi/README.md says; framing line, so that counts are exact."""
+    pi.run("echo ROBOT_FRAMING=line >rpi/.env")
+    planned = pi.run(f"cd rpi && {INSTALL} --check")
+    print(planned)
+    assert "would install docker.io" in planned
+    assert "would add the udev rule" in planned
+    done = pi.run(f"cd rpi && sudo {INSTALL}", timeout_s=300)
+    print(done)
+    assert "set up the robot's name /dev/looplab-robot\n" in done
+    assert "robot:  online at /dev/looplab-robot" in done
+    assert "no run is going on" in done
+    return pi
+
+
+@pytest.fixture
+def paired(session_lab: Lab, installed: Machine) -> Iterator[Lab]:
+    """The bridge runs on the machine, its counts at nought."""
+    installed.compose("up --detach")
+    yield session_lab
+    session_lab.down()
+    installed.compose("down")
+
+
+def test_the_kernel_and_udev_know_the_adapter(pi: Machine) -> None:
+    assert "FTDI USB Serial Device converter now attached to ttyUSB0" in pi.run("sudo dmesg")
+    (by_id,) = pi.run("ls /dev/serial/by-id").split()
+    assert pi.run(f"readlink -f /dev/serial/by-id/{by_id}").strip() == "/dev/ttyUSB0"
+
+
+def test_the_rule_names_the_robot(installed: Machine) -> None:
+    installed.run("udevadm verify /etc/udev/rules.d/99-looplab-robot.rules")
+    assert installed.run("readlink /dev/looplab-robot").strip() == "ttyUSB0"
+    assert installed.run("stat -L -c '%G %a' /dev/looplab-robot").strip() == "dialout 660"
+
+
+COVER = """
+usb=$(readlink -f /sys/class/tty/ttyUSB0/device/../..)
+for what in Vendor:{vendor} Product:{product}; do
+    echo ${{what#*:}} >/run/id${{what%:*}}
+    mount --bind /run/id${{what%:*}} $usb/id${{what%:*}}
+done
+udevadm trigger --settle --action=change /dev/ttyUSB0
+readlink /dev/looplab-robot || echo none
+umount $usb/idVendor $usb/idProduct
+udevadm trigger --settle --action=change /dev/ttyUSB0
+"""
+
+
+@pytest.mark.parametrize(("vendor", "product"), [*ADAPTERS, ("ffff", "7523")])
+def test_each_adapter_of_the_rule(installed: Machine, vendor: str, product: str) -> None:
+    """The device is QEMU's; udev reads other numbers of it, from files laid over the kernel's."""
+    installed.run(f"cat >cover <<'END'{COVER.format(vendor=vendor, product=product)}END")
+    assert installed.run("sudo sh -e cover").strip() == ("none" if vendor == "ffff" else "ttyUSB0")
+
+
+# Debian's kernel can be a USB device to itself; what reaches it there goes on to the robot.
+GADGET = """
+modprobe -a dummy_hcd libcomposite usb_f_acm
+mega=/sys/kernel/config/usb_gadget/mega
+mkdir $mega $mega/configs/c.1 $mega/functions/acm.usb0
+echo 0x2341 >$mega/idVendor
+echo 0x0042 >$mega/idProduct
+ln -s $mega/functions/acm.usb0 $mega/configs/c.1/
+ls /sys/class/udc >$mega/UDC
+udevadm wait --timeout=120 --settle /dev/ttyACM0
+stty -F /dev/ttyUSB0 57600 raw -echo
+stty -F /dev/ttyGS0 raw -echo
+setsid sh -c 'exec cat </dev/ttyUSB0 >/dev/ttyGS0' >/dev/null 2>&1 &
+setsid sh -c 'exec cat </dev/ttyGS0 >/dev/ttyUSB0' >/dev/null 2>&1 &
+"""
+
+
+def test_an_arduino_mega_on_ttyacm(session_lab: Lab, installed: Machine) -> None:
+    """Another driver of the kernel (cdc_acm), the numbers of a Mega 2560 R3, the same robot behind it."""
+    installed.compose("down")
+    installed.run(f"cat >gadget <<'END'{GADGET}END")
+    installed.run("sudo sh -e gadget")
+    assert "looplab-robot" in installed.run("udevadm info --query=symlink /dev/ttyACM0").split()
+    assert installed.run("stat -c '%G %a' /dev/ttyACM0").strip() == "dialout 660"
+    try:
+        installed.run("sudo SERIAL_URL=/dev/ttyACM0 docker compose -f rpi/compose.yaml up --detach")
+        words = ["--intervals", str(INTERVAL_MS), "--messages", "50", "--repetitions", "1", "--json"]
+        done = session_lab.run("run", "scenario1", *words, ROBOT_FRAMING="line")
+        assert done.returncode == 0, done.stderr
+        run, _ = run_of(session_lab, done.stdout)
+        print(installed.log(), counts(run))
+        assert run["bridge"]["serial"] == "/dev/ttyACM0"
+        assert total(run, "answered") >= (1 if IN_HARDWARE else 0.9) * total(run, "sent")
+    finally:
+        session_lab.down()
+        installed.compose("down")
+        installed.run("sudo sh -c 'echo >/sys/kernel/config/usb_gadget/mega/UDC; pkill -x cat'", check=False)
+
+
+def test_all_nine_scenarios(paired: Lab) -> None:
+    # At 20 ms an emulated machine answers, too, but not all in time.
+    slow = {} if IN_HARDWARE else {"answered": 0.9}
+    check_all_nine_scenarios(paired, *([] if IN_HARDWARE else ["--intervals", "200"]), tls=True, **slow)
+
+
+@pytest.mark.parametrize("number", ["the same number", "another number"])
+def test_the_usb_cable_is_pulled(paired: Lab, installed: Machine, number: str) -> None:
+    running = start(paired, BOUND_S + 10, INTERVAL_MS)
+    if number == "another number":
+        installed.hold("/dev/ttyUSB0", int(OUT_S + BOUND_S) + 5)
+    time.sleep(1)
+    with installed.usb_cable_out():
+        out_ns = time.perf_counter_ns()
+        time.sleep(OUT_S)
+    in_ns = time.perf_counter_ns()
+    time.sleep(BOUND_S)
+    found = installed.run("readlink /dev/looplab-robot").strip()
+    what = f"USB cable out for {OUT_S:g} s, {number} ({found})"
+    run, samples, took_s = ended(paired, running, what, in_ns, LIMIT_S)
+    print(installed.log())
+    assert found == ("ttyUSB0" if number == "the same number" else "ttyUSB1")
+    out = {row["outcome"] for row in samples if out_ns + GUARD_NS < int(row["due_ns"]) < in_ns}
+    assert out == {"robot_error"}
+    assert run["bridge"]["robot_faults"]["unplugged"] == 1
+    assert "cable out, or the port gone" in installed.log()
+    assert took_s < BOUND_S
+
+
+def test_the_robot_is_reset(paired: Lab, installed: Machine) -> None:
+    resets = 4
+    running = start(paired, BOUND_S + 12, INTERVAL_MS)
+    for _ in range(resets):
+        # Another phase of the 20 ms each time: in one or the other an answer is on its way.
+        time.sleep(1.505)
+        reset_ns = time.perf_counter_ns()
+        installed.board.reset()
+    what = f"robot reset {resets} times, after the last"
+    run, _, took_s = ended(paired, running, what, reset_ns, LIMIT_S)
+    print(installed.log())
+    assert run["bridge"]["robot_faults"]["reset"] == resets
+    assert "the robot was reset" in installed.log()
+    assert took_s < BOUND_S
+
+
+def test_the_network_is_cut(paired: Lab, installed: Machine) -> None:
+    check_network_cut(paired, 10, installed.network_cut, installed.log, BOUND_S, INTERVAL_MS)
+
+
+@pytest.mark.parametrize("how", ["reboot typed", "plug pulled"])
+def test_the_machine_starts_again(paired: Lab, installed: Machine, how: str) -> None:
+    running = start(paired, BOOT_S, INTERVAL_MS)
+    time.sleep(1)
+    if how == "reboot typed":
+        typed_ns = time.perf_counter_ns()
+        started_ns = installed.reboot()
+        print(f"down after {(started_ns - typed_ns) / 1e9:.2f} s")
+    else:
+        installed.pull_plug()
+        time.sleep(OUT_S)
+        started_ns = installed.plug_in()
+    installed.wait_until_up()
+    run, _, took_s = ended(paired, running, how, started_ns, timeout_s=4 * BOOT_S)
+    (absence,) = run["absences"]
+    assert absence["cause"] == REBOOTED
+    assert REBOOTED in " ".join(table(run).split())
+    print(installed.run("systemd-analyze"))
+    # The bridge's log goes on where it ended.
+    events = [event for event in installed.start_up() if event[0] > started_ns]
+    events.append((absence["to_ns"], "the controller hears it online"))
+    events.append((started_ns + int(took_s * 1e9), "answers in time again"))
+    for at_ns, what in sorted(events):
+        print(f"  {(at_ns - started_ns) / 1e9:6.2f} s  {what}")
+    (engine_ns,) = (at_ns for at_ns, what in events if what == "the engine answers")
+    assert took_s - (engine_ns - started_ns) / 1e9 < BOUND_S
+    assert total(run, "answered") > 0
+
+
+def test_the_robot_is_found_by_its_id(installed: Machine) -> None:
+    """As ROBOT=usb names it: udev removes that folder with its last device, and makes it anew."""
+
+    def online() -> int:
+        return installed.log().count("robot: online")
+
+    installed.run("sudo SERIAL_URL='/dev/serial/by-id/*' docker compose -f rpi/compose.yaml up --detach bridge")
+    try:
+        until(online, 10 * BOUND_S, "the robot behind /dev/serial/by-id")
+        with installed.usb_cable_out():
+            gone = "test ! -e /dev/serial && echo gone"
+            until(lambda: installed.run(gone, check=False), BOUND_S, "the end of /dev/serial")
+        until(lambda: online() == 2, 10 * BOUND_S, "the robot, plugged in anew")
+    finally:
+        print(installed.log())
+        installed.compose("down")
+
+
+def test_uninstalling_leaves_nothing(installed: Machine) -> None:
+    gone = installed.run("cd rpi && sudo ./install.sh --uninstall")
+    print(gone)
+    assert installed.run("sudo docker ps --all --quiet; sudo docker image ls --quiet").strip() == ""
+    installed.run("udevadm settle")
+    left = "ls rpi/.env rpi/secrets /etc/udev/rules.d/99-looplab-robot.rules /dev/looplab-robot 2>/dev/null"
+    assert installed.run(left, check=False).strip() == ""

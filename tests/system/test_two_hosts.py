@@ -1,0 +1,246 @@
+"""The bridge on a second host, as on a Raspberry Pi: all nine scenarios, the network cut, the Pi's plug pulled.
+
+Minutes of measuring, so only with LAB_TWO_HOSTS set. What recovery took is printed and stands in bench/README.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.containers import own_image, until
+from support.e2e_lab import Lab
+from support.far_runs import (
+    RECOVERY_BOUND_S,
+    bundle_of_bridge,
+    check_all_nine_scenarios,
+    check_network_cut,
+    ended,
+    pair,
+    put_on,
+    start,
+)
+from support.hardening import judge_inspected
+from support.run_checks import total
+from support.two_hosts import Pi
+from support.wire import Wire, call
+
+from looplab.experiments.loop.outages import REBOOTED, RESTARTED
+from looplab.experiments.loop.table import table
+
+KIND = os.environ.get("LAB_TWO_HOSTS", "")
+KINDS = {"1": "with TLS, as ./lab pair sets it up", "plain": "without TLS"}
+HOW = "takes 15 minutes: LAB_TWO_HOSTS=1 runs it with TLS, LAB_TWO_HOSTS=plain without"
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces and a second engine need root"),
+    pytest.mark.skipif(KIND not in KINDS, reason=HOW),
+]
+
+# The Pi's engine must start first.
+BOOT_S = 8.0
+TELEMETRY_LIMIT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Wire]:
+    with Wire(os.getpid() % 200 + 20) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def far_lab(session_lab: Lab, wire: Wire) -> Lab:
+    """The lab of this machine, its ports on the address that the Pi sees."""
+    lab = put_on(wire, session_lab)
+    if KIND == "plain":
+        lab.environment["BROKER_TLS"] = "off"
+    return lab
+
+
+@pytest.fixture(scope="module")
+def pi(far_lab: Lab, wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi]:
+    with Pi(wire, tmp_path_factory.mktemp("pi")) as there:
+        there.plug_robot(own_image("robot"))
+        yield there
+
+
+@pytest.fixture(scope="module")
+def pairing(far_lab: Lab, wire: Wire, pi: Pi) -> Path:
+    """What `./lab pair` writes; without TLS, what a person writes by hand."""
+    file = pi.rpi.parent / "pairing.env"
+    if KIND == "plain":
+        port = far_lab.environment["LAB_BROKER_PORT"]
+        tag = own_image("bridge").rpartition(":")[2]
+        file.write_text(f"BROKER_HOST={wire.here}\nBROKER_PORT={port}\nLAB_TAG={tag}\n")
+        return file
+    return pair(far_lab, wire, file)
+
+
+@pytest.fixture(scope="module")
+def installed(far_lab: Lab, pi: Pi, pairing: Path) -> Pi:
+    """rpi/install.sh has run: real apt, real engine, the image from a file; framing line, so that counts are exact."""
+    image = pi.rpi.parent / "bridge.tar"
+    if KIND == "plain":
+        call("docker", "save", "--output", str(image), own_image("bridge"))
+    else:
+        bundle_of_bridge(image)
+    pi.settle(ROBOT_FRAMING="line", SERIAL_URL=pi.robot_device, BROKER_HOST="10.0.0.1")
+    words = ["--pairing", str(pairing), "--image", str(image), "--wait", "15"]
+    planned = pi.install("--check", *words)
+    print(planned.stdout)
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "would install docker.io" in planned.stdout
+    done = pi.install(*words)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "robot:  online" in done.stdout
+    assert "no run is going on" in done.stdout
+    return pi
+
+
+@pytest.fixture
+def paired(far_lab: Lab, installed: Pi) -> Iterator[Lab]:
+    """The bridge is up on the Pi."""
+    installed.compose("up", "--detach")
+    yield far_lab
+    far_lab.down()
+    installed.compose("down")
+
+
+def test_what_was_installed(installed: Pi, pairing: Path) -> None:
+    kept = (installed.rpi / ".env").read_text()
+    assert "ROBOT_FRAMING=line" in kept, "what was set on the Pi stays"
+    assert "10.0.0.1" not in kept, "but for where the broker is"
+    given = dict(line.split("=", 1) for line in pairing.read_text().splitlines() if "=" in line)
+    secret = given.get("BROKER_PASSWORD")
+    assert secret is None or secret not in kept + installed.compose("config")
+    inspected = installed.inspected()
+    assert secret is None or secret not in inspected
+    containers = {found["Config"]["Labels"]["com.docker.compose.service"]: found for found in json.loads(inspected)}
+    assert set(containers) == {"bridge", "exporter"}
+    for service, found in containers.items():
+        judge_inspected(service, found)
+    kept_whole = installed.rpi / "secrets" / "pairing.env"
+    assert (kept_whole.stat().st_mode & 0o777, kept_whole.stat().st_uid) == (0o400, 10002)
+    again = installed.install("--wait", "15")
+    assert again.returncode == 0, "a second time: " + again.stdout + again.stderr
+
+
+def test_all_nine_scenarios(paired: Lab, wire: Wire) -> None:
+    check_all_nine_scenarios(paired, tls=KIND == "1")
+
+
+@pytest.mark.parametrize("cut_s", [1, 10, 60])
+def test_the_network_is_cut(paired: Lab, wire: Wire, pi: Pi, cut_s: int) -> None:
+    check_network_cut(paired, cut_s, wire.cut, pi.log)
+
+
+def test_the_pi_is_rebooted(paired: Lab, wire: Wire, pi: Pi) -> None:
+    running = start(paired, 35)
+    boot = pi.reboot(off_s=5)
+    run, _, took_s = ended(paired, running, "plug pulled for 5 s", boot.started_ns, timeout_s=180)
+    (absence,) = run["absences"]
+    assert absence["cause"] == REBOOTED
+    assert REBOOTED in " ".join(table(run).split())
+    tell_start(pi, boot.started_ns, {"engine answers": boot.answered_ns, "heard online": absence["to_ns"]}, took_s)
+    assert took_s < RECOVERY_BOUND_S + BOOT_S
+
+
+def test_the_bridge_is_killed(paired: Lab, wire: Wire, pi: Pi) -> None:
+    running = start(paired, 15)
+    killed_ns = pi.kill_bridge()
+    run, _, took_s = ended(paired, running, "bridge killed", killed_ns, timeout_s=180)
+    (absence,) = run["absences"]
+    assert absence["cause"] == RESTARTED
+    tell_start(pi, killed_ns, {"heard online": absence["to_ns"]}, took_s)
+    assert took_s < RECOVERY_BOUND_S + BOOT_S
+
+
+def tell_start(pi: Pi, from_ns: int, more: dict[str, int], recovered_after_s: float) -> None:
+    """Where the time of a start goes, in seconds from `from_ns`."""
+    events = {"container started": pi.bridge_started_ns(), **more}
+    for at_ns, line in (*pi.engine_words(), *pi.words()):
+        if at_ns > from_ns:
+            events.setdefault(line, at_ns)
+    for what, at_ns in sorted(events.items(), key=lambda event: event[1]):
+        print(f"  {(at_ns - from_ns) / 1e9:6.2f} s  {what}")
+    print(f"  {recovered_after_s:6.2f} s  answers in time again")
+
+
+def prometheus(lab: Lab, wire: Wire, query: str) -> list[dict[str, Any]]:
+    url = f"http://{wire.here}:{lab.environment['LAB_PROMETHEUS_PORT']}/api/v1/query?query={query}"
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        found: list[dict[str, Any]] = json.load(reply)["data"]["result"]
+        return found
+
+
+def test_prometheus_scrapes_the_bridge_on_the_pi(paired: Lab, wire: Wire) -> None:
+    done = paired.run("run", "scenario1", "--quick", ROBOT_FRAMING="line")
+    assert done.returncode == 0, done.stderr
+
+    def value(query: str) -> float | None:
+        found = prometheus(paired, wire, query)
+        return float(found[0]["value"][1]) if found else None
+
+    until(lambda: value('up{job="pi"}') == 1, TELEMETRY_LIMIT_S, "Prometheus at the Pi")
+    assert value("lab_pi_bridge_up") == 1
+    assert value("lab_pi_robot_online") == 1
+    wanted = 100 + 20
+    query = 'lab_pi_bridge_events_total{event="requests"}'
+    until(lambda: (value(query) or 0) >= wanted, TELEMETRY_LIMIT_S, "the bridge's count of requests")
+    gone = "the run is over, its broker gone: told without a broker"
+    until(lambda: value("lab_pi_bridge_connected") == 0, TELEMETRY_LIMIT_S, gone)
+
+
+CASES = {
+    "no bridge": "No bridge has connected from the Pi",
+    "no robot": "its robot is offline",
+    "another fidelity": "TCP_NODELAY=off",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_missing_at_the_pi_is_named(far_lab: Lab, installed: Pi, case: str) -> None:
+    before = (installed.rpi / ".env").read_text()
+    if case == "no robot":
+        installed.settle(SERIAL_URL="/dev/looplab-is-not-there")
+    fidelity = "corrected" if case == "another fidelity" else "thesis"
+    installed.compose("down")
+    if case != "no bridge":
+        installed.compose("up", "--detach")
+    try:
+        options = {"PARTS_TIMEOUT_S": "10", "ROBOT_FRAMING": "line"}
+        done = far_lab.run("run", "scenario1", "--quick", "--fidelity", fidelity, **options)
+        assert done.returncode == 3, done.stderr
+        assert CASES[case] in done.stderr
+        print(done.stderr)
+    finally:
+        far_lab.down()
+        installed.compose("down")
+        (installed.rpi / ".env").write_text(before)
+
+
+def test_plain_compose_waits_for_the_pi(paired: Lab, wire: Wire) -> None:
+    """What `./lab` adds is convenience: the same wait stands in the controller."""
+    variables = {"INTERVALS_MS": "20", "MESSAGES": "50", "REPETITIONS": "1", "ROBOT_FRAMING": "line"}
+    paired.forget_runs()
+    paired.compose("--profile", "scenario1", "up", "--detach", "--no-build", "--pull", "never", **variables)
+    assert paired.wait_for_end("s1-controller") == 0
+    _, run = paired.newest()
+    assert total(run, "answered") == 50
+    assert Path(paired.root / "results" / run["run_id"]).is_dir()
+
+
+def test_uninstalling_leaves_nothing(far_lab: Lab, installed: Pi) -> None:
+    """All but the containers: who runs install.sh here has no docker. Those the virtual machine's test sees go."""
+    installed.compose("down")
+    gone = installed.install("--uninstall")
+    print(gone.stdout)
+    assert gone.returncode == 0, gone.stderr
+    assert not (installed.rpi / ".env").exists()
+    assert not (installed.rpi / "secrets").exists()
+    assert installed.containers() == []

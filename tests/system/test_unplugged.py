@@ -1,0 +1,78 @@
+"""A bundle carries the whole lab into a room without a network: every scenario and experiment, report and check.
+
+LAB_UNPLUGGED=1 .venv/bin/python -m pytest tests/system/test_unplugged.py   (as root, some 6 minutes)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.e2e_lab import RT_BUDGETS, Lab, copy_of_checkout
+from support.run_checks import check_run
+from support.unplugged import Room, unplugged_room
+
+from looplab.lab.scenarios import THESIS, experiments
+
+pytestmark = [
+    pytest.mark.skipif("LAB_UNPLUGGED" not in os.environ, reason="takes 6 minutes: set LAB_UNPLUGGED=1"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="a second engine needs root"),
+    pytest.mark.timeout(1800),
+]
+BUDGETS = dict.fromkeys(RT_BUDGETS, "0")
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Room]:
+    with unplugged_room(Path(tempfile.mkdtemp(prefix="lab-room-", dir="/tmp"))) as room:
+        yield room
+
+
+@pytest.fixture(scope="module")
+def bundle(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made where there is a network."""
+    file = tmp_path_factory.mktemp("bundle") / "room.bundle"
+    done = session_lab.run("bundle", str(file), timeout_s=900)
+    assert done.returncode == 0, done.stderr
+    print(done.stderr)
+    return file
+
+
+def test_every_scenario_report_and_check_without_a_network(room: Room, bundle: Path) -> None:
+    checkout = copy_of_checkout(room.place / "lab", as_set_up=False)
+    # The engine's own bridges are all that is reached from here.
+    assert room.run("ip", "route", "get", "192.0.2.1", root=checkout).returncode != 0
+    assert room.run("python3", "-m", "pip", "download", "rich", root=checkout).returncode != 0
+    assert room.docker("images", "--quiet") == ""
+    loaded = room.run("./lab", "load", str(bundle), root=checkout, timeout_s=600)
+    print(loaded.stderr)
+    assert loaded.returncode == 0, loaded.stderr
+    assert "report and ./lab check are ready" in loaded.stderr
+    small = ("--messages", "10", "--repetitions", "2")
+    ran = room.run("./lab", "run", "all", *small, "--json", root=checkout, timeout_s=1200, **BUDGETS)
+    print(ran.stderr)
+    assert ran.returncode == 0, ran.stderr
+    runs = json.loads(ran.stdout)["runs"]
+    assert [run["scenario"] for run in runs] == list(THESIS)
+    for run in runs:
+        assert run["valid"], run["invalid_because"]
+        check_run(checkout / "results" / run["run_id"], run)
+    one_delay = {"DELAYS_MS": "2", "QOS": "0", "MESSAGES": "200", **BUDGETS}
+    for name in experiments(checkout):
+        tried = room.run("./lab", "run", name, "--json", root=checkout, timeout_s=300, **one_delay)
+        assert tried.returncode == 0, tried.stderr
+        assert json.loads(tried.stdout)["runs"][0]["valid"]
+    reported = room.run("./lab", "report", root=checkout)
+    assert reported.returncode == 0, reported.stderr
+    page = (checkout / "report/index.html").read_text()
+    assert all(run["run_id"] in page for run in runs)
+    checked = room.run("./lab", "check", "scenario5", root=checkout)
+    assert checked.returncode == 1
+    assert "score: " in checked.stdout
+    down = room.run("./lab", "down", root=checkout)
+    assert down.returncode == 0, down.stderr
+    assert room.docker("ps", "--all", "--quiet") == ""

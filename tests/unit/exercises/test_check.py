@@ -1,0 +1,288 @@
+"""Marking: points with reasons, a wrong run told from a wrong answer, a class at once."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from support.places import ROOT
+from support.simulated_delay_runs import write_delay_run
+from support.simulated_runs import MACHINE, simulated_cell, write_run
+
+from looplab.errors import LabError
+from looplab.exercises.exercise import exercises, parse_exercise, read_exercise
+from looplab.exercises.marking import mark
+from looplab.lab.commands.check import answer_form, check
+from looplab.lab.commands.new import new
+from looplab.report.reading import read_any
+from looplab.report.stored import read_run
+
+STRESS = [
+    {"what": "stress load", "wanted": "running", "found": "running", "verified": True, "required": True, "note": ""}
+]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    """A checkout with the exercises and no runs."""
+    for folder in ("compose", "docs/exercises"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copy(ROOT / "compose.yaml", tmp_path)
+    (tmp_path / "results").mkdir()
+    return tmp_path
+
+
+def put_run(results: Path, scenario: str, median_us: float = 900, start: str = "20260101T000000Z", **rest: Any) -> Path:
+    rng = np.random.default_rng(3)
+    repetitions, messages = rest.pop("size", (4, 25))
+    intervals = (100.0, 50.0, 20.0, 10.0)
+    cells = {(i, 0): simulated_cell(rng, repetitions, messages, median_us, 4290) for i in intervals}
+    return write_run(results, scenario, start=start, cells=cells, **rest)
+
+
+def put_sound_runs(results: Path) -> None:
+    put_run(results, "scenario1")
+    put_run(results, "scenario2", 3000, changes={"treatments": STRESS, "token": "feedbeef"})
+
+
+def right_answers(lab: Path, name: str = "scenario2") -> dict[str, Any]:
+    """Read off the runs as a student would, from run.json."""
+    run = read_run(lab / "results/20260101T000000Z-scenario2")
+    cell = next(c for c in run.document["cells"] if c["interval_ms"] == 20)  # type: ignore[union-attr]
+    return {
+        "prediction": "b",
+        "median": "b",
+        "o-p95": round(cell["O_us"]["p95"] / 1000, 3),
+        "lateness": f"{cell['send_lateness_us']['p99'] / 1000:.3f} ms",
+    }
+
+
+def put_answers(lab: Path, answers: dict[str, Any], name: str = "scenario2") -> None:
+    (lab / "answers").mkdir(exist_ok=True)
+    (lab / f"answers/{name}.yaml").write_text(yaml.safe_dump(answers))
+
+
+@pytest.mark.parametrize("name", exercises(ROOT))
+def test_before_starting_the_score_is_nought_and_a_form_is_there(
+    lab: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(lab, name) == 1
+    said = capsys.readouterr().out
+    exercise = read_exercise(lab, name)
+    assert f"score: 0 of {exercise.total}" in said
+    assert "./lab run" in said
+    form = yaml.safe_load((lab / f"answers/{name}.yaml").read_text())
+    assert form == dict.fromkeys([question.name for question in exercise.questions])
+
+
+def test_there_are_exercises_for_all_nine_scenarios_and_three_more() -> None:
+    assert {f"scenario{n}" for n in range(9)} < set(exercises(ROOT))
+    assert {"why-is-qos-2-slow", "permitted-is-not-applied", "who-lost-the-message"} < set(exercises(ROOT))
+
+
+def test_sound_runs_and_right_answers_get_every_point(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_sound_runs(lab / "results")
+    put_answers(lab, right_answers(lab))
+    code = check(lab, "scenario2")
+    said = capsys.readouterr().out
+    assert code == 0, said
+    assert "score: 10 of 10" in said
+
+
+def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_sound_runs(lab / "results")
+    put_answers(lab, {**right_answers(lab), "o-p95": 0.3, "median": "a"})
+    assert check(lab, "scenario2") == 1
+    said = capsys.readouterr().out
+    assert "score: 8 of 10" in said
+    assert "0/1  o-p95: 0.3 ms; your run says" in said
+    assert "0/1  median: a; your runs say b" in said
+    assert "it is the answers that are not yet" in said
+
+
+@pytest.mark.parametrize("answer", ["many", "", None, "c"])
+def test_answers_of_any_kind_are_marked_and_never_crash(lab: Path, answer: Any) -> None:
+    put_sound_runs(lab / "results")
+    put_answers(lab, {"median": answer, "o-p95": answer, "prediction": [answer], "unknown": answer})
+    assert check(lab, "scenario2") == 1
+
+
+WRONG_RUNS = {
+    "missing": ({}, None, "there is no run of scenario2: ./lab run scenario2"),
+    "too short": ({"size": (2, 25)}, None, "2 x 25 messages; at least"),
+    "invalid": (
+        {"changes": {"valid": False, "invalid_because": ["no stress"], "treatments": STRESS}},
+        None,
+        "INVALID: no stress",
+    ),
+    "another machine": ({"changes": {"environment": {**MACHINE, "cores": 64}}}, None, "another machine"),
+    "half-written": ({}, "run.json", "half-written"),
+    "damaged": ({}, "samples.csv", "samples.csv is missing"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG_RUNS)
+def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    settings, removed, word = WRONG_RUNS[how]
+    put_run(lab / "results", "scenario1")
+    if how != "missing":
+        folder = put_run(lab / "results", "scenario2", 3000, **settings)
+        if removed:
+            (folder / removed).unlink()
+    assert check(lab, "scenario2") == 1
+    said = capsys.readouterr().out
+    assert word in said
+    assert "A run is missing or wrong" in said
+    assert "not judged" in said
+
+
+def test_a_run_without_its_effect_is_sound_but_does_not_show_it(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_run(lab / "results", "scenario1")
+    put_run(lab / "results", "scenario2", 900, changes={"treatments": STRESS})
+    assert check(lab, "scenario2") == 1
+    said = capsys.readouterr().out
+    assert "0/2  tail" in said
+    assert "expected at least 1.3" in said
+    assert "STRESS_CPU" in said
+    assert "The runs are sound, but do not show" in said
+
+
+def test_a_valid_run_is_taken_rather_than_a_newer_invalid_one(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_sound_runs(lab / "results")
+    invalid = {"valid": False, "invalid_because": ["x"], "treatments": STRESS}
+    put_run(lab / "results", "scenario2", 3000, start="20260505T000000Z", changes=invalid)
+    check(lab, "scenario2")
+    assert "1/1  stressed: 20260101T000000Z-scenario2" in capsys.readouterr().out
+    # Named, it is that one and no other.
+    check(lab, "scenario2", "20260505T000000Z-scenario2")
+    assert "20260505T000000Z-scenario2 is INVALID" in capsys.readouterr().out
+
+
+def test_naming_a_run_of_another_scenario_is_said(lab: Path) -> None:
+    put_run(lab / "results", "scenario7")
+    with pytest.raises(LabError, match="is a run of scenario7"):
+        check(lab, "scenario2", "20260101T000000Z-scenario7")
+    with pytest.raises(LabError, match="There is no run 'x'"):
+        check(lab, "scenario2", "x")
+    with pytest.raises(LabError, match="There is no exercise 'scenario99'"):
+        check(lab, "scenario99")
+
+
+def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_sound_runs(lab / "results")
+    group = tmp_path / "group"
+    ada, ben = group / "ada", group / "ben"
+    shutil.copytree(lab / "results", ada / "results")
+    shutil.copytree(lab / "results", ben)
+    (ada / "answers").mkdir()
+    (ada / "answers/scenario2.yaml").write_text(yaml.safe_dump(right_answers(lab)))
+    (ben / "scenario2.yaml").write_text("prediction: a\n- broken")
+    (group / "eve").mkdir()
+    assert check(lab, "scenario2", str(group)) == 1
+    said = capsys.readouterr().out
+    with (group / "scores-scenario2.csv").open(newline="") as file:
+        scores = {row["student"]: row for row in csv.DictReader(file)}
+    assert (scores["ada"]["score"], scores["ada"]["of"]) == ("10", "10")
+    assert scores["ben"]["score"] == "6"
+    assert scores["ben"]["lost_for_answer"] == "4"
+    assert scores["eve"]["score"] == "0"
+    assert "the very run that ada handed in" in scores["ben"]["remarks"]
+    assert "3 students" in said
+
+
+def test_a_new_scenario_has_an_exercise_at_once(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new(lab, "scenario9")
+    assert "scenario9" in exercises(lab)
+    handout = (lab / "compose/scenarios/scenario9/README.md").read_text()
+    assert "@" not in handout
+    assert f"score: 0 of {read_exercise(lab, 'scenario9').total}`" in handout
+    put_run(lab / "results", "scenario9")
+    check(lab, "scenario9")
+    said = capsys.readouterr().out
+    assert "1/1  mine: 20260101T000000Z-scenario9" in said
+    assert "1/1  answered" in said
+
+
+MISTAKES = {
+    "no mapping": ("- a\n", "the file is no mapping"),
+    "no YAML": ("a: [", "is no YAML"),
+    "no runs": ("title: x\n", "lacks runs"),
+    "unknown word": ("title: x\nruns: {a: {scenario: s}}\npionts: {}\n", "has pionts"),
+    "unknown run": (
+        "title: x\nruns: {a: {scenario: s}}\npoints: {p: {says: s, value: {run: b, name: lost}, to: 0}}\n",
+        "there is no run 'b'",
+    ),
+    "unknown figure": (
+        "title: x\nruns: {a: {scenario: s}}\npoints: {p: {says: s, value: {run: a, name: O.p42}, to: 0}}\n",
+        "no figure of a run",
+    ),
+    "a time of one machine": (
+        "title: x\nruns: {a: {scenario: s}}\npoints: {p: {says: s, value: {run: a, name: O.p95}, to: 900}}\n",
+        "is a band of times",
+    ),
+    "wants nothing": ("title: x\nruns: {a: {scenario: s}}\npoints: {p: {says: s}}\n", "wants nothing"),
+    "asks nothing": (
+        "title: x\nruns: {a: {scenario: s}}\nquestions: {q: {asks: s}}\n",
+        "neither a choice nor a figure",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_teachers_mistake_is_named_with_its_place(mistake: str) -> None:
+    text, word = MISTAKES[mistake]
+    with pytest.raises(LabError, match=word) as error:
+        parse_exercise("x", text, "x/expected.yaml")
+    assert error.value.exit_code == 2
+    assert "x/expected.yaml" in error.value.message
+
+
+def test_the_form_is_yaml_whatever_the_questions_say() -> None:
+    exercise = parse_exercise(
+        "x",
+        "title: 'a: b # c'\nruns: {a: {scenario: s}}\nquestions: {q: {asks: 'x: y', options: {a: 'z: #', b: t}}}\n",
+        "x",
+    )
+    assert yaml.safe_load(answer_form(exercise)) == {"q": None}
+    assert mark(exercise, [], {"q": "a"}).got == 1
+
+
+def test_an_exercise_looks_at_cells_of_qos_delay_too(tmp_path: Path) -> None:
+    text = """
+title: Delay
+runs:
+  thesis: {scenario: qos-delay, fidelity: thesis}
+points:
+  round-trip:
+    says: About a round trip
+    value: {run: thesis, name: ratio, delays_ms: [20, 20]}
+    from: 1.41
+    to: 2.83
+  place:
+    says: The place is of no matter
+    value: {run: thesis, name: L.avg, delays_ms: [0, 20], qos: 1}
+    over: {run: thesis, name: L.avg, delays_ms: [20, 0], qos: 1}
+    from: 0.8
+    to: 1.25
+questions:
+  carried:
+    asks: How many packets?
+    value: {run: thesis, name: packets_per_segment, delays_ms: [20, 20]}
+"""
+    exercise = parse_exercise("delay", text, "expected.yaml")
+    folder = write_delay_run(tmp_path, pairs=((20, 20), (0, 20), (20, 0)))
+    marked = mark(exercise, [read_any(folder)], {"carried": 8})
+    assert (marked.got, marked.worth) == (4, 4), marked.marks
+    too_slow = write_delay_run(
+        tmp_path, start="20260301T000000Z", ratio=lambda _p, _b, _q: 4.0, pairs=((20, 20), (0, 20))
+    )
+    marked = mark(exercise, [read_any(too_slow)], {"carried": 1})
+    reasons = {m.name: m.reason for m in marked.marks}
+    assert "expected 1.41 to 2.83" in reasons["round-trip"]
+    assert "has no cell at 20 + 0 ms, QoS 1" in reasons["place"]
+    assert [m.name for m in marked.marks if m.got] == ["thesis"]

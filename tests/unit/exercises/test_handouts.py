@@ -1,0 +1,136 @@
+"""Handouts: one form for all; what they name is there, what they tell to type can be typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.handouts import HANDOUTS, commands, name_of, panels, sections
+from support.places import ROOT
+
+from looplab.exercises.exercise import Exercise, WantedRun, read_exercise
+from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.lab.cli import _parser, _variables
+from looplab.lab.machine.machine import read_env
+from looplab.lab.scenarios import AnyParameters, chosen
+
+FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in", "Check", "Stop"]
+CARD = ["goal", "parts", "time", "resources", "validated with"]
+
+
+def titles() -> set[str]:
+    """Titles of all dashboards and panels."""
+    found: set[str] = set()
+
+    def walk(panel_list: list[dict[str, Any]]) -> None:
+        for panel in panel_list:
+            found.add(panel.get("title", ""))
+            walk(panel.get("panels", []))
+
+    for path in (ROOT / "grafana/dashboards").glob("*.json"):
+        dashboard = json.loads(path.read_text())
+        found.add(dashboard["title"])
+        walk(dashboard["panels"])
+    return found
+
+
+def words_of(command: str) -> tuple[dict[str, str], list[str]]:
+    """Variables set in front, and what follows ./lab."""
+    words = shlex.split(command)
+    variables = {}
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        variables[name] = value
+    assert words.pop(0) == "./lab"
+    return variables, words
+
+
+@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+def test_all_have_the_same_form(handout: Path) -> None:
+    assert sections(handout) == FORM
+    card = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", handout.read_text(), re.MULTILINE)
+    assert [entry for entry in card if entry in CARD] == CARD
+    diagram = "publisher ----- delay" if "experiments" in handout.parts else "controller --request--> broker"
+    assert diagram in handout.read_text()
+
+
+@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+def test_the_score_before_starting_is_the_one_the_handout_names(handout: Path) -> None:
+    total = read_exercise(ROOT, name_of(handout)).total
+    assert f"`score: 0 of {total}`" in handout.read_text()
+
+
+@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
+    wanted = {run.scenario for run in read_exercise(ROOT, name_of(handout)).runs}
+    ran = set()
+    for command in commands(handout):
+        variables, words = words_of(command)
+        options = _parser().parse_args(words)
+        read_parameters({"SCENARIO": "x", **variables})
+        if options.command == "run":
+            ran |= set(options.scenario)
+        if options.command == "check":
+            assert options.exercise == name_of(handout)
+    # What the exercise wants to see is what the handout lets a student run.
+    assert ran == wanted
+    assert [words_of(command)[1][0] for command in commands(handout)][-3:] == ["check", "report", "down"]
+
+
+def runs_of(command: str) -> list[AnyParameters]:
+    """What the controllers of a command's runs would be told."""
+    variables, words = words_of(command)
+    options = _parser().parse_args(words)
+    if options.command != "run":
+        return []
+    settings = {**read_env(ROOT / ".env"), **variables, **_variables(ROOT, options)}
+    return [scenario.any_parameters(settings) for scenario in chosen(ROOT, options.scenario)]
+
+
+def serves(made: AnyParameters, wanted: WantedRun, exercise: Exercise) -> bool:
+    """Whether such a run counts as `wanted`, and has the cells that points and questions look at."""
+    stored = json.loads(json.dumps(made.as_json()))
+    cells = made.cells if isinstance(made, Parameters) else [astuple(cell) for cell in made.cells]
+    return (
+        made.scenario == wanted.scenario
+        and wanted.fidelity in ("", made.fidelity)
+        and all(stored[name] == value for name, value in wanted.parameters.items())
+        and exercise.cells_of(wanted.handle) <= set(cells)
+        and made.repetitions >= exercise.repetitions
+        and made.messages >= exercise.messages
+    )
+
+
+@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+def test_the_runs_to_make_are_those_that_count(handout: Path) -> None:
+    exercise = read_exercise(ROOT, name_of(handout))
+    made = [parameters for command in commands(handout) for parameters in runs_of(command)]
+    for wanted in exercise.runs:
+        assert any(serves(parameters, wanted, exercise) for parameters in made), wanted
+    assert all(any(serves(parameters, wanted, exercise) for wanted in exercise.runs) for parameters in made)
+
+
+@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+def test_the_panels_to_observe_are_there(handout: Path) -> None:
+    known = titles()
+    named = panels(handout)
+    assert named
+    for title in named:
+        assert any(there == title or there.startswith(f"{title}:") for there in known), title
+
+
+@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+def test_links_lead_somewhere(handout: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", handout.read_text()):
+        assert (handout.parent / target).exists(), target
+
+
+def test_what_an_exercise_points_to_is_there() -> None:
+    for path in [handout.parent / "expected.yaml" for handout in HANDOUTS]:
+        for page in re.findall(r"docs/[a-z-]+\.md", path.read_text()):
+            assert (ROOT / page).is_file(), f"{path}: {page}"

@@ -1,0 +1,114 @@
+"""Requests by number: what is under way, and which answer belongs to which although some are lost."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import pytest
+
+from looplab.experiments.loop.bridge.request_window import (
+    NUMBERS,
+    Numbered,
+    Window,
+    check_letter,
+    is_offered,
+    parse_numbered,
+)
+
+
+def line(letter: int, body: bytes) -> bytes:
+    text = bytes([letter]) + body
+    return text + bytes([check_letter(text)])
+
+
+@pytest.mark.parametrize(
+    ("identity", "offered"),
+    [
+        ("looplab mbot_ranger 0.2.0", True),
+        ("looplab mbot_ranger 0.10.1", True),
+        ("looplab mbot_ranger 1.0", True),
+        ("looplab mbot_ranger 0.1.0", False),
+        ("looplab mbot_ranger", False),
+        ("mbot 2.0", False),
+        ("looplab mbot_ranger 0.2x", False),
+    ],
+)
+def test_only_a_firmware_that_knows_numbers_is_asked_by_number(identity: str, offered: bool) -> None:
+    assert is_offered(identity) == offered
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [(b"2557", b"25.57"), (b"7", b"0.07"), (b"-7", b"-0.07"), (b"-525", b"-5.25"), (b"0", b"0.00"), (b"E", b"")],
+)
+def test_a_line_is_its_number_and_its_value(body: bytes, value: bytes) -> None:
+    assert parse_numbered(line(ord("l"), body)) == Numbered(ord("l"), value)
+
+
+def test_a_line_with_one_byte_changed_lost_or_doubled_is_never_another_answer() -> None:
+    for whole in (
+        line(letter, b"%d" % value) for letter in NUMBERS for value in (0, 7, 2557, -525, 12500, 2446, -44, 1890)
+    ):
+        for place in range(len(whole)):
+            for byte in range(256):
+                if byte != whole[place]:
+                    assert parse_numbered(whole[:place] + bytes([byte]) + whole[place + 1 :]) is None
+            assert parse_numbered(whole[:place] + whole[place + 1 :]) is None
+            assert parse_numbered(whole[:place] + whole[place : place + 1] + whole[place:]) is None
+
+
+def test_no_flipped_bit_makes_another_requests_number() -> None:
+    for number in NUMBERS:
+        assert not any(number ^ 1 << bit in NUMBERS for bit in range(8))
+
+
+def test_never_more_than_one_request_of_a_number_is_under_way() -> None:
+    window = Window()
+    sent = b"".join(window.ask() for _ in range(3 * len(NUMBERS)))
+    assert sorted(sent) == sorted(NUMBERS)
+    # Each answer lets one of those that wait go, in order.
+    for number in 2 * sent:
+        assert window.answered(number) == (0, bytes([number]))
+
+
+def test_what_is_forgotten_is_nobodys_answer() -> None:
+    window = Window()
+    sent = b"".join(window.ask() for _ in range(3))
+    window.forget()
+    assert [window.answered(number) for number in sent] == [None, None, None]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pairs_stay_true_whatever_is_lost(seed: int) -> None:
+    """Against a robot that knows which request each of its answers is for."""
+    random_robot = random.Random(seed)
+    window = Window()
+    waiting: deque[int] = deque()
+    on_the_wire: deque[tuple[int, int]] = deque()
+    written = asked = answered = 0
+
+    def put(letters: bytes) -> None:
+        nonlocal written
+        for letter in letters:
+            on_the_wire.append((written, letter))
+            written += 1
+
+    for _ in range(20_000):
+        if random_robot.random() < 0.5 and len(waiting) < 40:
+            waiting.append(asked)
+            asked += 1
+            put(window.ask())
+        elif on_the_wire:
+            request, letter = on_the_wire.popleft()
+            if random_robot.random() < 0.2 and on_the_wire:
+                continue
+            found = window.answered(letter)
+            assert found is not None
+            skipped, letters = found
+            for _ in range(skipped):
+                waiting.popleft()
+            assert waiting.popleft() == request
+            answered += 1
+            put(letters)
+    assert answered > 5000

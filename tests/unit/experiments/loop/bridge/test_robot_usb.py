@@ -1,0 +1,103 @@
+"""A robot on USB: which device is opened, what is said where none can be, and what its container may reach."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from support.places import ROOT
+
+from looplab.experiments.loop.bridge import serial_device
+from looplab.experiments.loop.bridge.serial_device import CannotOpenError, open_port
+
+NOBODY = 65534
+
+
+@pytest.fixture(autouse=True)
+def _no_port_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serial_device, "USB_PORTS", (f"{tmp_path}/ttyACM*",))
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Path]:
+    """A pseudo-terminal as tmp_path/by-id/usb-robot."""
+    ours, theirs = pty.openpty()
+    link = tmp_path / "by-id" / "usb-robot"
+    link.parent.mkdir()
+    link.symlink_to(os.ttyname(theirs))
+    yield link
+    os.close(ours)
+    os.close(theirs)
+
+
+def refusal(url: str) -> str:
+    with pytest.raises(CannotOpenError) as found:
+        open_port(url)
+    return str(found.value)
+
+
+def test_a_wildcard_opens_the_only_device(device: Path) -> None:
+    with open_port(f"{device.parent}/*") as port:
+        assert (port.port, port.baudrate, port.timeout) == (str(device), 57600, 0)
+
+
+def test_a_wildcard_that_matches_two_names_both(device: Path) -> None:
+    device.with_name("usb-another").symlink_to("/dev/null")
+    said = refusal(f"{device.parent}/*")
+    assert "usb-another" in said
+    assert "usb-robot" in said
+    assert "ROBOT_DEVICE" in said
+
+
+@pytest.mark.parametrize("name", ["by-id/*", "by-id/usb-robot", "ttyUSB0"])
+def test_a_missing_device_is_said_to_be_missing(tmp_path: Path, name: str) -> None:
+    assert (
+        refusal(f"{tmp_path}/{name}") == f"{tmp_path}/{name}: no such device: is the robot plugged in and switched on?"
+    )
+
+
+def test_what_is_there_under_another_name_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ttyACM3").touch()
+    said = refusal(f"{tmp_path}/looplab-robot")
+    assert said.endswith(f"(there is {tmp_path}/ttyACM3: if that is the robot, name it in SERIAL_URL)")
+
+
+def test_a_name_that_leads_nowhere_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "usb-robot").symlink_to("../../ttyUSB0")
+    assert "no such device" in refusal(str(tmp_path / "usb-robot"))
+
+
+def test_a_device_of_another_group_says_whose_number_is_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "ttyUSB0"
+    path.touch(mode=0)
+    user = os.geteuid()
+    # Root may open everything.
+    os.seteuid(user or NOBODY)
+    try:
+        assert f"stat -c %g {path}" in refusal(str(path))
+    finally:
+        os.seteuid(user)
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/etc/hostname"])
+def test_what_is_no_serial_port_is_refused_with_its_name(path: str) -> None:
+    assert refusal(path).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("url", ["socket://127.0.0.1:1", "socket://127.0.0.1", "rfc2217://127.0.0.1:1", "nonsense://x"])
+def test_a_url_that_cannot_be_opened_is_named(url: str) -> None:
+    assert refusal(url).startswith(f"{url}: ")
+
+
+def test_the_container_sees_devices_come_and_go_and_may_open_serial_ones_alone() -> None:
+    bridge = yaml.safe_load((ROOT / "compose/robot.usb.yaml").read_text())["services"]["bridge"]
+    # A node copied at the start would stop the start where it is missing, and go stale.
+    assert "devices" not in bridge
+    assert "/dev:/dev:ro" in bridge["volumes"]
+    assert "/dev/shm" in bridge["tmpfs"]
+    assert bridge["device_cgroup_rules"] == ["c 188:* rw", "c 166:* rw"]
+    assert not {"privileged", "cap_add", "user"} & set(bridge)

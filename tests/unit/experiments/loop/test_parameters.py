@@ -1,0 +1,123 @@
+"""Parameters: defaults of each fidelity, each factor alone, and a sentence for every slip of the pen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.loop.parameters import MAX_SAMPLES, read_parameters
+
+SCENARIO = {"SCENARIO": "scenario5"}
+
+
+def test_thesis_is_the_default() -> None:
+    found = read_parameters(SCENARIO)
+    assert found.fidelity == "thesis"
+    assert (found.tcp_nodelay, found.robot_framing, found.apply_priority) == (False, "burst", False)
+    assert found.intervals_ms == (100, 50, 20, 10)
+    assert (found.qos, found.messages, found.repetitions, found.command) == ((0,), 100, 10, "T")
+    assert found.samples == 4 * 100 * 10
+
+
+def test_corrected_sets_the_three_factors() -> None:
+    found = read_parameters({**SCENARIO, "FIDELITY": "corrected"})
+    assert (found.tcp_nodelay, found.robot_framing, found.apply_priority) == (True, "line", True)
+
+
+@pytest.mark.parametrize("fidelity", ["thesis", "corrected"])
+@pytest.mark.parametrize(
+    ("name", "attribute", "values"),
+    [
+        ("TCP_NODELAY", "tcp_nodelay", {"on": True, "off": False}),
+        ("ROBOT_FRAMING", "robot_framing", {"burst": "burst", "line": "line"}),
+        ("APPLY_PRIORITY", "apply_priority", {"on": True, "off": False}),
+    ],
+)
+def test_each_factor_can_be_set_alone(fidelity: str, name: str, attribute: str, values: dict[str, object]) -> None:
+    plain = read_parameters({**SCENARIO, "FIDELITY": fidelity}).as_json()
+    for text, value in values.items():
+        found = read_parameters({**SCENARIO, "FIDELITY": fidelity, name: text}).as_json()
+        assert found == {**plain, attribute: value}
+
+
+def test_an_empty_variable_is_an_absent_one() -> None:
+    empty = dict.fromkeys(("FIDELITY", "TCP_NODELAY", "QOS", "MESSAGES", "BROKER_HOST", "PARTS_TIMEOUT_S"), "")
+    assert read_parameters({**SCENARIO, **empty}) == read_parameters(SCENARIO)
+
+
+def test_line_ends_of_windows_do_no_harm() -> None:
+    settings = {"SCENARIO": "scenario5\r", "INTERVALS_MS": "20 10\r", "QOS": "1\r", "FIDELITY": "corrected\r"}
+    found = read_parameters(settings)
+    assert (found.scenario, found.intervals_ms, found.qos, found.fidelity) == ("scenario5", (20, 10), (1,), "corrected")
+
+
+@pytest.mark.parametrize("text", ["100,50", "100 50", "100, 50", "100\t50"])
+def test_lists_are_written_with_commas_or_spaces(text: str) -> None:
+    assert read_parameters({**SCENARIO, "INTERVALS_MS": text}).intervals_ms == (100, 50)
+
+
+def test_cells_run_through_all_intervals_at_each_quality() -> None:
+    found = read_parameters({**SCENARIO, "INTERVALS_MS": "20,2.5", "QOS": "0,2"})
+    assert found.cells == [(20, 0), (2.5, 0), (20, 2), (2.5, 2)]
+
+
+def test_effective_parameters_are_json() -> None:
+    found = read_parameters({**SCENARIO, "INTERVALS_MS": "20,2.5"}).as_json()
+    assert json.loads(json.dumps(found))["intervals_ms"] == [20, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("FIDELITY", "published"),
+        ("SCENARIO", ""),
+        ("SCENARIO", "../etc"),
+        ("SCENARIO", "Scenario5"),
+        ("INTERVALS_MS", "fast"),
+        ("INTERVALS_MS", "0"),
+        ("INTERVALS_MS", "-20"),
+        ("INTERVALS_MS", "nan"),
+        ("INTERVALS_MS", "inf"),
+        ("INTERVALS_MS", "20,20"),
+        ("INTERVALS_MS", "20,"),
+        ("INTERVALS_MS", "60001"),
+        ("QOS", "3"),
+        ("QOS", "0;1"),
+        ("QOS", "1,1"),
+        ("MESSAGES", "0"),
+        ("MESSAGES", "1e3"),
+        ("MESSAGES", "-1"),
+        ("MESSAGES", "٣"),
+        ("REPETITIONS", "ten"),
+        ("COMMAND", "X"),
+        ("LOAD", "heavy"),
+        ("PRIORITY_BROKER", "100"),
+        ("PRIORITY_CONTROLLER", "-1"),
+        ("TCP_NODELAY", "yes"),
+        ("ROBOT_FRAMING", "lines"),
+        ("APPLY_PRIORITY", "1"),
+        ("DEADLINE_MS", "9"),
+        ("WARMUP_MESSAGES", "-1"),
+        ("BROKER_HOST", "a b"),
+        ("BROKER_PORT", "0"),
+        ("BROKER_PORT", "65536"),
+        ("PARTS_TIMEOUT_S", "0"),
+    ],
+)
+def test_a_malformed_value_names_its_variable_and_where_to_mend_it(name: str, text: str) -> None:
+    with pytest.raises(LabError) as caught:
+        read_parameters({**SCENARIO, name: text})
+    error = caught.value
+    assert error.exit_code == EXIT_USAGE
+    assert error.message.startswith(name)
+    assert "params.env" in error.remedy
+    assert "\n" not in error.message
+
+
+def test_more_than_one_run_can_hold_is_refused_before_memory_is_asked_for() -> None:
+    with pytest.raises(LabError, match="more than one run can hold") as caught:
+        read_parameters({**SCENARIO, "MESSAGES": "1000000", "REPETITIONS": "6"})
+    assert caught.value.exit_code == EXIT_USAGE
+    assert f"{MAX_SAMPLES:,}" in caught.value.message

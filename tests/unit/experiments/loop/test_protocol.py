@@ -1,0 +1,101 @@
+"""Requests and answers: what is written is read back, anything else is told to be malformed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from looplab.experiments.loop.protocol import MAX_PAYLOAD_BYTES, Answer, Request, parse_answer, parse_request
+
+
+@pytest.mark.parametrize("command", [b"T", b"E"])
+def test_request_is_taken_apart(command: bytes) -> None:
+    assert parse_request(command + b"-a1b2c3d4-17") == Request(command, b"a1b2c3d4", 17)
+
+
+def test_request_token_may_hold_the_separator() -> None:
+    assert parse_request(b"T-my-run-3-9") == Request(b"T", b"my-run-3", 9)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"T",
+        b"T-run",
+        b"T-run-",
+        b"T--1",
+        b"X-run-1",
+        b"t-run-1",
+        b"T-run-1\n",
+        b" T-run-1",
+        b"T-run--1x",
+        b"T-run-1.5",
+        b"T-run-1234567890",
+        b"T-r,n-1",
+        b"T-run-\xd9\xa1",
+        b"T-" + b"r" * 65 + b"-1",
+        b"T-run-" + b"0" * MAX_PAYLOAD_BYTES,
+        bytes(range(256)),
+        b"\0" * 20,
+        b'{"command":"T"}',
+    ],
+)
+def test_malformed_request_is_none(payload: bytes) -> None:
+    assert parse_request(payload) is None
+
+
+def test_answer_without_wire_time() -> None:
+    found = parse_answer(b"a1b2,17,ok,4280000,25.50")
+    assert found == Answer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1)
+
+
+def test_answer_with_wire_time_of_an_earlier_one() -> None:
+    found = parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000")
+    assert found == Answer(b"a1b2", 17, b"timeout", 250_000_000, b"", 16, 4_300_000, 1_200_000)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"a,1,ok,5",
+        b"a,1,ok,-5,20.0",
+        b"a,-1,ok,5,20.0",
+        b"a,1,OK,5,20.0",
+        b"a,1,ok,5,20.0,3",
+        b"a,1,ok,5,20.0,3,4",
+        b"a,1,ok,5,20.0,3,4,5,6",
+        b"a,1,ok,5,20.0,3,-4,5",
+        b"a,1,ok,5,20.0,3,4,-5",
+        b"a,1,ok,5,20.0\n",
+        b"a,1,ok,5,2\x000.0",
+        b"a,1,ok,1234567890123456789,20.0",
+        b",1,ok,5,20.0",
+        b"a,1,ok,5," + b"9" * 33,
+        b"a" * (MAX_PAYLOAD_BYTES + 1),
+        bytes(range(256)),
+    ],
+)
+def test_malformed_answer_is_none(payload: bytes) -> None:
+    assert parse_answer(payload) is None
+
+
+def test_largest_figures_fit_the_columns() -> None:
+    found = parse_answer(b"a,999999999,ok,999999999999999999,20.0,999999999,999999999999999999,999999999999999999")
+    assert found is not None
+    assert max(found.robot_ns, found.wire_robot_ns, found.wait_ns) < 2**63
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_any_bytes_are_either_read_or_refused(seed: int) -> None:
+    dice = random.Random(seed)
+    for _ in range(200):
+        payload = bytearray(dice.choice((b"T-run-12", b"run,12,ok,5,20.5", b"run,12,ok,5,20.5,11,6,0")))
+        for _ in range(dice.randrange(1, 4)):
+            payload[dice.randrange(len(payload))] = dice.randrange(256)
+        request, answer = parse_request(bytes(payload)), parse_answer(bytes(payload))
+        if request is not None:
+            assert b"%s-%s-%d" % request == bytes(payload) or b"-0" in payload
+        assert answer is None or answer.sequence >= 0

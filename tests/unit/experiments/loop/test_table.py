@@ -1,0 +1,100 @@
+"""The table of a run: every figure of every cell, within 80 columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from looplab.experiments.loop.table import table
+from looplab.run.accounting import summarise
+
+
+def figures(*values_ns: int) -> dict[str, Any]:
+    return summarise(values_ns)
+
+
+def cell(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "interval_ms": 20, "qos": 0, "sent": 1000, "answered": 990, "late": 4, "lost": 5, "robot_errors": 1,
+        "duplicates": 0, "out_of_order": 0, "disconnects": 0,
+        "T_us": figures(5_000_000, 5_500_000), "R_us": figures(4_280_000), "O_us": figures(720_000),
+        "transport_O_us": figures(), "send_lateness_us": figures(1_000),
+    }  # fmt: skip
+    return {**whole, **changes}
+
+
+def run(*cells: dict[str, Any], because: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "scenario": "scenario5", "fidelity": "corrected", "run_id": "20240229T235958Z-scenario5",
+        "cells": list(cells), "valid": not because, "invalid_because": list(because),
+    }  # fmt: skip
+
+
+def words(text: str, start: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.strip().startswith(start)]
+    return line.split()
+
+
+def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
+    text = table(run(cell()))
+    assert words(text, "20 ms") == ["20", "ms", "0", "1000", "990", "5", "4", "1"]
+    assert words(text, "T ") == ["T", "5.000", "5.250", "5.250", "5.475", "5.495", "5.500"]
+    assert words(text, "R ")[1] == "4.280"
+    assert words(text, "O transport") == ["O", "transport", *["-"] * 6]
+    assert words(text, "send lateness")[2] == "0.001"
+    assert text.splitlines()[-1] == "VALID: every treatment was found as wanted."
+
+
+def test_the_free_robots_time_is_shown_where_requests_waited_for_one_another() -> None:
+    service = figures(4_200_000, 4_300_000)
+    assert "R free" not in table(run(cell(service_R_us=service, waited=0)))
+    text = table(run(cell(service_R_us=service, waited=1)))
+    assert words(text, "R free  ")[2:4] == ["4.200", "4.250"]
+    assert "1 of 2 requests waited" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_every_cell_has_its_own_block() -> None:
+    text = table(run(*(cell(interval_ms=interval) for interval in (100, 50, 20, 2.5))))
+    assert [line.split()[0] for line in text.splitlines() if " ms " in line and "0" in line][:4] == [
+        "100", "50", "20", "2.5",
+    ]  # fmt: skip
+
+
+def test_rare_counts_are_named_only_where_there_are_any() -> None:
+    assert "dup." not in table(run(cell()))
+    text = table(run(cell(duplicates=3, disconnects=1)))
+    assert "3 dup., 1 disconn." in text
+    assert "out of order" not in text
+
+
+def test_an_invalid_run_says_why() -> None:
+    reason = "broker scheduling policy: wanted SCHED_FIFO 90, found SCHED_OTHER"
+    lines = table(run(cell(), because=(reason, "stress load: wanted running, found not running"))).splitlines()
+    assert lines[lines.index("INVALID:") + 1] == f"  - {reason}"
+    assert not any("VALID:" in line for line in lines if line != "INVALID:")
+
+
+def test_what_is_not_required_and_not_so_is_said() -> None:
+    limit = {
+        "what": "controller rtprio limit", "wanted": "99", "found": "0", "verified": False, "required": False,
+        "note": "not applied: the engine refuses it or LAB_RTPRIO_CONTROLLER lowers it",
+    }  # fmt: skip
+    good = {**limit, "what": "robot untouched by the load", "verified": True}
+    text = table({**run(cell()), "treatments": [good, limit]})
+    *_, verdict, heading, first, rest = text.splitlines()
+    assert verdict == "VALID: every treatment that is required was found as wanted."
+    assert heading.startswith("Not required")
+    assert first.startswith("  - controller rtprio limit: wanted 99, found 0 (not applied")
+    assert rest.startswith("    ")
+    assert "untouched" not in text
+    assert table({**run(cell()), "treatments": [good]}) == table(run(cell()))
+
+
+def test_nothing_is_wider_than_80_columns() -> None:
+    worst = cell(
+        interval_ms=60000, sent=1_000_000, answered=100_000, lost=99_999, late=9_999, robot_errors=9_999,
+        duplicates=100_000, out_of_order=100_000, disconnects=100, T_us=figures(99_999_000_000),
+    )  # fmt: skip
+    text = table(run(worst, because=("bridge TCP_NODELAY: wanted on, found " + "off, " * 40,)))
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "100000 out of order" in text

@@ -1,0 +1,68 @@
+"""The parameters of qos-delay: the published ones by default, each refused by its name where it is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.qos_delay.parameters import read_parameters
+
+SYMMETRICAL = [(d, d) for d in (2, 5, 10, 15, 20, 25, 30, 40, 50, 60)]
+OTHERS = [(0, 20), (2, 18), (18, 2), (20, 0)]
+
+
+def test_by_default_the_published_sweep() -> None:
+    p = read_parameters({})
+    assert list(p.pairs_ms) == SYMMETRICAL + OTHERS
+    assert (p.messages, p.interval_ms, p.payload_bytes, p.qos, p.distribution) == (10_000, 10, 20, (0, 1, 2), "normal")
+    assert p.tcp_nodelay is False
+    assert len(p.cells) == 42
+    assert p.sending_s == 42 * 100
+    assert p.rows(41) == range(410_000, 420_000)
+
+
+@pytest.mark.parametrize(
+    ("given", "pairs"),
+    [
+        ({"DELAYS_MS": "2,20"}, [(2, 2), (20, 20)]),
+        ({"PAIRS_MS": "0-20 2-18"}, [(0, 20), (2, 18)]),
+        ({"DELAYS_MS": "10", "PAIRS_MS": "10-10,0-20"}, [(10, 10), (0, 20)]),
+        ({"DELAYS_MS": "0.5", "PAIRS_MS": " "}, [(0.5, 0.5)]),
+    ],
+)
+def test_what_is_set_alone_is_run(given: dict[str, str], pairs: list[tuple[float, float]]) -> None:
+    assert list(read_parameters(given).pairs_ms) == pairs
+
+
+def test_fidelity_and_the_factor_alone() -> None:
+    assert read_parameters({"FIDELITY": "corrected"}).tcp_nodelay is True
+    assert read_parameters({"FIDELITY": "corrected", "TCP_NODELAY": "off"}).tcp_nodelay is False
+
+
+def test_jitter_is_a_share_of_the_mean_and_none_where_the_delay_is_constant() -> None:
+    assert read_parameters({"JITTER_SHARE": "0.25"}).jitter_ms(20) == 5
+    assert read_parameters({"DISTRIBUTION": "constant"}).jitter_ms(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DELAYS_MS", "-5"), ("DELAYS_MS", "501"), ("DELAYS_MS", "nan"), ("DELAYS_MS", "5,5"), ("PAIRS_MS", "20"),
+        ("PAIRS_MS", "0-900"), ("PAIRS_MS", "1--2"), ("QOS", "3"), ("MESSAGES", "0"), ("INTERVAL_MS", "0"),
+        ("PAYLOAD_BYTES", "5"), ("DISTRIBUTION", "gaussian"), ("JITTER_SHARE", "-1"), ("REORDER", "yes"),
+        ("MAX_INFLIGHT", "7"), ("RTO_MIN_MS", "1"), ("FIDELITY", "best"), ("WARMUP_MESSAGES", "0"),
+        ("SCENARIO", "scenario1"), ("BROKER_PB", "a b"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named_with_its_remedy(name: str, value: str) -> None:
+    with pytest.raises(LabError) as caught:
+        read_parameters({name: value})
+    assert name in caught.value.message
+    assert name in caught.value.remedy
+    assert "qos-delay" in caught.value.remedy
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_more_than_a_run_can_hold_is_refused() -> None:
+    with pytest.raises(LabError, match="more than one run can hold"):
+        read_parameters({"MESSAGES": "1000000"})

@@ -1,0 +1,107 @@
+"""Finished runs of qos-delay on the exporter's page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import perf_counter_ns
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.simulated_delay_runs import as_published, one_way, write_delay_run
+
+from looplab.experiments.qos_delay.metrics import delay_labels
+from looplab.exporter.live import LiveFolder
+from looplab.exporter.stored import StoredRuns
+from looplab.metrics.text_format import page
+from looplab.run.samples import ANSWERED, SampleStore
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples(runs: StoredRuns) -> Samples:
+    text = page([texts for _run_id, texts in runs.newest.values()]).decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def at(found: Samples, name: str, **labels: str) -> float:
+    return found[name, frozenset(labels.items())]
+
+
+def labels(pb: float, bs: float, qos: int, fidelity: str = "thesis") -> dict[str, str]:
+    return delay_labels(fidelity, pb, bs, qos)
+
+
+def test_each_cell_has_its_figures(tmp_path: Path) -> None:
+    write_delay_run(tmp_path)
+    write_delay_run(tmp_path, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
+    runs = StoredRuns(tmp_path)
+    assert runs.refresh()
+    found = samples(runs)
+    cell = labels(20, 20, 2)
+    assert at(found, "qos_delay_latency_mean_seconds", **cell) == pytest.approx(
+        0.040 * as_published(20, 20, 2), rel=0.02
+    )
+    assert at(found, "qos_delay_end_to_end_seconds", **cell) == pytest.approx(0.040)
+    assert at(found, "qos_delay_latency_ratio", **cell) == pytest.approx(as_published(20, 20, 2), rel=0.02)
+    assert at(found, "qos_delay_packets_per_segment", **cell) == pytest.approx(8)
+    assert at(found, "qos_delay_messages_total", **cell, outcome="answered") == 600
+    assert at(found, "qos_delay_latency_quantile_seconds", **cell, metric="L", q="0.5") == pytest.approx(
+        0.040 * as_published(20, 20, 2), rel=0.03
+    )
+    corrected = {**cell, "fidelity": "corrected"}
+    assert at(found, "qos_delay_latency_mean_seconds", **corrected) == pytest.approx(0.120, rel=0.02)
+    assert at(found, "loop_run_valid", scenario="qos-delay", fidelity="corrected") == 1
+
+
+def test_an_invalid_cell_and_a_damaged_run_are_left_out(tmp_path: Path) -> None:
+    write_delay_run(tmp_path, cell_changes={(20, 20, 2): {"valid": False, "invalid_because": ["no emulator"]}})
+    folder = write_delay_run(tmp_path, fidelity="corrected", start="20260202T000000Z")
+    run = json.loads((folder / "run.json").read_text())
+    del run["cells"][0]["L_us"]
+    (folder / "run.json").write_text(json.dumps(run))
+    said: list[str] = []
+    runs = StoredRuns(tmp_path, said.append)
+    runs.refresh()
+    found = samples(runs)
+    assert runs.damaged == {folder.name}
+    assert len(said) == 1
+    cells = [held for name, held in found if name == "qos_delay_end_to_end_seconds"]
+    assert len(cells) == 29
+    assert frozenset(labels(20, 20, 2).items()) not in cells
+
+
+def test_the_running_cell_has_a_distribution_the_others_figures(tmp_path: Path) -> None:
+    parameters = {
+        "scenario": "qos-delay", "fidelity": "corrected", "pairs_ms": [[2, 18], [20, 20]], "qos": [0, 1],
+        "intervals_ms": [10], "messages": 4, "repetitions": 1, "deadline_ms": 5000,
+    }  # fmt: skip
+    store = SampleStore(16, tmp_path / "samples.bin")
+    now = perf_counter_ns()
+    for row in range(6):
+        store["due_ns"][row], store["sent_ns"][row] = now, now + 10_000
+        store["received_ns"][row], store["state"][row] = now + 10_000 + 20_000_000 * (1 + row // 4), ANSWERED
+    state = {"state": "running", "run_id": "20260301T000000Z-qos-delay", "parameters": parameters, "treatments": []}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    live = LiveFolder(tmp_path)
+    run = live.run(frozenset())
+    assert run is not None
+    text = page([live.texts(run)]).decode()
+    found = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    first, second = labels(2, 18, 0, "corrected"), labels(20, 20, 0, "corrected")
+    assert at(found, "qos_delay_messages_sent_total", **first) == 4
+    assert at(found, "qos_delay_latency_mean_seconds", **first) == pytest.approx(0.020)
+    assert at(found, "qos_delay_latency_mean_seconds", **second) == pytest.approx(0.040)
+    assert at(found, "qos_delay_cell_current", **first) == 0
+    assert at(found, "qos_delay_cell_current", **second) == 1
+    assert at(found, "qos_delay_latency_seconds_count", **second, metric="L") == 2
+    assert ("qos_delay_latency_seconds_count", frozenset({**first, "metric": "L"}.items())) not in found
+    assert at(found, "loop_run_messages_planned", scenario="qos-delay", fidelity="corrected") == 16

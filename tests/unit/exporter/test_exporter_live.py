@@ -1,0 +1,203 @@
+"""The live files of a controller, followed while they change in every order they can."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import pytest
+
+from looplab.experiments.loop.parameters import read_parameters
+from looplab.exporter import live as exporter_live
+from looplab.exporter.live import LiveFolder, LiveRun
+from looplab.run.samples import ANSWERED, LATE, ROBOT_ERROR, WAITING, SampleStore
+
+MS = 1_000_000
+
+
+def parameters(**changes: Any) -> dict[str, Any]:
+    environment = {
+        "SCENARIO": "scenario1",
+        "INTERVALS_MS": "20 10",
+        "MESSAGES": "10",
+        "REPETITIONS": "2",
+        "DEADLINE_MS": "1000",
+    }
+    environment.update({name: str(value) for name, value in changes.items()})
+    made: dict[str, Any] = json.loads(json.dumps(read_parameters(environment).as_json()))
+    return made
+
+
+class Writer:
+    """Writes rows as the controller does."""
+
+    def __init__(self, folder: Path, rows: int = 40) -> None:
+        self.store = SampleStore(rows, folder / "samples.bin")
+        self.start = perf_counter_ns()
+
+    def send(self, row: int, *, ago_ms: int = 0) -> None:
+        self.store["state"][row] = WAITING
+        self.store["due_ns"][row] = self.start - ago_ms * MS
+        self.store["sent_ns"][row] = self.start - ago_ms * MS + 1000
+
+    def answer(self, row: int, state: int = ANSWERED, total_ms: int = 5, robot_ms: int = 4) -> None:
+        self.store["received_ns"][row] = self.store["sent_ns"][row] + total_ms * MS
+        self.store["robot_ns"][row] = robot_ms * MS
+        self.store["state"][row] = state
+
+
+def publish_state(folder: Path, state: str, run_id: str = "20260101T000000Z-scenario1", **more: Any) -> None:
+    fresh = folder / "state.json.new"
+    fresh.write_text(json.dumps({"state": state, "run_id": run_id, "parameters": parameters(), **more}))
+    fresh.replace(folder / "state.json")
+
+
+def samples(text: str, name: str, **labels: str) -> list[float]:
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    lines = [line for line in text.splitlines() if line.startswith(name + "{") and all(w in line for w in wanted)]
+    return [float(line.rpartition(" ")[2]) for line in lines]
+
+
+def everything(run: LiveRun) -> str:
+    return "".join(run.texts().values())
+
+
+def test_rows_are_counted_once_whatever_the_order_they_settle_in(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    for row in range(5):
+        writer.send(row)
+    writer.answer(3)
+    run.advance()
+    assert samples(everything(run), "loop_messages_total", outcome="answered", interval_ms="20") == [1]
+    assert samples(everything(run), "loop_messages_sent_total", interval_ms="20") == [5]
+    writer.answer(0, LATE, total_ms=1500)
+    writer.answer(4, ROBOT_ERROR)
+    for _ in range(3):
+        run.advance()
+    writer.answer(1)
+    writer.answer(2)
+    run.advance()
+    text = everything(run)
+    assert samples(text, "loop_messages_total", outcome="answered", interval_ms="20") == [3]
+    assert samples(text, "loop_messages_total", outcome="late", interval_ms="20") == [1]
+    assert samples(text, "loop_messages_total", outcome="robot_error", interval_ms="20") == [1]
+    # A late answer has a latency, an error of the robot has none.
+    assert samples(text, "loop_latency_seconds_count", metric="O", interval_ms="20") == [4]
+    assert samples(text, "loop_latency_seconds_sum", metric="O", interval_ms="20") == [pytest.approx(1.499)]
+
+
+def test_a_message_without_answer_is_lost_after_two_deadlines_and_not_before(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    writer.send(0, ago_ms=2500)
+    writer.send(1, ago_ms=1500)
+    run.advance()
+    assert samples(everything(run), "loop_messages_total", outcome="lost") == [1]
+
+
+def test_cells_are_told_apart_and_the_current_one_is_marked(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    for row in range(25):
+        writer.send(row)
+        writer.answer(row)
+    run.advance()
+    text = everything(run)
+    assert samples(text, "loop_messages_sent_total", interval_ms="20") == [20]
+    assert samples(text, "loop_messages_sent_total", interval_ms="10") == [5]
+    assert samples(text, "loop_cell_current", interval_ms="20") == [0]
+    assert samples(text, "loop_cell_current", interval_ms="10") == [1]
+
+
+def test_exporter_started_in_the_middle_takes_in_all_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter_live, "CHUNK_ROWS", 7)
+    writer = Writer(tmp_path)
+    for row in range(40):
+        writer.send(row)
+        writer.answer(row)
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    run.advance()
+    assert samples(everything(run), "loop_messages_total", outcome="answered") == [20, 20]
+
+
+def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    writer.send(0)
+    run.advance()
+    for size in (0, 8, 16, 4096, 5000):
+        os.truncate(tmp_path / "samples.bin", size)
+        run.advance()
+    (tmp_path / "samples.bin").unlink()
+    run.advance()
+    assert samples(everything(run), "loop_messages_sent_total") == [1]
+
+
+def test_another_runs_store_is_left_alone(tmp_path: Path) -> None:
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    writer = Writer(tmp_path, rows=12)
+    writer.send(0)
+    run.advance()
+    assert samples(everything(run), "loop_messages_sent_total") == []
+
+
+def test_from_waiting_to_running_to_stored(tmp_path: Path) -> None:
+    folder = LiveFolder(tmp_path)
+    assert folder.run(frozenset()) is None
+    writer = Writer(tmp_path)
+    publish_state(tmp_path, "running")
+    writer.send(0)
+    run = folder.run(frozenset())
+    assert run is not None
+    assert run.active
+    publish_state(tmp_path, "finished")
+    run = folder.run(frozenset())
+    assert run is not None, "shown until the stored run takes over"
+    assert not run.active
+    assert folder.run(frozenset({run.run_id})) is None
+
+
+def test_interrupted_run_is_dropped_and_the_next_one_taken_up(tmp_path: Path) -> None:
+    folder = LiveFolder(tmp_path)
+    Writer(tmp_path)
+    publish_state(tmp_path, "running")
+    assert folder.run(frozenset()) is not None
+    publish_state(tmp_path, "interrupted")
+    assert folder.run(frozenset()) is None
+    publish_state(tmp_path, "running", run_id="20260102T000000Z-scenario1")
+    found = folder.run(frozenset())
+    assert found is not None
+    assert found.run_id == "20260102T000000Z-scenario1"
+
+
+def test_state_that_is_no_state_is_ignored(tmp_path: Path) -> None:
+    folder = LiveFolder(tmp_path)
+    for text in ("", "{", "[]", '{"state": "running"}', '{"state": "running", "run_id": "x", "parameters": 5}'):
+        (tmp_path / "state.json").write_text(text)
+        assert folder.run(frozenset()) is None
+
+
+def test_a_run_whose_controller_was_killed_does_not_stay_active(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter_live, "SILENCE_NS", 0)
+    writer = Writer(tmp_path)
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    writer.send(0, ago_ms=100)
+    run.advance()
+    assert not run.active
+
+
+def test_treatments_found_so_far_are_shown(tmp_path: Path) -> None:
+    Writer(tmp_path)
+    found = [{"what": "stress load", "wanted": "running", "found": "not running", "verified": False}]
+    publish_state(tmp_path, "running", treatments=found)
+    folder = LiveFolder(tmp_path)
+    run = folder.run(frozenset())
+    assert run is not None
+    text = folder.texts(run)["loop_treatment_verified"]
+    assert samples(text, "loop_treatment_verified", what="stress load", found="not running") == [0]

@@ -1,0 +1,213 @@
+"""Broker, processes and pages of the exporter."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from test_exporter_live import Writer, publish_state
+from test_exporter_stored import store
+
+from looplab.errors import LabError
+from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS
+from looplab.exporter import broker as exporter_broker
+from looplab.exporter.broker import UPTIME, BrokerWatch
+from looplab.exporter.host import HostWatch
+from looplab.exporter.server import Exporter, server
+
+
+class Message:
+    def __init__(self, topic: str, payload: bytes) -> None:
+        self.topic, self.payload = topic, payload
+
+
+def told(watch: BrokerWatch, topic: str, payload: bytes) -> None:
+    watch._message(None, None, Message(topic, payload))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def watch() -> BrokerWatch:
+    return BrokerWatch("127.0.0.1", 1)
+
+
+def test_broker_that_never_answered_is_down_and_says_nothing_else(watch: BrokerWatch) -> None:
+    assert "".join(watch.texts().values()) == "lab_broker_up 0\n"
+
+
+def test_broker_values_vanish_with_the_connection(watch: BrokerWatch) -> None:
+    told(watch, UPTIME, b"12 seconds")
+    told(watch, "$SYS/broker/clients/connected", b"3")
+    told(watch, TOPIC_ROBOT_STATUS, b"offline")
+    texts = watch.texts()
+    assert texts["lab_broker_up"] == "lab_broker_up 1\n"
+    assert texts["lab_broker_uptime_seconds"] == "lab_broker_uptime_seconds 12\n"
+    assert texts["lab_broker_clients_connected"] == "lab_broker_clients_connected 3\n"
+    assert texts["lab_robot_online"] == "lab_robot_online 0\n"
+    assert "lab_bridge_online" not in texts, "nobody has told"
+    watch._lost()
+    assert "".join(watch.texts().values()) == "lab_broker_up 0\n"
+
+
+def test_broker_that_hangs_is_down_though_connected(watch: BrokerWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    told(watch, UPTIME, b"12 seconds")
+    monkeypatch.setattr(exporter_broker, "SILENCE_S", 0.0)
+    assert "".join(watch.texts().values()) == "lab_broker_up 0\n"
+
+
+@pytest.mark.parametrize("payload", [b"", b"{", b"[]", b'{"counts": 5}', b'{"counts": {"a": "x"}}', b"\xff"])
+def test_bridge_info_that_is_none_is_left_out(watch: BrokerWatch, payload: bytes) -> None:
+    told(watch, UPTIME, b"1 seconds")
+    told(watch, TOPIC_BRIDGE_INFO, payload)
+    told(watch, "$SYS/broker/clients/connected", b"many")
+    texts = watch.texts()
+    assert texts["lab_bridge_events_total"] == ""
+    assert "lab_broker_clients_connected" not in texts
+
+
+def proc(root: Path, pid: int, comm: str, ticks: int, started: int = 5) -> None:
+    folder = root / str(pid)
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = ["S", *["0"] * 10, str(ticks), "0", *["0"] * 6, str(started), "0", "100", *["0"] * 20]
+    (folder / "stat").write_text(f"{pid} ({comm}) " + " ".join(fields) + "\n")
+
+
+def value(text: str, part: str) -> float:
+    line = next(line for line in text.splitlines() if f'part="{part}"' in line)
+    return float(line.rpartition(" ")[2])
+
+
+def test_a_parts_cpu_time_never_falls(tmp_path: Path) -> None:
+    proc(tmp_path, 10, "stress", 100)
+    proc(tmp_path, 11, "stress", 100)
+    proc(tmp_path, 12, "bash (odd) name", 999)
+    host = HostWatch(tmp_path)
+    first = host.texts()
+    assert value(first["lab_processes"], "stress") == 2
+    assert value(first["lab_processes"], "robot") == 0
+    before = value(first["lab_process_cpu_seconds_total"], "stress")
+    (tmp_path / "11" / "stat").unlink()
+    proc(tmp_path, 10, "stress", 150)
+    after = value(host.texts()["lab_process_cpu_seconds_total"], "stress")
+    assert after == pytest.approx(before + 0.5)
+    # The same number given to a new process counts from nought.
+    proc(tmp_path, 10, "stress", 20, started=900)
+    assert value(host.texts()["lab_process_cpu_seconds_total"], "stress") == pytest.approx(after + 0.2)
+
+
+def test_this_machine_is_read() -> None:
+    texts = HostWatch().texts()
+    for family in ("lab_host_cpu_seconds_total", "lab_host_cpus", "lab_host_load1", "lab_host_memory_total_bytes"):
+        assert texts[family].startswith(family)
+
+
+@pytest.fixture
+def exporter(tmp_path: Path) -> Exporter:
+    (tmp_path / "live").mkdir()
+    (tmp_path / "results").mkdir()
+    return Exporter(tmp_path / "live", tmp_path / "results", None, HostWatch())
+
+
+def keys(page: bytes) -> set[tuple[str, float]]:
+    families = {f.name: f for f in text_string_to_metric_families(page.decode())}
+    found = families.get("loop_run_active")
+    return {(s.labels["scenario"], s.value) for s in found.samples} if found else set()
+
+
+def test_a_run_is_on_one_page_at_a_time(tmp_path: Path, exporter: Exporter) -> None:
+    store(tmp_path / "results", "20260101T000000Z-scenario1")
+    store(tmp_path / "results", "20260101T000000Z-scenario2")
+    exporter.stored.refresh()
+    assert keys(exporter.stored_page()) == {("scenario1", 0), ("scenario2", 0)}
+    assert keys(exporter.live_page()) == set()
+    writer = Writer(tmp_path / "live")
+    publish_state(tmp_path / "live", "running", run_id="20260102T000000Z-scenario1")
+    writer.send(0)
+    assert keys(exporter.live_page()) == {("scenario1", 1)}
+    assert keys(exporter.stored_page()) == {("scenario2", 0)}
+    assert keys(exporter.whole_page()) == {("scenario1", 1), ("scenario2", 0)}
+    publish_state(tmp_path / "live", "finished", run_id="20260102T000000Z-scenario1")
+    store(tmp_path / "results", "20260102T000000Z-scenario1")
+    assert keys(exporter.live_page()) == {("scenario1", 0)}
+    exporter.stored.refresh()
+    # Now the live page shows the stored run, whole, with what only run.json knows.
+    assert b'loop_run_valid{scenario="scenario1"' in exporter.live_page()
+    assert exporter.whole_page().count(b'loop_run_valid{scenario="scenario1"') == 1
+    assert keys(exporter.stored_page()) == {("scenario1", 0), ("scenario2", 0)}
+    assert keys(exporter.live_page()) == set(), "the stored page has told it"
+    assert keys(exporter.whole_page()) == {("scenario1", 0), ("scenario2", 0)}
+
+
+def test_after_a_restart_the_run_that_finished_last_is_not_waited_for(tmp_path: Path, exporter: Exporter) -> None:
+    for run_id in ("20260101T000000Z-scenario1", "20260102T000000Z-scenario2"):
+        store(tmp_path / "results", run_id)
+    exporter.stored.refresh()
+    assert keys(exporter.live_page()) == {("scenario2", 0)}
+    assert keys(exporter.whole_page()) == {("scenario1", 0), ("scenario2", 0)}
+
+
+def test_every_family_appears_once(tmp_path: Path, exporter: Exporter) -> None:
+    for scenario in ("scenario1", "scenario2"):
+        store(tmp_path / "results", f"20260101T000000Z-{scenario}")
+    exporter.stored.refresh()
+    types = [line for line in exporter.whole_page().decode().splitlines() if line.startswith("# TYPE")]
+    assert len(types) == len(set(types))
+
+
+def test_http(tmp_path: Path, exporter: Exporter) -> None:
+    (tmp_path / "scenarios" / "scenario1").mkdir(parents=True)
+    (tmp_path / "scenarios" / "scenario1" / "README.md").write_text("# Look\n")
+    (tmp_path / "scenarios" / "secret.txt").write_text("no")
+    serving = server(exporter, ("127.0.0.1", 0), tmp_path / "scenarios")
+    threading.Thread(target=serving.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{serving.server_port}"
+    try:
+        for path in ("/metrics", "/metrics/live", "/metrics/stored?x=1", "/healthz"):
+            assert urllib.request.urlopen(base + path, timeout=5).status == 200
+        assert b"scenario1" in urllib.request.urlopen(base + "/handout", timeout=5).read()
+        assert urllib.request.urlopen(base + "/handout/scenario1", timeout=5).read() == b"# Look\n"
+        for path in ("/", "/handout/..", "/handout/../secret.txt", "/handout/scenario9", "/handout/.%2e"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(base + path, timeout=5)
+            assert refused.value.code == 404
+    finally:
+        serving.shutdown()
+        serving.server_close()
+
+
+def test_a_client_that_gave_up_is_no_error(
+    exporter: Exporter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(error: Exception) -> str:
+        try:
+            raise error
+        except Exception:
+            serving.handle_error(socket.socket(), ("127.0.0.1", 1))
+        return capsys.readouterr().err
+
+    serving = server(exporter, ("127.0.0.1", 0), tmp_path)
+    try:
+        assert fail(BrokenPipeError()) == ""
+        assert "ValueError: of our own" in fail(ValueError("of our own"))
+    finally:
+        serving.server_close()
+
+
+def test_port_in_use_names_the_variable(exporter: Exporter, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(LabError) as caught:
+            server(exporter, taken.getsockname(), tmp_path)
+    assert caught.value.exit_code == 3
+    assert "EXPORTER_PORT" in caught.value.remedy
+
+
+def test_state_of_the_wrong_shape_leaves_the_pages_alone(tmp_path: Path, exporter: Exporter) -> None:
+    (tmp_path / "live" / "state.json").write_text(json.dumps(["running"]))
+    assert keys(exporter.whole_page()) == set()

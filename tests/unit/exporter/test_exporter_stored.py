@@ -1,0 +1,213 @@
+"""Stored runs: the newest of each scenario and fidelity, whatever else lies in results/."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from looplab.exporter import stored as exporter_stored
+from looplab.exporter.stored import StoredRuns
+from looplab.run.folder import SAMPLES_HEADER
+
+
+def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:
+    """A whole run, as a controller leaves it."""
+    folder = results / run_id
+    folder.mkdir(parents=True)
+    scenario = run_id.partition("-")[2]
+    lines = [
+        f"20,0,0,{k},{k * 20_000_000},{k * 20_000_000 + 1000},{k * 20_000_000 + 5_001_000},"
+        "5000.000,4000.000,1000.000,answered"
+        for k in range(messages)
+    ]
+    (folder / "samples.csv").write_text("\n".join([SAMPLES_HEADER, *lines]) + "\n")
+    run = {
+        "schema": 1,
+        "run_id": run_id,
+        "scenario": scenario,
+        "fidelity": fidelity,
+        "valid": True,
+        "parameters": {
+            "scenario": scenario,
+            "fidelity": fidelity,
+            "intervals_ms": [20],
+            "qos": [0],
+            "messages": messages,
+            "repetitions": 1,
+        },
+        "cells": [{"interval_ms": 20, "qos": 0, "sent": messages}],
+        "treatments": [{"what": "w", "wanted": "a", "found": "a", "verified": True, "required": True}],
+        **changes,
+    }
+    (folder / "run.json").write_text(json.dumps(run))
+    return folder
+
+
+class Heard(list[str]):
+    def __call__(self, text: str) -> None:
+        self.append(text)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def runs(tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> StoredRuns:
+    monkeypatch.setattr(exporter_stored, "LOOK_AGAIN_S", 0.0)
+    return StoredRuns(tmp_path, heard)
+
+
+def test_newest_of_each_scenario_and_fidelity(tmp_path: Path, runs: StoredRuns) -> None:
+    store(tmp_path, "20260101T000000Z-scenario1")
+    store(tmp_path, "20260102T000000Z-scenario1")
+    store(tmp_path, "20260101T000000Z-scenario2")
+    store(tmp_path, "20251231T000000Z-scenario1", fidelity="corrected")
+    assert runs.refresh()
+    assert {key: run_id for key, (run_id, _) in runs.newest.items()} == {
+        ("scenario1", "thesis"): "20260102T000000Z-scenario1",
+        ("scenario2", "thesis"): "20260101T000000Z-scenario2",
+        ("scenario1", "corrected"): "20251231T000000Z-scenario1",
+    }
+    assert not runs.refresh(), "nothing changed"
+    text = runs.newest["scenario1", "thesis"][1]["loop_latency_seconds"]
+    assert 'metric="O"} 3' in text
+    assert 'fidelity="corrected"' not in text
+
+
+def _no_json(folder: Path) -> None:
+    (folder / "run.json").write_text('{"schema": 1, "sc')
+
+
+def _old_schema(folder: Path) -> None:
+    (folder / "run.json").write_text('{"schema": 99}')
+
+
+def _cut_samples(folder: Path) -> None:
+    path = folder / "samples.csv"
+    path.write_text(path.read_text()[:-30])
+
+
+def _missing_line(folder: Path) -> None:
+    path = folder / "samples.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
+def _no_samples(folder: Path) -> None:
+    (folder / "samples.csv").unlink()
+
+
+def _other_columns(folder: Path) -> None:
+    (folder / "samples.csv").write_text("a,b\n")
+
+
+def _binary(folder: Path) -> None:
+    (folder / "samples.csv").write_bytes(bytes(range(256)))
+
+
+def _list(folder: Path) -> None:
+    (folder / "run.json").write_text("[]")
+
+
+def _no_cells(folder: Path) -> None:
+    run = json.loads((folder / "run.json").read_text())
+    run["cells"] = 5
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _no_json,
+        _old_schema,
+        _cut_samples,
+        _missing_line,
+        _no_samples,
+        _other_columns,
+        _binary,
+        _list,
+        _no_cells,
+    ],
+)
+def test_damaged_run_is_named_once_skipped_and_an_older_one_shown(
+    tmp_path: Path, runs: StoredRuns, heard: Heard, damage: Any
+) -> None:
+    store(tmp_path, "20260101T000000Z-scenario1")
+    damage(store(tmp_path, "20260102T000000Z-scenario1"))
+    for _ in range(3):
+        runs.refresh()
+    assert runs.newest["scenario1", "thesis"][0] == "20260101T000000Z-scenario1"
+    assert len(heard) == 1
+    assert "20260102T000000Z-scenario1" in heard[0]
+    assert runs.damaged == {"20260102T000000Z-scenario1"}
+
+
+def test_a_run_copied_in_slowly_is_taken_when_whole(tmp_path: Path, runs: StoredRuns) -> None:
+    whole = store(tmp_path / "elsewhere", "20260101T000000Z-scenario1")
+    half = tmp_path / whole.name
+    half.mkdir()
+    shutil.copy(whole / "run.json", half)
+    runs.refresh()
+    assert runs.newest == {}
+    shutil.copy(whole / "samples.csv", half)
+    runs.refresh()
+    assert ("scenario1", "thesis") in runs.newest
+    assert runs.damaged == frozenset()
+
+
+def test_unfinished_interrupted_and_foreign_entries_are_passed_over(
+    tmp_path: Path, runs: StoredRuns, heard: Heard
+) -> None:
+    (tmp_path / ".20260101T000000Z-scenario1.partial").mkdir()
+    (tmp_path / "20260101T000000Z-scenario2").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    runs.refresh()
+    assert (runs.newest, list(heard)) == ({}, [])
+
+
+def test_a_removed_run_disappears(tmp_path: Path, runs: StoredRuns) -> None:
+    folder = store(tmp_path, "20260101T000000Z-scenario1")
+    runs.refresh()
+    shutil.rmtree(folder)
+    assert runs.refresh()
+    assert runs.newest == {}
+
+
+def test_missing_results_folder_is_no_fault(tmp_path: Path) -> None:
+    assert not StoredRuns(tmp_path / "nowhere").refresh()
+
+
+def test_500_runs_are_listed_quickly_and_parsed_once(
+    tmp_path: Path, runs: StoredRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(500):
+        store(tmp_path, f"2026{number:04d}T000000Z-scenario{number % 9}")
+    parsed: list[str] = []
+    really = exporter_stored.stored_texts
+
+    def counted(folder: Path) -> dict[str, str]:
+        parsed.append(folder.name)
+        return really(folder)
+
+    monkeypatch.setattr(exporter_stored, "stored_texts", counted)
+    runs.refresh()
+    assert len(runs.newest) == len(parsed) == 9
+    started = time.process_time()
+    assert not runs.refresh()
+    assert time.process_time() - started < 0.25
+    assert len(parsed) == 9
+
+
+def test_unreadable_folder_is_named(tmp_path: Path, runs: StoredRuns, heard: Heard) -> None:
+    folder = store(tmp_path, "20260101T000000Z-scenario1")
+    (folder / "samples.csv").unlink()
+    os.symlink(folder / "samples.csv", folder / "samples.csv")
+    runs.refresh()
+    assert len(heard) == 1

@@ -1,0 +1,165 @@
+"""The doctor's judgement and its two ways of showing it."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from looplab.lab.commands.doctor import report, table
+from looplab.lab.docker.engine import Engine
+from looplab.lab.docker.registry import Registry
+from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
+from looplab.lab.machine.facts import HostFacts, PortUse, SerialDevice
+from looplab.lab.machine.limits import Limits
+from looplab.lab.machine.machine import Machine
+
+HOST = HostFacts("Linux", "Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
+ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
+LIMITS = Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True)
+GOOD = Machine(ENGINE, HOST, LIMITS, (PortUse("LAB_BROKER_PORT", 1883, False),), Registry("", True))
+
+
+def found(machine: Machine, name: str, root: Path, images: dict[str, bool] | None = None) -> Check:
+    return next(check for check in check_machine(root, machine, images) if check.name == name)
+
+
+def with_host(**changes: object) -> Machine:
+    return dataclasses.replace(GOOD, host=dataclasses.replace(HOST, **changes))  # type: ignore[arg-type]
+
+
+def test_a_good_machine_has_nothing_to_complain_of(tmp_path: Path) -> None:
+    checks = check_machine(tmp_path, GOOD, {"prom/prometheus:1": True})
+    assert [check.name for check in checks if check.state != OK] == []
+    assert run_is_possible(checks)
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "state", "words"),
+    [
+        (with_host(cores=1), "Processor", WARN, "second core"),
+        (with_host(memory_bytes=2**30), "Memory", WARN, "--vm"),
+        (with_host(clock_source="hpet"), "Clock source", WARN, "clocksource"),
+        (with_host(disk_free_bytes=10 * 2**20), "Disk", FAIL, "results/"),
+        (with_host(disk_free_bytes=500 * 2**20), "Disk", WARN, "space"),
+        (with_host(results_writable=False), "Disk", FAIL, "chown"),
+        (dataclasses.replace(GOOD, engine=Engine(trouble="no client")), "Docker engine", FAIL, "./lab setup"),
+        (dataclasses.replace(GOOD, engine=Engine(trouble="no rights")), "Docker engine", FAIL, "usermod"),
+        (
+            dataclasses.replace(GOOD, engine=dataclasses.replace(ENGINE, compose=(2, 6, 0))),
+            "Docker Compose",
+            FAIL,
+            "./lab setup",
+        ),
+        (
+            dataclasses.replace(GOOD, ports=(PortUse("LAB_BROKER_PORT", 1883, True, "mosquitto (process 7)"),)),
+            "Port 1883",
+            FAIL,
+            "LAB_BROKER_PORT",
+        ),
+        (
+            dataclasses.replace(GOOD, ports=(PortUse("LAB_BROKER_PORT", 1883, True, "container x of this lab"),)),
+            "Port 1883",
+            WARN,
+            "./lab down",
+        ),
+        (dataclasses.replace(GOOD, limits=Limits()), "Real-time priority", WARN, "./lab setup"),
+        (
+            dataclasses.replace(GOOD, limits=dataclasses.replace(LIMITS, rtprio_max=0, rtprio_refusal="no")),
+            "rtprio limit",
+            WARN,
+            "CAP_SYS_RESOURCE",
+        ),
+        (
+            dataclasses.replace(
+                GOOD, limits=dataclasses.replace(LIMITS, fifo=False, rt_group_sched=True, rt_budget_us=0)
+            ),
+            "SCHED_FIFO",
+            WARN,
+            "--cpu-rt-runtime=900000",
+        ),
+        (
+            dataclasses.replace(GOOD, limits=dataclasses.replace(LIMITS, fifo=False)),
+            "SCHED_FIFO",
+            WARN,
+            "rt_group_sched=0",
+        ),
+        (
+            dataclasses.replace(GOOD, limits=dataclasses.replace(LIMITS, pidfd_getfd=False)),
+            "Socket options",
+            WARN,
+            "pidfd_getfd",
+        ),
+        (
+            dataclasses.replace(GOOD, registry=Registry("", False, "no such host")),
+            "Image registry",
+            WARN,
+            "./lab load",
+        ),
+    ],
+)
+def test_each_finding_has_its_state_and_remedy(
+    tmp_path: Path, machine: Machine, name: str, state: str, words: str
+) -> None:
+    check = found(machine, name, tmp_path)
+    assert check.state == state
+    assert words in check.remedy
+    assert run_is_possible([check]) is (state != FAIL)
+
+
+def test_missing_images_are_named(tmp_path: Path) -> None:
+    images = {"prom/prometheus:1": True, "grafana/grafana:12": False}
+    assert "./lab setup" in found(GOOD, "Upstream images", tmp_path, images).remedy
+    silent = dataclasses.replace(GOOD, registry=Registry("", False, "no such host"))
+    assert "without it" in found(silent, "Upstream images", tmp_path, images).remedy
+
+
+def test_windows_line_ends_stop_a_run(tmp_path: Path) -> None:
+    (tmp_path / "compose/scenarios/scenario5").mkdir(parents=True)
+    params = tmp_path / "compose/scenarios/scenario5/params.env"
+    params.write_bytes(b"MESSAGES=100\n")
+    assert found(GOOD, "Line ends", tmp_path).state == OK
+    params.write_bytes(b"MESSAGES=100\r\n")
+    check = found(GOOD, "Line ends", tmp_path)
+    assert check.state == FAIL
+    assert "compose/scenarios/scenario5/params.env" in check.found
+
+
+def test_serial_devices_are_shown(tmp_path: Path) -> None:
+    device = SerialDevice("/dev/serial/by-id/usb-1a86", "/dev/ttyUSB0", 20, True)
+    assert "/dev/serial/by-id/usb-1a86" in found(with_host(serial=(device,)), "Serial devices", tmp_path).found
+
+
+def test_the_table_keeps_to_80_columns_and_ends_with_the_verdict(tmp_path: Path) -> None:
+    bad = dataclasses.replace(
+        GOOD, engine=Engine(trouble="no rights", detail="x" * 200), registry=None, limits=Limits()
+    )
+    checks = check_machine(tmp_path, bad)
+    text = table(checks)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "\x1b" not in text
+    assert text.splitlines()[-1].startswith("No run is possible yet: Docker engine")
+    assert table(check_machine(tmp_path, GOOD)).splitlines()[-1] == "A run is possible."
+    for check in checks:
+        assert check.name in text
+
+
+def test_colour_changes_no_word(tmp_path: Path) -> None:
+    checks = check_machine(tmp_path, GOOD)
+    coloured = table(checks, colour=True)
+    assert coloured != table(checks)
+    stream = io.StringIO(coloured)
+    plain = stream.getvalue()
+    for code in ("\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[0m"):
+        plain = plain.replace(code, "")
+    assert plain == table(checks)
+
+
+def test_the_report_is_one_document(tmp_path: Path) -> None:
+    document = json.loads(json.dumps(report(GOOD, check_machine(tmp_path, GOOD))))
+    assert document["run_possible"] is True
+    assert {"name", "found", "state", "remedy", "why"} == set(document["checks"][0])
+    assert document["cores"] == 4

@@ -1,0 +1,70 @@
+"""Grafana's administrator: made once, kept, a secret to Compose; and nobody at all where set-up never ran."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from support.places import ROOT
+
+from looplab.lab.credentials.grafana_password import GRAFANA_UID, PASSWORD_FILE, ensure_password
+from looplab.lab.scenarios import expand
+
+COMPOSE_FILE = ROOT / "compose" / "grafana.on.yaml"
+
+
+def composed(settings: dict[str, str]) -> dict[str, Any]:
+    """What Grafana is told, with `settings` as variables."""
+    document = yaml.safe_load(COMPOSE_FILE.read_text())
+    service = document["services"]["grafana"]
+    told = {
+        "disabled": service["environment"]["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"],
+        "file": document["secrets"]["grafana_admin_password"]["file"],
+    }
+    assert service["secrets"] == ["grafana_admin_password"]
+    assert service["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana_admin_password"
+    return expand(told, settings)
+
+
+def test_the_password_is_made_once_and_kept(tmp_path: Path) -> None:
+    ensure_password(tmp_path)
+    path = tmp_path / PASSWORD_FILE
+    first = path.read_text()
+    assert len(first) >= 24
+    ensure_password(tmp_path)
+    assert path.read_text() == first
+    path.chmod(0o600)
+    path.write_text("")
+    ensure_password(tmp_path)
+    assert len(path.read_text()) >= 24
+    assert path.read_text() != first
+
+
+def test_grafanas_user_may_read_the_file_and_nobody_else_on_this_machine_gets_to_it(tmp_path: Path) -> None:
+    ensure_password(tmp_path)
+    path = tmp_path / PASSWORD_FILE
+    # Root gives it to Grafana's user; another owner cannot, and the folder guards it.
+    found = (path.stat().st_mode & 0o777, path.stat().st_uid)
+    assert found == ((0o400, GRAFANA_UID) if os.geteuid() == 0 else (0o444, os.geteuid()))
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+def test_set_up_names_a_file_that_compose_finds(tmp_path: Path) -> None:
+    told = composed(ensure_password(tmp_path))
+    assert (tmp_path / "compose" / told["file"]).resolve() == tmp_path / PASSWORD_FILE
+    assert told["disabled"] == "false"
+
+
+def test_without_set_up_there_is_no_administrator_and_the_files_still_serve() -> None:
+    told = composed({})
+    assert told["disabled"] == "true"
+    placeholder = COMPOSE_FILE.parent / told["file"]
+    # Grafana takes an empty password for none given; Compose wants a file there.
+    assert placeholder.read_bytes() == b""
+
+
+def test_git_never_sees_the_password() -> None:
+    assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()

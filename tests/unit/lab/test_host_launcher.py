@@ -1,0 +1,177 @@
+"""./lab itself: it finds its folder and a Python, and never spoils standard output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.lab import virtual_environment
+
+CLI = """import os, sys
+print("arguments", sys.argv[1:])
+print("python", sys.executable)
+print("path", os.environ["PYTHONPATH"])
+raise SystemExit(7)
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose cli only tells how it was started; its environment counts as made."""
+    root = tmp_path / "a folder"
+    (root / "src/looplab/lab").mkdir(parents=True)
+    shutil.copy(ROOT / "lab", root / "lab")
+    shutil.copy(ROOT / "pyproject.toml", root / "pyproject.toml")
+    source = ROOT / "src/looplab/lab/virtual_environment.py"
+    shutil.copy(source, root / "src/looplab/lab/virtual_environment.py")
+    (root / "src/looplab/__init__.py").touch()
+    (root / "src/looplab/lab/cli.py").write_text(CLI)
+    return root
+
+
+@pytest.fixture(scope="module")
+def plain_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python environment with pip and no package, made once: half of what these tests would wait for."""
+    place = tmp_path_factory.mktemp("environment") / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True, capture_output=True)
+    return place
+
+
+@pytest.fixture
+def begun_checkout(checkout: Path, plain_environment: Path) -> Path:
+    """A checkout whose environment has no package yet, as an interrupted first use leaves it."""
+    shutil.copytree(plain_environment, checkout / ".venv", symlinks=True, copy_function=os.link)
+    return checkout
+
+
+def launch(command: list[str], **changes: str) -> subprocess.CompletedProcess[str]:
+    # The package index is out of reach: nothing here may depend on it.
+    environment = {**os.environ, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_NO_INDEX": "1", **changes}
+    environment.pop("PIP_FIND_LINKS", None)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd="/", timeout=120)
+
+
+def test_without_an_index_the_commands_still_work(begun_checkout: Path) -> None:
+    checkout = begun_checkout
+    link = checkout.parent / "link"
+    link.symlink_to(checkout / "lab")
+    done = launch([str(link), "run", "scenario 5"])
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.splitlines()[0] == "arguments ['run', 'scenario 5']"
+    assert f"path {checkout / 'src'}" in done.stdout
+    assert "going on with plain" in done.stderr
+    again = launch(["sh", str(checkout / "lab"), "doctor"])
+    assert again.returncode == 7
+    assert "tried again within the hour" in again.stderr
+    assert len(again.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["test", "report", "check"])
+def test_without_an_index_what_needs_more_packages_says_which(begun_checkout: Path, command: str) -> None:
+    done = launch([str(begun_checkout / "lab"), command])
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert f"./lab {command} cannot start" in done.stderr
+    assert "matplotlib==" in done.stderr
+
+
+def put_wheel(place: Path, tag: str) -> None:
+    """A package of the name and version that every environment holds, with nothing in it but its name."""
+    name, _, version = virtual_environment.requirements("core")[0].partition("==")
+    place.mkdir(parents=True)
+    with zipfile.ZipFile(place / f"{name}-{version}-{tag}.whl", "w") as wheel:
+        described = f"{name}-{version}.dist-info"
+        wheel.writestr(f"{name}.py", "bundled = True\n")
+        wheel.writestr(f"{described}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{described}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+        wheel.writestr(f"{described}/RECORD", "")
+
+
+def test_the_packages_of_a_bundle_are_taken_where_they_fit(begun_checkout: Path) -> None:
+    checkout = begun_checkout
+    wheels = checkout / ".cache/wheels"
+    put_wheel(wheels, "py3-none-any")
+    done = launch([str(checkout / "lab"), "x"])
+    assert f"python {checkout}/.venv/bin/python" in done.stdout, done.stderr
+    held = launch([str(checkout / ".venv/bin/python"), "-c", "import rich; print(rich.bundled)"])
+    assert held.stdout == "True\n"
+    shutil.rmtree(wheels)
+    put_wheel(wheels, "cp27-cp27m-win32")
+    refused = launch([str(checkout / "lab"), "report"])
+    assert refused.returncode == 3
+    assert "packages do not fit this Python" in refused.stderr
+
+
+def test_load_asks_for_no_package_before_it_brings_them(checkout: Path) -> None:
+    done = launch([str(checkout / "lab"), "load", "room.bundle"])
+    assert (done.returncode, done.stderr) == (7, "")
+    assert not (checkout / ".venv").exists()
+
+
+def test_many_first_uses_at_once(checkout: Path) -> None:
+    environment = {**os.environ, "PIP_NO_INDEX": "1"}
+    environment.pop("PIP_FIND_LINKS", None)
+    command = [str(checkout / "lab"), "x"]
+    running = [subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(3)]
+    ended = [(process.communicate(timeout=120), process.returncode) for process in running]
+    assert [code for _, code in ended] == [7, 7, 7]
+    assert sum("making the lab's Python environment" in err for (_, err), _ in ended) == 1
+
+
+def test_no_python(checkout: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("head", "grep", "printf", "dirname", "readlink"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    done = launch(["/bin/sh", str(checkout / "lab")], PATH=str(tools))
+    assert done.returncode == 3
+    assert "Python 3.11 or later" in done.stderr
+    assert done.stdout == ""
+
+
+def test_windows_line_ends_are_named(checkout: Path) -> None:
+    lab = checkout / "lab"
+    lab.write_bytes(lab.read_bytes().replace(b"\n", b"\r\n"))
+    done = launch(["sh", str(lab)])
+    assert done.returncode == 3
+    assert "Windows line ends" in done.stderr
+
+
+def test_a_ready_environment_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    monkeypatch.setattr(virtual_environment, "ROOT", tmp_path)
+    monkeypatch.setattr(virtual_environment, "PLACE", tmp_path / ".venv")
+    monkeypatch.setattr(virtual_environment, "CACHE", tmp_path / ".cache")
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    virtual_environment.stamp("core").write_text(virtual_environment.fingerprint("core"))
+    assert virtual_environment.is_ready("core")
+    assert not virtual_environment.is_ready("test")
+    assert virtual_environment.ensure_environment("core") == ""
+    assert capsys.readouterr().err == ""
+    # Another pin in pyproject.toml makes it stale; comments and settings of tools do not.
+    text = (tmp_path / "pyproject.toml").read_text()
+    (tmp_path / "pyproject.toml").write_text(text + "\n# a remark\n")
+    assert virtual_environment.is_ready("core")
+    (tmp_path / "pyproject.toml").write_text(text.replace("rich==", "rich==0."))
+    assert not virtual_environment.is_ready("core")
+
+
+def test_the_test_set_serves_the_other_commands_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    monkeypatch.setattr(virtual_environment, "ROOT", tmp_path)
+    monkeypatch.setattr(virtual_environment, "PLACE", tmp_path / ".venv")
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    virtual_environment.stamp("test").write_text(virtual_environment.fingerprint("test"))
+    assert virtual_environment.is_ready("core")
+    assert set(virtual_environment.requirements("core")) < set(virtual_environment.requirements("test"))

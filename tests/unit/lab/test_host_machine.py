@@ -1,0 +1,120 @@
+"""Facts of the host, and the file that carries them to Compose."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from looplab.lab.machine.facts import cpu_name_from, host_facts, listening_inode, port_uses, serial_devices
+from looplab.lab.machine.machine import read_env, read_machine_file, read_published_ports, write_machine_file
+
+PROC_NET_TCP = (
+    "   0: 0100007F:075B 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1883        0 40291 1 0 100 0 0 10 0"
+)
+
+
+def test_a_free_port_and_a_taken_one() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        (use,) = port_uses([("LAB_BROKER_PORT", number)])
+        assert use.taken
+        assert f"(process {Path('/proc/self').resolve().name})" in use.owner
+    (use,) = port_uses([("LAB_BROKER_PORT", number)])
+    assert not use.taken
+
+
+def test_a_port_of_a_container_is_named_after_it() -> None:
+    (use,) = port_uses([("LAB_BROKER_PORT", 1883)], {1883: "container x"})
+    assert use.taken
+    assert use.owner == "container x"
+
+
+def test_listeners_in_the_kernels_table() -> None:
+    assert listening_inode(PROC_NET_TCP, 1883) == "40291"
+    assert listening_inode(PROC_NET_TCP, 1884) == ""
+    established = PROC_NET_TCP.replace(" 0A ", " 01 ")
+    assert listening_inode(established, 1883) == ""
+
+
+def test_ports_that_containers_publish() -> None:
+    listing = (
+        "looplab\tlooplab-s5-broker-1\t127.0.0.1:1883->1883/tcp\n"
+        "\tother\t0.0.0.0:8000-8002->8000-8002/tcp, :::9090->9090/tcp, 1234/tcp\n"
+    )
+    assert read_published_ports(listing) == {
+        1883: "container looplab-s5-broker-1 of this lab",
+        8000: "container other",
+        8001: "container other",
+        8002: "container other",
+        9090: "container other",
+    }
+    assert read_published_ports("") == {}
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "name"),
+    [
+        ("processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Processor\n", "Intel(R) Xeon(R) Processor"),
+        (
+            "processor\t: 0\nBogoMIPS\t: 108.00\n\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n",
+            "Raspberry Pi 4 Model B Rev 1.4",
+        ),
+        ("processor\t: 0\nBogoMIPS\t: 50.00\n", ""),
+    ],
+)
+def test_the_processors_name(cpuinfo: str, name: str) -> None:
+    assert cpu_name_from(cpuinfo) == name
+
+
+def test_a_serial_device_goes_by_its_lasting_name(tmp_path: Path) -> None:
+    dev, by_id = tmp_path / "dev", tmp_path / "by-id"
+    dev.mkdir()
+    by_id.mkdir()
+    (dev / "ttyUSB0").touch()
+    (dev / "ttyACM3").touch()
+    (by_id / "usb-1a86_USB_Serial-if00-port0").symlink_to(dev / "ttyUSB0")
+    found = {device.device: device.path for device in serial_devices(by_id, dev)}
+    assert found == {
+        str(dev / "ttyACM3"): str(dev / "ttyACM3"),
+        str(dev / "ttyUSB0"): str(by_id / "usb-1a86_USB_Serial-if00-port0"),
+    }
+    assert serial_devices(tmp_path / "none", tmp_path / "by-id") == ()
+
+
+def test_facts_of_this_host(tmp_path: Path) -> None:
+    facts = host_facts(tmp_path / "not" / "there" / "yet")
+    assert facts.cores >= 1
+    assert facts.memory_bytes > 2**20
+    assert facts.disk_free_bytes > 0
+    assert facts.results_writable
+    assert facts.cpu
+    assert facts.kernel
+
+
+def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
+    assert read_machine_file(tmp_path) == {}
+    variables = {"LAB_RTPRIO_BROKER": "0", "GRAFANA": "off"}
+    path = write_machine_file(tmp_path, variables)
+    assert path.name == ".env.machine"
+    assert read_machine_file(tmp_path) == variables
+    write_machine_file(tmp_path, {"GRAFANA": "on"})
+    assert read_machine_file(tmp_path) == {"GRAFANA": "on"}
+    assert [entry.name for entry in tmp_path.iterdir()] == [".env.machine"]
+
+
+def test_env_lines(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.write_text("# comment\nA=1\n\n B = two words \nC='quoted'\nD=\nE=x=y\n")
+    assert read_env(path) == {"A": "1", "B": "two words", "C": "quoted", "D": "", "E": "x=y"}
+
+
+def test_comments_behind_values_are_read_as_compose_reads_them(tmp_path: Path) -> None:
+    """The values are what Compose 2.26 showed for these lines."""
+    lines = ["A=50 # few", 'B="a # b" # c', "C='x'", "D=a#b", "export E=1", "F = 7", "H=# nothing", "I=it's", " # K=1"]
+    wanted = {"A": "50", "B": "a # b", "C": "x", "D": "a#b", "E": "1", "F": "7", "H": "# nothing", "I": "it's"}
+    (tmp_path / ".env").write_text("\n".join(lines))
+    assert read_env(tmp_path / ".env") == wanted

@@ -1,0 +1,68 @@
+"""What .env hands to the engine: a slip is told by its variable, before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.lab.checkout import Lab
+from looplab.lab.machine.machine import read_env
+from looplab.lab.settings import ADDRESSES, RULES, check_settings
+
+
+def test_what_the_lab_ships_is_good_and_nothing_set_is_too() -> None:
+    check_settings(read_env(ROOT / ".env"))
+    check_settings(dict.fromkeys((*RULES, *ADDRESSES), ""))
+    check_settings({"LAB_BIND": "[::1]", "STRESS_VM_BYTES": "2G", "FLOOD_TIMEOUT": "1m30s", "STRESS_TIMEOUT": "1h"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LAB_UID", "ada"), ("LAB_GID", "-1"), ("ROBOT_GROUP", "dialout"), ("LAB_RTPRIO_BROKER", "high"),
+        ("LAB_RT_RUNTIME_ROBOT_US", "40 %"), ("STRESS_CPU", "all"), ("STRESS_IO", "0"),
+        ("STRESS_VM_BYTES", "128 MB"), ("STRESS_TIMEOUT", "forever"),
+        ("FLOOD_CLIENTS", "1e2"), ("FLOOD_TIMEOUT", "100"), ("GRAFANA", "yes"),
+        ("LAB_BIND", "localhost"), ("LAB_LAN_BIND", "192.168.1"), ("LAB_LAN_BIND", "::"),
+        ("LAB_TAG", "a b"), ("COMPOSE_PROJECT_NAME", "Lab"),
+    ],
+)  # fmt: skip
+def test_a_slip_names_variable_and_value(name: str, value: str) -> None:
+    with pytest.raises(LabError, match=f"{name}='{value}'") as caught:
+        check_settings({name: value})
+    assert caught.value.exit_code == EXIT_USAGE
+    assert ".env" in caught.value.remedy
+
+
+def test_a_file_as_an_editor_on_windows_saves_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.write_bytes(b"\xef\xbb\xbfROBOT=usb\r\nQOS=1\r\n")
+    assert read_env(path) == {"ROBOT": "usb", "QOS": "1"}
+
+
+@pytest.mark.parametrize("line", ["MESSAGES: 100", "JUST TEXT", "=5"])
+def test_a_line_that_sets_nothing_is_told(tmp_path: Path, line: str) -> None:
+    path = tmp_path / ".env"
+    path.write_text(f"# comment\n\nQOS=1\n{line}\n")
+    with pytest.raises(LabError, match="line 4") as caught:
+        read_env(path)
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_the_projects_name_is_always_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty variable of the shell would make Compose stop another lab's containers."""
+    (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
+    (tmp_path / "results").mkdir()
+    monkeypatch.setenv("COMPOSE_PROJECT_NAME", "")
+    assert Lab(tmp_path).compose()._environment["COMPOSE_PROJECT_NAME"] == "mine"
+
+
+def test_a_file_that_is_no_utf_8_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "params.env"
+    path.write_bytes(b"# two lines\nTITLE=Pr\xfcfung\n")
+    with pytest.raises(LabError, match="line 2") as caught:
+        read_env(path)
+    assert caught.value.exit_code == EXIT_USAGE

@@ -1,0 +1,288 @@
+"""Identities and pairing files: made once, kept, renewed whole; readable by one reader; no word of them elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.lab.commands import pair
+from looplab.lab.credentials import certificates, identities
+from looplab.lab.credentials.secret_files import write_secret
+from looplab.lab.machine import checks
+from looplab.mqtt.pairing import read_pairing
+
+WHO = ("controller", "bridge", "flood", "observer")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A lab's folder, with what identities and settings need of it."""
+    (tmp_path / identities.ACCESS_LIST).parent.mkdir(parents=True)
+    shutil.copy(ROOT / identities.ACCESS_LIST, tmp_path / identities.ACCESS_LIST)
+    shutil.copy(ROOT / ".env", tmp_path / ".env")
+    (tmp_path / "results").mkdir()
+    return tmp_path
+
+
+def ensure(root: Path, *names: str, renew: bool = False) -> list[str]:
+    return identities.ensure(root, names, controller_uid=os.geteuid(), renew=renew)
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    files = (root / identities.LAN).rglob("*")
+    return {str(path.relative_to(root)): path.read_bytes() for path in files if path.is_file()}
+
+
+def test_all_is_made_once_and_kept(root: Path) -> None:
+    assert len(ensure(root, "192.0.2.5")) == 3
+    before = contents(root)
+    assert ensure(root, "192.0.2.5") == []
+    assert contents(root) == before
+
+
+def test_only_who_reads_a_file_may_open_it(root: Path) -> None:
+    ensure(root)
+    assert stat.S_IMODE((root / "secrets").stat().st_mode) == 0o700
+    assert stat.S_IMODE((root / identities.LAN).stat().st_mode) == 0o700
+    lan = root / identities.LAN
+    for name in ("ca.key", "ca.crt", "observer/pairing"):
+        assert stat.S_IMODE((lan / name).stat().st_mode) == 0o600, name
+    readers = {f"{who}/pairing": uid for who, uid in identities.READERS.items() if who in ("bridge", "flood")}
+    readers |= {f"broker/{name}": identities.BROKER_UID for name in ("server.key", "server.crt", "passwords", "acl")}
+    for name, uid in readers.items():
+        found = (lan / name).stat()
+        mode = stat.S_IMODE(found.st_mode)
+        # Who is not root cannot give a file away: the folder above guards it then.
+        assert (mode, found.st_uid) == ((0o400, uid) if os.geteuid() == 0 else (0o444, os.geteuid())), name
+
+
+def test_a_new_address_needs_a_new_certificate_and_no_new_pairing(root: Path) -> None:
+    ensure(root, "192.0.2.5")
+    before = contents(root)
+    assert ensure(root, "192.0.2.6") == ["the broker's certificate"]
+    after = contents(root)
+    changed = {name.rpartition("/")[2] for name in before if before[name] != after[name]}
+    assert changed == {"server.key", "server.crt"}
+    # Who was paired with the former address still finds it in the certificate.
+    named = certificates.names_of(root / identities.SERVER_CERTIFICATE)
+    assert {"broker", "localhost", "127.0.0.1", "192.0.2.5", "192.0.2.6"} <= set(named)
+
+
+def test_a_renewal_leaves_nothing_as_it_was(root: Path) -> None:
+    ensure(root)
+    before = contents(root)
+    ensure(root, renew=True)
+    after = contents(root)
+    same = {name for name in before if before[name] == after[name]}
+    assert same == {"secrets/lan/broker/acl"}
+
+
+def test_a_certificate_near_its_end_is_made_anew_and_an_ended_one_stops_a_run(root: Path) -> None:
+    ensure(root)
+    lan = root / identities.LAN
+    authority = ((lan / "ca.key").read_text(), (lan / "ca.crt").read_text())
+    for days, state in ((identities.RENEW_BEFORE.days - 1, checks.WARN), (-1, checks.WARN)):
+        for name, text in zip(("key", "crt"), certificates.make_server(authority, ["broker"], days), strict=True):
+            write_secret(lan / f"broker/server.{name}", text)
+        (found,) = checks._check_certificate(root)
+        assert found.state == state
+    assert found.found.startswith("expired on ")
+    with pytest.raises(LabError, match="expired on") as caught:
+        identities.check(root)
+    assert caught.value.exit_code == EXIT_MACHINE
+    assert ensure(root) == ["the broker's certificate"]
+    identities.check(root)
+    (found,) = checks._check_certificate(root)
+    assert found.state == checks.OK
+    assert identities.ends(root) - datetime.now(UTC) > timedelta(days=390)
+
+
+def test_without_identities_nothing_is_checked_and_a_run_with_tls_is_told(root: Path) -> None:
+    assert checks._check_certificate(root) == []
+    with pytest.raises(LabError, match="no certificate") as caught:
+        identities.check(root)
+    assert caught.value.exit_code == EXIT_MACHINE
+
+
+def test_each_has_a_password_of_its_own_that_the_broker_knows_by_its_hash_alone(root: Path) -> None:
+    ensure(root)
+    text = (root / identities.LAN / "broker/passwords").read_text()
+    stored = dict(line.split(":", 1) for line in text.splitlines())
+    pairings = [identities.pairing_of(root, who) for who in WHO]
+    assert {pairing.user for pairing in pairings} == set(stored) == set(WHO)
+    assert len({pairing.password for pairing in pairings}) == len(WHO)
+    for pairing in pairings:
+        _, kind, rounds, salt, digest = stored[pairing.user].split("$")
+        wanted = hashlib.pbkdf2_hmac("sha512", pairing.password.encode(), b64decode(salt), int(rounds))
+        assert (kind, b64decode(digest)) == ("7", wanted)
+        assert pairing.password not in text
+        assert pairing.password not in repr(pairing)
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No broker is looked for, and the shell's settings are not the test's."""
+    monkeypatch.setattr(pair, "_reload", lambda _lab: None)
+    for name in ("LAB_TLS_PORT", "LAB_LAN_BIND", "FIDELITY", "LAB_TAG", "LAB_UID"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run_pair(root: Path, file: Path | None, identity: str = "bridge", address: str | None = "lab.example") -> int:
+    return pair.pair(root, file, identity=identity, address=address, renew=False)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_pair_writes_one_file_for_its_owner_alone(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = root / "pi.env"
+    assert run_pair(root, file) == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    written = read_pairing(file)
+    kept = identities.pairing_of(root, "bridge")
+    assert (written.host, written.port, written.user) == ("lab.example", 8883, "bridge")
+    assert (written.password, written.ca_pem) == (kept.password, kept.ca_pem)
+    assert "FIDELITY=thesis\n" in file.read_text()
+    assert "lab.example" in certificates.names_of(root / identities.SERVER_CERTIFICATE)
+    said = "".join(capfd.readouterr())
+    assert "rpi/install.sh --pairing pi.env" in said
+    assert kept.password not in said
+    # Again: the same pairing, whatever else was made meanwhile.
+    assert run_pair(root, file, address="192.0.2.9") == 0
+    assert read_pairing(file).password == kept.password
+
+
+@pytest.mark.usefixtures("quiet")
+def test_pair_takes_no_other_file_and_wants_one(root: Path) -> None:
+    with pytest.raises(LabError, match="no pairing file") as caught:
+        run_pair(root, root / ".env")
+    assert caught.value.exit_code == EXIT_USAGE
+    with pytest.raises(LabError, match="wants a file") as caught:
+        run_pair(root, None)
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("name", ["results", "", "nowhere/pi.env"])
+def test_pair_says_where_it_cannot_write_before_it_makes_anything(root: Path, name: str) -> None:
+    with pytest.raises(LabError, match="cannot be written") as caught:
+        run_pair(root, root / name)
+    assert caught.value.exit_code == EXIT_USAGE
+    assert not identities.exist(root)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("192.168.1.10", "192.168.1.10"), ("[2001:DB8::5]", "2001:db8::5"), ("lab-pc", "lab-pc"),
+        (" lab.example.org ", "lab.example.org"), ("my_pc.local", "my_pc.local"), ("2001:db8:0:0::5", "2001:db8::5"),
+    ],
+)  # fmt: skip
+def test_an_address_is_taken_in_one_spelling(text: str, wanted: str) -> None:
+    assert pair.read_address(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://lab", "192.168.1.10:8883", "192.168.1", "300.1.1.1", "0.0.0.0", "::", "fe80::1%eth0", "224.0.0.1",
+        "a b", "x,y", "lab\nBROKER_USER=x", "-", "a..b", "a" * 64, "pc/24", "…",
+    ],
+)  # fmt: skip
+def test_what_no_pi_could_reach_is_no_address(text: str) -> None:
+    with pytest.raises(LabError, match="a Pi cannot reach that address") as caught:
+        pair.read_address(text)
+    assert caught.value.exit_code == EXIT_USAGE
+    assert "192.168.1.10" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(
+    ("address", "word"), [("lab.local", "names that end in .local"), ("2001:db8::5", "an IPv4 address is surer")]
+)
+def test_an_address_that_may_not_be_enough_gets_a_word(
+    root: Path, capfd: pytest.CaptureFixture[str], address: str, word: str
+) -> None:
+    assert run_pair(root, root / "pi.env", address=address) == 0
+    assert word in "".join(capfd.readouterr())
+    assert read_pairing(root / "pi.env").host == address
+
+
+def test_a_pairing_that_went_through_windows_is_the_same(root: Path) -> None:
+    ensure(root)
+    pairing = identities.pairing_of(root, "bridge")
+    text = (root / identities.LAN / "bridge" / identities.PAIRING).read_text()
+    for change in (
+        text.replace("\n", "\r\n"),
+        "\ufeff" + text,
+        "\ufeff# remark\r\n\r\n  " + text.replace("\n", " \r\n"),
+    ):
+        (root / "pi.env").write_bytes(change.encode())
+        assert read_pairing(root / "pi.env") == pairing
+    (root / "pi.env").write_bytes(text.encode("utf-16"))
+    with pytest.raises(LabError, match="it is no text"):
+        read_pairing(root / "pi.env")
+
+
+@pytest.mark.parametrize(("step", "renew"), [("make_server", True), ("make_server", False), ("_make_users", True)])
+def test_what_was_cut_short_is_made_again_whole(
+    root: Path, monkeypatch: pytest.MonkeyPatch, step: str, renew: bool
+) -> None:
+    """By Ctrl-C, or a full disk: no authority is left beside what a former one signed."""
+    if renew:
+        ensure(root)
+    calls = 0
+
+    def full(*_words: object, **_more: object) -> None:
+        nonlocal calls
+        calls += 1
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(identities if step == "_make_users" else certificates, step, full)
+        with pytest.raises(OSError, match="No space"):
+            ensure(root, renew=renew)
+    assert calls == 1
+    ensure(root)
+    authority = (root / identities.LAN / "ca.crt").read_text()
+    assert {identities.pairing_of(root, who).ca_pem for who in WHO} == {authority}
+    verify = [
+        "openssl",
+        "verify",
+        "-CAfile",
+        str(root / identities.LAN / "ca.crt"),
+        str(root / identities.SERVER_CERTIFICATE),
+    ]
+    assert subprocess.run(verify, capture_output=True, timeout=30, check=False).returncode == 0
+    assert ensure(root) == []
+
+
+def test_dockers_own_networks_are_no_way_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        '[{"ifname":"eth0","addr_info":[{"local":"192.0.2.1"}]},{"ifname":"br-1","addr_info":[{"local":"172.18.0.1"}]},'
+        '{"ifname":"docker0","addr_info":[{"local":"172.17.0.1"}]},{}]'
+    )
+    monkeypatch.setattr(pair, "call", lambda _command: type("Done", (), {"good": True, "stdout": said})())
+    assert pair.own_addresses() == ["192.0.2.1"]
+
+
+def test_git_and_the_images_never_see_them() -> None:
+    # Pairings are written into the lab's own folder, too: ./lab pair pi.env
+    assert {"/secrets/", "/*.env", "/rpi/secrets/"} <= set((ROOT / ".gitignore").read_text().splitlines())
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert ignored[0] == "*"
+    assert not any("secrets" in line for line in ignored)
+
+
+@pytest.mark.parametrize(("bound_to", "address"), [("192.0.2.7", "192.0.2.7"), ("[2001:db8::5]", "2001:db8::5")])
+def test_where_the_listener_is_bound_is_where_it_is_found(bound_to: str, address: str) -> None:
+    """As Compose wants it: an address of IPv6 in brackets."""
+    assert pair.own_address(bound_to) == address

@@ -1,0 +1,182 @@
+"""Scenario folders: found, chosen, read as Compose reads them, and a new one made from the template."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from support.places import ROOT
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.lab.commands.new import new
+from looplab.lab.scenarios import THESIS, check_one_kind, chosen, expand, scenarios
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what ./lab new reads and writes."""
+    shutil.copy(ROOT / "compose.yaml", tmp_path)
+    shutil.copytree(ROOT / "compose", tmp_path / "compose")
+    return tmp_path
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def included(root: Path) -> list[str]:
+    return list(yaml.safe_load((root / "compose.yaml").read_text())["include"])
+
+
+def profiles(root: Path) -> list[str]:
+    parts = yaml.safe_load((root / "compose" / "parts.yaml").read_text())
+    return list(parts["services"]["every-scenario"]["profiles"])
+
+
+def test_the_nine_are_there_in_order() -> None:
+    assert [name for name in scenarios(ROOT) if name in THESIS] == list(THESIS)
+
+
+def test_numbers_count_as_numbers(tree: Path) -> None:
+    for name in ("scenario10", "scenario9", "another"):
+        new(tree, name)
+    assert list(scenarios(tree)) == ["another", *THESIS, "scenario9", "scenario10"]
+
+
+def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:
+    new(tree, "mine")
+    assert [s.name for s in chosen(tree, ["scenario3", "all", "mine", "mine"])] == [
+        "scenario3", *(name for name in THESIS if name != "scenario3"), "mine",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["scenario99", "_template", "", "../scenarios/scenario1", "Scenario1"])
+def test_an_unknown_scenario_is_named_with_those_there_are(name: str) -> None:
+    with pytest.raises(LabError, match="no scenario") as caught:
+        chosen(ROOT, [name])
+    assert caught.value.exit_code == EXIT_USAGE
+    assert "scenario8" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "value"),
+    [
+        ("${MESSAGES:-100}", {}, "100"),
+        ("${MESSAGES:-100}", {"MESSAGES": ""}, "100"),
+        ("${MESSAGES:-100}", {"MESSAGES": "7"}, "7"),
+        ("${MESSAGES}", {}, ""),
+        ("${QOS:-0 1 2}", {}, "0 1 2"),
+        ("a${X:-1}b${Y:-2}", {"Y": "9"}, "a1b9"),
+        ("plain", {"plain": "no"}, "plain"),
+    ],
+)
+def test_references_expand_as_compose_expands_them(text: str, environment: dict[str, str], value: str) -> None:
+    assert expand({"NAME": text}, environment) == {"NAME": value}
+
+
+def test_the_shell_overrides_what_params_env_leaves_open() -> None:
+    scenario = scenarios(ROOT)["scenario8"]
+    found = scenario.parameters({"MESSAGES": "7", "QOS": "", "LOAD": "none", "FIDELITY": "corrected"})
+    assert (found.messages, found.qos, found.fidelity) == (7, (0, 1, 2), "corrected")
+    # What its compose.yaml gives is no choice of the shell.
+    assert found.load == "flood"
+
+
+@pytest.mark.parametrize("name", THESIS)
+def test_each_of_the_nine_reads_well(name: str) -> None:
+    scenario = scenarios(ROOT)[name]
+    assert scenario.parameters({}).scenario == name
+    assert scenario.controller == f"s{name.removeprefix('scenario')}-controller"
+
+
+def test_a_folder_without_controller_is_said(tree: Path) -> None:
+    path = tree / "compose" / "scenarios" / "scenario1" / "compose.yaml"
+    path.write_text(path.read_text().replace("s1-controller:", "s1-client:"))
+    with pytest.raises(LabError, match=r"scenario1/compose\.yaml") as caught:
+        scenarios(tree)
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_files_saved_on_windows_are_read(tree: Path) -> None:
+    for path in (tree / "compose" / "scenarios" / "scenario1").iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    found = scenarios(tree)["scenario1"]
+    assert found == scenarios(ROOT)["scenario1"]
+
+
+def test_a_new_scenario_is_listed_and_can_be_read(tree: Path) -> None:
+    before = snapshot(tree)
+    folder = new(tree, "scenario9")
+    assert folder == tree / "compose" / "scenarios" / "scenario9"
+    scenario = scenarios(tree)["scenario9"]
+    assert (scenario.prefix, scenario.controller) == ("s9", "s9-controller")
+    assert scenario.parameters({}).scenario == "scenario9"
+    compose = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
+    assert set(compose) == {"s9-broker", "s9-controller"}
+    assert all(service["profiles"] == ["scenario9"] for service in compose.values())
+    assert included(tree)[-1] == "compose/scenarios/scenario9/compose.yaml"
+    assert profiles(tree) == [*profiles(ROOT), "scenario9"]
+    assert not any("@" in path.read_text() for path in folder.iterdir())
+    changed = {name for name, content in snapshot(tree).items() if before.get(name) != content}
+    assert {name for name in changed if "scenario9" not in name} == {"compose.yaml", "compose/parts.yaml"}
+
+
+def test_new_changes_nothing_else_in_the_lists(tree: Path) -> None:
+    new(tree, "mine")
+    for name, added in (
+        ("compose.yaml", "  - compose/scenarios/mine/compose.yaml"),
+        ("compose/parts.yaml", "      - mine"),
+    ):
+        lines = (tree / name).read_text().splitlines()
+        lines.remove(added)
+        assert lines == (ROOT / name).read_text().splitlines()
+
+
+def test_names_that_compose_would_refuse_are_refused(tree: Path) -> None:
+    before = snapshot(tree)
+    for name in ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with space", "ä1", "-a"):
+        with pytest.raises(LabError) as caught:
+            new(tree, name)
+        assert caught.value.exit_code == EXIT_USAGE
+    assert snapshot(tree) == before
+
+
+def test_a_name_that_is_taken_is_refused(tree: Path) -> None:
+    before = snapshot(tree)
+    with pytest.raises(LabError, match="there already") as caught:
+        new(tree, "scenario1")
+    assert caught.value.exit_code == EXIT_USAGE
+    assert snapshot(tree) == before
+
+
+def test_service_names_never_clash(tree: Path) -> None:
+    new(tree, "s1")
+    prefixes = [scenario.prefix for scenario in scenarios(tree).values()]
+    new(tree, "scenario01")
+    prefixes = [scenario.prefix for scenario in scenarios(tree).values()]
+    assert len(prefixes) == len(set(prefixes))
+
+
+@pytest.mark.parametrize("broken", ["compose.yaml", "compose/parts.yaml"])
+def test_a_lab_whose_lists_are_gone_stays_as_it_is(tree: Path, broken: str) -> None:
+    (tree / broken).write_text("services: {}\n")
+    before = snapshot(tree)
+    with pytest.raises(LabError, match=Path(broken).name):
+        new(tree, "mine")
+    assert snapshot(tree) == before
+
+
+def test_an_experiment_is_chosen_by_its_name_and_no_part_of_all() -> None:
+    (found,) = chosen(ROOT, ["qos-delay"])
+    assert (found.controller, found.title) == ("qd-controller", "Network delay and QoS")
+    assert len(found.any_parameters({}).cells) == 42
+    assert [scenario.name for scenario in chosen(ROOT, ["all"])] == [f"scenario{n}" for n in range(9)]
+
+
+def test_scenarios_and_experiments_are_not_mixed_in_a_run() -> None:
+    with pytest.raises(LabError, match="not run by one command") as caught:
+        check_one_kind(ROOT, chosen(ROOT, ["scenario0", "qos-delay"]))
+    assert "qos-delay" in caught.value.remedy
+    assert caught.value.exit_code == EXIT_USAGE

@@ -1,0 +1,146 @@
+"""The TLS socket of a link against Python's own TLS: bytes arrive whole, stamps are those of the encrypted bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter_ns
+
+import pytest
+
+from looplab.lab.credentials.certificates import make_authority, make_server
+from looplab.mqtt import connection_errors as broker_words
+from looplab.mqtt.pairing import Pairing
+from looplab.mqtt.stamped_socket import StampedSocket, StampedTlsSocket
+
+HOST = "127.0.0.1"
+LIMIT_S = 20.0
+# More than any socket buffer of either end.
+MUCH = bytes(range(256)) * 40_000
+
+Handler = Callable[[ssl.SSLSocket], None]
+Connect = Callable[..., StampedTlsSocket]
+
+
+@pytest.fixture(scope="module")
+def authority() -> tuple[str, str]:
+    return make_authority()
+
+
+@pytest.fixture
+def connect(authority: tuple[str, str], tmp_path: Path) -> Iterator[Connect]:
+    """A link's socket to a server that does `handler` with its end."""
+    key, certificate = make_server(authority, [HOST])
+    for name, text in (("key", key), ("crt", certificate)):
+        (tmp_path / name).write_text(text)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    listener = socket.create_server((HOST, 0))
+    opened: list[socket.socket] = [listener]
+    threads: list[threading.Thread] = []
+
+    def start(handler: Handler, name: str = HOST) -> StampedTlsSocket:
+        def serve() -> None:
+            plain, _ = listener.accept()
+            plain.settimeout(LIMIT_S)
+            try:
+                with context.wrap_socket(plain, server_side=True) as end:
+                    handler(end)
+            except OSError:
+                plain.close()
+
+        threads.append(threading.Thread(target=serve, daemon=True))
+        threads[-1].start()
+        plain = socket.create_connection(listener.getsockname())
+        sock = StampedTlsSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        opened.append(sock)
+        sock.settimeout(LIMIT_S)
+        sock.handshake(Pairing(HOST, 0, "", "", authority[1]).context(), name)
+        return sock
+
+    yield start
+    for sock in opened:
+        sock.close()
+    for thread in threads:
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+
+
+def test_what_is_sent_comes_back_and_each_way_is_stamped(connect: Connect) -> None:
+    sock = connect(lambda end: end.sendall(end.recv(100).upper()))
+    assert sock.tls in ("TLSv1.2", "TLSv1.3")
+    before_ns = perf_counter_ns()
+    assert sock.send(b"ping") == 4
+    assert before_ns < sock.sent_ns < perf_counter_ns()
+    answer = b""
+    while not answer:
+        try:
+            answer = sock.recv(2)
+        except BlockingIOError:
+            continue
+    assert sock.sent_ns < sock.received_ns < perf_counter_ns()
+    # What was read ahead is there at once, and keeps the stamp of its arrival.
+    received_ns = sock.received_ns
+    assert (answer, sock.recv(100), sock.received_ns) == (b"PI", b"NG", received_ns)
+
+
+def test_the_end_of_the_other_side_is_the_end(connect: Connect) -> None:
+    sock = connect(lambda end: end.sendall(b"bye"))
+    said = b""
+    while True:
+        try:
+            part = sock.recv(100)
+        except BlockingIOError:
+            continue
+        if not part:
+            break
+        said += part
+    assert said == b"bye"
+
+
+def test_what_the_system_does_not_take_waits_and_nothing_is_sent_twice(connect: Connect) -> None:
+    release, arrived = threading.Event(), bytearray()
+
+    def read_late(end: ssl.SSLSocket) -> None:
+        assert release.wait(LIMIT_S)
+        while len(arrived) < len(MUCH):
+            arrived.extend(end.recv(65536))
+
+    sock = connect(read_late)
+    sock.setblocking(False)
+    sent = 0
+    while not sock.unsent:
+        sent += sock.send(MUCH[sent : sent + 100_000])
+    with pytest.raises(BlockingIOError):
+        sock.send(b"too early")
+    release.set()
+    end_ns = perf_counter_ns() + int(LIMIT_S * 1e9)
+    while sent < len(MUCH) or sock.unsent:
+        assert perf_counter_ns() < end_ns
+        with contextlib.suppress(BlockingIOError):
+            sent += sock.send(MUCH[sent : sent + 100_000]) if sent < len(MUCH) else 0
+        sock.flush()
+    while len(arrived) < len(MUCH):
+        assert perf_counter_ns() < end_ns
+    assert bytes(arrived) == MUCH
+
+
+def test_another_name_is_refused_and_said(connect: Connect) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError) as caught:
+        connect(lambda end: None, name="192.0.2.7")
+    assert "is for another name" in broker_words.connecting(caught.value)
+
+
+def test_a_plain_socket_has_neither_tls_nor_anything_unsent() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, StampedSocket(ours.family, ours.type, ours.proto, fileno=ours.detach()) as sock:
+        assert sock.send(b"x") == 1
+        sock.flush()
+        theirs.sendall(b"\x15\x03\x03")
+        assert sock.recv(1) == b"\x15"
+        assert (sock.tls, sock.unsent) == ("", b"")
+        assert broker_words.ended(sock, None).startswith("this is a TLS port")

@@ -1,0 +1,94 @@
+"""rpi/: the Compose file hardened and complete, its settings all explained, the udev rule well formed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.places import ROOT
+
+from looplab import __version__
+
+RPI = ROOT / "rpi"
+COMPOSE: dict[str, Any] = yaml.safe_load((RPI / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+EXAMPLE = dict(
+    line.split("=", 1) for line in (RPI / ".env.example").read_text().splitlines() if line and line[0] != "#"
+)
+# ttyUSB and ttyACM.
+SERIAL_MAJORS = {"188", "166"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_the_least_it_needs(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not service.get("privileged")
+    assert service["pids_limit"] <= 256
+    assert service["restart"] == "unless-stopped"
+    assert {"max-size", "max-file"} <= set(service["logging"]["options"])
+
+
+def test_of_the_pis_devices_only_serial_ports_may_be_opened() -> None:
+    rules = SERVICES["bridge"]["device_cgroup_rules"]
+    assert {re.fullmatch(r"c ([0-9]+):\* rw", rule)[1] for rule in rules} == SERIAL_MAJORS  # type: ignore[index]
+    assert "/dev:/dev:ro" in SERVICES["bridge"]["volumes"]
+    assert all("/dev" not in volume for volume in SERVICES["exporter"]["volumes"])
+
+
+def test_every_setting_stands_in_the_example_and_none_besides() -> None:
+    used = set(re.findall(r"\$\{([A-Z_]+)", (RPI / "compose.yaml").read_text()))
+    # Set by FIDELITY; each alone on purpose only.
+    assert used - set(EXAMPLE) == {"TCP_NODELAY", "ROBOT_FRAMING"}
+    assert set(EXAMPLE) <= used
+
+
+def test_the_example_says_what_the_file_does_without_it() -> None:
+    defaults = dict(re.findall(r"\$\{([A-Z_]+):-([^}$]*)\}", (RPI / "compose.yaml").read_text()))
+    # A default of its own: where neither is set, the version.
+    assert EXAMPLE["LAB_TAG"] == defaults.pop("BRIDGE_RELEASE") == __version__
+    assert {name: EXAMPLE[name] for name in defaults if name in EXAMPLE} == {
+        name: value for name, value in defaults.items() if name in EXAMPLE
+    }
+
+
+def test_docker_compose_takes_it(tmp_path: Path) -> None:
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode
+    ):
+        pytest.skip("no docker compose here: ./lab setup installs it")
+    shutil.copy(RPI / "compose.yaml", tmp_path)
+    clean = {name: value for name, value in os.environ.items() if name not in {*EXAMPLE, "COMPOSE_ENV_FILES"}}
+
+    def config(*words: str) -> subprocess.CompletedProcess[str]:
+        command = ["docker", "compose", "-f", str(tmp_path / "compose.yaml"), "config", *words]
+        return subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60, check=False)
+
+    missing = config()
+    assert missing.returncode != 0
+    assert "write BROKER_HOST=" in missing.stderr
+    (tmp_path / ".env").write_text("BROKER_HOST=192.168.1.10\n")
+    assert config("--quiet").returncode == 0, config().stderr
+
+
+RULES = [line for line in (RPI / "99-looplab-robot.rules").read_text().splitlines() if line and line[0] != "#"]
+RULE = re.compile(
+    r'SUBSYSTEM=="tty", ATTRS\{idVendor\}=="[0-9a-f]{4}", ATTRS\{idProduct\}=="[0-9a-f]{4}", '
+    r'SYMLINK\+="looplab-robot", GROUP="dialout", MODE="0660", ENV\{ID_MM_PORT_IGNORE\}="1"'
+)
+
+
+def test_each_udev_rule_names_one_adapter() -> None:
+    assert all(RULE.fullmatch(rule) for rule in RULES)
+    assert any('"1a86"' in rule and '"7523"' in rule for rule in RULES), "the CH340 of the mBot Ranger"
+    assert len(set(RULES)) == len(RULES)

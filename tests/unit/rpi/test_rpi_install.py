@@ -1,0 +1,197 @@
+"""rpi/install.sh --check: what it decides on machines that are not here. Model, architecture and release are faked."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+INSTALL = ROOT / "rpi" / "install.sh"
+DPKG = shutil.which("dpkg")
+pytestmark = pytest.mark.skipif(DPKG is None, reason="no dpkg here: install.sh compares versions by it")
+
+TRIXIE = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_ID="13"\n'
+BOOKWORM = 'PRETTY_NAME="Raspbian GNU/Linux 12 (bookworm)"\nID=raspbian\nID_LIKE=debian\nVERSION_ID="12"\n'
+FEDORA = 'PRETTY_NAME="Fedora Linux 42"\nID=fedora\nVERSION_ID="42"\n'
+PI4 = "Raspberry Pi 4 Model B Rev 1.4\0"
+
+Install = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Install:
+    """Runs the script from a folder of its own, on the machine that the keywords tell of."""
+    rpi = tmp_path / "rpi"
+    shutil.copytree(INSTALL.parent, rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+
+    def program(name: str, text: str) -> None:
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+
+    def run(
+        *words: str,
+        model: str = PI4,
+        dpkg: str = "arm64",
+        uname: str = "aarch64",
+        system: str = TRIXIE,
+        compose: str = "",
+    ) -> subprocess.CompletedProcess[str]:
+        program("dpkg", f'[ "$1" = --print-architecture ] && echo {dpkg} || exec {DPKG} "$@"')
+        program("uname", f"echo {uname}")
+        program("docker", f'[ -n "{compose}" ] && [ "$1 $2" = "compose version" ] && echo {compose} && exit 0; exit 1')
+        (tmp_path / "model").write_text(model)
+        (tmp_path / "os-release").write_text(system)
+        environment = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "LOOPLAB_MODEL_FILE": str(tmp_path / ("model" if model else "none")),
+            "LOOPLAB_OS_FILE": str(tmp_path / "os-release"),
+            "LOOPLAB_RULES_DIR": str(tmp_path / "rules.d"),
+        }
+        before = sorted(tmp_path.rglob("*"))
+        done = subprocess.run(
+            ["sh", str(rpi / "install.sh"), *words], env=environment, cwd=tmp_path, capture_output=True, text=True,
+            timeout=30, check=False,
+        )  # fmt: skip
+        assert sorted(tmp_path.rglob("*")) == before, "--check changes nothing"
+        return done
+
+    return run
+
+
+@pytest.fixture
+def pairing(tmp_path: Path) -> str:
+    (tmp_path / "pairing.env").write_text("BROKER_HOST=192.168.1.10\nBROKER_PORT=1883\n")
+    return "pairing.env"
+
+
+@pytest.mark.parametrize(("dpkg", "uname"), [("arm64", "aarch64"), ("armhf", "armv7l"), ("armhf", "aarch64")])
+def test_a_fresh_pi_gets_everything(install: Install, pairing: str, dpkg: str, uname: str) -> None:
+    done = install("--check", "--pairing", pairing, dpkg=dpkg, uname=uname)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Raspberry Pi 4 Model B Rev 1.4, {dpkg}, Debian GNU/Linux 13 (trixie)" in done.stdout
+    would = [line for line in done.stdout.splitlines() if line.startswith("looplab: would ")]
+    for what in (
+        "docker.io, docker-cli and docker-compose",
+        "udev rule",
+        "pairing.env",
+        "build looplab/bridge:",
+        "start the bridge",
+    ):
+        assert any(what in line for line in would), what
+
+
+WRONG = {
+    "ARMv6": ({"dpkg": "armhf", "uname": "armv6l", "model": "Raspberry Pi Zero W Rev 1.1\0"}, "ARMv6"),
+    "riscv": ({"dpkg": "riscv64", "uname": "riscv64"}, "no image of the bridge for riscv64"),
+    "old Debian": ({"system": BOOKWORM, "dpkg": "armhf"}, "Compose 2.24 is needed"),
+    "old Debian's own Compose": ({"system": BOOKWORM, "compose": "1.29.2"}, "Compose 2.24 is needed"),
+    "no Debian": ({"system": FEDORA}, "This is no Debian"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_stands_in_the_way_is_named_with_its_remedy(install: Install, pairing: str, case: str) -> None:
+    facts, problem = WRONG[case]
+    done = install("--check", "--pairing", pairing, **facts)
+    assert done.returncode == 3
+    (index,) = [number for number, line in enumerate(done.stdout.splitlines()) if problem in line]
+    assert done.stdout.splitlines()[index + 1].startswith("  "), "a remedy"
+
+
+def test_everything_that_stands_in_the_way_is_told_at_once(install: Install) -> None:
+    done = install("--check", system=BOOKWORM)
+    assert done.returncode == 3
+    assert "2 thing(s)" in done.stderr
+    assert "not paired" in done.stdout
+
+
+@pytest.mark.parametrize("compose", ["2.24.4", "2.30.0", "v2.40.3"])
+def test_a_docker_that_is_here_is_kept(install: Install, pairing: str, compose: str) -> None:
+    done = install("--check", "--pairing", pairing, system=BOOKWORM, compose=compose)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Docker is here, with Compose {compose.removeprefix('v')}" in done.stdout
+
+
+def test_another_debian_machine_serves_as_well(install: Install, pairing: str) -> None:
+    done = install("--check", "--pairing", pairing, model="", dpkg="amd64", uname="x86_64")
+    assert done.returncode == 0
+    assert "not a Raspberry Pi (any Debian serves), amd64" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--chek"], "no option --chek"),
+        (["--pairing"], "wants a value"),
+        (["--pairing", "nothing.env"], "no readable file nothing.env"),
+        (["--wait", "soon"], "whole seconds"),
+        (["--check", "--pairing", "model"], "names no BROKER_HOST"),
+        (["--check", "--image", "model", "--pairing", "pairing.env"], "neither a bundle"),
+    ],
+)
+def test_wrong_use_is_told(install: Install, pairing: str, words: list[str], said: str) -> None:
+    done = install(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def bundle(path: Path, checksum: str = "") -> None:
+    """As ./lab bundle writes it; the right checksum where none is given."""
+    images = os.urandom(2000)
+    archive = {"name": "images.tar.gz", "bytes": len(images), "sha256": checksum or hashlib.sha256(images).hexdigest()}
+    told = {"wheels": {"name": "wheels.tar", "sha256": "1" * 64}, "archive": archive}
+    with tarfile.open(path, "w") as whole:
+        for name, data in (("images.tar.gz", images), ("bundle.json", json.dumps(told, indent=1).encode())):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            whole.addfile(member, io.BytesIO(data))
+
+
+@pytest.mark.parametrize(("checksum", "code"), [("", 0), ("0" * 64, 3)])
+def test_a_damaged_bundle_is_found_before_it_is_loaded(
+    install: Install, pairing: str, tmp_path: Path, checksum: str, code: int
+) -> None:
+    bundle(tmp_path / "lab.tar", checksum)
+    done = install("--check", "--pairing", pairing, "--image", "lab.tar")
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("damaged" in done.stderr) == (code == 3)
+    assert ("would load the image from lab.tar" in done.stdout) == (code == 0)
+
+
+def test_the_check_names_the_image_that_the_pairing_asks_for(install: Install, pairing: str, tmp_path: Path) -> None:
+    with (tmp_path / pairing).open("a") as file:
+        file.write("LAB_REGISTRY=registry.example/\r\nLAB_TAG=9.9\r\n")
+    done = install("--check", "--pairing", pairing)
+    assert "would get registry.example/looplab/bridge:9.9 from the registry" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="install.sh without --check wants root")
+def test_a_pairing_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, pairing: str) -> None:
+    """As on a full card: no file gets its name."""
+    rpi, programs = tmp_path / "rpi", tmp_path / "programs"
+    shutil.copytree(INSTALL.parent, rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
+    programs.mkdir()
+    for name, text in (("docker", "echo 2.30.0"), ("udevadm", "exit 1"), ("mv", "exit 1")):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "LOOPLAB_RULES_DIR": str(tmp_path / "rules.d")}
+    done = subprocess.run(
+        ["sh", str(rpi / "install.sh"), "--pairing", str(tmp_path / pairing)], env=variables, capture_output=True,
+        text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "could not be written" in done.stderr
+    assert "df -h" in done.stderr
+    assert "paired with" not in done.stdout
+    assert [path.name for path in (*rpi.glob(".env*"), *rpi.glob("secrets/*"))] == [".env.example"]

@@ -1,0 +1,123 @@
+"""What every start does first: the guide, and results/ opened for the controller's user."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.run import prepare
+
+
+def mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+def test_scenarios_are_named_with_their_titles() -> None:
+    found = dict(prepare.scenarios(ROOT / "compose" / "scenarios"))
+    assert {f"scenario{n}" for n in range(9)} <= set(found)
+    assert found["scenario0"] == "No Arduino"
+    assert not any(name.startswith("_") for name in found)
+
+
+def test_a_scenario_file_saved_on_windows_is_read(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "params.env").write_bytes(b"# note=1\r\nTITLE=Mine = yours\r\n")
+    assert prepare.scenarios(tmp_path) == [("mine", "Mine = yours")]
+
+
+def test_the_guide_names_profiles_ports_and_the_way_out() -> None:
+    text = prepare.guide([("scenario0", "No Arduino")], {"LAB_PROMETHEUS_PORT": "9999", "LAB_GRAFANA_PORT": ""})
+    assert "docker compose --profile scenario5 up" in text
+    assert "scenario0  No Arduino" in text
+    assert "127.0.0.1:9999" in text
+    assert "127.0.0.1:3000" in text
+    assert "docker compose --profile '*' down" in text
+
+
+def test_the_guide_is_silent_about_a_grafana_that_is_not_there() -> None:
+    assert "Grafana" not in prepare.guide([], {"GRAFANA": "off"})
+
+
+def test_the_owner_needs_nothing(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    assert prepare.open_results(tmp_path, os.getuid(), 12345) == ""
+    assert mode(tmp_path) == 0o755
+
+
+def test_the_group_needs_nothing_where_it_may_write(tmp_path: Path) -> None:
+    tmp_path.chmod(0o775)
+    assert prepare.open_results(tmp_path, 54321, tmp_path.stat().st_gid) == ""
+    assert mode(tmp_path) == 0o775
+
+
+@pytest.mark.parametrize(
+    ("robot", "pi", "targets"),
+    [
+        ("remote", "192.168.1.20", ["192.168.1.20:9102"]),
+        ("remote", "pi.local:9200", ["pi.local:9200"]),
+        ("remote", "", []),
+        ("virtual", "192.168.1.20", []),
+    ],
+)
+def test_prometheus_is_told_where_the_pi_is(tmp_path: Path, robot: str, pi: str, targets: list[str]) -> None:
+    for _ in range(2):
+        prepare.write_targets(tmp_path, {"ROBOT": robot, "LAB_PI": pi})
+        assert json.loads((tmp_path / "pi.json").read_text()) == [{"targets": targets}]
+    assert [path.name for path in tmp_path.iterdir()] == ["pi.json"]
+
+
+def test_what_is_put_into_a_volume_replaces_what_was_there_and_leaves_it_to_who_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "refusals.so"
+    prepare.write_into_volume(file, b"former")
+    with file.open("rb") as in_use:
+        prepare.write_into_volume(file, b"new")
+        assert in_use.read() == b"former"
+    assert file.read_bytes() == b"new"
+    assert mode(file) == 0o644
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("pi", ["http://pi", "pi:port", "a b", "pi:9102:1"])
+def test_a_pi_that_is_no_address_is_refused(tmp_path: Path, pi: str) -> None:
+    with pytest.raises(ValueError, match="LAB_PI"):
+        prepare.write_targets(tmp_path, {"ROBOT": "remote", "LAB_PI": pi})
+
+
+@pytest.mark.parametrize("before", [0o755, 0o700, 0o775])
+def test_another_user_gets_in_and_nobody_removes_anothers_runs(tmp_path: Path, before: int) -> None:
+    tmp_path.chmod(before)
+    assert prepare.open_results(tmp_path, 54321, 54321) == ""
+    assert mode(tmp_path) == 0o1777
+
+
+def test_what_is_open_stays_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    assert prepare.open_results(tmp_path, 54321, 54321) == ""
+    assert mode(tmp_path) == 0o777
+
+
+def test_a_folder_that_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path, _mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(Path, "chmod", refuse)
+    said = prepare.open_results(tmp_path, 54321, 54321)
+    assert "54321" in said
+    assert "LAB_UID" in said
+
+
+@pytest.mark.parametrize("value", ["me", "1000:1000", "1.5"])
+def test_a_malformed_user_is_one_sentence(
+    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LAB_UID", value)
+    assert prepare.main() == 2
+    said = capsys.readouterr().err
+    assert "LAB_UID" in said
+    assert "Traceback" not in said

@@ -1,0 +1,136 @@
+"""The run folder: whole or told to be interrupted, and no finished sample lost to a full disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.run.folder import SAMPLES_HEADER, TRANSPORT_HEADER, RunFolder
+
+AT = datetime(2024, 2, 29, 23, 59, 58, tzinfo=UTC)
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """From now on nothing reaches the disk."""
+
+    def fsync(_fd: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("looplab.run.folder.os.fsync", fsync)
+
+
+def test_a_finished_run_is_renamed_when_whole(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "scenario5", 10, AT)
+    assert folder.run_id == "20240229T235958Z-scenario5"
+    assert [path.name for path in tmp_path.iterdir()] == [".20240229T235958Z-scenario5.partial"]
+    folder.append("samples.csv", ["one", "two"])
+    final = folder.finish({"run_id": folder.run_id})
+    assert final == tmp_path / folder.run_id
+    assert (final / "samples.csv").read_text() == f"{SAMPLES_HEADER}\none\ntwo\n"
+    assert (final / "transport.csv").read_text() == f"{TRANSPORT_HEADER}\n"
+    assert json.loads((final / "run.json").read_text()) == {"run_id": folder.run_id}
+    assert sorted(path.name for path in final.iterdir()) == ["run.json", "samples.csv", "transport.csv"]
+
+
+def test_the_clock_gives_the_name(tmp_path: Path) -> None:
+    assert re.fullmatch(r"\d{8}T\d{6}Z-s", RunFolder(tmp_path, "s", 1).run_id)
+
+
+def test_an_interrupted_run_has_no_run_json(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "scenario5", 10, AT)
+    folder.append("samples.csv", ["one"])
+    final = folder.interrupt({"interrupted_because": "interrupted"})
+    assert not (final / "run.json").exists()
+    assert json.loads((final / "interrupted.json").read_text())["interrupted_because"] == "interrupted"
+    assert (final / "samples.csv").read_text().splitlines()[1:] == ["one"]
+
+
+def test_rewriting_replaces_what_was_appended(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "s", 10, AT)
+    folder.append("samples.csv", ["lost"])
+    folder.rewrite("samples.csv", SAMPLES_HEADER, ["late"])
+    assert (folder.path / "samples.csv").read_text() == f"{SAMPLES_HEADER}\nlate\n"
+
+
+def test_two_runs_within_a_second_both_have_a_folder(tmp_path: Path) -> None:
+    folders = [RunFolder(tmp_path, "s", 1, AT) for _ in range(3)]
+    assert len({folder.run_id for folder in folders}) == 3
+    folders[0].finish({})
+    folders.append(RunFolder(tmp_path, "s", 1, AT))
+    finals = {folder.finish({}) for folder in folders[1:]}
+    assert len(finals | {folders[0].path}) == 4
+    assert all((final / "run.json").exists() for final in finals)
+
+
+def test_runs_of_two_scenarios_share_a_second(tmp_path: Path) -> None:
+    names = [RunFolder(tmp_path, name, 1, AT).run_id for name in ("scenario1", "scenario2")]
+    assert names == ["20240229T235958Z-scenario1", "20240229T235958Z-scenario2"]
+
+
+def test_nothing_measured_leaves_nothing_behind(tmp_path: Path) -> None:
+    RunFolder(tmp_path, "s", 1, AT).discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_is_made_where_it_is_missing(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "a" / "results", "s", 1, AT).finish({})
+    assert (tmp_path / "a" / "results" / "20240229T235958Z-s" / "run.json").exists()
+
+
+def test_results_that_is_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("")
+    with pytest.raises(LabError, match="Cannot store the run") as caught:
+        RunFolder(tmp_path / "results", "s", 1, AT)
+    assert caught.value.exit_code == EXIT_MACHINE
+    assert "folder" in caught.value.remedy
+
+
+def test_too_little_space_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+    room = os.statvfs(tmp_path)
+    with pytest.raises(LabError, match="MB needed") as caught:
+        RunFolder(tmp_path, "s", room.f_bavail * room.f_frsize, AT)
+    assert caught.value.exit_code == EXIT_MACHINE
+    assert "disk space" in caught.value.remedy
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(errno.ENOSPC, "disk space"), (errno.EDQUOT, "disk space"), (errno.EROFS, "LAB_UID")]
+)
+def test_a_disk_that_fails_in_the_middle_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
+) -> None:
+    folder = RunFolder(tmp_path, "s", 1, AT)
+    fail_with(monkeypatch, code)
+    with pytest.raises(LabError, match=r"samples\.csv") as caught:
+        folder.append("samples.csv", ["one"])
+    assert remedy in caught.value.remedy
+    assert os.strerror(code) in caught.value.message
+
+
+def test_a_full_disk_loses_no_sample_that_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path, "s", 1, AT)
+    folder.append("samples.csv", ["one"])
+    fail_with(monkeypatch, errno.ENOSPC)
+    with pytest.raises(LabError):
+        folder.rewrite("samples.csv", SAMPLES_HEADER, ["one", "two"])
+    with pytest.raises(LabError):
+        folder.interrupt({"interrupted_because": "full"})
+    final = tmp_path / folder.run_id
+    assert sorted(path.name for path in final.iterdir()) == ["samples.csv", "transport.csv"]
+    assert (final / "samples.csv").read_text() == f"{SAMPLES_HEADER}\none\n"
+
+
+def test_a_run_json_that_does_not_fit_is_not_there_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path, "s", 1, AT)
+    fail_with(monkeypatch, errno.ENOSPC)
+    with pytest.raises(LabError):
+        folder.finish({"cells": []})
+    assert not list(tmp_path.rglob("run.json*"))

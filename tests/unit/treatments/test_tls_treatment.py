@@ -1,0 +1,73 @@
+"""TLS as a treatment: who wants it by the settings, and what is taken for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.loop.controller import Controller
+from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.treatments.tls import judge
+
+
+def parameters(**settings: str) -> Parameters:
+    return read_parameters({"SCENARIO": "scenario1", **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "controller", "bridge"),
+    [
+        ({}, False, False),
+        ({"ROBOT": "usb"}, False, False),
+        # The loop stays as the thesis had it; what crosses the LAN does not.
+        ({"ROBOT": "remote"}, False, True),
+        ({"ROBOT": "remote", "BROKER_TLS": "off"}, False, False),
+        ({"ROBOT": "remote", "BROKER_TLS": "on"}, True, True),
+        ({"BROKER_TLS": "on"}, True, True),
+        ({"BROKER_TLS": ""}, False, False),
+    ],
+)
+def test_who_has_tls(settings: dict[str, str], controller: bool, bridge: bool) -> None:
+    found = parameters(**settings)
+    assert (found.broker_tls, found.bridge_tls) == (controller, bridge)
+
+
+def test_a_word_that_is_none_is_refused() -> None:
+    with pytest.raises(LabError, match="BROKER_TLS='maybe'"):
+        parameters(BROKER_TLS="maybe")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "verified"),
+    [
+        ("on", "TLSv1.3", True),
+        ("on", "TLSv1.2", True),
+        ("on", "TLSv1.1", False),
+        ("on", "", False),
+        ("off", "", True),
+        ("off", "TLSv1.3", False),
+    ],
+)
+def test_what_was_negotiated_decides(wanted: str, found: str, verified: bool) -> None:
+    for treatment in judge(parameters(BROKER_TLS=wanted), found, {"tls": found}):
+        assert treatment.verified is verified
+        assert treatment.required
+        assert treatment.found == (found or "off")
+        assert bool(treatment.note) is not verified
+
+
+@pytest.mark.parametrize("wanted", ["on", "off"])
+def test_a_bridge_that_says_nothing_is_not_verified(wanted: str) -> None:
+    """Whatever was wanted: an older bridge cannot say what it does."""
+    _, bridge = judge(parameters(BROKER_TLS=wanted), "", {})
+    assert (bridge.found, bridge.verified) == ("unknown", False)
+
+
+def test_a_controller_without_its_pairing_says_what_to_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.delenv("BROKER_PAIRING", raising=False)
+    with pytest.raises(LabError, match="BROKER_PAIRING") as caught:
+        Controller(parameters(BROKER_TLS="on"), tmp_path_factory.mktemp("results"), None, lambda *_, **__: None)
+    assert caught.value.exit_code == EXIT_USAGE
+    assert "./lab setup" in caught.value.remedy
