@@ -18,7 +18,7 @@ from looplab.exercises.exercise import read_exercise
 # Enough for every check to be judged, little enough for all handouts in a few minutes.
 SMALL = {"INTERVALS_MS": "20", "MESSAGES": "20", "REPETITIONS": "3"}
 # The scenarios' handouts differ in names alone (tested below), the other exercises in what they set for their runs
-# (tests/unit/exercises holds that against what each exercise wants): one of each is typed, that of TLS because no other test
+# (tests/unit/exercises checks that): one of each is typed, that of TLS because no other test
 # here sends over TLS. LAB_ALL_HANDOUTS=1 has them all typed, which takes 5 minutes more (starting and stopping, not
 # sending), and 6 for the sweep of qos-delay.
 LIKE_ONE_ANOTHER = [handout for handout in HANDOUTS if re.fullmatch(r"scenario\d", name_of(handout))]
