@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.experiments.qos_delay import NAME as EXPERIMENT
 from looplab.experiments.qos_delay.metrics import DelayCell, delay_labels, delay_run_texts
 from looplab.metrics.distributions import Cell, loop_labels
 from looplab.metrics.runs import run_texts, treatment_text

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.experiments.qos_delay import NAME as EXPERIMENT
 from looplab.experiments.qos_delay.metrics import delay_texts
 from looplab.metrics.distributions import OUTCOMES, Cell, loop_labels
 from looplab.metrics.runs import run_texts, treatment_text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.experiments.qos_delay import NAME as EXPERIMENT
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.experiments.qos_delay.parameters import read_parameters as read_qos_delay
 from looplab.lab.machine.machine import read_env

@@ -1,3 +1,6 @@
 """The experiment qos-delay: how the latency from publisher to subscriber grows with the delay of the network."""
 
-EXPERIMENT = "qos-delay"
+from looplab.run.experiment import Experiment
+
+NAME = "qos-delay"
+EXPERIMENT = Experiment(NAME, __name__, scenarios=f"compose/experiments/{NAME}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from looplab.capture import client as capture
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.experiments.qos_delay import EXPERIMENT, network
+from looplab.experiments.qos_delay import NAME, network
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
 from looplab.experiments.qos_delay.document import (
     HEADER,
@@ -237,7 +237,7 @@ class Experiment:
     def _document(self) -> dict[str, Any]:
         more = {
             "schema": SCHEMA,
-            "experiment": EXPERIMENT,
+            "experiment": NAME,
             "run_id": self._folder.run_id,
             "token": self._token,
             "environment": self._environment,

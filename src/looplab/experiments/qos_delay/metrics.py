@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.experiments.qos_delay import NAME as EXPERIMENT
 from looplab.metrics.distributions import Cell, Distribution, bounds_s, joined
 from looplab.metrics.runs import common_texts, current_text, started, treatment_text
 from looplab.metrics.text_format import line

@@ -10,7 +10,7 @@ from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.loop.parameters import FIDELITIES, MAX_SAMPLES, Reader, read_number, read_qos
-from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.experiments.qos_delay import NAME as EXPERIMENT
 from looplab.link.settings import DISTRIBUTIONS
 
 FOLDER = f"compose/experiments/{EXPERIMENT}"

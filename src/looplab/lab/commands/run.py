@@ -14,7 +14,7 @@ from typing import Any
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.experiments.loop.parameters import NO_LINK
 from looplab.experiments.loop.table import table
-from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.experiments.qos_delay import NAME as EXPERIMENT
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.experiments.qos_delay.table import table as qos_delay_table
 from looplab.lab.checkout import Lab

@@ -8,7 +8,7 @@ import urllib.request
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.experiments.qos_delay import NAME as EXPERIMENT
 
 TIMEOUT_S = 3.0
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.experiments.qos_delay import NAME as EXPERIMENT
 from looplab.report.statistics import Interval, cell_intervals
 from looplab.report.stored import NEEDED, UNREAD, StoredRun, Unusable, read_document
 from looplab.run.folder import SAMPLES_HEADER, SCHEMA

@@ -1,0 +1,59 @@
+"""What an experiment declares: its `__init__.py` holds one `EXPERIMENT`, its other files are imported when asked for.
+
+Every experiment's folder has the same files. A room that needs one of them asks `experiment.part("table")`, and states
+beside that call, as a Protocol, what it calls there:
+
+| file | what it gives |
+|---|---|
+| `__init__.py` | `EXPERIMENT`; imports nothing heavy |
+| `__main__.py` | the process of the container that measures |
+| `parameters.py` | `OPTIONS`, `QUICK`, `read_parameters(environment)`, `plan(parameters)` |
+| `controller.py` | one run: the steps that `looplab.run.life` goes through |
+| `document.py` | run.json's cells, the lines of samples.csv |
+| `table.py` | `table(run)`, for a terminal of 80 columns |
+| `metrics.py` | `FAMILIES`, the cells of the running run, the text of a stored one |
+| `exercise.py` | what marking needs: keys of cells, cells by key |
+| `report/` | the page of stored runs |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """`scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment."""
+
+    name: str
+    package: str
+    scenarios: str
+
+    def part(self, name: str) -> Any:
+        """Return the module `name` of the experiment's folder, e.g. "table" or "report.command"; imported here."""
+        return import_module(f"{self.package}.{name}")
+
+
+class Experiments(Mapping[str, Experiment]):
+    """Experiments by name, each package imported when first asked for; `default` is that of runs which name none."""
+
+    def __init__(self, packages: Mapping[str, str], default: str) -> None:
+        self._packages = packages
+        self.default = default
+
+    def __getitem__(self, name: str) -> Experiment:
+        found: Experiment = import_module(self._packages[name]).EXPERIMENT
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packages)
+
+    def __len__(self) -> int:
+        return len(self._packages)
+
+    def of(self, run: Mapping[str, Any]) -> Experiment:
+        """Return the experiment of a run.json document. Raises KeyError if this lab does not know it."""
+        return self[str(run.get("experiment", self.default))]
