@@ -19,8 +19,8 @@ from support.run_checks import check_run
 
 from looplab.lab.docker.own_names import NAMES, own_reference, without_digest
 from looplab.lab.docker.pinning import images_to_pin
-from looplab.lab.machine.machine import read_env
 from looplab.lab.programs import call
+from looplab.system.env_files import read_env
 
 # Those that scenario 0 runs; Grafana has no stand-in where no registry can be reached.
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE")

@@ -16,13 +16,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_MACHINE, LabError
 from looplab.exporter.broker import BrokerWatch
 from looplab.exporter.host import HostWatch
 from looplab.exporter.live import LiveFolder
 from looplab.exporter.stored import Key, StoredRuns
 from looplab.metrics.text_format import CONTENT_TYPE, Texts, line, page
 from looplab.system import processes
+from looplab.system.env_files import read_port
 
 PORT = 9101
 # Of finished runs Prometheus gets the exact quantiles: these buckets are a fifth of the page, and nobody draws them.
@@ -178,13 +179,6 @@ def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> Thr
         ) from error
 
 
-def _port(environment: dict[str, str], name: str, default: int) -> int:
-    text = environment.get(name, "").strip() or str(default)
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise LabError(f"{name}={text!r}: expected a port, 1 to 65535.", f"Mend {name}.", EXIT_USAGE)
-    return int(text)
-
-
 def main() -> int:
     """Serve until SIGTERM. Reads LIVE_DIR, RESULTS_DIR, SCENARIOS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT and
     EXPORTER_PUBLISHED_PORT."""
@@ -196,9 +190,9 @@ def main() -> int:
     live, results = environment.get("LIVE_DIR") or "/live", environment.get("RESULTS_DIR") or "/results"
     scenarios = Path(environment.get("SCENARIOS_DIR") or "/scenarios")
     try:
-        broker = BrokerWatch(environment.get("BROKER_HOST") or "broker", _port(environment, "BROKER_PORT", 1883))
-        port = _port(environment, "EXPORTER_PORT", PORT)
-        published_port = _port(environment, "EXPORTER_PUBLISHED_PORT", port)
+        broker = BrokerWatch(environment.get("BROKER_HOST") or "broker", read_port(environment, "BROKER_PORT", 1883))
+        port = read_port(environment, "EXPORTER_PORT", PORT)
+        published_port = read_port(environment, "EXPORTER_PUBLISHED_PORT", port)
         exporter = Exporter(Path(live), Path(results), broker, HostWatch(), published_port)
         serving = server(exporter, ("0.0.0.0", port), scenarios)
     except LabError as error:

@@ -15,9 +15,10 @@ from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.own_images import OwnImages
 from looplab.lab.docker.own_names import NAMES, TAG, own_reference, release_tag
 from looplab.lab.docker.versions import show_version
-from looplab.lab.machine.machine import project_name, read_env, read_machine_file
+from looplab.lab.machine.machine import project_name, read_machine_file
 from looplab.lab.programs import call
-from looplab.lab.settings import check_settings, read_port
+from looplab.lab.settings import check_settings
+from looplab.system.env_files import read_env, read_port
 from looplab.system.terminal import say
 
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")

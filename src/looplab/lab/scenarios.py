@@ -12,7 +12,7 @@ from looplab.experiments.loop.parameters import Parameters, read_parameters
 from looplab.experiments.qos_delay import NAME as EXPERIMENT
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.experiments.qos_delay.parameters import read_parameters as read_qos_delay
-from looplab.lab.machine.machine import read_env
+from looplab.system.env_files import expand, read_env
 
 FOLDER = Path("compose/scenarios")
 EXPERIMENTS = Path("compose/experiments")
@@ -22,7 +22,6 @@ THESIS = tuple(f"scenario{n}" for n in range(9))
 AnyParameters = Parameters | QosDelayParameters
 # What reads the parameters of each experiment; every scenario has those of the control loop.
 _READERS: dict[str, Callable[[Mapping[str, str]], AnyParameters]] = {EXPERIMENT: read_qos_delay}
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?-([^}]*))?\}")
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,6 @@ class Scenario:
 
     def _given(self, environment: Mapping[str, str]) -> dict[str, str]:
         return {**environment, **expand(self.settings, environment)}
-
-
-def expand(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """`${NAME:-default}` as Compose expands it in an env_file."""
-
-    def one(found: re.Match[str]) -> str:
-        return environment.get(found[1], "") or found[2] or ""
-
-    return {name: _REFERENCE.sub(one, value) for name, value in settings.items()}
 
 
 def scenarios(root: Path) -> dict[str, Scenario]:

@@ -52,14 +52,6 @@ def check_settings(settings: Mapping[str, str]) -> None:
     release_tag(settings)
 
 
-def read_port(settings: Mapping[str, str], name: str) -> int:
-    """The port that variable `name` gives; LabError (exit code 2) where it gives none."""
-    text = settings.get(name, "").strip()
-    if not re.fullmatch(r"[0-9]{1,5}", text) or not 0 < int(text) < 65536:
-        raise LabError(f"{name}={text!r} is no port.", f"Set {name} in .env to a number from 1 to 65535.", EXIT_USAGE)
-    return int(text)
-
-
 def _is_address(text: str) -> bool:
     # Compose takes one of IPv6 in brackets alone.
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text

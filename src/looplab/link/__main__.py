@@ -9,13 +9,14 @@ import sys
 import threading
 from time import monotonic
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
 from looplab.link.backend import choose
 from looplab.link.probe import ECHO_PORT, echo
 from looplab.link.route import parse_rto_min, raise_rto_min
 from looplab.link.service import LOOK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, Emulator, resolve, serve
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import processes
+from looplab.system.env_files import read_port
 
 
 def main() -> int:
@@ -50,7 +51,7 @@ def _raise_rto() -> None:
 
 def _emulate(stop: threading.Event) -> None:
     links = from_environment(os.environ)
-    port = _port(os.environ.get("LINK_PORT", ""))
+    port = read_port(os.environ, "LINK_PORT", PORT)
     backend = choose(os.environ.get("LINK_BACKEND", ""))
     emulator = Emulator(backend)
     try:
@@ -96,13 +97,6 @@ def _wait_for_peers(links: list[LinkSettings], stop: threading.Event) -> None:
                 if monotonic() > end_s:
                     raise LabError(error.message, error.remedy, EXIT_MACHINE) from None
             stop.wait(LOOK_S)
-
-
-def _port(text: str) -> int:
-    text = text.strip() or str(PORT)
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise LabError(f"LINK_PORT={text!r} is no port.", "Mend LINK_PORT.", EXIT_USAGE)
-    return int(text)
 
 
 if __name__ == "__main__":

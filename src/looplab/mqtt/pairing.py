@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.system.env_files import read_env, read_port
 
 PAIR_AGAIN = "On the machine that runs the lab: ./lab pair FILE; then rpi/install.sh --pairing FILE on the Pi."
 NAMES = ("BROKER_HOST", "BROKER_PORT", "BROKER_USER", "BROKER_PASSWORD", "BROKER_CA_BASE64")
@@ -40,27 +41,26 @@ class Pairing:
 def read_pairing(path: Path) -> Pairing:
     """The pairing in `path`; LabError (exit code 2) says what is wrong with it."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise LabError(f"The pairing file {path} cannot be read: {why}.", PAIR_AGAIN, EXIT_USAGE) from error
-    found = dict(line.strip().split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
+        found = read_env(path)
+    except OSError as error:
+        raise LabError(f"The pairing file {path} cannot be read: {error.strerror}.", PAIR_AGAIN, EXIT_USAGE) from error
+    except LabError as error:
+        raise LabError(f"The pairing file is damaged: {error.message}", PAIR_AGAIN, EXIT_USAGE) from error
     missing = [name for name in NAMES if not found.get(name)]
     if missing:
         raise LabError(f"The pairing file {path} has no {', '.join(missing)}.", PAIR_AGAIN, EXIT_USAGE)
     try:
         pairing = _pairing(found)
         pairing.context()
-    except (ValueError, binascii.Error, ssl.SSLError) as error:
-        raise LabError(f"The pairing file {path} is damaged ({error}).", PAIR_AGAIN, EXIT_USAGE) from error
+    except (LabError, ValueError, binascii.Error, ssl.SSLError) as error:
+        why = error.message if isinstance(error, LabError) else error
+        raise LabError(f"The pairing file {path} is damaged ({why}).", PAIR_AGAIN, EXIT_USAGE) from error
     return pairing
 
 
 def _pairing(found: Mapping[str, str]) -> Pairing:
-    port = int(found["BROKER_PORT"])
-    if not 0 < port < 65536:
-        raise ValueError("its port is none")
     ca_pem = base64.b64decode(found["BROKER_CA_BASE64"], validate=True).decode("ascii")
+    port = read_port(found, "BROKER_PORT")
     return Pairing(found["BROKER_HOST"], port, found["BROKER_USER"], found["BROKER_PASSWORD"], ca_pem)
 
 

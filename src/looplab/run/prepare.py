@@ -8,6 +8,9 @@ import re
 import sys
 from pathlib import Path
 
+from looplab.errors import LabError
+from looplab.system.env_files import read_env
+
 PI_METRICS_PORT = 9102
 # The broker's plugin (images/refusals): in this image, and in the volume that the broker reads.
 PLUGIN = Path("/opt/looplab/refusals.so")
@@ -18,10 +21,12 @@ def scenarios(folder: Path) -> list[tuple[str, str]]:
     """(name, title) of each scenario under `folder`, read from its params.env."""
     found = []
     for path in sorted(folder.glob("[!_]*/params.env")):
-        settings = dict(
-            line.split("=", 1) for line in path.read_text().splitlines() if "=" in line and not line.startswith("#")
-        )
-        found.append((path.parent.name, settings.get("TITLE", "").strip()))
+        try:
+            title = read_env(path).get("TITLE", "")
+        except LabError as error:
+            # One scenario's faulty file must not stop the others.
+            title = error.message
+        found.append((path.parent.name, title))
     return found
 
 

@@ -14,7 +14,7 @@ from support.places import ROOT
 from looplab import __version__
 from looplab.lab.docker.own_names import NAMES, RELEASES, own_reference
 from looplab.lab.docker.pinning import images_to_pin, own_images_to_pin, pin, pin_own
-from looplab.lab.machine.machine import read_env
+from looplab.system.env_files import read_env
 
 pytestmark = pytest.mark.engine
 

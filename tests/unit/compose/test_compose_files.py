@@ -13,7 +13,8 @@ import yaml
 from support.hardening import MAY_ADD, role
 from support.places import ROOT
 
-from looplab.lab.scenarios import expand, experiments, scenarios
+from looplab.lab.scenarios import experiments, scenarios
+from looplab.system.env_files import expand
 
 COMPOSE = ROOT / "compose"
 # Their services are only extended; what a scenario makes of them is judged.

@@ -16,8 +16,8 @@ from support.places import ROOT
 from looplab.exercises.exercise import Exercise, WantedRun, read_exercise
 from looplab.experiments.loop.parameters import Parameters, read_parameters
 from looplab.lab.cli import _parser, _variables
-from looplab.lab.machine.machine import read_env
 from looplab.lab.scenarios import AnyParameters, chosen
+from looplab.system.env_files import read_env
 
 FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in", "Check", "Stop"]
 CARD = ["goal", "parts", "time", "resources", "validated with"]

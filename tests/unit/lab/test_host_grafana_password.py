@@ -10,7 +10,7 @@ import yaml
 from support.places import ROOT
 
 from looplab.lab.credentials.grafana_password import GRAFANA_UID, PASSWORD_FILE, ensure_password
-from looplab.lab.scenarios import expand
+from looplab.system.env_files import expand
 
 COMPOSE_FILE = ROOT / "compose" / "grafana.on.yaml"
 

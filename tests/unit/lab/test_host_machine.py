@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from looplab.lab.machine.facts import cpu_name_from, host_facts, listening_inode, port_uses, serial_devices
-from looplab.lab.machine.machine import read_env, read_machine_file, read_published_ports, write_machine_file
+from looplab.lab.machine.machine import read_machine_file, read_published_ports, write_machine_file
 
 PROC_NET_TCP = (
     "   0: 0100007F:075B 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1883        0 40291 1 0 100 0 0 10 0"
@@ -104,17 +104,3 @@ def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
     write_machine_file(tmp_path, {"GRAFANA": "on"})
     assert read_machine_file(tmp_path) == {"GRAFANA": "on"}
     assert [entry.name for entry in tmp_path.iterdir()] == [".env.machine"]
-
-
-def test_env_lines(tmp_path: Path) -> None:
-    path = tmp_path / ".env"
-    path.write_text("# comment\nA=1\n\n B = two words \nC='quoted'\nD=\nE=x=y\n")
-    assert read_env(path) == {"A": "1", "B": "two words", "C": "quoted", "D": "", "E": "x=y"}
-
-
-def test_comments_behind_values_are_read_as_compose_reads_them(tmp_path: Path) -> None:
-    """The values are what Compose 2.26 showed for these lines."""
-    lines = ["A=50 # few", 'B="a # b" # c', "C='x'", "D=a#b", "export E=1", "F = 7", "H=# nothing", "I=it's", " # K=1"]
-    wanted = {"A": "50", "B": "a # b", "C": "x", "D": "a#b", "E": "1", "F": "7", "H": "# nothing", "I": "it's"}
-    (tmp_path / ".env").write_text("\n".join(lines))
-    assert read_env(tmp_path / ".env") == wanted

@@ -10,7 +10,7 @@ from support.places import ROOT
 from looplab.errors import LabError
 from looplab.lab.docker.own_names import NAMES, RELEASES, release_variable
 from looplab.lab.docker.pinning import images_to_pin, own_images_to_pin, pin, pin_own, read_digest
-from looplab.lab.machine.machine import read_env
+from looplab.system.env_files import read_env
 
 ONE, TWO = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 

@@ -9,8 +9,8 @@ from support.places import ROOT
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.lab.checkout import Lab
-from looplab.lab.machine.machine import read_env
 from looplab.lab.settings import ADDRESSES, RULES, check_settings
+from looplab.system.env_files import read_env
 
 
 def test_what_the_lab_ships_is_good_and_nothing_set_is_too() -> None:
@@ -37,32 +37,9 @@ def test_a_slip_names_variable_and_value(name: str, value: str) -> None:
     assert ".env" in caught.value.remedy
 
 
-def test_a_file_as_an_editor_on_windows_saves_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / ".env"
-    path.write_bytes(b"\xef\xbb\xbfROBOT=usb\r\nQOS=1\r\n")
-    assert read_env(path) == {"ROBOT": "usb", "QOS": "1"}
-
-
-@pytest.mark.parametrize("line", ["MESSAGES: 100", "JUST TEXT", "=5"])
-def test_a_line_that_sets_nothing_is_told(tmp_path: Path, line: str) -> None:
-    path = tmp_path / ".env"
-    path.write_text(f"# comment\n\nQOS=1\n{line}\n")
-    with pytest.raises(LabError, match="line 4") as caught:
-        read_env(path)
-    assert caught.value.exit_code == EXIT_USAGE
-
-
 def test_the_projects_name_is_always_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty variable of the shell would make Compose stop another lab's containers."""
     (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
     (tmp_path / "results").mkdir()
     monkeypatch.setenv("COMPOSE_PROJECT_NAME", "")
     assert Lab(tmp_path).compose()._environment["COMPOSE_PROJECT_NAME"] == "mine"
-
-
-def test_a_file_that_is_no_utf_8_is_told_with_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "params.env"
-    path.write_bytes(b"# two lines\nTITLE=Pr\xfcfung\n")
-    with pytest.raises(LabError, match="line 2") as caught:
-        read_env(path)
-    assert caught.value.exit_code == EXIT_USAGE

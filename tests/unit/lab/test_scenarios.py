@@ -11,7 +11,7 @@ from support.places import ROOT
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.lab.commands.new import new
-from looplab.lab.scenarios import THESIS, check_one_kind, chosen, expand, scenarios
+from looplab.lab.scenarios import THESIS, check_one_kind, chosen, scenarios
 
 
 @pytest.fixture
@@ -58,22 +58,6 @@ def test_an_unknown_scenario_is_named_with_those_there_are(name: str) -> None:
         chosen(ROOT, [name])
     assert caught.value.exit_code == EXIT_USAGE
     assert "scenario8" in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    ("text", "environment", "value"),
-    [
-        ("${MESSAGES:-100}", {}, "100"),
-        ("${MESSAGES:-100}", {"MESSAGES": ""}, "100"),
-        ("${MESSAGES:-100}", {"MESSAGES": "7"}, "7"),
-        ("${MESSAGES}", {}, ""),
-        ("${QOS:-0 1 2}", {}, "0 1 2"),
-        ("a${X:-1}b${Y:-2}", {"Y": "9"}, "a1b9"),
-        ("plain", {"plain": "no"}, "plain"),
-    ],
-)
-def test_references_expand_as_compose_expands_them(text: str, environment: dict[str, str], value: str) -> None:
-    assert expand({"NAME": text}, environment) == {"NAME": value}
 
 
 def test_the_shell_overrides_what_params_env_leaves_open() -> None:

@@ -20,9 +20,9 @@ from rich.text import Text
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.lab.checkout import Lab
-from looplab.lab.settings import read_port
 from looplab.lab.watch.data import CellView, View, fetch, parse
 from looplab.lab.watch.plot import STYLES, plot
+from looplab.system.env_files import read_port
 
 try:
     import termios

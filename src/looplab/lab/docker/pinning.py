@@ -26,8 +26,8 @@ from looplab.lab.docker.own_names import (
     release_variable,
 )
 from looplab.lab.docker.registry import repository_of
-from looplab.lab.machine.machine import read_env
 from looplab.lab.programs import call
+from looplab.system.env_files import read_env
 
 ROOT = Path(__file__).resolve().parents[4]
 # A variable of .env that names an image of somebody else's.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
 from looplab.lab.docker.engine import Engine, find_engine
 from looplab.lab.docker.registry import Registry, ask_registry
 from looplab.lab.machine.facts import HostFacts, PortUse, host_facts, port_uses
@@ -22,11 +20,11 @@ from looplab.lab.machine.limits import (
     probe_limits,
 )
 from looplab.lab.programs import call
+from looplab.system.env_files import read_env
 
 PROJECT = "looplab"
 MACHINE_FILE = ".env.machine"
 LIMITS_CACHE = Path(".cache/limits.json")
-_LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|(.*?)(?:\s+#.*)?)\s*""")
 _HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
 
 
@@ -133,28 +131,6 @@ def read_machine_file(root: Path) -> dict[str, str]:
         return read_env(root / MACHINE_FILE)
     except FileNotFoundError:
         return {}
-
-
-def read_env(path: Path) -> dict[str, str]:
-    """The `NAME=value` lines of an env file as Compose reads them: quotes dropped, comments behind a value, too.
-
-    LabError (exit code 2) where it is not text, or a line sets nothing; raises FileNotFoundError.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise LabError(
-            f"{path}, line {number}: a character that is not UTF-8.", "Save the file as UTF-8.", EXIT_USAGE
-        ) from error
-    found = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if setting := _LINE.fullmatch(line):
-            found[setting[1]] = setting[2] or setting[3] or setting[4] or ""
-        elif line.strip() and not line.strip().startswith("#"):
-            wrong = f"{path}, line {number}: {line.strip()!r} sets no variable."
-            raise LabError(wrong, "Write NAME=value, or # before a comment.", EXIT_USAGE)
-    return found
 
 
 __all__ = [
