@@ -1,52 +1,57 @@
-"""Write the dashboards and the published figures' rules; with --check only say whether they are up to date.
+"""Write the dashboards and the rules of the published figures; with --check only report which are out of date.
 
 PYTHONPATH=src python3 grafana/generate.py [--check]
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import sys
 from pathlib import Path
+from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generator.compare import compare_scenarios
-from generator.delay import qos_and_delay
+from generator import experiments
 from generator.host import broker_and_host
-from generator.live import live_loop
-from generator.published import rules_text
+from generator.published_rules import rules_text
 
 ROOT = Path(__file__).parent.parent
 
 
+def modules() -> list[ModuleType]:
+    """Return the module of each experiment."""
+    names = sorted(found.name for found in pkgutil.iter_modules(experiments.__path__))
+    return [importlib.import_module(f"{experiments.__name__}.{name}") for name in names]
+
+
 def files() -> dict[Path, str]:
-    """Each generated file and what belongs into it."""
-    dashboards = {
-        "live-loop.json": live_loop(),
-        "compare-scenarios.json": compare_scenarios(),
-        "broker-and-host.json": broker_and_host(),
-        "qos-and-delay.json": qos_and_delay(),
-    }
+    """Return the content of each generated file."""
+    dashboards, rules = {"broker-and-host.json": broker_and_host()}, []
+    for module in modules():
+        dashboards |= module.dashboards()
+        rules += module.published() if hasattr(module, "published") else []
     made = {
         ROOT / "grafana" / "dashboards" / name: json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         for name, content in dashboards.items()
     }
-    made[ROOT / "compose" / "prometheus" / "published.yml"] = rules_text()
+    made[ROOT / "compose" / "prometheus" / "published.yml"] = rules_text(rules)
     return made
 
 
 def main() -> int:
-    """Exit code 1 where --check finds a file that is out of date."""
-    stale = []
-    for path, text in files().items():
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(path)
-            if "--check" not in sys.argv[1:]:
-                path.write_text(text, encoding="utf-8", newline="\n")
-    for path in stale:
-        print(f"{'out of date' if '--check' in sys.argv[1:] else 'written'}: {path.relative_to(ROOT)}")
-    return 1 if stale and "--check" in sys.argv[1:] else 0
+    """Return exit code 1 if --check finds a file that is out of date."""
+    check = "--check" in sys.argv[1:]
+    stale = {
+        path: text for path, text in files().items() if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    for path, text in stale.items():
+        if not check:
+            path.write_text(text, encoding="utf-8", newline="\n")
+        print(f"{'out of date' if check else 'written'}: {path.relative_to(ROOT)}")
+    return 1 if stale and check else 0
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Writes grafana/dashboards/*.json and compose/prometheus/published.yml."""
+"""Write grafana/dashboards/*.json and compose/prometheus/published.yml."""

@@ -1,10 +1,12 @@
-"""A whole dashboard: places its panels, gives out ids, adds variables, links and the regions of the runs."""
+"""A whole dashboard: the places and ids of its panels, variables, links and the regions of the runs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from generator.panels import DATASOURCE, PLUGIN_VERSION, Panel
+from generator.panels import DATASOURCE, Panel
+
+Dashboard = dict[str, Any]
 
 # Grafana's grid is this wide.
 GRID_WIDTH = 24
@@ -20,8 +22,8 @@ def dashboard(
     *,
     refresh: str,
     since: str,
-) -> dict[str, Any]:
-    """`rows` are (height, [(width, panel), …]); ids follow the order, so they stay the same from run to run."""
+) -> Dashboard:
+    """Return a dashboard. `rows` are (height, [(width, panel), …]); the ids of the panels follow their order."""
     panels, y = [], 0
     for height, row in rows:
         x = 0
@@ -72,7 +74,7 @@ def _links() -> list[dict[str, Any]]:
 
 
 def _runs() -> dict[str, Any]:
-    """A region for the time in which each run measured."""
+    """Return a region for the time in which each run measured."""
     return {
         "name": "Runs",
         "datasource": DATASOURCE,
@@ -92,7 +94,7 @@ def _runs() -> dict[str, Any]:
 
 
 def choice(name: str, label: str, metric: str, description: str, current: list[str], *, of: str = "") -> dict[str, Any]:
-    """A variable with the values that the label `of` (default `name`) of `metric` has."""
+    """Return a variable with the values that the label `of` (default `name`) of `metric` has."""
     return {
         **_queried(name, label, description, f"label_values({metric}, {of or name})"),
         # Asked again with each change of the time range: a scenario's first run appears.
@@ -108,7 +110,7 @@ def choice(name: str, label: str, metric: str, description: str, current: list[s
 
 
 def _exporter_port() -> dict[str, Any]:
-    """A hidden variable: where the handouts are served, which the exporter itself says."""
+    """Return a hidden variable: the port of the handouts, as the exporter reports it."""
     query = "label_values(lab_exporter_info, port)"
     return {
         **_queried(_EXPORTER_PORT, "Exporter's port", "Where the link to the handouts leads.", query),
@@ -124,7 +126,7 @@ def _exporter_port() -> dict[str, Any]:
 
 
 def _queried(name: str, label: str, description: str, query: str) -> dict[str, Any]:
-    """What every variable has whose values Prometheus tells."""
+    """Return what every variable with values from Prometheus has."""
     return {
         "type": "query",
         "name": name,
@@ -139,13 +141,13 @@ def _queried(name: str, label: str, description: str, query: str) -> dict[str, A
 
 
 def fixed_choice(name: str, label: str, description: str, options: dict[str, str], current: str) -> dict[str, Any]:
-    """A variable with given values: value -> text shown."""
+    """Return a variable with given values: value -> text shown."""
     return {
         "type": "custom",
         "name": name,
         "label": label,
         "description": description,
-        # Grafana makes the options anew from this text: a comma within one must not part it in two.
+        # Grafana rebuilds the options from this text: a comma within one must not split it.
         "query": ", ".join(f"{text} : {value}".replace(",", r"\,") for value, text in options.items()),
         "multi": False,
         "includeAll": False,
@@ -154,6 +156,3 @@ def fixed_choice(name: str, label: str, description: str, options: dict[str, str
         "hide": 0,
         "skipUrlSync": False,
     }
-
-
-__all__ = ["PLUGIN_VERSION", "choice", "dashboard", "fixed_choice"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from generator import panels
-from generator.dashboard import dashboard
+from generator.dashboard import Dashboard, dashboard
+from generator.looks import BAD, FIRST, GOOD, by_name, colours, dashed, fixed, yes_or_no
 
 _MODES = {
     "user": "#332288",
@@ -18,8 +17,8 @@ _MODES = {
 }
 
 
-def broker_and_host() -> dict[str, Any]:
-    """The dashboard that explains the other two."""
+def broker_and_host() -> Dashboard:
+    """Return the dashboard that explains those of the experiments."""
     return dashboard(
         "looplab-host",
         "Broker and host",
@@ -38,26 +37,17 @@ def broker_and_host() -> dict[str, Any]:
 
 
 def _parts() -> panels.Panel:
-    state = {
-        "type": "value",
-        "options": {
-            "0": {"text": "down", "color": "#CC3311", "index": 0},
-            "1": {"text": "up", "color": "#117733", "index": 1},
-        },
+    up = {
+        "broker answers": "max(lab_broker_up)",
+        "bridge online": "max(lab_bridge_online)",
+        "robot online": "max(lab_robot_online)",
+        "exporter answers": 'max(up{job="live"})',
     }
-    count = [panels.target("max by (part) (lab_processes) > 0", legend="{{part}} (processes)", instant=True)]
-    up = [
-        panels.target("max(lab_broker_up)", legend="broker answers", instant=True),
-        panels.target("max(lab_bridge_online)", legend="bridge online", instant=True),
-        panels.target("max(lab_robot_online)", legend="robot online", instant=True),
-        panels.target('max(up{job="live"})', legend="exporter answers", instant=True),
-    ]
-    mapped = [panels.by_name(query["legendFormat"], {"mappings": [state]}) for query in up]
     return panels.numbers(
         "Parts",
         "Who is there. Bridge and robot are told by the broker: without a broker nothing is known of them.",
-        [*up, *count],
-        overrides=mapped,
+        {**up, "{{part}} (processes)": "max by (part) (lab_processes) > 0"},
+        overrides=[by_name(name, {"mappings": [yes_or_no("down", "up")]}) for name in up],
     )
 
 
@@ -66,22 +56,18 @@ def _host_cpu() -> panels.Panel:
         "The machine's processors",
         "Processor time by kind, stacked; the dashed line is all there are. Touching it, whoever wants to run must "
         "wait, the control loop included. softirq is the network's share.",
-        [
-            panels.target('max by (mode) (lab:host_cpu:cores{mode!="idle"})', legend="{{mode}}"),
-            panels.target("max(lab_host_cpus)", legend="all processors"),
-        ],
-        unit="short",
+        {"{{mode}}": 'max by (mode) (lab:host_cpu:cores{mode!="idle"})', "all processors": "max(lab_host_cpus)"},
         label="processors",
         stacked=True,
         overrides=[
-            *panels.colours(_MODES),
-            panels.by_name(
+            *colours(_MODES),
+            by_name(
                 "all processors",
                 {
-                    "color": panels.fixed("#CC3311"),
+                    "color": fixed(BAD),
                     "custom.stacking": {"mode": "none"},
                     "custom.fillOpacity": 0,
-                    **panels.dashed([10, 10]),
+                    **dashed([10, 10]),
                 },
             ),
         ],
@@ -93,7 +79,6 @@ def _part_cpu() -> panels.Panel:
         "Processors used by each part",
         "1 is one whole processor. Stress and flood are the disturbance, the exporter is the price of looking.",
         "lab:part_cpu:cores",
-        unit="short",
         label="processors",
         stacked=True,
     )
@@ -106,8 +91,8 @@ def _runnable() -> panels.Panel:
         "More than there are processors means waiting.",
         {
             "now": ("max(lab_host_runnable)", "#88CCEE"),
-            "average of 1 min": ("max(lab_host_load1)", panels.FIRST),
-            "processors": ("max(lab_host_cpus)", panels.BAD),
+            "average of 1 min": ("max(lab_host_load1)", FIRST),
+            "processors": ("max(lab_host_cpus)", BAD),
         },
         label="tasks",
     )
@@ -117,7 +102,7 @@ def _switches() -> panels.Panel:
     return panels.lines(
         "Context switches",
         "How often a processor changed from one task to another; each costs some microseconds and a cold cache.",
-        {"a second": ("rate(lab_host_context_switches_total[5s])", panels.FIRST)},
+        {"a second": ("rate(lab_host_context_switches_total[5s])", FIRST)},
         label="switches a second",
     )
 
@@ -127,8 +112,8 @@ def _memory() -> panels.Panel:
         "The machine's memory",
         "Available: what can be had without swapping. The stress takes and gives back 128 MiB five times over.",
         {
-            "available": ("max(lab_host_memory_available_bytes)", panels.GOOD),
-            "in all": ("max(lab_host_memory_total_bytes)", panels.BAD),
+            "available": ("max(lab_host_memory_available_bytes)", GOOD),
+            "in all": ("max(lab_host_memory_total_bytes)", BAD),
         },
         unit="bytes",
         label="memory",
@@ -152,7 +137,7 @@ def _clients() -> panels.Panel:
     return panels.lines(
         "Clients of the broker",
         "The lab itself is three: controller, bridge, exporter. The flood adds up to a hundred.",
-        {"connected": ("max(lab_broker_clients_connected)", panels.FIRST)},
+        {"connected": ("max(lab_broker_clients_connected)", FIRST)},
         label="clients",
     )
 
@@ -162,8 +147,7 @@ def _bridge() -> panels.Panel:
         "What the bridge counts",
         "Merged: answers of the robot that came in one burst and were taken for one (the published loss at 10 ms). "
         "Timeouts: the robot did not answer.",
-        [panels.target("max by (event) (lab_bridge_events_total)", legend="{{event}}")],
-        unit="short",
+        {"{{event}}": "max by (event) (lab_bridge_events_total)"},
         label="messages since the bridge's start",
     )
 

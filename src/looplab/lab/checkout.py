@@ -16,6 +16,7 @@ from looplab.lab.docker.own_images import OwnImages
 from looplab.lab.docker.own_names import NAMES, TAG, own_reference, release_tag
 from looplab.lab.docker.versions import show_version
 from looplab.lab.machine.machine import project_name, read_machine_file
+from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call
 from looplab.lab.settings import check_settings
 from looplab.system.env_files import read_env, read_port
@@ -102,6 +103,7 @@ class Lab:
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         (self.root / "results").mkdir(exist_ok=True)
+        update_profiles(self.root)
         settled = {} if ask_again else self._machine(read_env(self.root / ".env"))
         decided = {name: value for name, value in settled.items() if name == TAG}
         return set_up(

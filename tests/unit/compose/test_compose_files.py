@@ -18,7 +18,7 @@ from looplab.system.env_files import expand
 
 COMPOSE = ROOT / "compose"
 # Their services are only extended; what a scenario makes of them is judged.
-ABSTRACT = {"parts.yaml", "broker.yaml", "client.yaml", "stress.yaml", "flood.yaml", "sidecar.yaml", "listeners.yaml"}
+ABSTRACT = {"parts.yaml", "profiles.yaml", "broker.yaml", "client.yaml", "sidecar.yaml", "listeners.yaml"}
 LOADS = {"none": "none", "CPU stress": "stress", "MQTT flood": "flood"}
 COMMANDS = {"serial robot": "T", "emulated in the bridge": "E"}
 # A sidecar is in the namespace whose link it makes, or whose packets it takes; nobody else shares one.
@@ -88,7 +88,7 @@ def test_there_are_services_to_judge() -> None:
 
 
 def test_the_profile_list_is_the_list_of_folders() -> None:
-    profiles = load(COMPOSE / "parts.yaml")["services"]["every-scenario"]["profiles"]
+    profiles = load(COMPOSE / "profiles.yaml")["services"]["every-scenario"]["profiles"]
     folders = {path.name for path in (COMPOSE / "scenarios").iterdir() if path.is_dir() and path.name[0] != "_"}
     assert len(profiles) == len(set(profiles))
     assert set(profiles) == folders
@@ -96,7 +96,7 @@ def test_the_profile_list_is_the_list_of_folders() -> None:
 
 def test_every_experiment_is_listed_and_included() -> None:
     folders = sorted(path.parent.name for path in COMPOSE.glob("experiments/*/params.env"))
-    assert load(COMPOSE / "parts.yaml")["services"]["every-run"]["profiles"] == folders == list(experiments(ROOT))
+    assert load(COMPOSE / "profiles.yaml")["services"]["every-run"]["profiles"] == folders == list(experiments(ROOT))
     included = load(ROOT / "compose.yaml")["include"]
     assert {f"compose/experiments/{name}/compose.yaml" for name in folders} <= set(included)
     for name in folders:
@@ -139,6 +139,15 @@ def test_a_scenario_is_as_published(row: dict[str, str]) -> None:
     assert parameters.qos == tuple(int(value) for value in row["qos"].split())
     assert (parameters.messages, parameters.repetitions) == (100, 10)
     assert scenarios(ROOT)[name].title == row["title"]
+
+
+@pytest.mark.parametrize("path", sorted(COMPOSE.glob("loads/*.yaml")), ids=lambda path: path.stem)
+def test_a_load_is_the_one_service_of_its_file(path: Path) -> None:
+    assert list(load(path)["services"]) == [path.stem]
+    service = resolve(path, path.stem)
+    # The treatments service must see its processes; nothing starts it but a scenario.
+    assert service["pid"] == "service:treatments"
+    assert "profiles" not in service
 
 
 @each_scenario

@@ -75,6 +75,14 @@ def test_committed_files_are_what_the_generator_writes() -> None:
         assert path.read_text(encoding="utf-8") == text, f"run PYTHONPATH=src python3 grafana/generate.py: {path}"
 
 
+def test_the_dashboard_of_a_new_experiment_is_one_module() -> None:
+    """The generator lists the folder; nothing in it or in generate.py names an experiment."""
+    modules = {module.__name__.rpartition(".")[2] for module in generator().modules()}
+    assert modules == {"loop", "qos_delay"}
+    for path in [ROOT / "grafana/generate.py", *(ROOT / "grafana/generator").glob("*.py")]:
+        assert not re.search(r"qos.delay|experiments\.[a-z]", path.read_text(encoding="utf-8")), path
+
+
 def test_dashboards_have_fixed_uids() -> None:
     uids = {load(path)["uid"] for path in PATHS}
     assert uids == {"looplab-live", "looplab-compare", "looplab-host", "looplab-delay"}
@@ -198,8 +206,8 @@ _DEUTAN = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234,
 @pytest.mark.parametrize("matrix", [_PROTAN, _DEUTAN], ids=["protan", "deutan"])
 def test_scenarios_that_are_compared_differ_for_the_colour_blind_in_hue_or_in_dash(matrix: list[list[float]]) -> None:
     generator()
-    from generator.compare import FIGURES
-    from generator.panels import SCENARIO_COLOURS, SCENARIO_DASHES
+    from generator.experiments.loop.compare import FIGURES
+    from generator.experiments.loop.looks import SCENARIO_COLOURS, SCENARIO_DASHES
 
     for figure in FIGURES:
         names = [f"scenario{number}" for number in figure[2]]
@@ -220,12 +228,12 @@ def test_the_five_published_figures_are_drawn() -> None:
 
 def test_published_points_lie_near_a_bound() -> None:
     generator()
-    from generator.published import nearest_bound_s, rules
+    from generator.experiments.loop.thesis import nearest_bound_s, rules
 
     assert nearest_bound_s(0.009, "O") == pytest.approx(0.009, rel=0.025)
     assert nearest_bound_s(70e-6, "R") == pytest.approx(70e-6, rel=0.025)
     found = list(rules())
-    assert sum(record == "published_latency_cdf_ratio" for record, _v, _l in found) == 15
+    assert sum(record == "published_latency_cdf_ratio" for record, _v, _l in found) == 17
     # Each answered cell of the tables: six figures of T and O, one of R.
     assert sum(record == "published_latency_seconds" for record, _v, _l in found) == 26 * 7
 
@@ -250,7 +258,7 @@ def test_grafana_knows_every_key_of_the_provisioning(kind: str) -> None:
 
 
 def test_a_custom_variables_query_gives_the_options_it_stores() -> None:
-    """Grafana makes the options anew from the query: parted at commas but for `\\,`, text and value by ` : `."""
+    """Grafana rebuilds the options from the query: split at each comma without a backslash, text and value at ` : `."""
     found = [v for path in PATHS for v in load(path)["templating"]["list"] if v["type"] == "custom"]
     assert found
     for variable in found:

@@ -7,17 +7,18 @@ from itertools import chain, count
 from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.lab.profiles import update_profiles
 from looplab.lab.scenarios import FOLDER, TEMPLATE, scenarios
 
 INCLUDE_LIST = Path("compose.yaml")
-PROFILE_LIST = Path("compose/parts.yaml")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}")
+_INCLUDED = "  - compose/scenarios/{}/compose.yaml"
 
 
 def new(root: Path, name: str) -> Path:
-    """Make compose/scenarios/<name>, add it to the two lists, return its folder.
+    """Make compose/scenarios/<name>, list it, return its folder.
 
-    Raises LabError (exit code 2) where the name is taken or not one that Compose accepts.
+    Raises LabError (exit code 2) if the name is taken or not one that Compose accepts.
     """
     if not _NAME.fullmatch(name):
         raise LabError(
@@ -28,12 +29,8 @@ def new(root: Path, name: str) -> Path:
     folder = root / FOLDER / name
     if folder.exists():
         raise LabError(f"{FOLDER / name} is there already.", "Choose another name, or edit that one.", EXIT_USAGE)
-    include, profiles = root / INCLUDE_LIST, root / PROFILE_LIST
-    # Both lists are worked out before anything is written: a failure leaves the lab as it was.
-    lists = {
-        include: _added(include, "  - compose/scenarios/{}/compose.yaml", name),
-        profiles: _added(profiles, "      - {}", name, after=list(scenarios(root))),
-    }
+    # Worked out before anything is written: a failure leaves the lab as it was.
+    include = _included(root / INCLUDE_LIST, name)
     values = {"@NAME@": name, "@PREFIX@": _prefix(root, name), "@TITLE@": name}
     folder.mkdir(parents=True)
     for source in sorted((root / FOLDER / TEMPLATE).iterdir()):
@@ -41,25 +38,24 @@ def new(root: Path, name: str) -> Path:
         for mark, value in values.items():
             text = text.replace(mark, value)
         (folder / source.name).write_text(text, encoding="utf-8")
-    for path, text in lists.items():
-        path.write_text(text, encoding="utf-8")
+    (root / INCLUDE_LIST).write_text(include, encoding="utf-8")
+    update_profiles(root)
     return folder
 
 
-def _added(path: Path, line: str, name: str, after: list[str] | None = None) -> str:
-    """`path` with one more line in its list, behind the last line of that form."""
+def _included(path: Path, name: str) -> str:
+    """Return the text of `path` with the scenario `name` behind the last one that it includes."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    forms = [line.format(known) for known in after] if after else []
-    wanted = re.compile(re.escape(line).replace(r"\{\}", r"[A-Za-z0-9-]+"))
-    places = [n for n, text in enumerate(lines) if (text in forms if forms else wanted.fullmatch(text))]
+    listed = re.compile(re.escape(_INCLUDED).replace(r"\{\}", r"[A-Za-z0-9-]+"))
+    places = [number for number, text in enumerate(lines) if listed.fullmatch(text)]
     if not places:
         raise LabError(f"{path} has no list of scenarios to add {name} to.", f"Restore it: git checkout {path}", 2)
-    lines.insert(places[-1] + 1, line.format(name))
+    lines.insert(places[-1] + 1, _INCLUDED.format(name))
     return "\n".join(lines) + "\n"
 
 
 def _prefix(root: Path, name: str) -> str:
-    """scenario9 has services s9-…, another name keeps itself; never one that a scenario has already."""
+    """Return the start of its services' names: s9 for scenario9, else its name; never one that is taken."""
     numbered = re.fullmatch(r"scenario(\d+)", name)
     taken = {scenario.prefix for scenario in scenarios(root).values()}
     wanted = [f"s{numbered[1]}"] if numbered else []

@@ -1,28 +1,35 @@
-"""Dashboard: the experiment qos-delay, while it sweeps and after it."""
+"""Network delay and QoS: one dashboard, during the sweep and after it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from generator import panels
-from generator.dashboard import choice, dashboard
-from generator.queries import by_stat, joined, last
+from generator.dashboard import Dashboard, choice, dashboard
+from generator.looks import Override, by_regex, line
+from generator.panels import Panel, numbers
+from generator.queries import by_stat, joined, last, newest_run
+from generator.tables import SHARE, cdf_axis, matrix, statistics_table, xy_panel
 
-# What tells one cell from another.
+# The labels of one cell.
 CELL = "fidelity, pair, links, end_to_end_ms, qos"
 CELL_NAME = ["pair", "qos", "fidelity"]
 CHOSEN = 'fidelity=~"$fidelity",qos=~"$qos"'
-# Told apart by dash as well (palette of Okabe and Ito); regular expressions of a curve's name.
+# Told apart by dash as well (palette of Okabe and Ito).
 QOS_LOOKS = {"0": ("#0072B2", None), "1": ("#D55E00", [8, 6]), "2": ("#009E73", [2, 6])}
 STATISTICS = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
 RECEIVED = 'outcome=~"answered|late"'
-NEWEST = 'topk(1, last_over_time(loop_run_started_timestamp_seconds{scenario="qos-delay"}[$__range]))'
-# The cell that is being measured, or was last; "" where none was.
+NEWEST = newest_run('{scenario="qos-delay"}')
+# The cell that is being measured, or was measured last.
 CURRENT = "on (fidelity, pair, qos) (last_over_time(qos_delay_cell_current[$__range]) == 1)"
 
 
-def qos_and_delay() -> dict[str, Any]:
-    """The dashboard of the second experiment."""
+def dashboards() -> dict[str, Dashboard]:
+    """Return the dashboard by its file name."""
+    return {"qos-and-delay.json": _qos_and_delay()}
+
+
+def _qos_and_delay() -> Dashboard:
+    sent = "qos_delay_messages_sent_total"
     return dashboard(
         "looplab-delay",
         "QoS and delay",
@@ -34,14 +41,8 @@ def qos_and_delay() -> dict[str, Any]:
             (11, [(8, _places()), (16, _table())]),
         ],
         [
-            choice(
-                "fidelity",
-                "Fidelity",
-                "qos_delay_messages_sent_total",
-                "thesis: as published. corrected: TCP_NODELAY on.",
-                ["All"],
-            ),
-            choice("qos", "QoS", "qos_delay_messages_sent_total", "MQTT quality of service.", ["All"]),
+            choice("fidelity", "Fidelity", sent, "thesis: as published. corrected: TCP_NODELAY on.", ["All"]),
+            choice("qos", "QoS", sent, "MQTT quality of service.", ["All"]),
         ],
         refresh="5s",
         since="24h",
@@ -59,16 +60,16 @@ def _whole(curves: str) -> str:
     return f"{curves}\nand on (series) ({lengths} == on () group_left () max({lengths}))"
 
 
-def _against_delay(title: str, description: str, metric: str, y: dict[str, Any], y_label: str) -> panels.Panel:
+def _against_delay(title: str, description: str, metric: str, y: dict[str, Any], y_label: str) -> Panel:
     measured = _chosen(metric, 'links="symmetrical"')
-    return panels.xy_panel(
+    return xy_panel(
         title,
         f"{description} A curve appears once it has as many delays as the longest one; choose its fidelity to see one "
         "that has fewer.",
         _whole(f"max by (series, end_to_end_ms) ({_named(measured)})"),
         row="end_to_end_ms",
         series="series",
-        x_look={"unit": "ms", "min": 0, "custom.axisLabel": "both links together, as wanted"},
+        x={"unit": "ms", "min": 0, "custom.axisLabel": "both links together, as wanted"},
         y={"min": 0, **y},
         y_label=y_label,
         overrides=_looks(),
@@ -76,18 +77,13 @@ def _against_delay(title: str, description: str, metric: str, y: dict[str, Any],
     )
 
 
-def _looks() -> list[dict[str, Any]]:
-    found = []
-    for qos, (colour, dash) in QOS_LOOKS.items():
-        look: dict[str, Any] = {"color": panels.fixed(colour)}
-        if dash:
-            look["custom.lineStyle"] = {"fill": "dash", "dash": dash}
-        found.append(panels.by_regex(f"/QoS{qos}/", look))
+def _looks() -> list[Override]:
     thin = {"custom.lineWidth": 1, "custom.pointShape": "square"}
-    return [*found, panels.by_regex("/corrected$/", thin)]
+    curves = [by_regex(f"/QoS{qos}/", line(colour, dash)) for qos, (colour, dash) in QOS_LOOKS.items()]
+    return [*curves, by_regex("/corrected$/", thin)]
 
 
-def _latency() -> panels.Panel:
+def _latency() -> Panel:
     return _against_delay(
         "Figure 3a: mean latency, both links alike",
         "From publisher to subscriber, against the delay of the way. One way would be the diagonal. "
@@ -98,7 +94,7 @@ def _latency() -> panels.Panel:
     )
 
 
-def _ratio() -> panels.Panel:
+def _ratio() -> Panel:
     return _against_delay(
         "Figure 3b: latency over end-to-end delay",
         "1: a message goes straight through. 2: it waits for a whole round trip. Published: 1 for QoS 0 and 1 at 4 ms, "
@@ -109,7 +105,7 @@ def _ratio() -> panels.Panel:
     )
 
 
-def _segments() -> panels.Panel:
+def _segments() -> Panel:
     return _against_delay(
         "Figure 4: MQTT packets in a TCP segment",
         "How many packets of the publisher leave together, on average. Nagle's algorithm collects them while an "
@@ -120,40 +116,34 @@ def _segments() -> panels.Panel:
     )
 
 
-def _live_cdf() -> panels.Panel:
+def _live_cdf() -> Panel:
     buckets = last('qos_delay_latency_seconds_bucket{le!="+Inf"}')
     counts = last("qos_delay_latency_seconds_count")
     share = (
         f"(max by ({CELL}, le) ({buckets}) and {CURRENT})\n/ on ({CELL}) group_left () (max by ({CELL}) ({counts}) > 0)"
     )
     named = joined(share, "series", CELL_NAME, "links $1 ms QoS $2 $3")
-    return panels.xy_panel(
+    return xy_panel(
         "CDF of the cell that is measured now",
         "The share of messages received within x, growing while the cell is measured. Nothing is drawn of cells that "
         "have ended: their quantiles stand in the table.",
         f"max by (series, le) ({named})",
         row="le",
         series="series",
-        x_look={
-            "unit": "s",
-            "min": 0.001,
-            "max": 10,
-            "custom.axisLabel": "publisher to subscriber",
-            "custom.scaleDistribution": {"type": "log", "log": 10},
-        },
-        y=panels.SHARE,
+        x=cdf_axis("publisher to subscriber", 0.001, 10),
+        y=SHARE,
         y_label="share of messages received within x",
         overrides=[],
     )
 
 
-def _places() -> panels.Panel:
+def _places() -> Panel:
     ratio = _chosen("qos_delay_latency_ratio")
     # Only ways that were measured with the broker at more than one place.
     several = f"count by (fidelity, end_to_end_ms, qos) ({ratio}) > 1"
     chosen = f"{ratio} and on (fidelity, end_to_end_ms, qos) ({several})"
     named = joined(chosen, "place", ["end_to_end_ms", "pair", "fidelity"], "$2 ms, $3")
-    return panels.matrix(
+    return matrix(
         "Figure 5: the broker's place",
         "Latency over delay for one end-to-end delay, the broker nearer to the publisher or to the subscriber "
         "(delay publisher-broker, broker-subscriber). Published: the place does not matter.",
@@ -162,11 +152,11 @@ def _places() -> panels.Panel:
         column="qos",
         columns=["0", "1", "2"],
         row_title="links",
-        overrides=[panels.by_regex("/^[012]$/", {"unit": "none", "decimals": 2})],
+        overrides=[by_regex("/^[012]$/", {"unit": "none", "decimals": 2})],
     )
 
 
-def _table() -> panels.Panel:
+def _table() -> Panel:
     figures = {
         "n": f"sum by ({CELL}) ({_chosen('qos_delay_messages_total', RECEIVED)})",
         "delay": _chosen("qos_delay_end_to_end_seconds"),
@@ -174,7 +164,7 @@ def _table() -> panels.Panel:
         **{name: _chosen("qos_delay_latency_quantile_seconds", f'q="{q}"') for name, q in STATISTICS.items()},
     }
     named = joined(by_stat(CELL, figures), "series", CELL_NAME, "$1 ms QoS $2 $3")
-    return panels.statistics_table(
+    return statistics_table(
         "Cells in numbers",
         "n counts the messages received, late ones included; delay is that of both links as it was made. "
         "The report gives intervals and verdicts.",
@@ -184,34 +174,27 @@ def _table() -> panels.Panel:
     )
 
 
-def _progress() -> panels.Panel:
+def _progress() -> Panel:
     counts = {
         "sent": last("qos_delay_messages_sent_total"),
         "planned": last('loop_run_messages_planned{scenario="qos-delay"}'),
         "lost": last('qos_delay_messages_total{outcome="lost"}'),
     }
-    return panels.numbers(
+    return numbers(
         "The newest sweep",
         "Messages sent so far, and how many the sweep will send. A message is lost that was not received two "
         "deadlines after it was sent.",
-        [
-            panels.target(f"sum({count} and on (fidelity) {NEWEST})", legend=name, instant=True)
-            for name, count in counts.items()
-        ],
+        {name: f"sum({count} and on (fidelity) {NEWEST})" for name, count in counts.items()},
         unit="none",
     )
 
 
-def _current() -> panels.Panel:
+def _current() -> Panel:
     quantiles = last('qos_delay_latency_quantile_seconds{qos=~"$qos",q=~"0.5|0.99"}')
-    return panels.numbers(
+    return numbers(
         "Median and p99 of the newest sweep's slowest links",
         "The slowest of its links so far, at each quality of service chosen above, whatever fidelity is chosen.",
-        [
-            panels.target(
-                f"max by (qos, q) ({quantiles} and on (fidelity) {NEWEST})", legend="QoS {{qos}} q {{q}}", instant=True
-            )
-        ],
+        {"QoS {{qos}} q {{q}}": f"max by (qos, q) ({quantiles} and on (fidelity) {NEWEST})"},
         unit="s",
     )
 

@@ -1,17 +1,16 @@
-"""Dashboard: finished and running scenarios side by side, with what was published."""
+"""Dashboard: finished and running scenarios side by side, with the published figures."""
 
 from __future__ import annotations
 
-from typing import Any
+from generator.dashboard import Dashboard, choice, dashboard, fixed_choice
+from generator.experiments.loop.looks import METRICS, cdf_panel
+from generator.experiments.loop.queries import CELLS, CHOSEN, STATISTICS, curves, curves_with_published, statistics
+from generator.panels import Panel, words
+from generator.queries import joined, last
+from generator.tables import matrix, statistics_table
 
-from generator import panels
-from generator.dashboard import choice, dashboard, fixed_choice
-from generator.live import METRICS
-from generator.queries import CHOSEN, curves, curves_with_published, joined, last, statistics
-
-# What there is to be chosen: cells of the control loop; loop_run_info has runs of experiments, too.
+# Has the cells that can be chosen; loop_run_info has the runs of other experiments, too.
 _CELL = "loop_latency_seconds_count"
-_CELLS = 'fidelity=~"$fidelity",interval_ms=~"$interval",qos=~"$qos"'
 
 # (figure, metric, scenarios, title, the question it answers)
 FIGURES = (
@@ -61,11 +60,9 @@ FIGURES = (
     ),
 )
 
-STATISTICS = ["n", "min", "avg", "p50", "p95", "p99", "max"]
 
-
-def compare_scenarios() -> dict[str, Any]:
-    """The dashboard for after the runs."""
+def compare_scenarios() -> Dashboard:
+    """Return the dashboard for after the runs."""
     # Two a row: with three their titles do not fit a projector's 1280 pixels.
     drawn = [(12, _figure(*figure)) for figure in FIGURES]
     rows = [(11, drawn[start : start + 2]) for start in range(0, len(drawn), 2)]
@@ -91,19 +88,19 @@ def compare_scenarios() -> dict[str, Any]:
     )
 
 
-def _figure(figure: str, metric: str, scenarios: tuple[int, ...], title: str, description: str) -> panels.Panel:
+def _figure(figure: str, metric: str, scenarios: tuple[int, ...], title: str, description: str) -> Panel:
     names = "|".join(f"scenario{number}" for number in scenarios)
-    return panels.cdf_panel(
+    return cdf_panel(
         f"Figure {figure} ({metric}): {title}",
         f"{description} Squares: published points, the source does not say for which interval.",
-        curves_with_published(f'metric="{metric}",scenario=~"{names}",{_CELLS}', figure, metric),
+        curves_with_published(f'metric="{metric}",scenario=~"{names}",{CELLS}', figure, metric),
         x_label=f"{metric} latency (squares: published)",
         x_min_s=0.00001 if metric == "R" else 0.0001,
     )
 
 
-def _any() -> panels.Panel:
-    return panels.cdf_panel(
+def _any() -> Panel:
+    return cdf_panel(
         "CDF of $metric: the scenarios chosen above",
         "At 10 ms the curve's height is the share of messages answered within 10 ms. Choose scenarios, fidelity, "
         "interval, QoS and latency at the top. Dashed: CPU stress; long dashes: stress with priority; dotted: flood.",
@@ -113,8 +110,8 @@ def _any() -> panels.Panel:
     )
 
 
-def _table() -> panels.Panel:
-    return panels.statistics_table(
+def _table() -> Panel:
+    return statistics_table(
         "$metric in numbers",
         "From the raw samples, no value left out. n counts the answers, late ones included.",
         statistics(CHOSEN),
@@ -123,10 +120,10 @@ def _table() -> panels.Panel:
     )
 
 
-def _published() -> panels.Panel:
+def _published() -> Panel:
     selector = 'published_latency_seconds{scenario=~"$scenario",interval_ms=~"$interval",qos=~"$qos",metric="$metric"}'
     query = joined(last(selector), "cell", ["scenario", "interval_ms", "qos"], "$1 ${2}ms QoS$3")
-    return panels.matrix(
+    return matrix(
         "$metric as published",
         "Tables 5.2 to 5.9 of the thesis, 1000 messages a cell; R was published as an average only. "
         "At 10 ms most runs had fewer answers than requests, and no figures were given.",
@@ -138,8 +135,8 @@ def _published() -> panels.Panel:
     )
 
 
-def _notes() -> panels.Panel:
-    return panels.words(
+def _notes() -> Panel:
+    return words(
         "How far these curves can be compared",
         "Curves measured here are of this machine, squares of the thesis's: compare shapes and orderings, not "
         "milliseconds. Published points are drawn at the nearest bound of the histogram (48 a decade, at most 2.5 % "

@@ -1,0 +1,31 @@
+"""The thesis's figures, drawn beside what is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from generator.published_rules import Rule
+from looplab.experiments.loop.report import published
+from looplab.metrics.distributions import LATENCY_BOUNDS_S, ROBOT_BOUNDS_S
+
+
+def nearest_bound_s(latency_s: float, metric: str) -> float:
+    """Return the bound of the histogram at which a published point is drawn."""
+    bounds = ROBOT_BOUNDS_S if metric == "R" else LATENCY_BOUNDS_S
+    return min(bounds, key=lambda bound: abs(math.log(bound / latency_s)))
+
+
+def rules() -> Iterator[Rule]:
+    """Yield the points of the CDF figures and the cells of the tables."""
+    for point in published.points():
+        bound_s = nearest_bound_s(point.below_us / 1e6, point.metric)
+        labels = {"figure": point.figure, "scenario": point.scenario, "metric": point.metric, "le": repr(bound_s)}
+        yield "published_latency_cdf_ratio", point.share, labels
+    for rows in published.tables().values():
+        for row in rows:
+            cell = {"scenario": row.scenario, "interval_ms": f"{row.interval_ms:g}", "qos": str(row.qos)}
+            for name, latency_us in row.latency_us.items():
+                metric, _, statistic = name.partition("_")
+                labels = {**cell, "metric": metric, "statistic": statistic}
+                yield "published_latency_seconds", latency_us / 1e6, labels

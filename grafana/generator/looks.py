@@ -1,0 +1,80 @@
+"""Colours, lines and texts of single fields: what Grafana calls overrides and mappings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Properties = dict[str, Any]
+Override = dict[str, Any]
+
+# One curve, another one; what is well, what is not.
+FIRST, SECOND, GOOD, BAD = "#332288", "#CC6677", "#117733", "#CC3311"
+# A load without a colour of its own here is drawn in the next one of Grafana's palette.
+PART_COLOURS = {
+    "controller": "#332288",
+    "broker": "#CC6677",
+    "bridge": "#117733",
+    "robot": "#88CCEE",
+    "stress": "#DDAA33",
+    "flood": "#882255",
+    "treatments": "#44AA99",
+    "exporter": "#AA4499",
+}
+LOGARITHMIC = {"type": "log", "log": 10}
+
+
+def by_name(name: str, properties: Properties) -> Override:
+    """Return an override for one field."""
+    return _override("byName", name, properties)
+
+
+def by_regex(pattern: str, properties: Properties) -> Override:
+    """Return an override for all fields whose name matches."""
+    return _override("byRegexp", pattern, properties)
+
+
+def _override(matcher: str, options: str, properties: Properties) -> Override:
+    return {
+        "matcher": {"id": matcher, "options": options},
+        "properties": [{"id": name, "value": value} for name, value in properties.items()],
+    }
+
+
+def fixed(colour: str) -> dict[str, str]:
+    """Return a colour that no palette changes."""
+    return {"mode": "fixed", "fixedColor": colour}
+
+
+def colours(table: dict[str, str]) -> list[Override]:
+    """Return fixed colours by field name."""
+    return [by_name(name, {"color": fixed(colour)}) for name, colour in table.items()]
+
+
+def dashed(dash: list[int]) -> Properties:
+    """Return the properties of a dashed line: lengths of stroke and gap in pixels."""
+    return {"custom.lineStyle": {"fill": "dash", "dash": dash}}
+
+
+def line(colour: str, dash: list[int] | None) -> Properties:
+    """Return the properties of a curve; without `dash` its line is solid."""
+    return {"color": fixed(colour), **(dashed(dash) if dash else {})}
+
+
+def widths(pixels: dict[str, int]) -> list[Override]:
+    """Return the widths of a table's columns by their headings; the others share what is left."""
+    return [by_name(name, {"custom.width": width}) for name, width in pixels.items()]
+
+
+def yes_or_no(no: str, yes: str, no_colour: str = BAD) -> dict[str, Any]:
+    """Return the mapping that shows 0 and 1 as words."""
+    words = {"0": (no, no_colour), "1": (yes, GOOD)}
+    return {
+        "type": "value",
+        "options": {key: {"text": text, "color": colour, "index": int(key)} for key, (text, colour) in words.items()},
+    }
+
+
+def thresholds(base: str, limit: float | None = None) -> dict[str, Any]:
+    """Return the colour `base`, and BAD from `limit` on."""
+    steps: list[dict[str, Any]] = [{"color": base, "value": None}]
+    return {"mode": "absolute", "steps": steps + ([] if limit is None else [{"color": BAD, "value": limit}])}

@@ -1,0 +1,155 @@
+"""Panels of one instant query that Grafana turns into a table: tables, and XY charts over its columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generator.looks import LOGARITHMIC, Override, by_name, widths
+from generator.panels import LEGEND, Panel, fields, panel, target
+
+# No `decimals`: it falls on x as well, and 0 rounds the bounds of its scale to whole seconds.
+# A little above 1: points at 100 % are cut in half otherwise.
+SHARE = {"unit": "percentunit", "min": 0, "max": 1.04}
+
+
+def cdf_axis(label: str, first_s: float | None, last_s: float) -> dict[str, Any]:
+    """Return a logarithmic axis of seconds; with `first_s` None it begins at the first bound there is."""
+    ends = {"max": last_s} if first_s is None else {"min": first_s, "max": last_s}
+    return {"unit": "s", **ends, "custom.axisLabel": label, "custom.scaleDistribution": LOGARITHMIC}
+
+
+def xy_panel(
+    title: str,
+    description: str,
+    expression: str,
+    *,
+    row: str,
+    series: str,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    y_label: str,
+    overrides: list[Override],
+    point_size: int = 3,
+) -> Panel:
+    """Return an XY chart: a curve for each value of the label `series`, x from the label `row` as a number."""
+    x_field = f"{row}\\{series}"
+    to_number = {"targetField": x_field, "destinationType": "number"}
+    custom = {
+        "show": "points+lines",
+        "pointSize": {"fixed": point_size},
+        "pointShape": "circle",
+        "pointStrokeWidth": 1,
+        "fillOpacity": 60,
+        "lineWidth": 3,
+        "lineStyle": {"fill": "solid"},
+        "axisPlacement": "auto",
+        "axisLabel": y_label,
+        "axisColorMode": "text",
+        "axisBorderShow": False,
+        "scaleDistribution": {"type": "linear"},
+        "hideFrom": {"legend": False, "tooltip": False, "viz": False},
+    }
+    return panel(
+        "xychart",
+        title,
+        description,
+        [target(expression, instant=True, table=True)],
+        transformations=[
+            *_to_matrix(row, series, order=series),
+            {"id": "convertFieldType", "options": {"fields": {}, "conversions": [to_number]}},
+            _sorted_by(x_field),
+        ],
+        fieldConfig=fields(
+            {**y, "color": {"mode": "palette-classic"}, "custom": custom}, [by_name(x_field, x), *overrides]
+        ),
+        options={
+            "mapping": "auto",
+            "series": [],
+            "legend": LEGEND,
+            "tooltip": {"mode": "single", "sort": "none", "hideZeros": False},
+        },
+    )
+
+
+def matrix(
+    title: str,
+    description: str,
+    expression: str,
+    *,
+    row: str,
+    column: str,
+    columns: list[str],
+    row_title: str,
+    overrides: list[Override] | None = None,
+) -> Panel:
+    """Return a table with a line for each `row` label and a column for each `column` label, in the order given."""
+    first = f"{row}\\{column}"
+    steps = [*_to_matrix(row, column, order=row), _organized([first, *columns], hidden=(), renamed={first: row_title})]
+    look = [*widths({row_title: 200}), *(overrides or [])]
+    return _table(title, description, expression, steps, {"unit": "s", "decimals": 2}, look)
+
+
+def statistics_table(title: str, description: str, expression: str, *, columns: list[str], row_title: str) -> Panel:
+    """Return a matrix of the labels `series` and `stat`: latencies, and in the column n how many there are."""
+    count = by_name("n", {"unit": "none", "decimals": 0, "custom.width": 55})
+    return matrix(
+        title,
+        description,
+        expression,
+        row="series",
+        column="stat",
+        columns=columns,
+        row_title=row_title,
+        overrides=[count],
+    )
+
+
+def listing(
+    title: str, description: str, expression: str, *, columns: dict[str, str], overrides: list[Override]
+) -> Panel:
+    """Return a table of labels: `columns` maps a label (or Value) to its heading, in order; Time is hidden."""
+    organized = _organized(list(columns), hidden=("Time",), renamed=columns)
+    return _table(title, description, expression, [organized], {}, overrides)
+
+
+def _to_matrix(row: str, column: str, order: str) -> list[dict[str, Any]]:
+    """Return the steps: sort by the label `order`, then one line for each `row` and one column for each `column`."""
+    cells = {"columnField": column, "rowField": row, "valueField": "Value", "emptyValue": "null"}
+    return [_sorted_by(order), {"id": "groupingToMatrix", "options": cells}]
+
+
+def _sorted_by(field: str) -> dict[str, Any]:
+    return {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": field}]}}
+
+
+def _organized(order: list[str], *, hidden: tuple[str, ...], renamed: dict[str, str]) -> dict[str, Any]:
+    return {
+        "id": "organize",
+        "options": {
+            "excludeByName": dict.fromkeys(hidden, True),
+            "includeByName": {},
+            "indexByName": {name: index for index, name in enumerate(order)},
+            "renameByName": renamed,
+        },
+    }
+
+
+def _table(
+    title: str,
+    description: str,
+    expression: str,
+    steps: list[dict[str, Any]],
+    defaults: dict[str, Any],
+    overrides: list[Override],
+) -> Panel:
+    # Grafana's own least width, 150, would push the last columns of a table out of sight.
+    look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": 60}
+    return panel(
+        "table",
+        title,
+        description,
+        [target(expression, instant=True, table=True)],
+        transformations=steps,
+        fieldConfig=fields({**defaults, "custom": look}, overrides),
+        options={"showHeader": True, "cellHeight": "sm"},
+    )

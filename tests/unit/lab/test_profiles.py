@@ -1,0 +1,56 @@
+"""compose/profiles.yaml follows the folders of scenarios and experiments."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.lab.profiles import PROFILES, profiles_text, update_profiles
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "compose", tmp_path / "compose")
+    return tmp_path
+
+
+def test_the_committed_file_is_what_the_folders_give() -> None:
+    assert (ROOT / PROFILES).read_text(encoding="utf-8") == profiles_text(ROOT), (
+        "run any ./lab command that starts runs"
+    )
+
+
+def test_a_folder_that_comes_is_listed_and_one_that_goes_is_not(tree: Path) -> None:
+    shutil.copytree(tree / "compose/experiments/qos-delay", tree / "compose/experiments/mine")
+    update_profiles(tree)
+    text = (tree / PROFILES).read_text()
+    assert text == (ROOT / PROFILES).read_text().replace("      - qos-delay\n", "      - mine\n      - qos-delay\n")
+    shutil.rmtree(tree / "compose/experiments/mine")
+    update_profiles(tree)
+    assert (tree / PROFILES).read_text() == (ROOT / PROFILES).read_text()
+
+
+@pytest.mark.parametrize("broken", ["", "services: [unclosed"], ids=["empty", "no YAML"])
+def test_a_broken_file_is_written_again(tree: Path, broken: str) -> None:
+    (tree / PROFILES).write_text(broken)
+    update_profiles(tree)
+    assert (tree / PROFILES).read_text() == (ROOT / PROFILES).read_text()
+
+
+def test_a_file_that_is_right_is_left_alone_whatever_its_line_ends(tree: Path) -> None:
+    (tree / PROFILES).write_bytes((tree / PROFILES).read_bytes().replace(b"\n", b"\r\n"))
+    before = (tree / PROFILES).read_bytes()
+    update_profiles(tree)
+    assert (tree / PROFILES).read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_named(tree: Path) -> None:
+    (tree / PROFILES).unlink()
+    (tree / PROFILES).mkdir()
+    with pytest.raises(LabError, match=r"compose/profiles\.yaml cannot be written: Is a directory") as caught:
+        update_profiles(tree)
+    assert caught.value.exit_code == EXIT_USAGE
