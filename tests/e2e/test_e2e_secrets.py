@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.containers import docker, until
+from support.containers import docker
 from support.e2e_lab import Lab, free_port
+from support.waiting import until
 
 from looplab.experiments.loop.protocol import TOPIC_REQUEST
 from looplab.lab.credentials import certificates, identities
@@ -72,9 +73,9 @@ def test_who_says_what_he_may_not_shows_in_the_brokers_log(lab: Lab) -> None:
     def said() -> bool:
         return subprocess.run(command, input=authority, capture_output=True, timeout=60, check=False).returncode == 0
 
-    until(said, 20, "a broker that confirms")
+    until(said, "a broker that confirms", 20)
     told = f"Refused PUBLISH to '{TOPIC_REQUEST}' by user 'bridge', client 'stranger', "
-    until(lambda: told in docker("logs", broker), 10, told)
+    until(lambda: told in docker("logs", broker), told, 10)
 
 
 def test_a_run_with_an_ended_certificate_says_so_and_set_up_mends_it(own_lab: Lab) -> None:

@@ -7,7 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from support.containers import docker, until
+from support.containers import docker
+from support.waiting import until
 
 
 class Board:
@@ -21,7 +22,7 @@ class Board:
             docker("cp", f"{container}:{path}", str(folder))
         docker("rm", container)
         self._process = self._start()
-        until(self._port.is_symlink, 30, "the robot's pseudo-terminal")
+        until(self._port.is_symlink, "the robot's pseudo-terminal", 30)
         self.device = os.readlink(self._port)
 
     def reset(self) -> None:

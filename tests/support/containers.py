@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from looplab.lab.checkout import Lab
 from support.places import ROOT
@@ -22,17 +19,6 @@ def docker(*words: str, timeout_s: float = 120.0, status: int = 0) -> str:
 def own_image(name: str) -> str:
     """What .env and the shell call one of the lab's own images: the one ./lab setup made."""
     return Lab(ROOT).own_images()[name]
-
-
-def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
-    """Poll until `condition` gives something true; fail naming what did not come."""
-    end_s = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end_s, f"{what} did not come within {timeout_s:g} s"
-        time.sleep(0.1)
 
 
 def stamp_ns(stamp: str) -> int:

@@ -21,9 +21,10 @@ from typing import Any
 
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.machine.limits import rt_budget_us
-from support.containers import docker, until
+from support.containers import docker
 from support.places import ROOT
 from support.ports import free_port
+from support.waiting import until
 
 # Each test session is a project of its own, so that two may go on at once.
 PROJECT_PREFIX = "looplab-e2e-"
@@ -182,7 +183,7 @@ class Lab:
 
     def kill_process(self, service: str) -> None:
         """SIGKILL from the host: `docker kill` would count as a person's wish and hold the restart policy back."""
-        container = until(lambda: self.containers().get(service), 10, f"container of {service}")
+        container = until(lambda: self.containers().get(service), f"container of {service}", 10)
         os.kill(int(docker("inspect", "--format", "{{.State.Pid}}", container)), signal.SIGKILL)
 
     def runs(self) -> list[Path]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import time
 
-from support.observed_lab import Lab, fill, targets, until
+from support.observed_lab import Lab, fill, targets
+from support.waiting import until
 
 # Whatever the machine does, by then a class has looked elsewhere.
 GIVE_UP_S = 60
@@ -20,7 +21,7 @@ def first_curve_s(lab: Lab, scenario: str) -> float:
     expression = fill(panel["targets"][0]["expr"], {"$__range": "1m"})
     assert not lab.query(expression), "a run is drawn before there was one"
     run = lab.run(scenario, MESSAGES=200, INTERVALS_MS="20")
-    until(lambda: lab.query(expression), GIVE_UP_S, "a curve on the live dashboard")
+    until(lambda: lab.query(expression), "a curve on the live dashboard", GIVE_UP_S)
     drawn_ns = time.perf_counter_ns()
     assert run.wait(GIVE_UP_S) in (0, 1), lab.log("controller")
     (folder,) = lab.results.glob(f"*-{scenario}")

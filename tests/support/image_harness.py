@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from support.containers import docker, until
+from support.containers import docker
 from support.places import ROOT
+from support.waiting import until
 
 CONFIGURATIONS = ROOT / "compose" / "mosquitto"
 HARDENED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
@@ -59,7 +60,7 @@ class Container:
 
     def wait_for_end(self, timeout_s: float) -> int:
         """Wait for its end; returns its exit code."""
-        until(lambda: not self.state()["Running"], timeout_s, "the end of the container")
+        until(lambda: not self.state()["Running"], "the end of the container", timeout_s)
         return int(self.state()["ExitCode"])
 
 

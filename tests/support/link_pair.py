@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.containers import docker, own_image, until
+from support.containers import docker, own_image
 from support.places import ROOT
+from support.waiting import until
 
 HARDENED = ("--read-only", "--tmpfs", "/run:uid=10010", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 # The checkout's own code in the image's packages: a test never sees an older one.
@@ -67,7 +68,7 @@ class Pair:
     def ready_emulator(self, *capabilities: str, real_time: bool = True) -> str:
         """An emulator that answers, with `real_time` at that priority where this machine lets it."""
         container = self.emulator((*CAPABILITIES, *capabilities))
-        until(lambda: "0 links" in logs(container), 20, "the emulator")
+        until(lambda: "0 links" in logs(container), "the emulator", 20)
         if real_time:
             prioritise(container)
         return container
@@ -153,5 +154,5 @@ print(ping(socket.gethostbyname({peer!r}), 10)["p50"])
 
 def exit_code(container: str, timeout_s: float) -> int:
     """Wait for a container's end."""
-    until(lambda: docker("inspect", "--format", "{{.State.Running}}", container) == "false", timeout_s, "its end")
+    until(lambda: docker("inspect", "--format", "{{.State.Running}}", container) == "false", "its end", timeout_s)
     return int(docker("inspect", "--format", "{{.State.ExitCode}}", container))

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from looplab.lab.programs import call
-from support.containers import docker, until
+from support.containers import docker
 from support.parts import HOST, free_port
+from support.waiting import until
 
 PACKAGE = "docker-registry"
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -48,7 +49,7 @@ class LocalRegistry:
         with (folder / "registry.log").open("wb") as log:
             command = [str(program), "serve", str(settings)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        until(self._answers, 30, "the registry")
+        until(self._answers, "the registry", 30)
 
     def put(self, image: str, name: str) -> str:
         """Push the local `image` as `name` (repository:tag) and forget that name here; its reference."""

@@ -13,12 +13,13 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from support.places import ROOT
 from support.ports import free_port
+from support.waiting import until
 
 PARTS = ("broker", "bridge", "exporter", "prometheus")
 DASHBOARDS = sorted((ROOT / "grafana" / "dashboards").glob("*.json"))
@@ -32,21 +33,6 @@ CHOICES = {
     "$qos": "0",
     "$metric": "O",
 }
-
-
-def until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
-    """The first true value of `condition`, polled; fails the test after `seconds`."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            found = condition()
-        except (OSError, KeyError, IndexError):
-            found = None
-        if found:
-            return found
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.1)
 
 
 class Lab:
@@ -105,7 +91,7 @@ class Lab:
         self.start(*(name for name in PARTS if name not in self._processes))
         # What was scraped before a restart does not count.
         fresh = "time() - timestamp(lab_bridge_online == 1) < 2 and lab_broker_up == 1"
-        until(lambda: self.query(fresh), 30, "broker and bridge are seen at work")
+        until(lambda: self.query(fresh), "broker and bridge are seen at work", 30)
 
     def close(self) -> None:
         for name in list(self._processes):

@@ -35,12 +35,9 @@ from looplab.experiments.loop.protocol import (
 from looplab.system import processes
 from support.places import ROOT
 from support.ports import free_port
+from support.waiting import LIMIT_S, PATIENCE, until
 
 HOST = "127.0.0.1"
-# An emulated machine is slower by a factor: scripts/prove-architecture says which one the time-outs are given.
-PATIENCE = int(os.environ.get("LAB_PATIENCE", "1"))
-# A bound for what hangs, far above what a loaded machine needs.
-LIMIT_S = 30.0 * PATIENCE
 # When the bridge gives an answer up.
 ANSWER_TIMEOUT_NS = 250_000_000 * PATIENCE
 BOOT_S = 0.15
@@ -51,15 +48,6 @@ CLEARED = (
     "BROKER_TLS", "BROKER_PAIRING",
     "COMMAND", "LOAD", "DEADLINE_MS", "WARMUP_MESSAGES", "LIVE_DIR", "LOOPLAB_EVENTS", "LOOPLAB_ENVIRONMENT",
 )  # fmt: skip
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """The first true value of `condition`; fails, saying `what` did not come, after LIMIT_S."""
-    end_s = time.monotonic() + LIMIT_S
-    while not (value := condition()):
-        assert time.monotonic() < end_s, f"waited {LIMIT_S:.0f} s in vain: {what}"
-        time.sleep(0.01)
-    return value
 
 
 class Child:

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from support.board import Board
-from support.containers import stamp_ns, until
+from support.containers import stamp_ns
 from support.pi_disk import USER, Disk
 from support.qmp import Qmp
+from support.waiting import until
 from support.wire import TapWire, call
 
 MEMORY_MB, PROCESSORS = 1024, 2
@@ -102,7 +103,7 @@ class Machine:
         )  # fmt: skip
         assert self._process.stderr is not None
         threading.Thread(target=self._follow_trace, args=(self._process.stderr,), daemon=True).start()
-        self._qmp = until(lambda: self._connection(socket), 30, "QEMU's socket")
+        self._qmp = until(lambda: self._connection(socket), "QEMU's socket", 30)
         return started_ns
 
     def pull_plug(self) -> None:
@@ -129,7 +130,7 @@ class Machine:
             self._check_alive()
             return self._ssh("true", 15.0 * PATIENCE).returncode == 0
 
-        until(answers, BOOT_LIMIT_S, f"the machine (its console: {self._console})")
+        until(answers, f"the machine (its console: {self._console})", BOOT_LIMIT_S)
 
     def run(self, command: str, *, check: bool = True, timeout_s: float = 60.0) -> str:
         """What a shell of the user `pi` prints, both streams."""

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from support.board import Board
-from support.containers import stamp_ns, until
+from support.containers import stamp_ns
 from support.places import ROOT
+from support.waiting import until
 from support.wire import Wire, call
 
 DIALOUT_GID = 20
@@ -96,7 +97,7 @@ class Pi:
         )
         with (self._folder / "dockerd.log").open("ab") as log:
             self._engine = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
-        until(self._answers, ENGINE_LIMIT_S, "the Pi's engine")
+        until(self._answers, "the Pi's engine", ENGINE_LIMIT_S)
 
     def stop_engine(self, number: signal.Signals) -> None:
         """End the engine and, with SIGKILL, everything it runs: the plug is pulled."""
@@ -107,7 +108,7 @@ class Pi:
         if number == signal.SIGKILL:
             for pid in self._left_behind():
                 os.kill(pid, signal.SIGKILL)
-            until(lambda: not self._left_behind(), 30, "the end of all the Pi's processes")
+            until(lambda: not self._left_behind(), "the end of all the Pi's processes", 30)
             (self._folder / "docker.pid").unlink(missing_ok=True)
 
     def reboot(self, off_s: float) -> Boot:

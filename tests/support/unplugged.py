@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.containers import until
 from support.e2e_lab import finished
+from support.waiting import until
 
 # What points to a package index, a registry or a cache of this machine: a room has none of it.
 KEPT = ("PATH", "LANG", "TERM", "TMPDIR", "LAB_TAG")
@@ -51,7 +51,7 @@ def unplugged_room(place: Path) -> Iterator[Room]:
         engine = subprocess.Popen(["unshare", "--net", "sh", "-c", inside], stdout=log, stderr=log)
     room = Room(place, engine)
     try:
-        until(lambda: engine.poll() is not None or room.docker("version"), 60, "the engine of the room")
+        until(lambda: engine.poll() is not None or room.docker("version"), "the engine of the room", 60)
         assert engine.poll() is None, (place / "dockerd.log").read_text()
         yield room
     finally:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.board import Board
-from support.containers import own_image, until
+from support.containers import own_image
 from support.e2e_lab import Lab
 from support.far_runs import (
     RECOVERY_BOUND_S,
@@ -31,6 +31,7 @@ from support.pi_disk import make_disk
 from support.pi_vm import IN_HARDWARE, Machine
 from support.places import ROOT
 from support.run_checks import total
+from support.waiting import until
 from support.wire import TapWire
 
 from looplab.experiments.loop.outages import REBOOTED
@@ -260,11 +261,11 @@ def test_the_robot_is_found_by_its_id(installed: Machine) -> None:
 
     installed.run("sudo SERIAL_URL='/dev/serial/by-id/*' docker compose -f rpi/compose.yaml up --detach bridge")
     try:
-        until(online, 10 * BOUND_S, "the robot behind /dev/serial/by-id")
+        until(online, "the robot behind /dev/serial/by-id", 10 * BOUND_S)
         with installed.usb_cable_out():
             gone = "test ! -e /dev/serial && echo gone"
-            until(lambda: installed.run(gone, check=False), BOUND_S, "the end of /dev/serial")
-        until(lambda: online() == 2, 10 * BOUND_S, "the robot, plugged in anew")
+            until(lambda: installed.run(gone, check=False), "the end of /dev/serial", BOUND_S)
+        until(lambda: online() == 2, "the robot, plugged in anew", 10 * BOUND_S)
     finally:
         print(installed.log())
         installed.compose("down")

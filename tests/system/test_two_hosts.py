@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.containers import own_image, until
+from support.containers import own_image
 from support.e2e_lab import Lab
 from support.far_runs import (
     RECOVERY_BOUND_S,
@@ -28,6 +28,7 @@ from support.far_runs import (
 from support.hardening import judge_inspected
 from support.run_checks import total
 from support.two_hosts import Pi
+from support.waiting import until
 from support.wire import Wire, call
 
 from looplab.experiments.loop.outages import REBOOTED, RESTARTED
@@ -186,14 +187,14 @@ def test_prometheus_scrapes_the_bridge_on_the_pi(paired: Lab, wire: Wire) -> Non
         found = prometheus(paired, wire, query)
         return float(found[0]["value"][1]) if found else None
 
-    until(lambda: value('up{job="pi"}') == 1, TELEMETRY_LIMIT_S, "Prometheus at the Pi")
+    until(lambda: value('up{job="pi"}') == 1, "Prometheus at the Pi", TELEMETRY_LIMIT_S)
     assert value("lab_pi_bridge_up") == 1
     assert value("lab_pi_robot_online") == 1
     wanted = 100 + 20
     query = 'lab_pi_bridge_events_total{event="requests"}'
-    until(lambda: (value(query) or 0) >= wanted, TELEMETRY_LIMIT_S, "the bridge's count of requests")
+    until(lambda: (value(query) or 0) >= wanted, "the bridge's count of requests", TELEMETRY_LIMIT_S)
     gone = "the run is over, its broker gone: told without a broker"
-    until(lambda: value("lab_pi_bridge_connected") == 0, TELEMETRY_LIMIT_S, gone)
+    until(lambda: value("lab_pi_bridge_connected") == 0, gone, TELEMETRY_LIMIT_S)
 
 
 CASES = {

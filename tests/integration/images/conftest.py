@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.containers import docker, until
+from support.containers import docker
 from support.image_harness import HARDENED, Container, Starter, build, configuration
+from support.waiting import until
 
 
 @pytest.fixture(scope="session")
@@ -54,5 +55,5 @@ def start() -> Iterator[Starter]:
 def broker(mosquitto_image: str, start: Starter) -> Container:
     """A broker with the published configuration; join its network to reach it on 127.0.0.1."""
     container = start(mosquitto_image, options=("--user", "1883:1883", *configuration("thesis")))
-    until(lambda: "running" in container.logs(), 10.0, "the broker")
+    until(lambda: "running" in container.logs(), "the broker", 10.0)
     return container

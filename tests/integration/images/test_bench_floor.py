@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from support.containers import docker, until
+from support.containers import docker
 from support.image_harness import HARDENED, Container, Starter
+from support.waiting import until
 
 pytestmark = pytest.mark.engine
 
@@ -47,7 +48,7 @@ def test_ends_in_two_containers(floor_image: str, broker: Container, start: Star
 def test_messages_after_the_bridge_ended_are_lost(floor_image: str, broker: Container, start: Starter) -> None:
     start(floor_image, "--role", "bridge", "--limit-s", "3", options=("--network", f"container:{broker.id}"))
     status = ["mosquitto_sub", "-t", "lab/bridge/status", "-C", "1", "-W", "5"]
-    until(lambda: broker.execute(*status) == "online", 5, "the bridge")
+    until(lambda: broker.execute(*status) == "online", "the bridge", 5)
     arguments = "--role controller --messages 250 --interval-ms 20 --deadline-ms 200"
     report = floor(floor_image, broker, *arguments.split())
     assert report["sent"] == 250

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.containers import docker, until
+from support.containers import docker
 from support.image_harness import CONFIGURATIONS, HARDENED, Container, Starter, configuration
+from support.waiting import until
 
 from looplab.system import processes
 
@@ -34,7 +35,7 @@ def test_fidelities_differ_in_nodelay_alone() -> None:
 
 def running_broker(image: str, start: Starter, name: str) -> Container:
     broker = start(image, options=("--user", "1883:1883", *configuration(name)))
-    until(lambda: "running" in broker.logs(), 10, "the broker")
+    until(lambda: "running" in broker.logs(), "the broker", 10)
     return broker
 
 
@@ -61,7 +62,7 @@ def test_nodelay_of_the_brokers_own_sockets(mosquitto_image: str, start: Starter
         def sockets() -> list[dict[str, Any]] | str:
             return processes.tcp_sockets(pid)
 
-        found = until(sockets, 8, "the client's connection")
+        found = until(sockets, "the client's connection", 8)
         client.kill()
     if isinstance(found, str):
         pytest.skip(f"reading another user's sockets needs root: {found}")

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from support.containers import docker, until
+from support.containers import docker
 from support.image_harness import Starter, configuration
+from support.waiting import until
 
 pytestmark = pytest.mark.engine
 
@@ -43,7 +44,7 @@ def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, stress_image:
         *("--tmpfs", "/mosquitto/data", "--tmpfs", "/mosquitto/log", *configuration("corrected")),
     )
     broker = start(mosquitto_image, options=options)
-    until(lambda: "running" in broker.logs(), 10, "the broker")
+    until(lambda: "running" in broker.logs(), "the broker", 10)
     exchange = "mosquitto_pub -r -q 1 -t a -m hello && mosquitto_sub -q 1 -t a -C 1 -W 5"
     assert broker.execute("sh", "-c", exchange) == "hello"
     assert broker.execute("cat", "/proc/1/comm") == "stress"
@@ -52,7 +53,7 @@ def test_mosquitto_in_a_shared_pid_namespace(mosquitto_image: str, stress_image:
 
 def test_mosquitto_without_a_configuration_answers_itself_alone(mosquitto_image: str, start: Starter) -> None:
     container = start(mosquitto_image)
-    until(lambda: "local only mode" in container.logs(), 10, "the broker")
+    until(lambda: "local only mode" in container.logs(), "the broker", 10)
     assert container.execute("mosquitto_sub", "-t", "$SYS/broker/version", "-C", "1", "-W", "5").startswith("mosquitto")
 
 
@@ -70,7 +71,7 @@ def test_prometheus_conventions(prometheus_image: str, start: Starter) -> None:
 
 def test_prometheus_scrapes_and_answers(prometheus_image: str, start: Starter) -> None:
     container = start(prometheus_image)
-    until(lambda: "Server is ready" in container.logs(), 30, "the server")
+    until(lambda: "Server is ready" in container.logs(), "the server", 30)
     container.execute("/bin/promtool", "check", "healthy")
 
     def itself() -> str:
@@ -78,6 +79,6 @@ def test_prometheus_scrapes_and_answers(prometheus_image: str, start: Starter) -
             "/bin/promtool", "query", "instant", "http://localhost:9090", 'up{job="prometheus"}'
         ).strip()
 
-    assert "=> 1 @" in until(itself, 40, "the first scrape")
+    assert "=> 1 @" in until(itself, "the first scrape", 40)
     assert container.stop() < 10
     assert container.state()["ExitCode"] == 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.containers import until
 from support.image_harness import Starter
+from support.waiting import until
 
 pytestmark = pytest.mark.engine
 # A bound for what hangs: how long it takes is the machine's matter.
@@ -21,7 +21,7 @@ def test_published_options_start_every_worker(stress_image: str, start: Starter)
         filled = max(int(process["rss_kib"]) for process in processes) > 32 * 1024
         return processes if filled and len(processes) == 1 + 3 + 3 + 5 else []
 
-    processes = until(all_at_work, LIMIT_S, "all workers at work")
+    processes = until(all_at_work, "all workers at work", LIMIT_S)
     assert {process["name"] for process in processes} == {"stress"}
     assert {process["uid"] for process in processes} == {"10004"}
     assert stress.stop() < 5
@@ -34,7 +34,7 @@ def test_each_cpu_worker_burns(stress_image: str, start: Starter, workers: int) 
     def burnt_s() -> list[int]:
         return sorted(int(process["cpu_s"]) for process in stress.processes())
 
-    until(lambda: sum(seconds >= 1 for seconds in burnt_s()) == workers, LIMIT_S, "CPU time of every worker")
+    until(lambda: sum(seconds >= 1 for seconds in burnt_s()) == workers, "CPU time of every worker", LIMIT_S)
     assert len(burnt_s()) == workers + 1
     assert burnt_s()[0] == 0, "the dispatcher only waits"
 

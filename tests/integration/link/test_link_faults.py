@@ -6,8 +6,9 @@ import os
 import signal
 
 import pytest
-from support.containers import docker, until
+from support.containers import docker
 from support.link_pair import PEER, Pair, exit_code, logs, pids, request, round_trip_ms
+from support.waiting import until
 
 DELAY = {"peer": PEER, "direction": "egress", "delay_ms": 40}
 # Well above the round trip of this machine, well below the delay.
@@ -60,7 +61,7 @@ def test_whatever_is_killed_the_link_is_restored_and_the_emulator_ends(spare: Pa
     assert exit_code(emulator, 20) == (3 if victim == "lab-link" else 137)
     if victim == "lab-link":
         assert "not emulated any more" in logs(emulator)
-    until(lambda: round_trip_ms(spare.target) < MIDDLE_MS, 20, "the link as it was")
+    until(lambda: round_trip_ms(spare.target) < MIDDLE_MS, "the link as it was", 20)
 
 
 def test_a_stopped_container_leaves_no_rule(spare: Pair) -> None:
@@ -83,7 +84,7 @@ def test_a_moved_peer_is_followed_and_a_vanished_interface_named(own_pair: Pair)
     docker("network", "disconnect", own_pair.network, own_pair.peer)
     own_pair.sleeper("takes-its-address")
     docker("network", "connect", "--alias", PEER, own_pair.network, own_pair.peer)
-    until(lambda: request(emulator, "GET", "/links")[1]["moves"], 20, "the new address")
+    until(lambda: request(emulator, "GET", "/links")[1]["moves"], "the new address", 20)
     assert round_trip_ms(own_pair.target) > MIDDLE_MS
     docker("network", "disconnect", own_pair.network, own_pair.target)
     assert exit_code(emulator, 20) == 3
@@ -115,8 +116,8 @@ def test_a_kernel_without_netem_says_so_where_netem_is_asked_for(spare: Pair) ->
     emulator = spare.emulator(environment={"LINK_BACKEND": "netem"})
     until(
         lambda: "0 links" in logs(emulator) or docker("inspect", "--format", "{{.State.Status}}", emulator) == "exited",
-        20,
         "an answer",
+        20,
     )
     if "netem, 0 links" in logs(emulator):
         docker("stop", emulator)
@@ -127,7 +128,7 @@ def test_a_kernel_without_netem_says_so_where_netem_is_asked_for(spare: Pair) ->
 
 def test_the_retransmission_time_out_is_raised(spare: Pair) -> None:
     emulator = spare.emulator(environment={"LINK_RTO_MIN_MS": "60000"})
-    until(lambda: "0 links" in logs(emulator), 20, "the emulator")
+    until(lambda: "0 links" in logs(emulator), "the emulator", 20)
     routes = docker("exec", emulator, "ip", "-4", "route").splitlines()
     assert len(routes) >= 2
     assert all("rto_min lock 60s" in route for route in routes)

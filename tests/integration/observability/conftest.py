@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.observed_lab import Lab, observed, until
+from support.observed_lab import Lab, observed
 from support.simulated_delay_runs import one_way, write_delay_run
 from support.simulated_sweep import begin_sweep
+from support.waiting import until
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +24,9 @@ def measured(lab: Lab) -> Lab:
     write_delay_run(lab.results)
     write_delay_run(lab.results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
     begin_sweep(lab.live)
-    until(lambda: lab.query("qos_delay_latency_seconds_count"), 30, "the sweep is in Prometheus")
+    until(lambda: lab.query("qos_delay_latency_seconds_count"), "the sweep is in Prometheus", 30)
     for number in range(9):
         lab.run_to_its_end(f"scenario{number}")
     query = 'count(count by (scenario) (loop_latency_seconds_count{metric="O"}))'
-    until(lambda: lab.query(query)[0]["value"][1] == "9", 30, "all nine runs are in Prometheus")
+    until(lambda: lab.query(query)[0]["value"][1] == "9", "all nine runs are in Prometheus", 30)
     return lab

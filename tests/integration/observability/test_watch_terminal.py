@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.observed_lab import Lab, until
+from support.observed_lab import Lab
 from support.places import ROOT
+from support.waiting import until
 
 Terminal = Callable[..., str]
 SIZES = [(80, 24), (200, 50)]
@@ -72,9 +73,9 @@ def check_measuring(terminal: Terminal, columns: int, rows: int) -> None:
     def shown() -> str:
         return terminal("capture-pane -p -t w")
 
-    until(lambda: "scenario5 thesis  measuring" in shown(), 20, "the run is shown")
+    until(lambda: "scenario5 thesis  measuring" in shown(), "the run is shown", 20)
     first = shown()
-    until(lambda: shown().split("\n")[0] != first.split("\n")[0], 5, "the progress moves")
+    until(lambda: shown().split("\n")[0] != first.split("\n")[0], "the progress moves", 5)
     lines = shown().rstrip("\n").split("\n")
     assert len(lines) <= rows
     # Drawn over the whole width, and down to the last line.
@@ -88,10 +89,10 @@ def check_ended(terminal: Terminal) -> None:
     def shown() -> str:
         return terminal("capture-pane -p -t w")
 
-    until(lambda: "scenario5 thesis  ended" in shown(), 10, "the end is shown")
-    assert "INVALID" in until(lambda: shown() if "VALID" in shown() else "", 10, "the verdict is shown")
+    until(lambda: "scenario5 thesis  ended" in shown(), "the end is shown", 10)
+    assert "INVALID" in until(lambda: shown() if "VALID" in shown() else "", "the verdict is shown", 10)
     terminal("send-keys -t w q")
-    until(lambda: "ended 0" in shown(), 5, "q ends the view")
+    until(lambda: "ended 0" in shown(), "q ends the view", 5)
 
 
 def test_resize_and_a_dead_exporter(measured: Lab, terminal: Terminal) -> None:
@@ -100,16 +101,16 @@ def test_resize_and_a_dead_exporter(measured: Lab, terminal: Terminal) -> None:
     def shown() -> str:
         return terminal("capture-pane -p -t w")
 
-    until(lambda: "scenario" in shown(), 10, "a run is shown")
+    until(lambda: "scenario" in shown(), "a run is shown", 10)
     terminal("resize-window -t w -x 80 -y 24")
-    until(lambda: max(map(len, shown().rstrip().split("\n"))) <= 80 and "interval" in shown(), 5, "it fits again")
+    until(lambda: max(map(len, shown().rstrip().split("\n"))) <= 80 and "interval" in shown(), "it fits again", 5)
     measured.stop("exporter")
-    until(lambda: "this picture is old" in shown(), 6, "it is told that the exporter is gone")
+    until(lambda: "this picture is old" in shown(), "it is told that the exporter is gone", 6)
     assert "scenario" in shown()
     measured.start("exporter")
-    until(lambda: "this picture is old" not in shown(), 5, "the view recovers")
+    until(lambda: "this picture is old" not in shown(), "the view recovers", 5)
     terminal("send-keys -t w C-c")
-    until(lambda: "ended 0" in shown(), 5, "Ctrl-C ends the view")
+    until(lambda: "ended 0" in shown(), "Ctrl-C ends the view", 5)
 
 
 def test_piped_it_prints_one_picture(measured: Lab) -> None:

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.containers import until
 from support.terminal import Terminal
+from support.waiting import until
 
 from looplab.errors import EXIT_INVALID
 from looplab.lab.commands import lint
@@ -77,9 +77,9 @@ def test_a_step_in_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(steps, "REFRESH_S", 0.02)
     stream = Terminal()
     with Step("Building", expected_s=100, stream=stream) as step:
-        until(lambda: "left" in stream.getvalue(), 20, "the time left")
+        until(lambda: "left" in stream.getvalue(), "the time left", 20)
         step.advance(1, 2, "step 1 of 2")
-        until(lambda: "step 1 of 2" in stream.getvalue(), 20, "the step")
+        until(lambda: "step 1 of 2" in stream.getvalue(), "the step", 20)
     shown = [line.removeprefix("\x1b[K") for line in stream.getvalue().split("\r")]
     assert max(map(len, shown)) <= 80
     assert shown[-1] == "Building: done (0 s)\n"
