@@ -26,7 +26,7 @@ from pathlib import Path
 from support.parts import HOST, LIMIT_S, Broker
 from support.places import ROOT
 
-from looplab.mqtt.client import Link
+from looplab.mqtt.client import MqttClient
 
 QUIET, WATCHED, FILE, PIPE = "quiet", "watched", "file", "pipe"
 TOPIC, PAYLOAD = "request/", b"T-20261121T161300Z-123456"
@@ -41,7 +41,7 @@ class Way:
     def __init__(self, broker: Broker) -> None:
         self.times_us: list[float] = []
         self._back_ns = 0
-        self._link = Link(
+        self._link = MqttClient(
             HOST,
             broker.port,
             f"bench-{broker.port}",

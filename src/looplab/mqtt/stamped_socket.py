@@ -1,4 +1,4 @@
-"""Sockets that remember when bytes last entered and left, plain and with TLS."""
+"""Sockets that remember when bytes last entered and left, plain and with TLS, and cut what enters into MQTT packets."""
 
 from __future__ import annotations
 
@@ -6,38 +6,73 @@ import socket
 import ssl
 from time import perf_counter_ns
 
+from looplab.mqtt.packets import PacketBuffer
+
 RECEIVE_BYTES = 65536
 
 
 class StampedSocket(socket.socket):
-    """A socket that reads ahead and remembers when bytes last entered and left (monotonic ns)."""
+    """A non-blocking socket that takes each packet to send whole; times are monotonic ns."""
 
     received_ns = 0
     sent_ns = 0
-    pending = b""
-    # Bytes that are on their way out but have not left: with TLS alone, which cannot take a message back.
+    # Bytes that `send` took and the system has not taken yet.
     unsent = b""
     # The version of TLS that was negotiated, "" without.
     tls = ""
-    # How the first bytes that came in began: what speaks at the other end.
+    # The first two bytes that arrived: they show which protocol the other end speaks.
     first = b""
+    # The packet that `recv` hands out.
+    packet = b""
+    ended = False
+    _buffer: PacketBuffer | None = None
+
+    def receive(self) -> list[bytes]:
+        """Return the whole packets that have arrived; `ended` is set once no more can arrive."""
+        try:
+            chunk = self._arrived()
+        except BlockingIOError:
+            return []
+        except OSError:
+            chunk = b""
+        if self._buffer is None:
+            self.first, self._buffer = chunk[:2], PacketBuffer()
+        self.ended = not chunk
+        return self._buffer.packets(chunk)
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        chunk = self.pending
-        if not chunk:
-            chunk = super().recv(RECEIVE_BYTES)
-            self.received_ns = perf_counter_ns()
-            if not self.first:
-                self.first = chunk[:2]
-        self.pending = chunk[size:]
-        return chunk[:size]
+        """Return bytes of `packet`, for paho, which reads a packet in pieces; b"" at the end of the connection."""
+        if not self.packet and not self.ended:
+            raise BlockingIOError
+        part, self.packet = self.packet[:size], self.packet[size:]
+        return part
 
     def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]
-        self.sent_ns = perf_counter_ns()
-        return super().send(data)
+        """Take all of `data`; raise BlockingIOError, and take nothing, while earlier bytes are `unsent`."""
+        if self.unsent:
+            self.flush()
+            if self.unsent:
+                raise BlockingIOError
+        self.unsent = self._encoded(data)
+        self.flush()
+        return len(data)
 
     def flush(self) -> None:
-        """Send what is on its way out, as far as the system takes it."""
+        """Send what is `unsent`, as far as the system takes it."""
+        now = perf_counter_ns()
+        try:
+            self.unsent = self.unsent[super().send(self.unsent) :]
+        except BlockingIOError:
+            return
+        self.sent_ns = now
+
+    def _arrived(self) -> bytes:
+        chunk = super().recv(RECEIVE_BYTES)
+        self.received_ns = perf_counter_ns()
+        return chunk
+
+    def _encoded(self, data: bytes) -> bytes:
+        return data
 
 
 class StampedTlsSocket(StampedSocket):
@@ -46,7 +81,7 @@ class StampedTlsSocket(StampedSocket):
     _session: ssl.SSLObject
 
     def handshake(self, context: ssl.SSLContext, host: str) -> None:
-        """Agree on keys and check who answers; waits for the peer. Raises ssl.SSLError, OSError."""
+        """Agree on keys and check the peer's certificate; waits for the peer. Raises ssl.SSLError, OSError."""
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._session = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         while True:
@@ -54,46 +89,24 @@ class StampedTlsSocket(StampedSocket):
                 self._session.do_handshake()
             except ssl.SSLWantReadError:
                 self.sendall(self._outgoing.read())
-                self._incoming_bytes(socket.socket.recv(self, RECEIVE_BYTES))
+                self._feed(super()._arrived())
                 continue
             except ssl.SSLError:
-                # The peer is told why.
+                # The alert that TLS makes of the error: the peer learns the reason.
                 self.sendall(self._outgoing.read())
                 raise
             break
         self.sendall(self._outgoing.read())
         self.tls = self._session.version() or ""
 
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        chunk = self.pending or self._decrypted()
-        if not self.first:
-            self.first = chunk[:2]
-        self.pending = chunk[size:]
-        return chunk[:size]
-
-    def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]
-        self.flush()
-        if self.unsent:
-            raise BlockingIOError
+    def _encoded(self, data: bytes) -> bytes:
         self._session.write(data)
-        self.flush()
-        return len(data)
+        return self._outgoing.read()
 
-    def flush(self) -> None:
-        self.unsent += self._outgoing.read()
-        if not self.unsent:
-            return
-        self.sent_ns = perf_counter_ns()
-        try:
-            self.unsent = self.unsent[socket.socket.send(self, self.unsent) :]
-        except BlockingIOError:
-            return
-
-    def _decrypted(self) -> bytes:
-        """What just came in, in the clear; b"" at the end. Raises BlockingIOError where no whole record is here yet."""
-        encrypted = socket.socket.recv(self, RECEIVE_BYTES)
-        self.received_ns = perf_counter_ns()
-        self._incoming_bytes(encrypted)
+    def _arrived(self) -> bytes:
+        """Return what just came in, decrypted; b"" at the end. Raises BlockingIOError without a whole record."""
+        encrypted = super()._arrived()
+        self._feed(encrypted)
         clear = []
         try:
             while part := self._session.read(RECEIVE_BYTES):
@@ -107,10 +120,12 @@ class StampedTlsSocket(StampedSocket):
             if not clear and encrypted:
                 raise
         finally:
-            self.flush()
+            if answer := self._outgoing.read():
+                self.unsent += answer
+                self.flush()
         return b"".join(clear)
 
-    def _incoming_bytes(self, encrypted: bytes) -> None:
+    def _feed(self, encrypted: bytes) -> None:
         if encrypted:
             self._incoming.write(encrypted)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Protocol
 
-from looplab.mqtt.client import StampedSocket
+from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore
 
 # Time between arming a repetition and its first message.
@@ -20,7 +20,7 @@ DRAIN_STEP_NS = 50_000_000
 
 
 class Sender(Protocol):
-    """What messages leave by: looplab.mqtt.client.Link."""
+    """What messages leave by: looplab.mqtt.client.MqttClient."""
 
     sock: StampedSocket | None
 

@@ -16,22 +16,22 @@ from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 from looplab.experiments.loop.request_loop import Measurement
-from looplab.mqtt.client import RETRY_S, Link
+from looplab.mqtt.client import RETRY_S, MqttClient
 from looplab.run.samples import ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
 from looplab.system import processes
 
 MS = 1_000_000
-MakeLink = Callable[..., Link]
+MakeLink = Callable[..., MqttClient]
 
 
 @pytest.fixture
 def make_link() -> Iterator[MakeLink]:
-    links: list[Link] = []
+    links: list[MqttClient] = []
 
-    def make(port: int, heard: list[tuple[bytes, bytes, int]] | None = None, **options: object) -> Link:
+    def make(port: int, heard: list[tuple[bytes, bytes, int]] | None = None, **options: object) -> MqttClient:
         settings: dict[str, object] = {"tcp_nodelay": True, "subscriptions": [("echo/#", 2)]}
         settings["on_message"] = lambda *message: None if heard is None else heard.append(message)
-        link = Link(HOST, port, f"link-{len(links)}-{os.getpid()}", **{**settings, **options})  # type: ignore[arg-type]
+        link = MqttClient(HOST, port, f"link-{len(links)}-{os.getpid()}", **{**settings, **options})  # type: ignore[arg-type]
         links.append(link)
         return link
 
@@ -40,7 +40,7 @@ def make_link() -> Iterator[MakeLink]:
         link.close()
 
 
-def serve(link: Link, condition: Callable[[], object], what: str) -> None:
+def serve(link: MqttClient, condition: Callable[[], object], what: str) -> None:
     """Drive `link` until `condition` holds."""
     end_ns = perf_counter_ns() + int(LIMIT_S * 1e9)
     while not condition():
@@ -48,7 +48,7 @@ def serve(link: Link, condition: Callable[[], object], what: str) -> None:
         link.wait(perf_counter_ns() + 5 * MS)
 
 
-def flow(link: Link, duration_ms: int) -> None:
+def flow(link: MqttClient, duration_ms: int) -> None:
     link.wait(perf_counter_ns() + duration_ms * MS)
 
 
@@ -147,13 +147,13 @@ def test_nobody_there(make_link: MakeLink) -> None:
 
 
 def test_a_broker_that_refuses_is_told_and_not_hammered(
-    start_broker: Callable[..., Broker], make_link: MakeLink
+    start_broker: Callable[..., Broker], make_link: MakeLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = start_broker(more="allow_anonymous false\n")
     link = make_link(broker.port)
-    dials: list[int] = []
-    dial = link._dial
-    link._dial = lambda slowly: (dials.append(perf_counter_ns()), dial(slowly))  # type: ignore[method-assign,assign,func-returns-value]
+    dials: list[tuple[str, int]] = []
+    connect = socket.create_connection
+    monkeypatch.setattr(socket, "create_connection", lambda to, timeout: (dials.append(to), connect(to, timeout))[1])
     assert not link.connect(5 * RETRY_S)
     assert "refused" in link.last_error
     assert "uthor" in link.last_error
@@ -202,7 +202,7 @@ def test_nonsense_ends_the_connection_at_once(make_link: MakeLink, words: bytes,
         if not words.startswith(bytes([nonsense.CONNACK])):
             assert visits[0].say(nonsense.WELCOME)
             # With something left to write it would find out by writing.
-            serve(link, lambda: link.connected and not link.client.want_write(), "the first connection")
+            serve(link, lambda: link.connected and not link.wants_write, "the first connection")
         assert visits[0].say(words)
         visits.append(link_comes(link, broker))
         assert told in link.last_error
@@ -214,7 +214,7 @@ def test_nonsense_ends_the_connection_at_once(make_link: MakeLink, words: bytes,
         broker.close()
 
 
-def link_comes(link: Link, broker: nonsense.NonsenseBroker) -> nonsense.Visit:
+def link_comes(link: MqttClient, broker: nonsense.NonsenseBroker) -> nonsense.Visit:
     """Drives the link on this thread until the broker, on another, sees it come."""
     with ThreadPoolExecutor(1) as helper:
         coming = helper.submit(lambda: (visit := broker.visit(), visit.begins()))

@@ -13,7 +13,8 @@ from time import perf_counter_ns
 import pytest
 
 from looplab.lab.credentials.certificates import make_authority, make_server
-from looplab.mqtt import connection_errors as broker_words
+from looplab.mqtt.connection_errors import describe_dialling, describe_end
+from looplab.mqtt.packets import publish_packet
 from looplab.mqtt.pairing import Pairing
 from looplab.mqtt.stamped_socket import StampedSocket, StampedTlsSocket
 
@@ -70,36 +71,33 @@ def connect(authority: tuple[str, str], tmp_path: Path) -> Iterator[Connect]:
         assert not thread.is_alive()
 
 
+def packet(payload: bytes) -> bytes:
+    return publish_packet(b"t", payload, retain=False)
+
+
+def receive(sock: StampedSocket) -> list[bytes]:
+    """Return the next packets, or none at the end of the connection."""
+    while not (found := sock.receive()) and not sock.ended:
+        pass
+    return found
+
+
 def test_what_is_sent_comes_back_and_each_way_is_stamped(connect: Connect) -> None:
-    sock = connect(lambda end: end.sendall(end.recv(100).upper()))
+    sock = connect(lambda end: end.sendall(end.recv(100)))
     assert sock.tls in ("TLSv1.2", "TLSv1.3")
     before_ns = perf_counter_ns()
-    assert sock.send(b"ping") == 4
+    assert sock.send(packet(b"ping")) == len(packet(b"ping"))
     assert before_ns < sock.sent_ns < perf_counter_ns()
-    answer = b""
-    while not answer:
-        try:
-            answer = sock.recv(2)
-        except BlockingIOError:
-            continue
+    assert receive(sock) == [packet(b"ping")]
     assert sock.sent_ns < sock.received_ns < perf_counter_ns()
-    # What was read ahead is there at once, and keeps the stamp of its arrival.
-    received_ns = sock.received_ns
-    assert (answer, sock.recv(100), sock.received_ns) == (b"PI", b"NG", received_ns)
 
 
 def test_the_end_of_the_other_side_is_the_end(connect: Connect) -> None:
-    sock = connect(lambda end: end.sendall(b"bye"))
-    said = b""
-    while True:
-        try:
-            part = sock.recv(100)
-        except BlockingIOError:
-            continue
-        if not part:
-            break
-        said += part
-    assert said == b"bye"
+    sock = connect(lambda end: end.sendall(packet(b"bye")))
+    assert receive(sock) == [packet(b"bye")]
+    assert receive(sock) == []
+    assert sock.ended
+    assert sock.recv(1) == b""
 
 
 def test_what_the_system_does_not_take_waits_and_nothing_is_sent_twice(connect: Connect) -> None:
@@ -115,8 +113,10 @@ def test_what_the_system_does_not_take_waits_and_nothing_is_sent_twice(connect: 
     sent = 0
     while not sock.unsent:
         sent += sock.send(MUCH[sent : sent + 100_000])
+    sent_ns = sock.sent_ns
     with pytest.raises(BlockingIOError):
         sock.send(b"too early")
+    assert sock.sent_ns == sent_ns
     release.set()
     end_ns = perf_counter_ns() + int(LIMIT_S * 1e9)
     while sent < len(MUCH) or sock.unsent:
@@ -132,15 +132,24 @@ def test_what_the_system_does_not_take_waits_and_nothing_is_sent_twice(connect: 
 def test_another_name_is_refused_and_said(connect: Connect) -> None:
     with pytest.raises(ssl.SSLCertVerificationError) as caught:
         connect(lambda end: None, name="192.0.2.7")
-    assert "is for another name" in broker_words.connecting(caught.value)
+    assert "is for another name" in describe_dialling(caught.value)
 
 
-def test_a_plain_socket_has_neither_tls_nor_anything_unsent() -> None:
+def test_a_plain_socket_hands_out_whole_packets_and_paho_its_pieces() -> None:
     ours, theirs = socket.socketpair()
     with theirs, StampedSocket(ours.family, ours.type, ours.proto, fileno=ours.detach()) as sock:
         assert sock.send(b"x") == 1
-        sock.flush()
-        theirs.sendall(b"\x15\x03\x03")
-        assert sock.recv(1) == b"\x15"
         assert (sock.tls, sock.unsent) == ("", b"")
-        assert broker_words.ended(sock, None).startswith("this is a TLS port")
+        whole = packet(b"x" * 200)
+        theirs.sendall(whole[:100])
+        assert sock.receive() == []
+        theirs.sendall(whole[100:] + packet(b"") + whole[:1])
+        assert sock.receive() == [whole, packet(b"")]
+        sock.packet = whole
+        assert sock.recv(1) + sock.recv(1000) == whole
+        with pytest.raises(BlockingIOError):
+            sock.recv(1)
+
+
+def test_a_tls_port_is_known_by_its_first_bytes() -> None:
+    assert describe_end(b"\x15\x03", None).startswith("this is a TLS port")

@@ -27,7 +27,7 @@ from looplab.experiments.loop.protocol import (
 )
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.experiments.loop.table import table
-from looplab.mqtt.client import Link
+from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
 from looplab.run.accounting import cell, cell_rows, sample_lines, transport_lines
 from looplab.run.folder import SAMPLES_HEADER, SCHEMA, TRANSPORT_HEADER, RunFolder
@@ -75,7 +75,7 @@ class Controller:
         if pairing is not None:
             access = read_pairing(pairing)
             self._broker = (access.host, access.port)
-        self._link = Link(
+        self._link = MqttClient(
             *self._broker,
             f"controller-{self._token}",
             tcp_nodelay=parameters.tcp_nodelay,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, TOPIC_REQUEST, parse_answer
-from looplab.mqtt.client import Link
+from looplab.mqtt.client import MqttClient
 from looplab.run.open_loop import OpenLoop
 from looplab.run.samples import SampleStore
 
@@ -22,7 +22,7 @@ class Measurement(OpenLoop):
 
     def __init__(
         self,
-        link: Link,
+        link: MqttClient,
         store: SampleStore,
         command: str,
         token: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 
 from looplab.experiments.qos_delay.parameters import TOKEN_BYTES, QosDelayParameters
-from looplab.mqtt.client import Link, wait_all
+from looplab.mqtt.client import MqttClient, wait
 from looplab.run.open_loop import OpenLoop
 from looplab.run.samples import SampleStore
 
@@ -23,8 +23,8 @@ class Ends:
         self.subscriber = self._link(parameters, parameters.host_bs, f"subscriber-{token}", [(TOPIC, 2)])
         self._links = (self.publisher, self.subscriber)
 
-    def _link(self, p: QosDelayParameters, host: str, name: str, subscriptions: list[tuple[str, int]]) -> Link:
-        return Link(
+    def _link(self, p: QosDelayParameters, host: str, name: str, subscriptions: list[tuple[str, int]]) -> MqttClient:
+        return MqttClient(
             host,
             p.broker_port,
             name,
@@ -36,7 +36,7 @@ class Ends:
 
     def wait(self, until_ns: int) -> None:
         """Handle the MQTT of both until then (monotonic ns)."""
-        wait_all(self._links, until_ns)
+        wait(self._links, until_ns)
 
     def connect(self, timeout_s: float) -> bool:
         """Whether the broker has accepted both, and the subscription, within `timeout_s`."""

@@ -74,7 +74,7 @@ class Bridge:
         pairing: Path | None = None,
     ) -> None:
         # MQTT and TLS are most of what must be loaded: by now the robot's port is being opened (see `main`).
-        from looplab.mqtt.client import Link
+        from looplab.mqtt.client import MqttClient
 
         self.counts = Counts(COUNTED, state_dir)
         self._identity = {"instance": secrets.token_hex(4), "boot": environment.boot_id()[:8]}
@@ -89,7 +89,7 @@ class Bridge:
         self._troubles: set[str] = set()
         self._quiet_ns = 0
         self._stopping = False
-        self._link = Link(
+        self._mqtt = MqttClient(
             host,
             port,
             # Not the host's name: containers of a cloned card share it, and two clients of one id put each other out.
@@ -105,9 +105,9 @@ class Bridge:
 
     def run(self) -> None:
         """Serve until told to stop."""
-        link, robot = self._link, self._robot
+        mqtt, robot = self._mqtt, self._robot
         while not self._stopping:
-            readable = link.wait(self._next_wake_ns(), robot.descriptors)
+            readable = mqtt.wait(self._next_wake_ns(), robot.descriptors)
             if self._arrived:
                 self._forward()
             if readable or robot.must_poll:
@@ -134,10 +134,10 @@ class Bridge:
 
     def close(self) -> None:
         """Say goodbye: retained status offline, then disconnect."""
-        if self._link.connected:
-            self._link.publish(TOPIC_ROBOT_STATUS, OFFLINE, 1, retain=True)
-            self._link.publish(TOPIC_BRIDGE_STATUS, OFFLINE, 1, retain=True)
-        self._link.close()
+        if self._mqtt.connected:
+            self._mqtt.publish(TOPIC_ROBOT_STATUS, OFFLINE, 1, retain=True)
+            self._mqtt.publish(TOPIC_BRIDGE_STATUS, OFFLINE, 1, retain=True)
+        self._mqtt.close()
         self._robot.close()
 
     def _request(self, topic: bytes, payload: bytes, qos: int) -> None:
@@ -146,7 +146,7 @@ class Bridge:
         if request is None:
             self.counts["malformed"] += 1
             return
-        sock = self._link.sock
+        sock = self._mqtt.sock
         self._arrived.append(Waiting(request, qos, entered_ns, sock.received_ns if sock else entered_ns))
 
     def _forward(self) -> None:
@@ -190,9 +190,9 @@ class Bridge:
         if self._wire_ns and self._wire_run == request.run:
             tail += b",%d,%d,%d" % (self._wire_sequence, self._wire_ns, self._wait_ns)
         answered_ns = perf_counter_ns()
-        self._link.publish(TOPIC_ANSWER, head + b"%d" % (answered_ns - item.entered_ns) + tail, item.qos)
+        self._mqtt.publish(TOPIC_ANSWER, head + b"%d" % (answered_ns - item.entered_ns) + tail, item.qos)
         self.counts["answers"] += 1
-        sock = self._link.sock
+        sock = self._mqtt.sock
         # An answer that was queued (no connection, too many unconfirmed) has not left the socket yet.
         left_ns = sock.sent_ns if sock is not None and sock.sent_ns >= answered_ns else 0
         self._wire_run, self._wire_sequence = request.run, request.sequence
@@ -223,7 +223,7 @@ class Bridge:
         self._published = (b"", b"")
         # The robot's first: who sees the bridge online must not find what an earlier one said of the robot.
         self._publish_state()
-        self._link.publish(TOPIC_BRIDGE_STATUS, ONLINE, 1, retain=True)
+        self._mqtt.publish(TOPIC_BRIDGE_STATUS, ONLINE, 1, retain=True)
 
     def _publish_state(self) -> None:
         self._said_online = self._robot.online
@@ -231,13 +231,13 @@ class Bridge:
         self._log_broker()
         info = self.info()
         self.counts.tell({**info, "robot_online": self._robot.online, **self._connection()})
-        if not self._link.connected:
+        if not self._mqtt.connected:
             return
         state = (ONLINE if self._robot.online else OFFLINE, json.dumps(info).encode())
         if state[0] != self._published[0]:
-            self._link.publish(TOPIC_ROBOT_STATUS, state[0], 1, retain=True)
+            self._mqtt.publish(TOPIC_ROBOT_STATUS, state[0], 1, retain=True)
         if state[1] != self._published[1]:
-            self._link.publish(TOPIC_BRIDGE_INFO, state[1], 1, retain=True)
+            self._mqtt.publish(TOPIC_BRIDGE_INFO, state[1], 1, retain=True)
         self._published = state
 
     def _log_robot(self) -> None:
@@ -253,18 +253,18 @@ class Bridge:
 
     def _log_broker(self) -> None:
         """Each cause once, however often it is met, until there was a connection again."""
-        link = self._link
-        if link.connected:
+        mqtt = self._mqtt
+        if mqtt.connected:
             if self._troubles:
-                print(f"bridge: broker: connected to {link.host}:{link.port}", flush=True)
+                print(f"bridge: broker: connected to {mqtt.target.host}:{mqtt.target.port}", flush=True)
             self._troubles.clear()
-        elif link.last_error and link.last_error not in self._troubles:
-            self._troubles.add(link.last_error)
-            print(f"bridge: broker: {link.last_error}", flush=True)
+        elif mqtt.last_error and mqtt.last_error not in self._troubles:
+            self._troubles.add(mqtt.last_error)
+            print(f"bridge: broker: {mqtt.last_error}", flush=True)
 
     def info(self) -> dict[str, Any]:
         """What a run records about the bridge: how it was really set up, and its counts."""
-        sock = self._link.sock
+        sock = self._mqtt.sock
         return {
             "framing": self._robot.framing,
             "tcp_nodelay": bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) if sock else None,
@@ -277,7 +277,7 @@ class Bridge:
             "robot_faults": self._robot.faults,
             "robot_last_fault": self._robot.last_fault,
             "reopened": self._robot.reopened,
-            "disconnects": self._link.disconnects,
+            "disconnects": self._mqtt.disconnects,
             "version": __version__,
             # A bridge that was started anew is another instance; a machine that was, another boot.
             **self._identity,
@@ -285,11 +285,11 @@ class Bridge:
         }
 
     def _connection(self) -> dict[str, Any]:
-        link = self._link
+        mqtt = self._mqtt
         return {
-            "connected": link.connected,
-            "broker": f"{link.host}:{link.port}",
-            "last_error": "" if link.connected else link.last_error,
+            "connected": mqtt.connected,
+            "broker": f"{mqtt.target.host}:{mqtt.target.port}",
+            "last_error": "" if mqtt.connected else mqtt.last_error,
         }
 
 

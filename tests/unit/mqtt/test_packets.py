@@ -1,0 +1,78 @@
+"""MQTT packets as bytes, against paho, which made or reads the same ones."""
+
+from __future__ import annotations
+
+import random
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from looplab.mqtt.packets import PacketBuffer, parse_publish, publish_packet
+
+SIZES = [0, 1, 121, 122, 123, 16_377, 16_378, 70_000, 2_097_144, 2_097_145]
+
+
+class Written(mqtt.Client):
+    """paho, with what it would send kept in `packets`."""
+
+    def __init__(self) -> None:
+        super().__init__(CallbackAPIVersion.VERSION2)
+        self.packets: list[bytes] = []
+        self._sock = self  # type: ignore[assignment]
+
+    def send(self, data: bytes) -> int:
+        self.packets.append(bytes(data))
+        return len(data)
+
+    def close(self) -> None:
+        """Closes nothing."""
+
+
+def paho_publish(payload: bytes, qos: int, retain: bool) -> bytes:
+    client = Written()
+    client._send_publish(0x0102, b"a/t\xc3\xb6pic", payload, qos, retain, info=mqtt.MQTTMessageInfo(1))
+    return client.packets[0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_publish_is_the_one_paho_sends(size: int) -> None:
+    payload = bytes(size)
+    for retain in (False, True):
+        packet = publish_packet("a/töpic".encode(), payload, retain)
+        assert packet == paho_publish(payload, 0, retain)
+        assert parse_publish(packet) == ("a/töpic".encode(), b"", payload)
+    assert parse_publish(paho_publish(payload, 1, True)) == ("a/töpic".encode(), b"\1\2", payload)
+    assert parse_publish(paho_publish(payload, 2, False)) is None
+
+
+def test_other_packets_are_left_to_paho() -> None:
+    assert [parse_publish(bytes([kind << 4, 0])) for kind in range(16) if kind != 3] == [None] * 15
+
+
+@pytest.mark.parametrize("packet", [b"\x30\0", b"\x30\1\0", b"\x30\2\0\0", b"\x30\3\0\2a", b"\x32\3\0\1a"])
+def test_a_publish_that_is_too_short_is_refused(packet: bytes) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        parse_publish(packet)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_packets_are_cut_out_of_any_pieces(seed: int) -> None:
+    rng = random.Random(seed)
+    packets = [
+        publish_packet(b"t", rng.randbytes(rng.choice([0, 5, 124, 125, 300, 20_000])), False) for _ in range(300)
+    ]
+    packets += [b"\xd0\0", b"\x40\2\0\1"] * 50
+    rng.shuffle(packets)
+    stream, buffer, found = b"".join(packets), PacketBuffer(), []
+    while stream:
+        size = rng.choice([1, 2, 3, 10, 200, 5000])
+        found += buffer.packets(stream[:size])
+        stream = stream[size:]
+    assert found == packets
+
+
+def test_a_length_without_an_end_goes_to_paho_whole() -> None:
+    buffer = PacketBuffer()
+    assert buffer.packets(b"\x30\xff\xff\xff") == []
+    assert buffer.packets(b"\xff\xff") == [b"\x30\xff\xff\xff\xff\xff"]
