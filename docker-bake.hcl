@@ -79,9 +79,10 @@ target "robot" {
 }
 
 target "stress" {
-  inherits = ["common"]
-  context  = "images/stress"
-  tags     = ["${LAB_REGISTRY}looplab/stress:${LAB_TAG}"]
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/stress/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/stress:${LAB_TAG}"]
 }
 
 target "flood" {

@@ -22,7 +22,7 @@ def prometheus_image() -> str:
 
 @pytest.fixture(scope="session")
 def stress_image() -> str:
-    return build("looplab-test/stress", "images/stress")
+    return build("looplab-test/stress", ".", "images/stress/Dockerfile")
 
 
 @pytest.fixture(scope="session")
