@@ -111,8 +111,8 @@ def set_fifo(pid: int, priority: int, proc: Path = Path("/proc")) -> str:
 
 
 def tcp_sockets(pid: int, proc: Path = Path("/proc")) -> list[dict[str, Any]] | str:
-    """Return the connected TCP sockets of `pid`: ports, peer, TCP_NODELAY, the current retransmission time-out, how many
-    segments were sent again; or the reason why they cannot be read."""
+    """Return the connected TCP sockets of `pid`: ports, peer, TCP_NODELAY, retransmission time-out, how many segments
+    were sent again; or the reason why they cannot be read."""
     # Listing /proc/<pid>/fd would take a further capability; its length alone is for all to read.
     count = int(_status(proc / str(pid), "FDSize"))
     try:
