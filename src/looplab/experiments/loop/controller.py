@@ -113,7 +113,15 @@ class Controller:
 
     def _measurement(self, store: SampleStore, token: str) -> Measurement:
         p = self.parameters
-        return Measurement(self._link, store, p.command, token, p.messages * p.repetitions, p.deadline_ms, self._note)
+        return Measurement(
+            self._link,
+            store,
+            p.command,
+            token,
+            per_cell=p.messages * p.repetitions,
+            deadline_ms=p.deadline_ms,
+            on_other=self._note,
+        )
 
     def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
         if self._current is not None:
