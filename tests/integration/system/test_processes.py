@@ -18,7 +18,9 @@ from support.places import ROOT
 from looplab.system import processes
 
 # Tells by a line that it is ready, then waits for its end.
-PREFIX = "import sys, os, time, threading, socket; sys.path.insert(0, sys.argv[1]); from looplab import processes;"
+PREFIX = (
+    "import sys, os, time, threading, socket; sys.path.insert(0, sys.argv[1]); from looplab.system import processes;"
+)
 SUFFIX = "print('ready', flush=True); time.sleep(600)"
 Spawn = Callable[..., "subprocess.Popen[str]"]
 
