@@ -24,9 +24,11 @@ done
 
 place=$(mktemp -d "${BARE_PLACE:-/var/tmp}/looplab-bare-$kind.XXXXXX")
 root=$place/root
+# shellcheck disable=SC2329
 cleanup() {
     trap - EXIT INT TERM
-    [ -z "${inside:-}" ] || kill "$inside" 2>/dev/null || true
+    # The kernel ends every process of the bare system with its first one.
+    for process in ${inside:-} ${network:-}; do kill "$process" 2>/dev/null || true; done
     wait || true
     rm -rf --one-file-system "$place"
 }
@@ -89,12 +91,13 @@ INSIDE
 kept=()
 while IFS= read -r name; do kept+=("$name=${!name}"); done < <(compgen -e | grep -iE '(_proxy|_CERT|_CERTS|_CERT_FILE|_CA_BUNDLE|^GOPROXY|^LAB_DEBIAN_MIRROR)$')
 env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "${kept[@]}" \
-    unshare --mount --uts --ipc --net --pid --fork --kill-child=TERM \
+    unshare --mount --uts --ipc --net --pid --fork --kill-child \
     sh "$place/inside.sh" "$root" "$place" "$@" &
 inside=$!
 until [ -e "$place/ready" ]; do kill -0 "$inside"; sleep 0.1; done
 # unshare's child is in the new network; slirp4netns ends with it.
 slirp4netns --configure --mtu=65520 --disable-host-loopback "$(pgrep -P "$inside")" tap0 >"$place/network.log" 2>&1 &
+network=$!
 code=0
 wait "$inside" || code=$?
 inside=

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Sequence
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.programs import call, is_there
+from looplab.lab.programs import Outcome, call, is_there
 from looplab.system.terminal import Step
 
 _QUIET = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "UCF_FORCE_CONFFOLD": "1"}
@@ -48,12 +48,9 @@ def install_packages(
     """
     require_root_and_apt(what, packages)
     with Step(f"Installing {what} ({' '.join(packages)})", expected_s) as step:
-        call(["apt-get", "-qq", "update"], timeout_s=300, environment=_QUIET)
+        apt_get("update")
         wanted = [*packages, *(package for package in if_known if has_candidate(package))]
-        # Somebody else, as a machine that updates itself, may be installing just now.
-        patient = ["-o", "DPkg::Lock::Timeout=600"]
-        install = ["apt-get", "-y", "-q", *patient, "--no-install-recommends", "install", *wanted]
-        done = call(install, timeout_s=1200, environment=_QUIET)
+        done = apt_get("install", *wanted)
         if not done.good:
             step.finish_as("failed")
             reasons = [line for line in done.stderr.splitlines() if line.startswith("E: ")] or [done.said]
@@ -63,6 +60,12 @@ def install_packages(
                 "without a network use an engine that is there already and ./lab load FILE.",
                 EXIT_MACHINE,
             )
+
+
+def apt_get(command: str, *packages: str) -> Outcome:
+    """Run apt-get without a question; another process that installs packages is waited for."""
+    options = ("-y", "-q", "-o", "DPkg::Lock::Timeout=600", "--no-install-recommends")
+    return call(["apt-get", *options, command, *packages], timeout_s=1200, environment=_QUIET)
 
 
 def has_candidate(package: str) -> bool:
