@@ -22,7 +22,7 @@ pytestmark = pytest.mark.engine
 def serial_url() -> Iterator[str]:
     image = own_image("robot")
     if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode:
-        pytest.skip(f"the image {image} is not here: ./lab setup builds it")
+        pytest.fail(f"the image {image} is not here: ./lab setup builds it")
     with robot(image) as url:
         yield url
 

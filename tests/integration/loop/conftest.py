@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.parts import HOST, MOSQUITTO, Broker, Child, Listener, RobotDouble, bridge_command, python
+from support.parts import HOST, Broker, Child, Listener, RobotDouble, bridge_command, python
+from support.tools import program
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _mosquitto() -> None:
-    if MOSQUITTO is None:
-        message = "mosquitto is not installed: apt-get install mosquitto"
-        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    program("mosquitto")
 
 
 @pytest.fixture
