@@ -12,10 +12,9 @@ from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
-from looplab.lab.docker.installing import ensure_engine
+from looplab.lab.docker.installing import engine_packages, ensure_engine
 from looplab.lab.machine.apt import apt_get
 from looplab.lab.machine.test_packages import Package, install, missing_packages, require_installable
-from looplab.lab.programs import call
 from looplab.lab.virtual_environment import TEST, ensure_environment, python_of_environment
 from looplab.system.terminal import Step
 
@@ -57,7 +56,7 @@ def environment(root: Path) -> dict[str, str]:
 def make_ready(root: Path) -> None:
     """Install packages, engine and images; the images are built while most packages are installed."""
     missing = missing_packages(root)
-    engine = engine_packages(root) if find_engine().trouble == NO_CLIENT else []
+    engine = engine_packages() if find_engine().trouble == NO_CLIENT else []
     require_installable([package for packages in missing.values() for package in packages], engine)
     if any(missing.values()):
         with Step("Fetching the lists of packages", expected_s=10):
@@ -68,11 +67,6 @@ def make_ready(root: Path) -> None:
         installed = beside.submit(install_for_tests, missing["tests"])
         Lab(root).make_ready()
         installed.result()
-
-
-def engine_packages(root: Path) -> list[str]:
-    """Return the packages that the Docker engine's installation needs on this machine."""
-    return call([str(root / "scripts/install-engine"), "--packages"]).stdout.split()
 
 
 def install_for_tests(packages: Sequence[Package]) -> None:
