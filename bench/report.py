@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from support.simulated_runs import nine_scenarios, simulated_cell, write_run  # noqa: E402
 
-from looplab.run.folder import SAMPLES_HEADER  # noqa: E402
+from looplab.experiments.loop.document import SAMPLES_HEADER  # noqa: E402
 
 PIECE = 1_000_000
 MESSAGES = 1000

@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT / place) for place in ("src", "tests")]
 
 from support.observed_lab import Lab, until  # noqa: E402
 
-from looplab.run.folder import SAMPLES_HEADER  # noqa: E402
+from looplab.experiments.loop.document import SAMPLES_HEADER  # noqa: E402
 
 INTERVALS_MS = (100, 50, 20, 10)
 MESSAGES = 1000

@@ -106,7 +106,7 @@ class Lab:
         chosen = {name: str(value) for name, value in {**few, **settings, "SCENARIO": scenario}.items()}
         log = (self.folder / "controller.log").open("ab")
         self._processes[f"controller-{scenario}"] = process = subprocess.Popen(
-            [sys.executable, "-m", "looplab.experiments.loop.controller"],
+            [sys.executable, "-m", "looplab.experiments.loop"],
             env={**self.environment, **chosen},
             stdout=log,
             stderr=log,
@@ -157,7 +157,7 @@ class Lab:
         return [sys.executable, "-m", "looplab.experiments.loop.bridge.program"]
 
     def _exporter(self) -> list[str]:
-        return [sys.executable, "-m", "looplab.exporter.server"]
+        return [sys.executable, "-m", "looplab.experiments.exporter"]
 
     def _prometheus(self) -> list[str]:
         folder = self.folder / "prometheus"

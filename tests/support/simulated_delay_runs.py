@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.qos_delay.report.runs import HEADER
+from looplab.experiments.qos_delay.report.runs import HEADERS
 from looplab.run.accounting import summarise
 from support.simulated_runs import MACHINE
 
@@ -50,7 +50,7 @@ def write_delay_run(
     run_id = f"{start}-qos-delay"
     folder = results / run_id
     folder.mkdir(parents=True)
-    lines, cells, sequence = [HEADER], [], 0
+    lines, cells, sequence = [HEADERS[-1]], [], 0
     for pb, bs in dict.fromkeys(pairs):
         for qos in (0, 1, 2):
             made_ms = float(pb + bs)

@@ -26,7 +26,13 @@ def begin_sweep(live: Path) -> None:
         "scenario": "qos-delay", "fidelity": "thesis", "pairs_ms": PAIRS_MS, "qos": [0], "intervals_ms": [10],
         "messages": MESSAGES, "repetitions": 1, "deadline_ms": 5000,
     }  # fmt: skip
-    state = {"state": "running", "run_id": RUN_ID, "parameters": parameters, "treatments": []}
+    state = {
+        "experiment": "qos-delay",
+        "state": "running",
+        "run_id": RUN_ID,
+        "parameters": parameters,
+        "treatments": [],
+    }
     fresh = live / "state.json.new"
     fresh.write_text(json.dumps(state))
     fresh.replace(live / "state.json")

@@ -1,17 +1,16 @@
-"""The broker's own counters and who is online, as long as the broker is there to say so."""
+"""The broker's own counters and what experiments retain there, as long as the broker answers."""
 
 from __future__ import annotations
 
-import json
 import threading
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
-from looplab.metrics.text_format import line
+from looplab.metrics.text_format import Texts, line
 
 # Only what is shown is subscribed to: each changed $SYS value is one more message through the broker under test.
 SYS_TOPICS = {
@@ -33,9 +32,13 @@ KEEPALIVE_S = 5
 
 
 class BrokerWatch:
-    """Subscribes in a thread of its own and reconnects for ever; `texts` never waits."""
+    """Subscribes in a thread of its own and reconnects for ever; `texts` never waits.
 
-    def __init__(self, host: str, port: int) -> None:
+    `topics` makes sample lines of what experiments retain, by topic.
+    """
+
+    def __init__(self, host: str, port: int, topics: Mapping[str, Callable[[bytes], Texts]]) -> None:
+        self._topics = topics
         self._lock = threading.Lock()
         self._values: dict[str, bytes] = {}
         self._heard = -SILENCE_S
@@ -57,7 +60,7 @@ class BrokerWatch:
         self._client.loop_stop()
 
     def texts(self) -> dict[str, str]:
-        """Sample lines by family: all the broker says, or that it is down and nothing else."""
+        """Return sample lines by family: all that the broker publishes, or that it is down and nothing else."""
         with self._lock:
             up = bool(self._values) and monotonic() - self._heard < SILENCE_S
             values = dict(self._values) if up else {}
@@ -66,15 +69,13 @@ class BrokerWatch:
             number = _number(values.get(topic))
             if number is not None:
                 texts[family] = line(family, {}, number)
-        for topic, family in ((TOPIC_BRIDGE_STATUS, "lab_bridge_online"), (TOPIC_ROBOT_STATUS, "lab_robot_online")):
+        for topic, read in self._topics.items():
             if topic in values:
-                texts[family] = line(family, {}, int(values[topic] == ONLINE))
-        texts["lab_bridge_events_total"] = _events(values.get(TOPIC_BRIDGE_INFO, b""))
+                texts.update(read(values[topic]))
         return texts
 
     def _connected(self, client: mqtt.Client, *_ignored: Any) -> None:
-        topics = [*SYS_TOPICS, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_INFO]
-        client.subscribe([(topic, 0) for topic in topics])
+        client.subscribe([(topic, 0) for topic in (*SYS_TOPICS, *self._topics)])
 
     def _lost(self, *_ignored: Any) -> None:
         with self._lock:
@@ -93,13 +94,3 @@ def _number(payload: bytes | None) -> int | None:
     # The uptime reads `12 seconds`.
     first = (payload or b"").split(maxsplit=1)[:1]
     return int(first[0]) if first and first[0].isdigit() else None
-
-
-def _events(payload: bytes) -> str:
-    try:
-        counts = json.loads(payload)["counts"]
-        return "".join(
-            line("lab_bridge_events_total", {"event": str(event)}, int(count)) for event, count in counts.items()
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return ""

@@ -6,52 +6,36 @@ A part is known by its processes' names, as the treatments know it; the exporter
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from looplab.metrics.text_format import line
-from looplab.treatments.judgement import (
-    BRIDGE_COMMS,
-    BROKER_COMMS,
-    CONTROLLER_COMMS,
-    FLOOD_COMMS,
-    ROBOT_COMMS,
-    STRESS_COMMS,
-)
 
-PARTS = {
-    "controller": CONTROLLER_COMMS,
-    "broker": BROKER_COMMS,
-    "bridge": BRIDGE_COMMS,
-    "robot": ROBOT_COMMS,
-    "stress": STRESS_COMMS,
-    "flood": FLOOD_COMMS,
-    "treatments": ("lab-treatments",),
-    "exporter": ("lab-exporter",),
-}
-_PART_OF = {comm: part for part, comms in PARTS.items() for comm in comms}
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
-# A process is one for as long as both agree: numbers are used again.
+# (pid, start time) identifies a process; pids are reused.
 Process = tuple[int, int]
 
 
 class HostWatch:
-    """Reads /proc on each call of `texts`."""
+    """Reads /proc on each call of `texts`; `names` are those of each part's processes."""
 
-    def __init__(self, proc: Path = Path("/proc")) -> None:
+    def __init__(self, names: Mapping[str, Sequence[str]], proc: Path = Path("/proc")) -> None:
+        self._parts = tuple(names)
+        self._part_of = {comm: part for part, comms in names.items() for comm in comms}
         self._proc = proc
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._ticks: dict[Process, int] = {}
-        self._spent_ticks = dict.fromkeys(PARTS, 0)
+        self._spent_ticks = dict.fromkeys(self._parts, 0)
 
     def texts(self) -> dict[str, str]:
-        """Sample lines by family."""
-        return {**self._parts(), **self._machine()}
+        """Return sample lines by family."""
+        return {**self._processes(), **self._machine()}
 
-    def _parts(self) -> dict[str, str]:
-        number = dict.fromkeys(PARTS, 0)
-        memory_bytes = dict.fromkeys(PARTS, 0)
+    def _processes(self) -> dict[str, str]:
+        number = dict.fromkeys(self._parts, 0)
+        memory_bytes = dict.fromkeys(self._parts, 0)
         seen: dict[Process, int] = {}
         for pid in os.listdir(self._proc):
             stat = self._stat(pid) if pid.isdigit() else None
@@ -65,7 +49,7 @@ class HostWatch:
             seen[process] = ticks
         self._ticks = seen
         texts = {"lab_processes": "".join(line("lab_processes", {"part": part}, n) for part, n in number.items())}
-        there = [part for part in PARTS if number[part]]
+        there = [part for part in self._parts if number[part]]
         texts["lab_process_resident_memory_bytes"] = "".join(
             line("lab_process_resident_memory_bytes", {"part": part}, memory_bytes[part]) for part in there
         )
@@ -77,14 +61,14 @@ class HostWatch:
         return texts
 
     def _stat(self, pid: str) -> tuple[str, Process, int, int] | None:
-        """(part, process, CPU ticks, resident pages) of a process of the lab, else None."""
+        """Return (part, process, CPU ticks, resident pages) of a process of the lab, else None."""
         try:
             with open(f"{self._proc}/{pid}/stat", "rb") as file:
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return None
         head, _, tail = text.rpartition(")")
-        part = _PART_OF.get(head.partition("(")[2])
+        part = self._part_of.get(head.partition("(")[2])
         if part is None:
             return None
         fields = tail.split()

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from array import array
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.experiments.qos_delay import NAME as EXPERIMENT
-from looplab.experiments.qos_delay.metrics import DelayCell, delay_labels, delay_run_texts
-from looplab.metrics.distributions import Cell, loop_labels
+from looplab.exporter.parts import Metrics, metrics
 from looplab.metrics.runs import run_texts, treatment_text
-from looplab.run.samples import ABSENT, ANSWERED, COLUMNS, HEADER_BYTES, LATE, MAGIC, ROBOT_ERROR, WAITING
+from looplab.run.experiment import Experiments
+from looplab.run.samples import ABSENT, ANSWERED, HEADER_BYTES, LATE, ROBOT_ERROR, WAITING, store_columns
 
 # Rows read at a time; bounds memory when an exporter starts in the middle of a long run.
 CHUNK_ROWS = 8192
@@ -30,9 +27,9 @@ _OUTCOMES = {ANSWERED: "answered", LATE: "late", ROBOT_ERROR: "robot_error"}
 
 
 class LiveRun:
-    """Rows of one running run, bucketed as they settle."""
+    """Rows of one running run, bucketed as they settle; `part` is its experiment's metrics.py."""
 
-    def __init__(self, samples: Path, run_id: str, parameters: dict[str, Any]) -> None:
+    def __init__(self, samples: Path, run_id: str, parameters: dict[str, Any], part: Metrics) -> None:
         self.run_id = run_id
         self.parameters = parameters
         self.key = (str(parameters["scenario"]), str(parameters["fidelity"]))
@@ -40,32 +37,36 @@ class LiveRun:
         self._samples = samples
         self._cell_rows = int(parameters["messages"]) * int(parameters["repetitions"])
         self._deadline_ns = int(parameters["deadline_ms"]) * 1_000_000
-        self._cells, self._texts_of = _cells(*self.key, parameters)
+        self._part = part
+        self._cells = part.cells(parameters)
+        self._columns: tuple[str, ...] = ()
         self._rows = self._cell_rows * len(self._cells)
         self._sent = 0
         self._pending: list[int] = []
         self._last_sent_ns = perf_counter_ns()
 
     def advance(self) -> None:
-        """Take in what happened since the last call; a store that is gone or another's changes nothing."""
+        """Take in what happened since the last call; a store that is gone or another run's changes nothing."""
         try:
             with self._samples.open("rb", buffering=0) as file:
-                if file.read(16) == MAGIC + struct.pack("<Q", self._rows):
+                rows, self._columns = store_columns(file.read(HEADER_BYTES))
+                if rows == self._rows:
                     while self._take_sent(file.fileno()):
                         self._settle(file.fileno())
                     self._settle(file.fileno())
-        except OSError:
+        except (OSError, ValueError):
             return
         finally:
             longest_ns = int(max(self.parameters["intervals_ms"]) * 1e6)
             self.active = perf_counter_ns() - self._last_sent_ns < SILENCE_NS + longest_ns
 
     def texts(self) -> dict[str, str]:
-        """Sample lines by family."""
-        return self._texts_of(self.run_id, self.parameters, self._cells, active=self.active)
+        """Return sample lines by family."""
+        run = run_texts(self.run_id, self.parameters, len(self._cells), active=self.active)
+        return {**run, **self._part.cell_texts(self.run_id, self._cells)}
 
     def _take_sent(self, fd: int) -> bool:
-        """Rows are sent in order: take those that were, up to a chunk; tells whether more may be there."""
+        """Take the rows that were sent, up to a chunk, for they are sent in order; return whether more may be there."""
         first = self._sent
         sent = self._column(fd, "sent_ns", first, min(first + CHUNK_ROWS, self._rows))
         due = self._column(fd, "due_ns", first, first + len(sent))
@@ -85,8 +86,8 @@ class LiveRun:
         # The state is written last: read first, it vouches for the rest of its row.
         state = self._column(fd, "state", first, end)
         sent, received = self._column(fd, "sent_ns", first, end), self._column(fd, "received_ns", first, end)
-        robot = self._column(fd, "robot_ns", first, end)
-        whole = min(map(len, (state, sent, received, robot)))
+        more = [self._column(fd, name, first, end) for name in self._part.COLUMNS]
+        whole = min(map(len, (state, sent, received, *more)))
         given_up_ns = perf_counter_ns() - 2 * self._deadline_ns
         waiting = []
         for row in self._pending:
@@ -101,37 +102,22 @@ class LiveRun:
                     cell.add_outcome("lost")
             elif state[at] in (ANSWERED, LATE):
                 cell.add_outcome(_OUTCOMES[state[at]])
-                cell.add_latency(received[at] - sent[at], robot[at])
+                cell.add_latency(received[at] - sent[at], *(column[at] for column in more))
             elif state[at] == ROBOT_ERROR:
                 cell.add_outcome("robot_error")
         self._pending = waiting
 
     def _column(self, fd: int, name: str, first: int, end: int) -> array[int]:
-        offset = HEADER_BYTES + 8 * (COLUMNS.index(name) * self._rows + first)
+        offset = HEADER_BYTES + 8 * (self._columns.index(name) * self._rows + first)
         chunk = os.pread(fd, 8 * (end - first), offset)
         return array("q", chunk[: len(chunk) // 8 * 8])
-
-
-def _cells(
-    scenario: str, fidelity: str, parameters: dict[str, Any]
-) -> tuple[list[Cell], Callable[..., dict[str, str]]]:
-    """The cells of a run in the order in which they are measured, and what makes its text of them."""
-    if scenario == EXPERIMENT:
-        pairs = [(float(pb), float(bs)) for pb, bs in parameters["pairs_ms"]]
-        delays = [DelayCell(delay_labels(fidelity, *pair, int(qos))) for qos in parameters["qos"] for pair in pairs]
-        return list(delays), delay_run_texts
-    loop = [
-        Cell(loop_labels(scenario, fidelity, float(interval_ms), int(qos)))
-        for qos in parameters["qos"]
-        for interval_ms in parameters["intervals_ms"]
-    ]
-    return loop, run_texts
 
 
 class LiveFolder:
     """Follows state.json from run to run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, experiments: Experiments) -> None:
+        self._experiments = experiments
         self._state_path = folder / "state.json"
         self._samples = folder / "samples.bin"
         self._seen: tuple[int, int] | None = None
@@ -139,7 +125,7 @@ class LiveFolder:
         self._run: LiveRun | None = None
 
     def run(self, stored_ids: frozenset[str]) -> LiveRun | None:
-        """The run to show as live, brought up to date: running, or finished and not yet among `stored_ids`."""
+        """Return the run to show as live, brought up to date: running, or finished and not yet among `stored_ids`."""
         self._read_state()
         run = self._run
         if run is None or run.run_id in stored_ids:
@@ -150,7 +136,7 @@ class LiveFolder:
         return run
 
     def texts(self, run: LiveRun) -> dict[str, str]:
-        """The run's sample lines, with the treatments found so far where the controller tells them."""
+        """Return the run's sample lines, with the treatments found so far."""
         texts = run.texts()
         treatments = self._state.get("treatments") or []
         if treatments:
@@ -172,6 +158,6 @@ class LiveFolder:
         self._state = state
         run_id = str(state["run_id"])
         if state["state"] == "running" and (self._run is None or self._run.run_id != run_id):
-            self._run = LiveRun(self._samples, run_id, state["parameters"])
+            self._run = LiveRun(self._samples, run_id, state["parameters"], metrics(self._experiments.of(state)))
         elif state["state"] == "interrupted" or (self._run is not None and self._run.run_id != run_id):
             self._run = None

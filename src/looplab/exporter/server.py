@@ -20,14 +20,16 @@ from looplab.errors import EXIT_MACHINE, LabError
 from looplab.exporter.broker import BrokerWatch
 from looplab.exporter.host import HostWatch
 from looplab.exporter.live import LiveFolder
+from looplab.exporter.parts import all_families, broker_topics, process_names
 from looplab.exporter.stored import Key, StoredRuns
 from looplab.metrics.text_format import CONTENT_TYPE, Texts, line, page
+from looplab.run.experiment import Experiments
 from looplab.system import processes
 from looplab.system.env_files import read_port
 
 PORT = 9101
 # Of finished runs Prometheus gets the exact quantiles: these buckets are a fifth of the page, and nobody draws them.
-NOT_STORED = "loop_send_lateness_seconds"
+NOT_STORED = "_send_lateness_seconds"
 # How often results/ is looked at; between changes one stat(2).
 REFRESH_S = 1.0
 
@@ -40,11 +42,18 @@ class Exporter:
     """
 
     def __init__(
-        self, live: Path, results: Path, broker: BrokerWatch | None, host: HostWatch, published_port: int = PORT
+        self,
+        live: Path,
+        results: Path,
+        experiments: Experiments,
+        broker: BrokerWatch | None,
+        host: HostWatch,
+        published_port: int = PORT,
     ) -> None:
-        self.stored = StoredRuns(results)
+        self.stored = StoredRuns(results, experiments)
+        self._families = all_families(experiments)
         self._own = {"lab_exporter_info": line("lab_exporter_info", {"port": str(published_port)}, 1)}
-        self._live = LiveFolder(live)
+        self._live = LiveFolder(live, experiments)
         self._broker = broker
         self._host = host
         self._lock = threading.Lock()
@@ -63,7 +72,7 @@ class Exporter:
     def live_page(self) -> bytes:
         """The running run or the one that finished last, the broker, the machine."""
         with self._lock:
-            return page(self._live_parts()[1])
+            return page(self._live_parts()[1], self._families)
 
     def stored_page(self) -> bytes:
         """The finished runs but the one that is being measured anew."""
@@ -71,8 +80,11 @@ class Exporter:
             run = self._live.run(self.stored.run_ids)
             version, hidden = self._version, run.key if run else None
             if self._stored_page is None or self._stored_page[:2] != (version, hidden):
-                parts = [{**part, NOT_STORED: ""} for part in self._stored_parts(hidden)]
-                self._stored_page = (version, hidden, page(parts))
+                parts = [
+                    {name: text for name, text in part.items() if not name.endswith(NOT_STORED)}
+                    for part in self._stored_parts(hidden)
+                ]
+                self._stored_page = (version, hidden, page(parts, self._families))
             self._handed_over = max(self.stored.run_ids, default="")
             return self._stored_page[2]
 
@@ -80,7 +92,7 @@ class Exporter:
         """Both."""
         with self._lock:
             hidden, parts = self._live_parts()
-            return page([*parts, *self._stored_parts(hidden)])
+            return page([*parts, *self._stored_parts(hidden)], self._families)
 
     def _live_parts(self) -> tuple[Key | None, list[Texts]]:
         parts: list[Texts] = []
@@ -179,7 +191,7 @@ def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> Thr
         ) from error
 
 
-def main() -> int:
+def main(experiments: Experiments) -> int:
     """Serve until SIGTERM. Reads LIVE_DIR, RESULTS_DIR, SCENARIOS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT and
     EXPORTER_PUBLISHED_PORT."""
     processes.set_name("lab-exporter")
@@ -190,10 +202,15 @@ def main() -> int:
     live, results = environment.get("LIVE_DIR") or "/live", environment.get("RESULTS_DIR") or "/results"
     scenarios = Path(environment.get("SCENARIOS_DIR") or "/scenarios")
     try:
-        broker = BrokerWatch(environment.get("BROKER_HOST") or "broker", read_port(environment, "BROKER_PORT", 1883))
+        broker = BrokerWatch(
+            environment.get("BROKER_HOST") or "broker",
+            read_port(environment, "BROKER_PORT", 1883),
+            broker_topics(experiments),
+        )
         port = read_port(environment, "EXPORTER_PORT", PORT)
         published_port = read_port(environment, "EXPORTER_PUBLISHED_PORT", port)
-        exporter = Exporter(Path(live), Path(results), broker, HostWatch(), published_port)
+        host = HostWatch(process_names(experiments))
+        exporter = Exporter(Path(live), Path(results), experiments, broker, host, published_port)
         serving = server(exporter, ("0.0.0.0", port), scenarios)
     except LabError as error:
         print(error, file=sys.stderr)
@@ -202,7 +219,3 @@ def main() -> int:
     threading.Thread(target=exporter.refresh_forever, args=(threading.Event(),), daemon=True).start()
     serving.serve_forever()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,14 +9,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.lab.run_options import add_arguments, variables
 
 IDENTITIES = ("bridge", "observer", "flood", "controller")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Dispatch one command; errors become one message with its remedy, and their exit code."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     root = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[3])
     try:
         return _dispatch(root, options)
@@ -56,8 +57,9 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
     if command == "run":
         from looplab.lab.commands.run import run
 
-        variables = _variables(root, options)
-        return run(root, options.scenario, variables, as_json=options.json, allow_invalid=options.allow_invalid)
+        return run(
+            root, options.scenario, variables(root, options), as_json=options.json, allow_invalid=options.allow_invalid
+        )
     if command == "setup":
         from looplab.lab.checkout import Lab
         from looplab.lab.commands.pair import prepare
@@ -119,43 +121,10 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
         return watch()
     from looplab.lab.commands.test import test
 
-    return test(root, options.unit, options.rest)
+    return test(options.unit, options.rest)
 
 
-# A few cells of each kind: --quick.
-QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1"}
-QUICK_EXPERIMENT = {"DELAYS_MS": "2,10,30,60", "MESSAGES": "200"}
-
-
-def _variables(root: Path, options: argparse.Namespace) -> dict[str, str]:
-    """The options of `run` as the variables that params.env and .env read. LabError (exit code 2) for an option
-    that means nothing to what is run."""
-    from looplab.lab.scenarios import experiments
-
-    experiment = not experiments(root).keys().isdisjoint(options.scenario)
-    both = {"MESSAGES": options.messages, "QOS": options.qos, "FIDELITY": options.fidelity}
-    loop = {
-        "INTERVALS_MS": options.intervals,
-        "REPETITIONS": options.repetitions,
-        "ROBOT": options.robot,
-        "LINK": options.link,
-    }
-    delay = {"DELAYS_MS": options.delays, "PAIRS_MS": options.pairs}
-    if any(value is not None for value in (loop if experiment else delay).values()):
-        wrong = "--intervals, --repetitions, --robot and --link" if experiment else "--delays and --pairs"
-        raise LabError(
-            f"{wrong} mean nothing to {options.scenario[0]}.",
-            "See params.env in its folder for what can be set." if experiment else "They belong to qos-delay.",
-            EXIT_USAGE,
-        )
-    given = {name: value for name, value in {**both, **(delay if experiment else loop)}.items() if value is not None}
-    quick = QUICK_EXPERIMENT if experiment else QUICK
-    # Delays of one's own replace the quick ones, whichever way they are named.
-    chosen = {"DELAYS_MS"} if {"DELAYS_MS", "PAIRS_MS"} & given.keys() else set()
-    return {**({name: quick[name] for name in quick if name not in chosen} if options.quick else {}), **given}
-
-
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="./lab",
         description="Measure the response time of a robot controlled over MQTT.",
@@ -163,21 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run scenarios and show their tables")
-    run.add_argument(
-        "scenario", nargs="+", metavar="SCENARIO", help="scenario0 … scenario8, your own, all, or qos-delay"
-    )
-    run.add_argument("--intervals", metavar="MS,…", help="time between two messages, e.g. 100,50,20,10")
-    run.add_argument("--messages", metavar="N", help="messages in a repetition")
-    run.add_argument("--repetitions", metavar="N", help="repetitions of each cell")
-    run.add_argument("--qos", metavar="0,1,2", help="quality of service, one cell each")
-    run.add_argument("--fidelity", choices=("thesis", "corrected"), help="as published, or as it was meant")
-    run.add_argument("--robot", choices=("virtual", "usb", "remote"), help="where the robot is")
-    run.add_argument("--link", metavar="NAME", help="the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
-    run.add_argument("--delays", metavar="MS,…", help="qos-delay: mean delay of both links alike, e.g. 2,20,60")
-    run.add_argument("--pairs", metavar="MS-MS,…", help="qos-delay: delays of the two links, e.g. 0-20,2-18")
-    run.add_argument("--quick", action="store_true", help="a few cells and messages: seconds of sending")
-    run.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    run.add_argument("--allow-invalid", action="store_true", help="exit code 0 for an invalid run, too")
+    add_arguments(run)
     doctor = commands.add_parser("doctor", help="what this machine can and cannot do")
     doctor.add_argument("--json", action="store_true", help="one JSON document")
     commands.add_parser("setup", help="install, pull and build what a run needs")

@@ -12,7 +12,7 @@ PLAIN_EVERY_S = 10.0
 
 
 class RunProgress:
-    """Fed with the controller's events; writes to standard error."""
+    """Shows the controller's events on standard error."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -21,7 +21,7 @@ class RunProgress:
         self._open = False
 
     def show(self, event: dict[str, Any]) -> None:
-        """One event of the controller."""
+        """Show one event of the controller."""
         kind = event.get("event")
         if kind == "waiting":
             self._line(f"  waiting for the {event['what']}")
@@ -40,8 +40,7 @@ class RunProgress:
     def _repetition(self, event: dict[str, Any]) -> None:
         share = event["messages_done"] / event["messages"]
         left = show_duration(event["seconds_left"])
-        loop = f"{event['interval_ms']:g} ms QoS {event['qos']} {event['repetition']}/{event['repetitions']}"
-        cell = event.get("cell") or loop
+        cell = event["cell"]
         if self._live:
             bar = "#" * round(share * BAR_WIDTH)
             self._line(f"  [{bar:<{BAR_WIDTH}}] {share:4.0%}  {cell:<18} {left} left")

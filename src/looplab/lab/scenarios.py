@@ -1,27 +1,22 @@
-"""What can be run: the scenarios under compose/scenarios/, experiments of another kind under compose/experiments/."""
+"""What can be run: the folders that the experiments of the registry name as their scenarios."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.experiments.qos_delay import NAME as EXPERIMENT
-from looplab.experiments.qos_delay.parameters import QosDelayParameters
-from looplab.experiments.qos_delay.parameters import read_parameters as read_qos_delay
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.run.experiment import Experiment
+from looplab.run.parameters import RunParameters
 from looplab.system.env_files import expand, read_env
 
-FOLDER = Path("compose/scenarios")
-EXPERIMENTS = Path("compose/experiments")
+FOLDER = Path(EXPERIMENTS[EXPERIMENTS.default].scenarios).parent
 TEMPLATE = "_template"
-THESIS = tuple(f"scenario{n}" for n in range(9))
-
-AnyParameters = Parameters | QosDelayParameters
-# What reads the parameters of each experiment; every scenario has those of the control loop.
-_READERS: dict[str, Callable[[Mapping[str, str]], AnyParameters]] = {EXPERIMENT: read_qos_delay}
+# In a scenario's params.env: it is one of those that the thesis published, which `all` stands for.
+PUBLISHED = "PUBLISHED"
 
 
 @dataclass(frozen=True)
@@ -32,65 +27,69 @@ class Scenario:
     title: str
     prefix: str
     settings: Mapping[str, str]
+    experiment: Experiment
 
     @property
     def controller(self) -> str:
         return f"{self.prefix}-controller"
 
-    def parameters(self, environment: Mapping[str, str]) -> Parameters:
-        """What its controller will read, with `environment` overriding as Compose lets it."""
-        return read_parameters(self._given(environment))
-
-    def any_parameters(self, environment: Mapping[str, str]) -> AnyParameters:
-        """The same of a scenario or an experiment."""
-        return _READERS.get(self.name, read_parameters)(self._given(environment))
-
-    def _given(self, environment: Mapping[str, str]) -> dict[str, str]:
-        return {**environment, **expand(self.settings, environment)}
+    def parameters(self, environment: Mapping[str, str]) -> RunParameters:
+        """Return what its controller will read, with `environment` overriding as Compose lets it. Raises LabError."""
+        given = {**environment, **expand(self.settings, environment)}
+        found: RunParameters = self.experiment.part("parameters").read_parameters(given)
+        return found
 
 
 def scenarios(root: Path) -> dict[str, Scenario]:
-    """Every scenario there is, in the order of their names (numbers count as numbers)."""
-    return _in(root / FOLDER)
+    """Return every scenario of the default experiment, in the order of their names (numbers count as numbers)."""
+    return _of(root, EXPERIMENTS[EXPERIMENTS.default])
 
 
 def experiments(root: Path) -> dict[str, Scenario]:
-    """Every experiment beside the control loop."""
-    return _in(root / EXPERIMENTS)
+    """Return every scenario of the other experiments."""
+    others = [experiment for name, experiment in EXPERIMENTS.items() if name != EXPERIMENTS.default]
+    return {name: scenario for other in others for name, scenario in _of(root, other).items()}
+
+
+def published(root: Path) -> list[str]:
+    """Return the scenarios that the thesis published."""
+    return [name for name, scenario in scenarios(root).items() if scenario.settings.get(PUBLISHED)]
 
 
 def chosen(root: Path, names: Iterable[str]) -> list[Scenario]:
-    """The scenarios and experiments of `names`, `all` standing for the thesis's nine; LabError (exit code 2) for
-    others."""
+    """Return the scenarios of `names`, `all` standing for the published ones. Raises LabError (exit code 2)."""
     known = {**scenarios(root), **experiments(root)}
     wanted: list[str] = []
     for name in names:
-        wanted += THESIS if name == "all" else [name]
+        wanted += published(root) if name == "all" else [name]
     for name in wanted:
         if name not in known:
             raise LabError(f"There is no scenario {name!r}.", f"Known are: {', '.join(known)}.", EXIT_USAGE)
     return [known[name] for name in dict.fromkeys(wanted)]
 
 
-def check_one_kind(root: Path, wanted: Iterable[Scenario]) -> None:
-    """LabError (exit code 2) for scenarios and experiments in one run: they share variables that mean different
-    things."""
-    others = experiments(root)
-    names = [scenario.name for scenario in wanted]
-    if len({name in others for name in names}) > 1:
+def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:
+    """Return the one experiment of these scenarios.
+
+    Raises LabError (exit code 2) if there are several: they share variables that mean different things.
+    """
+    kinds = {scenario.experiment.name: scenario for scenario in wanted}
+    if len(kinds) > 1:
+        names = [scenario.name for kind, scenario in kinds.items() if kind != EXPERIMENTS.default]
         raise LabError(
-            "Scenarios and experiments are not run by one command.",
-            f"Run {', '.join(name for name in names if name in others)} by itself.",
+            "Scenarios of different experiments are not run by one command.",
+            f"Run {', '.join(names)} by itself.",
             EXIT_USAGE,
         )
+    return next(iter(kinds.values())).experiment
 
 
-def _in(folder: Path) -> dict[str, Scenario]:
-    folders = [path.parent for path in folder.glob("[!_]*/params.env")]
-    return {path.name: _read(path) for path in sorted(folders, key=_natural)}
+def _of(root: Path, experiment: Experiment) -> dict[str, Scenario]:
+    folders = [path.parent for path in root.glob(f"{experiment.scenarios}/params.env") if path.parent.name[0] != "_"]
+    return {path.name: _read(path, experiment) for path in sorted(folders, key=_natural)}
 
 
-def _read(folder: Path) -> Scenario:
+def _read(folder: Path, experiment: Experiment) -> Scenario:
     settings = read_env(folder / "params.env")
     try:
         compose = (folder / "compose.yaml").read_text(encoding="utf-8")
@@ -99,7 +98,7 @@ def _read(folder: Path) -> Scenario:
     found = re.search(r"^\s*([A-Za-z0-9_.-]+)-controller:\s*$", compose, re.MULTILINE)
     if found is None:
         raise LabError(f"{folder}/compose.yaml has no service named …-controller.", "See _template.", EXIT_USAGE)
-    return Scenario(folder.name, settings.get("TITLE", folder.name), found[1], settings)
+    return Scenario(folder.name, settings.get("TITLE", folder.name), found[1], settings, experiment)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import threading
 from time import monotonic
@@ -12,18 +13,21 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
 from looplab.link.backend import choose
 from looplab.link.probe import ECHO_PORT, echo
 from looplab.link.route import parse_rto_min, raise_rto_min
-from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, Emulator, resolve, serve_links
+from looplab.link.service import LOOK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, Emulator, resolve, serve
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import processes
 from looplab.system.env_files import read_port
 
 
 def main() -> int:
-    """Return 0 if asked to stop or no longer needed, 2 for wrong settings, 3 if the machine lacks something."""
+    """Exit code 0 asked to stop or no longer needed, 2 wrong settings, 3 the machine lacks something, or it failed."""
     parser = argparse.ArgumentParser(prog="python3 -m looplab.link", description=__doc__)
     parser.add_argument("--echo", action="store_true", help=f"only answer probes (UDP {ECHO_PORT})")
     arguments = parser.parse_args()
-    stop = processes.stop_event()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # A flag: an exception raised by a signal can be lost in a finalizer.
+        signal.signal(number, lambda *_: stop.set())
     try:
         _raise_rto()
         if arguments.echo:
@@ -55,9 +59,7 @@ def _emulate(stop: threading.Event) -> None:
         if stop.is_set():
             return
         emulator.apply(links)
-        serve_links(
-            emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port, os.environ.get("LINK_CONTROL", "").strip()
-        )
+        serve(emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port, os.environ.get("LINK_CONTROL", "").strip())
         print(f"link: {backend.name}, {len(links)} links", flush=True)
         _watch(emulator, stop)
     finally:
@@ -65,9 +67,9 @@ def _emulate(stop: threading.Event) -> None:
 
 
 def _watch(emulator: Emulator, stop: threading.Event) -> None:
-    """Watch until asked to stop, or until the target has ended without links; raises LabError if the back end fails."""
+    """Until asked to stop, or the target has ended without links; raises LabError where the back end fails."""
     resolved_s = monotonic()
-    while not stop.wait(CHECK_S):
+    while not stop.wait(LOOK_S):
         if emulator.ended():
             print("link: the container whose link this was has ended, and so does its emulator", flush=True)
             return
@@ -75,7 +77,7 @@ def _watch(emulator: Emulator, stop: threading.Event) -> None:
         if why:
             raise LabError(
                 f"The link is not emulated any more: {why}.",
-                "Packets pass as before. Restart this container and repeat the run.",
+                "The link is as it was. Start this container anew and repeat the run.",
                 EXIT_MACHINE,
             )
         if monotonic() - resolved_s > RESOLVE_S:
@@ -84,7 +86,7 @@ def _watch(emulator: Emulator, stop: threading.Event) -> None:
 
 
 def _wait_for_peers(links: list[LinkSettings], stop: threading.Event) -> None:
-    """Wait until every peer has an address: its container may start after this one."""
+    """A peer's container may start after this one."""
     end_s = monotonic() + PEER_TIMEOUT_S
     for link in links:
         while not stop.is_set():
@@ -94,7 +96,7 @@ def _wait_for_peers(links: list[LinkSettings], stop: threading.Event) -> None:
             except LabError as error:
                 if monotonic() > end_s:
                     raise LabError(error.message, error.remedy, EXIT_MACHINE) from None
-            stop.wait(CHECK_S)
+            stop.wait(LOOK_S)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is said of a run as a whole, running or stored: parameters, start, treatments."""
+"""What Prometheus gets of a run as a whole, running or stored: parameters, start, treatments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from looplab.metrics.distributions import Cell, joined
+from looplab.metrics.distributions import Cell
 from looplab.metrics.text_format import line
 
 _INFO = (
@@ -25,24 +25,15 @@ _INFO = (
 )
 
 
-def run_texts(run_id: str, parameters: Mapping[str, Any], cells: Sequence[Cell], *, active: bool) -> dict[str, str]:
-    """Sample lines of one run of the loop, its cells' included."""
-    texts = {**common_texts(run_id, parameters, cells, active=active), **joined([cell.texts() for cell in cells])}
-    begun = [cell for cell in cells if cell.sent]
-    texts["loop_cell_current"] = current_text("loop", begun)
-    start = started(run_id)
-    if start is not None:
-        texts["loop_cell_run_started_timestamp_seconds"] = "".join(
-            line("loop_cell_run_started_timestamp_seconds", cell.labels, start) for cell in begun
-        )
-    return texts
+class Damaged(Exception):
+    """A stored run that cannot be read; says why."""
 
 
-def common_texts(run_id: str, parameters: Mapping[str, Any], cells: Sequence[Cell], *, active: bool) -> dict[str, str]:
-    """Sample lines that every run has, of the loop or of an experiment."""
+def run_texts(run_id: str, parameters: Mapping[str, Any], cells: int, *, active: bool) -> dict[str, str]:
+    """Return the sample lines that every run has; `cells` is how many it is to measure."""
     labels = {"scenario": str(parameters["scenario"]), "fidelity": str(parameters["fidelity"])}
     info = {**labels, "run_id": run_id, **{name: _plain(parameters.get(name)) for name in _INFO}}
-    planned = len(cells) * parameters["messages"] * parameters["repetitions"]
+    planned = cells * int(parameters["messages"]) * int(parameters.get("repetitions", 1))
     texts = {
         "loop_run_active": line("loop_run_active", labels, int(active)),
         "loop_run_info": line("loop_run_info", info, 1),
@@ -55,12 +46,12 @@ def common_texts(run_id: str, parameters: Mapping[str, Any], cells: Sequence[Cel
 
 
 def current_text(family: str, begun: Sequence[Cell]) -> str:
-    """1 for the last of the cells that have begun, 0 for the others."""
+    """Return 1 for the last of the cells that have begun, 0 for the others."""
     return "".join(line(f"{family}_cell_current", cell.labels, int(cell is begun[-1])) for cell in begun)
 
 
 def treatment_text(scenario: str, fidelity: str, treatments: Iterable[Mapping[str, Any]]) -> str:
-    """loop_treatment_verified's lines."""
+    """Return the lines of loop_treatment_verified."""
     return "".join(
         line(
             "loop_treatment_verified",
@@ -87,7 +78,7 @@ def _plain(value: object) -> str:
 
 
 def started(run_id: str) -> float | None:
-    """When a run began, in Unix time, from its id; None where that says nothing."""
+    """Return when a run began, in Unix time, from its id; None where that says nothing."""
     try:
         return datetime.strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -23,14 +23,20 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from looplab.treatments.roles import Role
+
 
 @dataclass(frozen=True)
 class Experiment:
-    """`scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment."""
+    """`scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
+
+    `roles` are its containers as the treatments service and the exporter know them.
+    """
 
     name: str
     package: str
     scenarios: str
+    roles: tuple[Role, ...]
 
     def part(self, name: str) -> Any:
         """Return the module `name` of the experiment's folder, e.g. "table" or "report.command"; imported here."""

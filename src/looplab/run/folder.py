@@ -1,4 +1,4 @@
-"""A run on disk: results/<run_id>/ with samples.csv, transport.csv and, once whole, run.json."""
+"""A run on disk: results/<run_id>/ with its CSV files and, once whole, run.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,42 +16,38 @@ from typing import Any
 from looplab.errors import EXIT_MACHINE, LabError
 
 SCHEMA = 1
-SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
-TRANSPORT_HEADER = "sequence,transport_total_us,transport_robot_us,transport_overhead_us,robot_wait_us"
 # A line of samples.csv and one of transport.csv are at most this long together.
 BYTES_PER_SAMPLE = 240
 
 
 class RunFolder:
-    """Writes one run under a temporary name; `finish` or `interrupt` gives it its own."""
+    """Writes one run under a temporary name; `finish` or `interrupt` gives it its own.
+
+    `headers` are the first lines of its files by name. Raises LabError (exit code 3) if the disk does not take them.
+    """
 
     def __init__(
-        self,
-        results: Path,
-        scenario: str,
-        samples: int,
-        started: datetime | None = None,
-        samples_header: str = SAMPLES_HEADER,
+        self, results: Path, scenario: str, samples: int, headers: Mapping[str, str], started: datetime | None = None
     ) -> None:
         self.results = results
         self.run_id, self.path = "", results
         try:
             self._check_space(samples)
             self._make(scenario, started or datetime.now(UTC))
-            self._write("samples.csv", [samples_header])
-            self._write("transport.csv", [TRANSPORT_HEADER])
+            for name, header in headers.items():
+                self._write(name, [header])
         except OSError as error:
             raise self._disk_error(self.path, error) from error
 
     def append(self, name: str, lines: Iterable[str]) -> None:
-        """Append lines to samples.csv or transport.csv and have them on disk when this returns."""
+        """Append lines to one of its files and have them on disk when this returns."""
         try:
             self._write(name, lines)
         except OSError as error:
             raise self._disk_error(self.path / name, error) from error
 
     def rewrite(self, name: str, header: str, lines: Iterable[str]) -> None:
-        """Write a file anew (late answers arrive after their repetition's lines were written)."""
+        """Replace one of its files as a whole."""
         try:
             self._replace(name, itertools.chain([header], lines))
         except OSError as error:

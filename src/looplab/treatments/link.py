@@ -1,4 +1,4 @@
-"""Whether the link of a run was there: what its emulator says between cells, made into a treatment."""
+"""Whether the link of a run was there: what its emulator reports between cells, as a treatment."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.experiments.loop.parameters import NO_LINK
 from looplab.link import client
 from looplab.treatments.judgement import Treatment
 
+NO_LINK = "none"
 PINGS = 20
 TIMEOUT_S = 10.0
 # What the mean may lie below the wanted one; above it, a loaded machine adds to it.

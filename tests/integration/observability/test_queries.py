@@ -17,7 +17,8 @@ from support.observed_lab import DASHBOARDS, Lab, fill, targets
 from support.places import ROOT
 from support.waiting import until
 
-from looplab.metrics.distributions import LATENCY_BOUNDS_S, ROBOT_BOUNDS_S
+from looplab.experiments.loop.metrics import ROBOT_BOUNDS_S
+from looplab.metrics.distributions import LATENCY_BOUNDS_S
 
 EVERY_TARGET = [
     pytest.param(panel, target, id=f"{name}-{panel['id']}-{target['refId']}") for name, panel, target in targets()

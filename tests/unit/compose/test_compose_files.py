@@ -162,7 +162,7 @@ def test_a_controller_starts_after_what_it_measures(row: dict[str, str]) -> None
 
 
 def test_every_parameter_stands_once_and_can_be_overridden() -> None:
-    fixed = {"SCENARIO", "TITLE", "LOAD", "PRIORITY_BROKER", "PRIORITY_CONTROLLER"}
+    fixed = {"SCENARIO", "TITLE", "PUBLISHED", "LOAD", "PRIORITY_BROKER", "PRIORITY_CONTROLLER"}
     for path in COMPOSE.glob("*/*/params.env"):
         lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
         names = [line.partition("=")[0] for line in lines]

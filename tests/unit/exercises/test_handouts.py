@@ -15,8 +15,10 @@ from support.places import ROOT
 
 from looplab.exercises.exercise import Exercise, WantedRun, read_exercise
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.lab.cli import _parser, _variables
-from looplab.lab.scenarios import AnyParameters, chosen
+from looplab.lab.cli import parser
+from looplab.lab.run_options import variables as run_variables
+from looplab.lab.scenarios import chosen
+from looplab.run.parameters import RunParameters
 from looplab.system.env_files import read_env
 
 FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in", "Check", "Stop"]
@@ -71,7 +73,7 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
     ran = set()
     for command in commands(handout):
         variables, words = words_of(command)
-        options = _parser().parse_args(words)
+        options = parser().parse_args(words)
         read_parameters({"SCENARIO": "x", **variables})
         if options.command == "run":
             ran |= set(options.scenario)
@@ -82,17 +84,17 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
     assert [words_of(command)[1][0] for command in commands(handout)][-3:] == ["check", "report", "down"]
 
 
-def runs_of(command: str) -> list[AnyParameters]:
+def runs_of(command: str) -> list[RunParameters]:
     """What the controllers of a command's runs would be told."""
     variables, words = words_of(command)
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
     if options.command != "run":
         return []
-    settings = {**read_env(ROOT / ".env"), **variables, **_variables(ROOT, options)}
-    return [scenario.any_parameters(settings) for scenario in chosen(ROOT, options.scenario)]
+    settings = {**read_env(ROOT / ".env"), **variables, **run_variables(ROOT, options)}
+    return [scenario.parameters(settings) for scenario in chosen(ROOT, options.scenario)]
 
 
-def serves(made: AnyParameters, wanted: WantedRun, exercise: Exercise) -> bool:
+def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:
     """Whether such a run counts as `wanted`, and has the cells that points and questions look at."""
     stored = json.loads(json.dumps(made.as_json()))
     cells = made.cells if isinstance(made, Parameters) else [astuple(cell) for cell in made.cells]

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from looplab.experiments.loop import metrics
+from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter import live as exporter_live
 from looplab.exporter.live import LiveFolder, LiveRun
 from looplab.run.samples import ANSWERED, LATE, ROBOT_ERROR, WAITING, SampleStore
@@ -35,7 +38,7 @@ class Writer:
     """Writes rows as the controller does."""
 
     def __init__(self, folder: Path, rows: int = 40) -> None:
-        self.store = SampleStore(rows, folder / "samples.bin")
+        self.store = SampleStore(rows, folder / "samples.bin", COLUMNS)
         self.start = perf_counter_ns()
 
     def send(self, row: int, *, ago_ms: int = 0) -> None:
@@ -67,7 +70,7 @@ def everything(run: LiveRun) -> str:
 
 def test_rows_are_counted_once_whatever_the_order_they_settle_in(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     for row in range(5):
         writer.send(row)
     writer.answer(3)
@@ -92,7 +95,7 @@ def test_rows_are_counted_once_whatever_the_order_they_settle_in(tmp_path: Path)
 
 def test_a_message_without_answer_is_lost_after_two_deadlines_and_not_before(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     writer.send(0, ago_ms=2500)
     writer.send(1, ago_ms=1500)
     run.advance()
@@ -101,7 +104,7 @@ def test_a_message_without_answer_is_lost_after_two_deadlines_and_not_before(tmp
 
 def test_cells_are_told_apart_and_the_current_one_is_marked(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     for row in range(25):
         writer.send(row)
         writer.answer(row)
@@ -119,14 +122,14 @@ def test_exporter_started_in_the_middle_takes_in_all_chunks(tmp_path: Path, monk
     for row in range(40):
         writer.send(row)
         writer.answer(row)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     run.advance()
     assert samples(everything(run), "loop_messages_total", outcome="answered") == [20, 20]
 
 
 def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     writer.send(0)
     run.advance()
     for size in (0, 8, 16, 4096, 5000):
@@ -138,7 +141,7 @@ def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path) -> Non
 
 
 def test_another_runs_store_is_left_alone(tmp_path: Path) -> None:
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     writer = Writer(tmp_path, rows=12)
     writer.send(0)
     run.advance()
@@ -146,7 +149,7 @@ def test_another_runs_store_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_from_waiting_to_running_to_stored(tmp_path: Path) -> None:
-    folder = LiveFolder(tmp_path)
+    folder = LiveFolder(tmp_path, EXPERIMENTS)
     assert folder.run(frozenset()) is None
     writer = Writer(tmp_path)
     publish_state(tmp_path, "running")
@@ -162,7 +165,7 @@ def test_from_waiting_to_running_to_stored(tmp_path: Path) -> None:
 
 
 def test_interrupted_run_is_dropped_and_the_next_one_taken_up(tmp_path: Path) -> None:
-    folder = LiveFolder(tmp_path)
+    folder = LiveFolder(tmp_path, EXPERIMENTS)
     Writer(tmp_path)
     publish_state(tmp_path, "running")
     assert folder.run(frozenset()) is not None
@@ -175,7 +178,7 @@ def test_interrupted_run_is_dropped_and_the_next_one_taken_up(tmp_path: Path) ->
 
 
 def test_state_that_is_no_state_is_ignored(tmp_path: Path) -> None:
-    folder = LiveFolder(tmp_path)
+    folder = LiveFolder(tmp_path, EXPERIMENTS)
     for text in ("", "{", "[]", '{"state": "running"}', '{"state": "running", "run_id": "x", "parameters": 5}'):
         (tmp_path / "state.json").write_text(text)
         assert folder.run(frozenset()) is None
@@ -186,7 +189,7 @@ def test_a_run_whose_controller_was_killed_does_not_stay_active(
 ) -> None:
     monkeypatch.setattr(exporter_live, "SILENCE_NS", 0)
     writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters())
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     writer.send(0, ago_ms=100)
     run.advance()
     assert not run.active
@@ -196,7 +199,7 @@ def test_treatments_found_so_far_are_shown(tmp_path: Path) -> None:
     Writer(tmp_path)
     found = [{"what": "stress load", "wanted": "running", "found": "not running", "verified": False}]
     publish_state(tmp_path, "running", treatments=found)
-    folder = LiveFolder(tmp_path)
+    folder = LiveFolder(tmp_path, EXPERIMENTS)
     run = folder.run(frozenset())
     assert run is not None
     text = folder.texts(run)["loop_treatment_verified"]

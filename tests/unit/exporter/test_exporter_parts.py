@@ -16,9 +16,11 @@ from test_exporter_stored import store
 
 from looplab.errors import LabError
 from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter import broker as exporter_broker
 from looplab.exporter.broker import UPTIME, BrokerWatch
 from looplab.exporter.host import HostWatch
+from looplab.exporter.parts import broker_topics, process_names
 from looplab.exporter.server import Exporter, server
 
 
@@ -33,7 +35,7 @@ def told(watch: BrokerWatch, topic: str, payload: bytes) -> None:
 
 @pytest.fixture
 def watch() -> BrokerWatch:
-    return BrokerWatch("127.0.0.1", 1)
+    return BrokerWatch("127.0.0.1", 1, broker_topics(EXPERIMENTS))
 
 
 def test_broker_that_never_answered_is_down_and_says_nothing_else(watch: BrokerWatch) -> None:
@@ -66,7 +68,7 @@ def test_bridge_info_that_is_none_is_left_out(watch: BrokerWatch, payload: bytes
     told(watch, TOPIC_BRIDGE_INFO, payload)
     told(watch, "$SYS/broker/clients/connected", b"many")
     texts = watch.texts()
-    assert texts["lab_bridge_events_total"] == ""
+    assert not texts.get("lab_bridge_events_total")
     assert "lab_broker_clients_connected" not in texts
 
 
@@ -86,7 +88,7 @@ def test_a_parts_cpu_time_never_falls(tmp_path: Path) -> None:
     proc(tmp_path, 10, "stress", 100)
     proc(tmp_path, 11, "stress", 100)
     proc(tmp_path, 12, "bash (odd) name", 999)
-    host = HostWatch(tmp_path)
+    host = HostWatch(process_names(EXPERIMENTS), tmp_path)
     first = host.texts()
     assert value(first["lab_processes"], "stress") == 2
     assert value(first["lab_processes"], "robot") == 0
@@ -101,7 +103,7 @@ def test_a_parts_cpu_time_never_falls(tmp_path: Path) -> None:
 
 
 def test_this_machine_is_read() -> None:
-    texts = HostWatch().texts()
+    texts = HostWatch({}).texts()
     for family in ("lab_host_cpu_seconds_total", "lab_host_cpus", "lab_host_load1", "lab_host_memory_total_bytes"):
         assert texts[family].startswith(family)
 
@@ -110,7 +112,7 @@ def test_this_machine_is_read() -> None:
 def exporter(tmp_path: Path) -> Exporter:
     (tmp_path / "live").mkdir()
     (tmp_path / "results").mkdir()
-    return Exporter(tmp_path / "live", tmp_path / "results", None, HostWatch())
+    return Exporter(tmp_path / "live", tmp_path / "results", EXPERIMENTS, None, HostWatch({}))
 
 
 def keys(page: bytes) -> set[tuple[str, float]]:

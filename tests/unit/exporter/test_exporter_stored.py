@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from looplab.experiments.loop.document import SAMPLES_HEADER
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter import stored as exporter_stored
 from looplab.exporter.stored import StoredRuns
-from looplab.run.folder import SAMPLES_HEADER
 
 
 def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:
@@ -62,7 +63,7 @@ def heard() -> Heard:
 @pytest.fixture
 def runs(tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> StoredRuns:
     monkeypatch.setattr(exporter_stored, "LOOK_AGAIN_S", 0.0)
-    return StoredRuns(tmp_path, heard)
+    return StoredRuns(tmp_path, EXPERIMENTS, heard)
 
 
 def test_newest_of_each_scenario_and_fidelity(tmp_path: Path, runs: StoredRuns) -> None:
@@ -181,7 +182,7 @@ def test_a_removed_run_disappears(tmp_path: Path, runs: StoredRuns) -> None:
 
 
 def test_missing_results_folder_is_no_fault(tmp_path: Path) -> None:
-    assert not StoredRuns(tmp_path / "nowhere").refresh()
+    assert not StoredRuns(tmp_path / "nowhere", EXPERIMENTS).refresh()
 
 
 def test_500_runs_are_listed_quickly_and_parsed_once(
@@ -192,9 +193,9 @@ def test_500_runs_are_listed_quickly_and_parsed_once(
     parsed: list[str] = []
     really = exporter_stored.stored_texts
 
-    def counted(folder: Path) -> dict[str, str]:
+    def counted(folder: Path, *more: Any) -> dict[str, str]:
         parsed.append(folder.name)
-        return really(folder)
+        return really(folder, *more)
 
     monkeypatch.setattr(exporter_stored, "stored_texts", counted)
     runs.refresh()

@@ -25,11 +25,11 @@ def test_the_committed_file_is_what_the_folders_give() -> None:
 
 
 def test_a_folder_that_comes_is_listed_and_one_that_goes_is_not(tree: Path) -> None:
-    shutil.copytree(tree / "compose/experiments/qos-delay", tree / "compose/experiments/mine")
+    shutil.copytree(tree / "compose/scenarios/scenario1", tree / "compose/scenarios/mine")
     update_profiles(tree)
     text = (tree / PROFILES).read_text()
-    assert text == (ROOT / PROFILES).read_text().replace("      - qos-delay\n", "      - mine\n      - qos-delay\n")
-    shutil.rmtree(tree / "compose/experiments/mine")
+    assert text == (ROOT / PROFILES).read_text().replace("      - scenario0\n", "      - mine\n      - scenario0\n")
+    shutil.rmtree(tree / "compose/scenarios/mine")
     update_profiles(tree)
     assert (tree / PROFILES).read_text() == (ROOT / PROFILES).read_text()
 

@@ -14,8 +14,8 @@ from looplab.system.terminal import fitted
 
 def repetition(done: int, elapsed_s: float = 0.0, **changes: Any) -> dict[str, Any]:
     event = {
-        "event": "repetition", "scenario": "scenario5", "interval_ms": 20, "qos": 1, "repetition": 3,
-        "repetitions": 10, "messages_done": done, "messages": 1000, "answered": 100,
+        "event": "repetition", "scenario": "scenario5", "cell": "20 ms QoS 1 3/10", "messages_done": done,
+        "messages": 1000, "answered": 100,
         "seconds_left": (1000 - done) / 50, "elapsed_s": elapsed_s,
     }  # fmt: skip
     return {**event, **changes}

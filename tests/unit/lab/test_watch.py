@@ -15,6 +15,7 @@ from test_exporter_live import Writer, publish_state
 from test_exporter_stored import store
 
 from looplab.errors import LabError
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.host import HostWatch
 from looplab.exporter.server import Exporter
 from looplab.lab.commands.watch import Screen, exporter_url
@@ -38,7 +39,7 @@ def live_page(tmp_path: Path) -> str:
         {"what": "robot framing", "wanted": "burst", "found": "burst", "verified": True, "required": True},
     ]
     publish_state(live, "running", treatments=found)
-    exporter = Exporter(live, results, None, HostWatch())
+    exporter = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
     exporter.stored.refresh()
     return exporter.whole_page().decode()
 
@@ -168,9 +169,15 @@ def test_the_sweep_of_qos_delay_is_shown_by_links(tmp_path: Path) -> None:
     for row in range(30):
         columns["due_ns"][row] = columns["sent_ns"][row] = now
         columns["received_ns"][row], columns["state"][row] = now + 20_000_000 * (1 + row // 20), ANSWERED
-    state = {"state": "running", "run_id": "20260301T000000Z-qos-delay", "parameters": parameters, "treatments": []}
+    state = {
+        "experiment": "qos-delay",
+        "state": "running",
+        "run_id": "20260301T000000Z-qos-delay",
+        "parameters": parameters,
+        "treatments": [],
+    }
     (live / "state.json").write_text(json.dumps(state))
-    exporter = Exporter(live, results, None, HostWatch())
+    exporter = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
     exporter.stored.refresh()
     page = exporter.whole_page().decode()
     view = parse(page)
@@ -183,6 +190,6 @@ def test_the_sweep_of_qos_delay_is_shown_by_links(tmp_path: Path) -> None:
     (row,) = (line for line in lines if line.startswith("20-20 ms") or " 20-20 ms " in line)
     assert "40.00" in row
     (live / "state.json").unlink()
-    stored = Exporter(live, results, None, HostWatch())
+    stored = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
     stored.stored.refresh()
     assert any("2-18 ms" in line for line in screen(stored.whole_page().decode()))

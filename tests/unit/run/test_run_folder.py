@@ -12,9 +12,17 @@ from pathlib import Path
 import pytest
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.run.folder import SAMPLES_HEADER, TRANSPORT_HEADER, RunFolder
+from looplab.run.folder import RunFolder
 
 AT = datetime(2024, 2, 29, 23, 59, 58, tzinfo=UTC)
+
+
+HEADERS = {"samples.csv": "row,outcome", "transport.csv": "row"}
+SAMPLES_HEADER, TRANSPORT_HEADER = HEADERS.values()
+
+
+def folder_of(results: Path, scenario: str, samples: int, started: datetime | None = None) -> RunFolder:
+    return RunFolder(results, scenario, samples, HEADERS, started)
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
@@ -27,7 +35,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 
 
 def test_a_finished_run_is_renamed_when_whole(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "scenario5", 10, AT)
+    folder = folder_of(tmp_path, "scenario5", 10, AT)
     assert folder.run_id == "20240229T235958Z-scenario5"
     assert [path.name for path in tmp_path.iterdir()] == [".20240229T235958Z-scenario5.partial"]
     folder.append("samples.csv", ["one", "two"])
@@ -40,11 +48,11 @@ def test_a_finished_run_is_renamed_when_whole(tmp_path: Path) -> None:
 
 
 def test_the_clock_gives_the_name(tmp_path: Path) -> None:
-    assert re.fullmatch(r"\d{8}T\d{6}Z-s", RunFolder(tmp_path, "s", 1).run_id)
+    assert re.fullmatch(r"\d{8}T\d{6}Z-s", folder_of(tmp_path, "s", 1).run_id)
 
 
 def test_an_interrupted_run_has_no_run_json(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "scenario5", 10, AT)
+    folder = folder_of(tmp_path, "scenario5", 10, AT)
     folder.append("samples.csv", ["one"])
     final = folder.interrupt({"interrupted_because": "interrupted"})
     assert not (final / "run.json").exists()
@@ -53,41 +61,41 @@ def test_an_interrupted_run_has_no_run_json(tmp_path: Path) -> None:
 
 
 def test_rewriting_replaces_what_was_appended(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "s", 10, AT)
+    folder = folder_of(tmp_path, "s", 10, AT)
     folder.append("samples.csv", ["lost"])
     folder.rewrite("samples.csv", SAMPLES_HEADER, ["late"])
     assert (folder.path / "samples.csv").read_text() == f"{SAMPLES_HEADER}\nlate\n"
 
 
 def test_two_runs_within_a_second_both_have_a_folder(tmp_path: Path) -> None:
-    folders = [RunFolder(tmp_path, "s", 1, AT) for _ in range(3)]
+    folders = [folder_of(tmp_path, "s", 1, AT) for _ in range(3)]
     assert len({folder.run_id for folder in folders}) == 3
     folders[0].finish({})
-    folders.append(RunFolder(tmp_path, "s", 1, AT))
+    folders.append(folder_of(tmp_path, "s", 1, AT))
     finals = {folder.finish({}) for folder in folders[1:]}
     assert len(finals | {folders[0].path}) == 4
     assert all((final / "run.json").exists() for final in finals)
 
 
 def test_runs_of_two_scenarios_share_a_second(tmp_path: Path) -> None:
-    names = [RunFolder(tmp_path, name, 1, AT).run_id for name in ("scenario1", "scenario2")]
+    names = [folder_of(tmp_path, name, 1, AT).run_id for name in ("scenario1", "scenario2")]
     assert names == ["20240229T235958Z-scenario1", "20240229T235958Z-scenario2"]
 
 
 def test_nothing_measured_leaves_nothing_behind(tmp_path: Path) -> None:
-    RunFolder(tmp_path, "s", 1, AT).discard()
+    folder_of(tmp_path, "s", 1, AT).discard()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_results_is_made_where_it_is_missing(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "a" / "results", "s", 1, AT).finish({})
+    folder_of(tmp_path / "a" / "results", "s", 1, AT).finish({})
     assert (tmp_path / "a" / "results" / "20240229T235958Z-s" / "run.json").exists()
 
 
 def test_results_that_is_a_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("")
     with pytest.raises(LabError, match="Cannot store the run") as caught:
-        RunFolder(tmp_path / "results", "s", 1, AT)
+        folder_of(tmp_path / "results", "s", 1, AT)
     assert caught.value.exit_code == EXIT_MACHINE
     assert "folder" in caught.value.remedy
 
@@ -95,7 +103,7 @@ def test_results_that_is_a_file_is_said(tmp_path: Path) -> None:
 def test_too_little_space_is_said_before_anything_is_measured(tmp_path: Path) -> None:
     room = os.statvfs(tmp_path)
     with pytest.raises(LabError, match="MB needed") as caught:
-        RunFolder(tmp_path, "s", room.f_bavail * room.f_frsize, AT)
+        folder_of(tmp_path, "s", room.f_bavail * room.f_frsize, AT)
     assert caught.value.exit_code == EXIT_MACHINE
     assert "disk space" in caught.value.remedy
     assert list(tmp_path.iterdir()) == []
@@ -107,7 +115,7 @@ def test_too_little_space_is_said_before_anything_is_measured(tmp_path: Path) ->
 def test_a_disk_that_fails_in_the_middle_names_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
 ) -> None:
-    folder = RunFolder(tmp_path, "s", 1, AT)
+    folder = folder_of(tmp_path, "s", 1, AT)
     fail_with(monkeypatch, code)
     with pytest.raises(LabError, match=r"samples\.csv") as caught:
         folder.append("samples.csv", ["one"])
@@ -116,7 +124,7 @@ def test_a_disk_that_fails_in_the_middle_names_the_file(
 
 
 def test_a_full_disk_loses_no_sample_that_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = RunFolder(tmp_path, "s", 1, AT)
+    folder = folder_of(tmp_path, "s", 1, AT)
     folder.append("samples.csv", ["one"])
     fail_with(monkeypatch, errno.ENOSPC)
     with pytest.raises(LabError):
@@ -129,7 +137,7 @@ def test_a_full_disk_loses_no_sample_that_was_stored(tmp_path: Path, monkeypatch
 
 
 def test_a_run_json_that_does_not_fit_is_not_there_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = RunFolder(tmp_path, "s", 1, AT)
+    folder = folder_of(tmp_path, "s", 1, AT)
     fail_with(monkeypatch, errno.ENOSPC)
     with pytest.raises(LabError):
         folder.finish({"cells": []})

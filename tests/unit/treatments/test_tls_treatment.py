@@ -7,7 +7,8 @@ import pytest
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.loop.controller import Controller
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.treatments.tls import judge
+from looplab.experiments.loop.treatments import judge_connections
+from looplab.run.record import Place
 
 
 def parameters(**settings: str) -> Parameters:
@@ -49,7 +50,7 @@ def test_a_word_that_is_none_is_refused() -> None:
     ],
 )
 def test_what_was_negotiated_decides(wanted: str, found: str, verified: bool) -> None:
-    for treatment in judge(parameters(BROKER_TLS=wanted), found, {"tls": found}):
+    for treatment in judge_connections(parameters(BROKER_TLS=wanted), found, {"tls": found}):
         assert treatment.verified is verified
         assert treatment.required
         assert treatment.found == (found or "off")
@@ -59,7 +60,7 @@ def test_what_was_negotiated_decides(wanted: str, found: str, verified: bool) ->
 @pytest.mark.parametrize("wanted", ["on", "off"])
 def test_a_bridge_that_says_nothing_is_not_verified(wanted: str) -> None:
     """Whatever was wanted: an older bridge cannot say what it does."""
-    _, bridge = judge(parameters(BROKER_TLS=wanted), "", {})
+    _, bridge = judge_connections(parameters(BROKER_TLS=wanted), "", {})
     assert (bridge.found, bridge.verified) == ("unknown", False)
 
 
@@ -68,6 +69,6 @@ def test_a_controller_without_its_pairing_says_what_to_run(
 ) -> None:
     monkeypatch.delenv("BROKER_PAIRING", raising=False)
     with pytest.raises(LabError, match="BROKER_PAIRING") as caught:
-        Controller(parameters(BROKER_TLS="on"), tmp_path_factory.mktemp("results"), None, lambda *_, **__: None)
+        Controller(parameters(BROKER_TLS="on"), Place(tmp_path_factory.mktemp("results"), None, lambda *_, **__: None))
     assert caught.value.exit_code == EXIT_USAGE
     assert "./lab setup" in caught.value.remedy

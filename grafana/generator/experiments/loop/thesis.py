@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 
 from generator.published_rules import Rule
+from looplab.experiments.loop.metrics import ROBOT_BOUNDS_S
 from looplab.experiments.loop.report import published
-from looplab.metrics.distributions import LATENCY_BOUNDS_S, ROBOT_BOUNDS_S
+from looplab.metrics.distributions import LATENCY_BOUNDS_S
 
 
 def nearest_bound_s(latency_s: float, metric: str) -> float:

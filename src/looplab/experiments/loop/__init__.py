@@ -1,5 +1,12 @@
 """The control loop of the thesis: what stress, priority, flood and QoS do to T, R and O."""
 
 from looplab.run.experiment import Experiment
+from looplab.treatments.roles import BROKER, CONTROLLER, LINK, Role
 
-EXPERIMENT = Experiment("loop", __name__, scenarios="compose/scenarios/*")
+# Bridge and robot stand for what is elsewhere, as the link does.
+BRIDGE = Role("bridge", ("lab-bridge",), fifo=95)
+ROBOT = Role("robot", ("robot",), fifo=96)
+
+EXPERIMENT = Experiment(
+    "loop", __name__, scenarios="compose/scenarios/*", roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK)
+)

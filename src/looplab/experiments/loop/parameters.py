@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.loop.protocol import FRAMINGS
+from looplab.run.parameters import (
+    FIDELITIES,
+    FIDELITY,
+    MESSAGES,
+    QOS,
+    Option,
+    Reader,
+    check_samples,
+    read_number,
+    read_qos,
+)
+from looplab.treatments.link import NO_LINK
+from looplab.treatments.loads import NO_LOAD, loads
 
-FIDELITIES = ("thesis", "corrected")
-FRAMINGS = {"thesis": "burst", "corrected": "line"}
 ROBOTS = ("virtual", "usb", "remote")
-NO_LINK = "none"
-LOADS = ("none", "stress", "flood")
-MAX_SAMPLES = 20_000_000
 
-T = TypeVar("T")
+OPTIONS = (
+    Option("--intervals", "INTERVALS_MS", "MS,…", "time between two messages, e.g. 100,50,20,10"),
+    MESSAGES,
+    Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell"),
+    QOS,
+    FIDELITY,
+    Option("--robot", "ROBOT", "", "where the robot is", ROBOTS),
+    Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)"),
+)
+# One cell: seconds of sending.
+QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,11 @@ class Parameters:
         return sum(interval * self.messages * self.repetitions for interval, _ in self.cells) / 1000
 
     @property
+    def whole_s(self) -> float:
+        """About how long the run takes, but for the answers that it waits for."""
+        return self.sending_s
+
+    @property
     def samples(self) -> int:
         """Messages in the whole run, warm-up apart."""
         return len(self.cells) * self.messages * self.repetitions
@@ -69,7 +91,8 @@ class Parameters:
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
-    get = Reader(environment)
+    name = environment.get("SCENARIO", "").strip() or "<scenario>"
+    get = Reader(environment, f"compose/scenarios/{name}")
     fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
     corrected = fidelity == "corrected"
     parameters = Parameters(
@@ -83,7 +106,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
         repetitions=get.integer("REPETITIONS", 10, 1, 10_000),
         command=get.choice("COMMAND", "T", ("T", "E")),
         robot=get.choice("ROBOT", "virtual", ROBOTS),
-        load=get.choice("LOAD", "none", LOADS),
+        load=get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())),
         priority_broker=get.integer("PRIORITY_BROKER", 0, 0, 99),
         priority_controller=get.integer("PRIORITY_CONTROLLER", 0, 0, 99),
         tcp_nodelay=get.switch("TCP_NODELAY", corrected),
@@ -101,94 +124,13 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
         bridge_tls=get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote"),
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
-    if parameters.samples > MAX_SAMPLES:
-        raise LabError(
-            f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,}).",
-            "Lower MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS.",
-            EXIT_USAGE,
-        )
+    check_samples(parameters, "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS")
     return parameters
 
 
-def read_number(text: str) -> float:
-    """A whole number where it is one, so that 20 is not stored as 20.0; ValueError where it is none."""
-    value = float(text)
-    return int(value) if value.is_integer() else value
-
-
 def read_interval(text: str) -> float:
-    """Milliseconds between two messages; ValueError where nobody could send so."""
+    """Return milliseconds between two messages. Raises ValueError where nobody could send so."""
     value = read_number(text)
     if not 0.5 <= value <= 60_000:
         raise ValueError(text)
     return value
-
-
-def read_qos(text: str) -> int:
-    """A quality of service; ValueError where there is no such."""
-    if text not in ("0", "1", "2"):
-        raise ValueError(text)
-    return int(text)
-
-
-class Reader:
-    """Looks variables up; an empty one counts as absent, as in Compose files. `folder` holds params.env."""
-
-    def __init__(self, environment: Mapping[str, str], folder: str = "") -> None:
-        self._environment = environment
-        self._folder = folder or f"compose/scenarios/{environment.get('SCENARIO', '').strip() or '<scenario>'}"
-
-    def _text(self, name: str, default: str | None) -> str:
-        # A file saved on Windows ends its lines with CR, which env_file hands on.
-        text = self._environment.get(name, "").strip()
-        if text:
-            return text
-        if default is None:
-            raise LabError(f"{name} is not set.", self._where(name), EXIT_USAGE)
-        return default
-
-    def _where(self, name: str) -> str:
-        return f"Mend it where it is set: the shell, .env, or {name} in {self._folder}/params.env."
-
-    def _wrong(self, name: str, text: str, expected: str) -> LabError:
-        return LabError(f"{name}={text!r}: expected {expected}.", self._where(name), EXIT_USAGE)
-
-    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        text = self._text(name, default)
-        if text not in allowed:
-            raise self._wrong(name, text, "one of " + ", ".join(allowed))
-        return text
-
-    def matching(self, name: str, default: str | None, pattern: str, expected: str) -> str:
-        text = self._text(name, default)
-        if not re.fullmatch(pattern, text):
-            raise self._wrong(name, text, expected)
-        return text
-
-    def integer(self, name: str, default: int, low: int, high: int) -> int:
-        text = self._text(name, str(default))
-        if not re.fullmatch(r"[0-9]{1,12}", text) or not low <= int(text) <= high:
-            raise self._wrong(name, text, f"a whole number from {low} to {high}")
-        return int(text)
-
-    def number(self, name: str, default: float, low: float, high: float) -> float:
-        text = self._text(name, f"{default:g}")
-        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not low <= float(text) <= high:
-            raise self._wrong(name, text, f"a number from {low:g} to {high:g}")
-        return read_number(text)
-
-    def switch(self, name: str, default: bool) -> bool:
-        text = self._text(name, "on" if default else "off").lower()
-        if text not in ("on", "off"):
-            raise self._wrong(name, text, "on or off")
-        return text == "on"
-
-    def list(self, name: str, default: str, one: Callable[[str], T], expected: str) -> tuple[T, ...]:
-        text = self._text(name, default)
-        try:
-            values = tuple(one(part) for part in re.split(r"[,\s]+", text))
-        except ValueError:
-            raise self._wrong(name, text, expected) from None
-        if len(set(values)) != len(values):
-            raise self._wrong(name, text, "each value once")
-        return values

@@ -22,6 +22,9 @@ OFFLINE = b"offline"
 COMMAND_ROBOT = "T"
 COMMAND_EMULATED = "E"
 
+# How bytes from the robot become answers, by fidelity.
+FRAMINGS = {"thesis": "burst", "corrected": "line"}
+
 STATUS_OK = "ok"
 STATUS_TIMEOUT = "timeout"
 STATUS_OFFLINE = "offline"

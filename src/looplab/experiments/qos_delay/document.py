@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import Cell, QosDelayParameters
-from looplab.run.accounting import Columns, lateness, sample_line, summarise, tally, total_ns
-from looplab.run.folder import SAMPLES_HEADER
+from looplab.run.accounting import OUTCOMES, Columns, lateness, summarise, tally, total_ns
+from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
-from looplab.treatments import judgement as treatments
-from looplab.treatments.judgement import Treatment
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, unverified
+from looplab.treatments.loads import loads
+from looplab.treatments.looks import Look, mqtt_sockets
 
-HEADER = f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"
+SAMPLES_HEADER = (
+    "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,outcome,delay_pb_ms,delay_bs_ms"
+)
+TRANSPORT_HEADER = "sequence,transport_total_us"
 # Two segments that TCP sends again as one are counted as sent again, and what the second held is missed.
 MISSED_SHARE = 0.005
 # The names that the socket facts of looplab.treatments.service carry.
@@ -37,7 +42,7 @@ class Measured:
 
 
 def capture_faults(captured: Mapping[str, Any], sent: int) -> list[str]:
-    """Why what was captured of a cell cannot stand for it."""
+    """Return why what was captured of a cell cannot stand for it, [] where it can."""
     if captured["dropped"]:
         return [f"the capture lost {captured['dropped']} packets"]
     if abs(captured["published"] - sent) > MISSED_SHARE * sent:
@@ -45,26 +50,36 @@ def capture_faults(captured: Mapping[str, Any], sent: int) -> list[str]:
     return []
 
 
-def sample_lines(parameters: QosDelayParameters, columns: Columns, rows: range) -> Iterator[str]:
-    """The lines of samples.csv for `rows`; rows that were never sent have none."""
-    cells = parameters.cells
+def files(parameters: QosDelayParameters) -> list[File]:
+    """Return the CSV files of a run."""
+    return [
+        File("samples.csv", SAMPLES_HEADER, partial(sample_lines, parameters)),
+        File("transport.csv", TRANSPORT_HEADER, transport_lines),
+    ]
+
+
+def sample_lines(parameters: QosDelayParameters, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of samples.csv for `rows`; none for rows that were never sent."""
+    cells, state = parameters.cells, columns["state"]
+    due, sent, received = columns["due_ns"], columns["sent_ns"], columns["received_ns"]
     for row in rows:
-        if columns["state"][row] != NOT_SENT:
+        if state[row] != NOT_SENT:
             cell = cells[row // parameters.messages]
-            line = sample_line(columns, row, parameters.interval_ms, cell.qos, 0)
-            yield f"{line},{cell.delay_pb_ms:g},{cell.delay_bs_ms:g}"
+            total = "," if received[row] == ABSENT else f"{received[row]},{(received[row] - sent[row]) / 1e3:.3f}"
+            yield (
+                f"{parameters.interval_ms:g},{cell.qos},0,{row},{due[row]},{sent[row]},{total},"
+                f"{OUTCOMES[state[row]]},{cell.delay_pb_ms:g},{cell.delay_bs_ms:g}"
+            )
 
 
-def transport_lines(columns: Columns, rows: range) -> Iterator[str]:
-    """The lines of transport.csv: from bytes leaving the publisher's socket to bytes entering the subscriber's."""
-    for row in rows:
-        sent, received = columns["wire_sent_ns"][row], columns["wire_received_ns"][row]
-        if ABSENT not in (sent, received):
-            yield f"{row},{(received - sent) / 1e3:.3f},,,"
+def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of transport.csv: from bytes leaving one socket to bytes entering the other."""
+    for row, latency_ns in _wire(columns, rows):
+        yield f"{row},{latency_ns / 1e3:.3f}"
 
 
 def cell_document(parameters: QosDelayParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
-    """One entry of `cells` in run.json."""
+    """Return one entry of `cells` in run.json."""
     sent, answered, fates = tally(columns, rows)
     total = total_ns(columns, answered)
     latency = summarise(total)
@@ -85,7 +100,7 @@ def cell_document(parameters: QosDelayParameters, columns: Columns, rows: range,
         **measured.counts,
         "L_us": latency,
         "T_us": latency,
-        "transport_L_us": summarise(list(_wire(columns, answered))),
+        "transport_L_us": summarise([latency_ns for _row, latency_ns in _wire(columns, answered)]),
         "send_lateness_us": lateness(columns, sent),
         "end_to_end_ms": made.as_json(),
         "L_over_delay": over,
@@ -98,40 +113,44 @@ def cell_document(parameters: QosDelayParameters, columns: Columns, rows: range,
     }
 
 
-def judge(
-    parameters: QosDelayParameters, looks: Sequence[dict[str, Any] | None], measured: Sequence[Measured]
-) -> list[Treatment]:
-    """Every treatment of a run from the looks taken before and after each cell, and from the cells."""
-    good = [look for look in looks if look is not None]
-    if len(good) < len(looks) or not good:
-        return [Treatment("treatments service", "answers", "no answer", False, note="nothing could be verified")]
-    found = [treatments.judge_policy(parameters, good, role, 0) for role in _ROLES]
-    found += [treatments.judge_nodelay(parameters, good, role) for role in _ROLES]
-    found += [_time_out(parameters, good, role) for role in _ROLES]
-    found.append(_sent_again(parameters, good))
-    found += [treatments.judge_load(parameters, good, load) for load in ("stress", "flood")]
-    found += _links(measured)
-    found.append(_capture(measured))
+def faults(parameters: QosDelayParameters, measured: Sequence[Measured], cut_short: str) -> list[str]:
+    """Return why cells are INVALID, and by `cut_short` why not every cell was measured."""
+    found = [f"{m.cell.pair} ms, QoS {m.cell.qos}: {why}" for m in measured for why in m.invalid_because]
+    if cut_short:
+        found.append(f"ended after {len(measured)} of {len(parameters.cells)} cells: {cut_short}")
     return found
 
 
-def _wire(columns: Columns, rows: Sequence[int]) -> Iterator[int]:
+def judge(
+    parameters: QosDelayParameters, looks: Sequence[Look | None], measured: Sequence[Measured]
+) -> list[Treatment]:
+    """Judge every treatment of a run from the looks taken before and after each cell, and from the cells."""
+    if found := unverified(looks):
+        return found
+    good = [look for look in looks if look is not None]
+    found += [judge_policy(good, role, 0) for role in _ROLES]
+    found += [judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
+    found += [_time_out(parameters, good, role) for role in _ROLES]
+    found.append(_sent_again(parameters, good))
+    found += [load.judge(good, wanted=False) for load in loads().values()]
+    return [*found, *_links(measured), _capture(measured)]
+
+
+def _wire(columns: Columns, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield (row, latency in ns) where bytes leave and enter the sockets, of rows where both are known."""
     for row in rows:
         sent, received = columns["wire_sent_ns"][row], columns["wire_received_ns"][row]
         if ABSENT not in (sent, received):
-            yield received - sent
+            yield row, received - sent
 
 
-def _sockets(parameters: QosDelayParameters, looks: Sequence[dict[str, Any]], role: str) -> Iterator[dict[str, Any]]:
+def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:
     """The MQTT sockets of a role in all looks."""
-    for look in looks:
-        for process in look["roles"][role]["processes"]:
-            for entry in process["sockets"] if isinstance(process["sockets"], list) else []:
-                if parameters.broker_port in (entry["local_port"], entry["peer_port"]):
-                    yield entry
+    found = mqtt_sockets(looks, role, [parameters.broker_port])
+    return [entry for entry in found if not isinstance(entry, str)]
 
 
-def _time_out(parameters: QosDelayParameters, looks: Sequence[dict[str, Any]], role: str) -> Treatment:
+def _time_out(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> Treatment:
     """TCP must never send again because of the delay alone."""
     found = [entry["rto_ms"] for entry in _sockets(parameters, looks, role)]
     least = min(found, default=0.0)
@@ -144,7 +163,7 @@ def _time_out(parameters: QosDelayParameters, looks: Sequence[dict[str, Any]], r
     )
 
 
-def _sent_again(parameters: QosDelayParameters, looks: Sequence[dict[str, Any]]) -> Treatment:
+def _sent_again(parameters: QosDelayParameters, looks: Sequence[Look]) -> Treatment:
     """Not required: a packet that another overtakes may be sent again though it was not lost."""
     most: dict[tuple[int, int], int] = {}
     for role in _ROLES:
@@ -172,30 +191,3 @@ def _capture(measured: Sequence[Measured]) -> Treatment:
     lost = sum(captured["dropped"] for captured in whole)
     found = f"{len(whole)} of {len(measured)} cells, {lost} packets lost"
     return Treatment("capture", "every cell, no packet lost", found, not lost and len(whole) == len(measured))
-
-
-def run_document(
-    parameters: QosDelayParameters,
-    columns: Columns,
-    looks: Sequence[dict[str, Any] | None],
-    measured: Sequence[Measured],
-    cut_short: str,
-    more: Mapping[str, Any],
-) -> dict[str, Any]:
-    """run.json but for what `more` holds; `cut_short` says why not every cell was measured, "" where all were."""
-    found = judge(parameters, looks, measured)
-    cells = [cell_document(parameters, columns, parameters.rows(at), entry) for at, entry in enumerate(measured)]
-    wrong = [f"{t.what}: wanted {t.wanted}, found {t.found}" for t in found if t.required and not t.verified]
-    wrong += [f"{m.cell.pair} ms, QoS {m.cell.qos}: {why}" for m in measured for why in m.invalid_because]
-    if cut_short:
-        wrong.append(f"ended after {len(cells)} of {len(parameters.cells)} cells: {cut_short}")
-    return {
-        **more,
-        "scenario": parameters.scenario,
-        "fidelity": parameters.fidelity,
-        "valid": not wrong,
-        "invalid_because": wrong,
-        "parameters": parameters.as_json(),
-        "cells": cells,
-        "treatments": [t.as_json() for t in found],
-    }

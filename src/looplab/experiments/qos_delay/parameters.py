@@ -9,11 +9,31 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.experiments.loop.parameters import FIDELITIES, MAX_SAMPLES, Reader, read_number, read_qos
-from looplab.experiments.qos_delay import NAME as EXPERIMENT
+from looplab.experiments.qos_delay import EXPERIMENT, NAME
 from looplab.link.settings import DISTRIBUTIONS
+from looplab.run.parameters import (
+    FIDELITIES,
+    FIDELITY,
+    MESSAGES,
+    QOS,
+    Option,
+    Reader,
+    check_samples,
+    read_number,
+    read_qos,
+)
+from looplab.treatments.loads import NO_LOAD
 
-FOLDER = f"compose/experiments/{EXPERIMENT}"
+FOLDER = EXPERIMENT.scenarios
+OPTIONS = (
+    Option("--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60", instead_of=("DELAYS_MS",)),
+    Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18", instead_of=("DELAYS_MS",)),
+    MESSAGES,
+    QOS,
+    FIDELITY,
+)
+# A few cells of each kind.
+QUICK = {"DELAYS_MS": "2,10,30,60", "MESSAGES": "200"}
 # The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay.
 SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
@@ -71,7 +91,7 @@ class QosDelayParameters:
     apply_priority: bool = False
     priority_broker: int = 0
     priority_controller: int = 0
-    load: str = "none"
+    load: str = NO_LOAD
 
     @property
     def broker_host(self) -> str:
@@ -115,7 +135,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
     get = Reader(environment, FOLDER)
     fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
     parameters = QosDelayParameters(
-        scenario=get.choice("SCENARIO", EXPERIMENT, (EXPERIMENT,)),
+        scenario=get.choice("SCENARIO", NAME, (NAME,)),
         fidelity=fidelity,
         pairs_ms=_pairs(environment, get),
         qos=get.list("QOS", "0 1 2", read_qos, "0, 1 or 2, e.g. 0,1,2"),
@@ -140,15 +160,10 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
     if parameters.max_inflight not in (0, 20):
         raise LabError(
             f"MAX_INFLIGHT={parameters.max_inflight}: the broker is set up for 0 (no limit) and 20 (the default).",
-            f"Mend MAX_INFLIGHT; another number needs a folder of its own in {FOLDER}/mosquitto.",
+            f"Set MAX_INFLIGHT to 0 or 20; another number needs a folder of its own in {FOLDER}/mosquitto.",
             EXIT_USAGE,
         )
-    if parameters.samples > MAX_SAMPLES:
-        raise LabError(
-            f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,}).",
-            "Lower MESSAGES or the number of DELAYS_MS, PAIRS_MS and QOS.",
-            EXIT_USAGE,
-        )
+    check_samples(parameters, "MESSAGES or the number of DELAYS_MS, PAIRS_MS and QOS")
     return parameters
 
 

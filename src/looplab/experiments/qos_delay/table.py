@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from looplab.experiments.loop.table import milliseconds, number, title, verdict
+from looplab.run.table import milliseconds, number, title, verdict
 
 _HEAD = (
     f"{'delay':>7} {'QoS':>3} {'sent':>6} {'late':>5} {'lost':>5} {'end-to-end':>10} {'L avg':>9} {'L p99':>9} "
@@ -13,7 +13,7 @@ _HEAD = (
 
 
 def table(run: dict[str, Any]) -> str:
-    """The table of one run (a run.json document), latencies in milliseconds, ends without a line feed."""
+    """Return the table of one run (a run.json document), latencies in milliseconds, no line feed at its end."""
     lines = [
         title(run),
         "L: publisher to subscriber, in ms; delay: publisher-broker and broker-subscriber",

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.experiments.loop.parameters import NO_LINK
-from looplab.experiments.loop.table import table
-from looplab.experiments.qos_delay import NAME as EXPERIMENT
-from looplab.experiments.qos_delay.parameters import QosDelayParameters
-from looplab.experiments.qos_delay.table import table as qos_delay_table
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import pair
 from looplab.lab.docker.compose import Compose
 from looplab.lab.progress import RunProgress
-from looplab.lab.scenarios import AnyParameters, Scenario, check_one_kind, chosen
+from looplab.lab.scenarios import Scenario, check_one_kind, chosen
+from looplab.run.folder import SCHEMA
+from looplab.run.parameters import RunParameters
 from looplab.system.terminal import say, show_duration
+from looplab.treatments.link import NO_LINK
+from looplab.treatments.loads import loads
 
 # What may go on across runs: it neither measures nor joins the PID namespace of the treatments service.
 KEPT_BEFORE = ("prometheus", "grafana")
@@ -30,7 +29,6 @@ KEPT_BEFORE = ("prometheus", "grafana")
 DONE_AFTER = ("link", "bridge", "robot", "prepare")
 # Its end is no failure.
 DONE_BEFORE = ("prepare",)
-SCHEMA = 1
 # What the containers of a failed run said: they are removed.
 LAST_WORDS = Path(".cache/containers.log")
 # Ctrl-C; `kill`, timeout(1); a terminal that was closed.
@@ -46,9 +44,9 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     _listen()
     lab = Lab(root, options)
     wanted = chosen(root, names)
-    check_one_kind(root, wanted)
+    table = check_one_kind(wanted).part("table").table
     # Every parameter is read before anything is started: a slip of the pen costs no run.
-    parameters = [scenario.any_parameters(lab.settings()) for scenario in wanted]
+    parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
     _check_link(root, lab.settings())
     if lab.listens_with_tls():
         pair.make_sure(lab)
@@ -65,7 +63,7 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
             document = _one(root, compose, scenario, DONE_AFTER if number == len(wanted) else ())
             runs.append(document)
             if not as_json:
-                print(_table(document) + "\n", flush=True)
+                print(table(document) + "\n", flush=True)
     except KeyboardInterrupt:
         _interrupted(compose, scenario, root)
         return EXIT_INVALID
@@ -80,17 +78,14 @@ def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bo
     return EXIT_GOOD if valid or allow_invalid else EXIT_INVALID
 
 
-def _plan(parameters: Sequence[AnyParameters]) -> str:
-    sending = show_duration(sum(p.sending_s for p in parameters))
-    first = parameters[0]
-    if isinstance(first, QosDelayParameters):
-        whole = show_duration(first.whole_s)
-        return f"{len(first.cells)} cells, {sending} of sending, {whole} in all, fidelity {first.fidelity}"
-    return f"{len(parameters)} scenario(s), {sending} of sending, fidelity {first.fidelity}"
-
-
-def _table(document: dict[str, Any]) -> str:
-    return qos_delay_table(document) if document.get("experiment") == EXPERIMENT else table(document)
+def _plan(parameters: Sequence[RunParameters]) -> str:
+    cells = sum(len(p.cells) for p in parameters)
+    sending_s, whole_s = sum(p.sending_s for p in parameters), sum(p.whole_s for p in parameters)
+    whole = f", {show_duration(whole_s)} in all" if whole_s > sending_s else ""
+    return (
+        f"{len(parameters)} scenario(s), {cells} cells, {show_duration(sending_s)} of sending{whole}, "
+        f"fidelity {parameters[0].fidelity}"
+    )
 
 
 def _check_link(root: Path, settings: Mapping[str, str]) -> None:
@@ -178,7 +173,8 @@ def _clear(compose: Compose, profile: str) -> None:
     """Two scenarios at once would disturb each other and share the name `broker`: only the new one runs."""
     services = list(compose.config(profile)["services"])
     kept = [name for name in services if name in KEPT_BEFORE]
-    measuring = [name for name in compose.running() if name.endswith(("-broker", "-controller", "-stress", "-flood"))]
+    ends = tuple(f"-{role}" for role in ("broker", "controller", *loads()))
+    measuring = [name for name in compose.running() if name.endswith(ends)]
     if measuring:
         say(f"Stopping what ran before: {', '.join(measuring)}")
     present = compose.containers()

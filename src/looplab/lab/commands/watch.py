@@ -23,6 +23,7 @@ from looplab.lab.checkout import Lab
 from looplab.lab.watch.data import CellView, View, fetch, parse
 from looplab.lab.watch.plot import STYLES, plot
 from looplab.system.env_files import read_port
+from looplab.treatments.roles import Role
 
 try:
     import termios
@@ -34,14 +35,13 @@ EVERY_S = 1.0
 # A cell's own line counts; the rest of the screen is the curve's.
 MOST_CELLS = 6
 LATE_S = 0.005
-PARTS = ("controller", "broker", "bridge", "robot", "stress", "flood", "treatments", "exporter")
+# Who runs beside every experiment; in 80 columns the last has no room: that it answers is seen anyhow.
+BESIDE = (Role("treatments", ()), Role("exporter", ()))
 NARROWEST, LOWEST = 80, 24
-LOOP_METRICS = (("T", "in all"), ("R", "at the robot"), ("O", "all but the robot"))
-DELAY_METRICS = (("L", "publisher to subscriber"),)
 
 
 class Screen:
-    """Puts a view on the terminal; remembers the last look for rates, and when it was."""
+    """Puts a view on the terminal; keeps the last look for rates, and when it was."""
 
     def __init__(self, console: Console, address: str) -> None:
         self.console = console
@@ -52,7 +52,7 @@ class Screen:
         self._problem = ""
 
     def take(self, text: str) -> None:
-        """A new page arrived."""
+        """Take a new page."""
         view, now_s = parse(text), time.monotonic()
         if self._view is not None and now_s > self._seen_s:
             for part, spent_s in view.cpu_s.items():
@@ -61,7 +61,7 @@ class Screen:
         self._view, self._seen_s, self._problem = view, now_s, ""
 
     def miss(self, why: str) -> None:
-        """No page arrived: the last one stays, and it is said how old it is."""
+        """Note that no page arrived: the last one stays, with its age."""
         self._problem = why
 
     @property
@@ -70,7 +70,7 @@ class Screen:
         return self._view is not None
 
     def draw(self) -> Group:
-        """The whole screen."""
+        """Return the whole screen."""
         width, height = self.console.width, self.console.height
         view = self._view
         if view is None:
@@ -83,10 +83,8 @@ class Screen:
         used = len(head) + len(tail) + table.row_count + 1
         curves = view.cells[view.current].curves if view.current else {}
         room = max(4, height - used - 1)
-        # R first: where two curves lie on each other, O is the one to see.
-        ordered: dict[str, list[tuple[float, float]]] = {
-            metric: curves[metric] for metric in ("R", "T", "O", "L") if metric in curves
-        }
+        # The last one is drawn last: where two curves lie on each other, it is the one to see.
+        ordered = {metric: curves.get(metric, []) for metric in view.shown.metrics} if curves else {}
         return Group(*head, plot(ordered, width, room, braille=self._braille), table, *tail)
 
     @property
@@ -122,19 +120,29 @@ class Screen:
             lines.append(Text(warning, "bold yellow", no_wrap=True, overflow="ellipsis"))
         elif view.current:
             place, qos = view.current
-            what = "received within x, links of" if view.of_experiment else "answers within x,"
-            second = Text(f"{what} {place} ms, QoS {qos}:", no_wrap=True, overflow="ellipsis")
-            for metric, meaning in DELAY_METRICS if view.of_experiment else LOOP_METRICS:
-                second.append(f"  {metric}", STYLES[metric])
+            second = Text(f"{view.shown.curves} {place} ms, QoS {qos}:", no_wrap=True, overflow="ellipsis")
+            for (metric, meaning), style in zip(view.shown.metrics.items(), STYLES, strict=False):
+                second.append(f"  {metric}", style)
                 second.append(f" {meaning}")
             lines.append(second)
         return lines
 
     def _table(self, view: View) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim")
-        metric = "L" if view.of_experiment else "O"
-        first_head = "links" if view.of_experiment else "interval"
-        heads = [first_head, "QoS", "sent", "answ.", "late", "lost", "err", f"{metric} p50", "p95", "p99", "max"]
+        metric = list(view.shown.metrics)[-1]
+        heads = [
+            view.shown.heading,
+            "QoS",
+            "sent",
+            "answ.",
+            "late",
+            "lost",
+            "err",
+            f"{metric} p50",
+            "p95",
+            "p99",
+            "max",
+        ]
         for heading in (*heads, "sent late"):
             table.add_column(heading, justify="right", no_wrap=True)
         keys = list(view.cells)
@@ -147,10 +155,10 @@ class Screen:
 
     def _parts(self, view: View) -> Text:
         text = Text(no_wrap=True, overflow="ellipsis")
-        # Who answers is up: in 80 columns the others need the room.
-        for part in PARTS if self.console.width >= 100 else PARTS[:-1]:
-            number = view.processes.get(part, 0)
-            if not number and part in ("stress", "flood"):
+        roles = (*view.roles, *BESIDE)
+        for role in roles if self.console.width >= 100 else roles[:-1]:
+            part, number = role.name, view.processes.get(role.name, 0)
+            if not number and role.optional:
                 continue
             online = view.singles.get(f"lab_{part}_online")
             good = bool(number) and online != 0 and (part != "broker" or view.singles.get("lab_broker_up") == 1)
@@ -207,14 +215,14 @@ def _ms(seconds: float | None) -> str:
 
 
 def exporter_url(settings: dict[str, str]) -> str:
-    """Where .env says that the exporter answers. Raises LabError."""
+    """Return where .env says that the exporter answers. Raises LabError."""
     port = read_port({"LAB_EXPORTER_PORT": settings.get("LAB_EXPORTER_PORT") or "9101"}, "LAB_EXPORTER_PORT")
     host = settings.get("LAB_BIND", "").strip() or "127.0.0.1"
     return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
 
 
 def watch(root: Path | None = None) -> int:
-    """Show until Ctrl-C or q; where the output is no terminal, print one picture and return."""
+    """Show the view until Ctrl-C or q; print one picture if the output is no terminal."""
     url = exporter_url(Lab(root or Path(__file__).parents[4]).settings())
     # Exported by some shells and programs, and wrong as soon as the window changes: the terminal itself is asked.
     for name in ("COLUMNS", "LINES"):
@@ -260,7 +268,7 @@ def _never(seconds: float) -> bool:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """Gives a function that waits so many seconds and tells whether q was typed."""
+    """Yield a function that waits so many seconds and returns whether q was typed."""
     if termios is None or not sys.stdin.isatty():
         yield _never
         return

@@ -8,7 +8,10 @@ import urllib.request
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from looplab.experiments.qos_delay import NAME as EXPERIMENT
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.metrics.view import CellsView
+from looplab.treatments.loads import loads
+from looplab.treatments.roles import Role
 
 TIMEOUT_S = 3.0
 
@@ -16,7 +19,7 @@ _SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 Labels = dict[str, str]
-# Interval in ms, or both links' delays in ms, and QoS, as text.
+# What its experiment tells cells apart by, and QoS, as text.
 CellKey = tuple[str, str]
 
 
@@ -48,11 +51,26 @@ class View:
     processes: dict[str, int] = field(default_factory=dict)
     cpu_s: dict[str, float] = field(default_factory=dict)
     singles: dict[str, float] = field(default_factory=dict)
+    experiment: str = EXPERIMENTS.default
 
     @property
-    def of_experiment(self) -> bool:
-        """Whether its cells are pairs of link delays, and L stands for T, R and O."""
-        return self.scenario == EXPERIMENT
+    def shown(self) -> CellsView:
+        """How its cells are shown."""
+        found: CellsView = EXPERIMENTS[self.experiment].part("metrics").VIEW
+        return found
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The parts that its experiment has or may have."""
+        return (*EXPERIMENTS[self.experiment].roles, *(load.role for load in loads().values()))
+
+    def key(self, labels: Labels) -> CellKey:
+        """Return what tells the cell of a sample from others."""
+        return labels[self.shown.label], labels["qos"]
+
+    def cell(self, labels: Labels) -> CellView:
+        """Return the cell of a sample, a new one if there is none yet."""
+        return self.cells.setdefault(self.key(labels), CellView())
 
     @property
     def sent(self) -> int:
@@ -106,30 +124,33 @@ def _run(labels: Labels) -> tuple[str, str]:
 
 def _read_run(view: View, families: dict[str, list[tuple[Labels, float]]]) -> None:
     own = {
-        name: [(labels, value) for labels, value in samples if _is_of(labels, view)]
+        name: found
         for name, samples in families.items()
-        if name.startswith(("loop_", "qos_delay_"))
+        if (found := [(labels, value) for labels, value in samples if _is_of(labels, view)])
     }
+    named = {name: str(experiment.part("metrics").FAMILY) for name, experiment in EXPERIMENTS.items()}
+    sent = [name for name, family in named.items() if f"{family}_messages_sent_total" in own]
+    view.experiment = sent[0] if sent else EXPERIMENTS.default
     view.planned = int(sum(value for _labels, value in own.get("loop_run_messages_planned", ())))
     for labels, value in own.get("loop_treatment_verified", ()):
         view.treatments.append((labels, bool(value)))
     for _labels, value in own.get("loop_run_valid", ()):
         view.valid = bool(value)
-    _read_cells(view, own, "qos_delay" if view.of_experiment else "loop")
+    _read_cells(view, own, named[view.experiment])
 
 
 def _read_cells(view: View, own: dict[str, list[tuple[Labels, float]]], family: str) -> None:
     for labels, value in own.get(f"{family}_messages_sent_total", ()):
-        _cell(view, labels).sent = int(value)
+        view.cell(labels).sent = int(value)
     for labels, value in own.get(f"{family}_messages_total", ()):
-        _cell(view, labels).outcomes[labels["outcome"]] = int(value)
+        view.cell(labels).outcomes[labels["outcome"]] = int(value)
     for labels, value in own.get(f"{family}_latency_quantile_seconds", ()):
-        _cell(view, labels).quantiles_s[labels["metric"], labels["q"]] = value
+        view.cell(labels).quantiles_s[labels["metric"], labels["q"]] = value
     for labels, value in own.get(f"{family}_send_lateness_quantile_seconds", ()):
-        _cell(view, labels).lateness_s[labels["q"]] = value
+        view.cell(labels).lateness_s[labels["q"]] = value
     for labels, value in own.get(f"{family}_cell_current", ()):
         if value:
-            view.current = _key(labels)
+            view.current = view.key(labels)
     _read_curves(view, own, family)
 
 
@@ -140,21 +161,13 @@ def _read_curves(view: View, own: dict[str, list[tuple[Labels, float]]], family:
     counts = {
         labels["metric"]: value
         for labels, value in own.get(f"{family}_latency_seconds_count", ())
-        if _key(labels) == view.current
+        if view.key(labels) == view.current
     }
     for labels, value in own.get(f"{family}_latency_seconds_bucket", ()):
         metric = labels["metric"]
-        if _key(labels) == view.current and labels["le"] != "+Inf" and counts.get(metric):
+        if view.key(labels) == view.current and labels["le"] != "+Inf" and counts.get(metric):
             cell.curves.setdefault(metric, []).append((float(labels["le"]), value / counts[metric]))
 
 
 def _is_of(labels: Labels, view: View) -> bool:
     return labels.get("scenario") == view.scenario and labels.get("fidelity") == view.fidelity
-
-
-def _cell(view: View, labels: Labels) -> CellView:
-    return view.cells.setdefault(_key(labels), CellView())
-
-
-def _key(labels: Labels) -> CellKey:
-    return labels.get("pair") or labels["interval_ms"], labels["qos"]

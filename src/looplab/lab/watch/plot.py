@@ -9,7 +9,8 @@ from rich.text import Text
 
 LOW_S, HIGH_S = 0.0001, 1.0
 TICKS = ((0.0001, "0.1 ms"), (0.001, "1 ms"), (0.01, "10 ms"), (0.1, "100 ms"), (1.0, "1 s"))
-STYLES = {"T": "bold blue", "R": "bold green", "O": "bold red", "L": "bold magenta"}
+# Of the first curve, the second, …
+STYLES = ("bold blue", "bold green", "bold red", "bold magenta", "bold cyan")
 # Columns left of the plot: the share and its axis.
 MARGIN = 6
 
@@ -25,7 +26,8 @@ _DOTS = (
 class Canvas:
     """A grid of characters of which the last curve drawn owns a cell."""
 
-    def __init__(self, columns: int, rows: int, *, braille: bool) -> None:
+    def __init__(self, columns: int, rows: int, styles: Mapping[str, str], *, braille: bool) -> None:
+        self._styles = styles
         self.columns, self.rows = columns, rows
         self._across, self._down = (2, 4) if braille else (1, 1)
         self._braille = braille
@@ -58,9 +60,9 @@ class Canvas:
             if owner is None:
                 text.append(" ")
             elif self._braille:
-                text.append(chr(0x2800 + self._dots[column, row]), STYLES.get(owner, ""))
+                text.append(chr(0x2800 + self._dots[column, row]), self._styles.get(owner, ""))
             else:
-                text.append(owner, STYLES.get(owner, ""))
+                text.append(owner, self._styles.get(owner, ""))
         return text
 
     def _dot(self, name: str, x: int, y: int) -> None:
@@ -78,7 +80,7 @@ def _position(seconds: float) -> float:
 def plot(curves: Mapping[str, Sequence[tuple[float, float]]], width: int, height: int, *, braille: bool) -> Text:
     """Curves by name with axes, `width` by `height` characters in all."""
     columns, rows = max(10, width - MARGIN - 1), max(2, height - 1)
-    canvas = Canvas(columns, rows, braille=braille)
+    canvas = Canvas(columns, rows, dict(zip(curves, STYLES, strict=False)), braille=braille)
     for name, points in curves.items():
         canvas.curve(name, points)
     bar = "│" if braille else "|"

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.experiments.loop.parameters import MAX_SAMPLES, read_parameters
+from looplab.experiments.loop.parameters import read_parameters
+from looplab.run.parameters import MAX_SAMPLES
 
 SCENARIO = {"SCENARIO": "scenario5"}
 

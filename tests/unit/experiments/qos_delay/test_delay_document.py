@@ -6,13 +6,20 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.loop.table import WIDTH
 from looplab.experiments.qos_delay import network
-from looplab.experiments.qos_delay.document import Measured, capture_faults, cell_document, judge, run_document
+from looplab.experiments.qos_delay.document import (
+    Measured,
+    capture_faults,
+    cell_document,
+    faults,
+    judge,
+)
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters, read_parameters
 from looplab.experiments.qos_delay.table import table
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
+from looplab.run.table import WIDTH
+from looplab.treatments.judgement import reasons
 
 MS = 1_000_000
 CAPTURED = {
@@ -64,8 +71,13 @@ def look(**more: Any) -> dict[str, Any]:
 
 
 def document(p: QosDelayParameters, cell: Measured, looks: list[Any] | None = None, cut: str = "") -> dict[str, Any]:
-    more = {"schema": 1, "experiment": "qos-delay", "run_id": "x-qos-delay", "environment": {}}
-    return run_document(p, samples(), looks if looks is not None else [look(), look()], [cell], cut, more)
+    found = judge(p, looks if looks is not None else [look(), look()], [cell])
+    wrong = [*reasons(found), *faults(p, [cell], cut)]
+    return {
+        "run_id": "x-qos-delay", "scenario": p.scenario, "fidelity": p.fidelity, "valid": not wrong,
+        "invalid_because": wrong, "cells": [cell_document(p, samples(), p.rows(0), cell)],
+        "treatments": [treatment.as_json() for treatment in found],
+    }  # fmt: skip
 
 
 def test_a_cell_says_what_its_samples_say() -> None:

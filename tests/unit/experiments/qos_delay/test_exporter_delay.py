@@ -11,7 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.simulated_delay_runs import as_published, one_way, write_delay_run
 
 from looplab.experiments.qos_delay.metrics import delay_labels
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.live import LiveFolder
+from looplab.exporter.parts import all_families
 from looplab.exporter.stored import StoredRuns
 from looplab.metrics.text_format import page
 from looplab.run.samples import ANSWERED, SampleStore
@@ -20,7 +22,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def samples(runs: StoredRuns) -> Samples:
-    text = page([texts for _run_id, texts in runs.newest.values()]).decode()
+    text = page([texts for _run_id, texts in runs.newest.values()], all_families(EXPERIMENTS)).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -39,7 +41,7 @@ def labels(pb: float, bs: float, qos: int, fidelity: str = "thesis") -> dict[str
 def test_each_cell_has_its_figures(tmp_path: Path) -> None:
     write_delay_run(tmp_path)
     write_delay_run(tmp_path, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
-    runs = StoredRuns(tmp_path)
+    runs = StoredRuns(tmp_path, EXPERIMENTS)
     assert runs.refresh()
     found = samples(runs)
     cell = labels(20, 20, 2)
@@ -65,7 +67,7 @@ def test_an_invalid_cell_and_a_damaged_run_are_left_out(tmp_path: Path) -> None:
     del run["cells"][0]["L_us"]
     (folder / "run.json").write_text(json.dumps(run))
     said: list[str] = []
-    runs = StoredRuns(tmp_path, said.append)
+    runs = StoredRuns(tmp_path, EXPERIMENTS, said.append)
     runs.refresh()
     found = samples(runs)
     assert runs.damaged == {folder.name}
@@ -85,12 +87,18 @@ def test_the_running_cell_has_a_distribution_the_others_figures(tmp_path: Path) 
     for row in range(6):
         store["due_ns"][row], store["sent_ns"][row] = now, now + 10_000
         store["received_ns"][row], store["state"][row] = now + 10_000 + 20_000_000 * (1 + row // 4), ANSWERED
-    state = {"state": "running", "run_id": "20260301T000000Z-qos-delay", "parameters": parameters, "treatments": []}
+    state = {
+        "experiment": "qos-delay",
+        "state": "running",
+        "run_id": "20260301T000000Z-qos-delay",
+        "parameters": parameters,
+        "treatments": [],
+    }
     (tmp_path / "state.json").write_text(json.dumps(state))
-    live = LiveFolder(tmp_path)
+    live = LiveFolder(tmp_path, EXPERIMENTS)
     run = live.run(frozenset())
     assert run is not None
-    text = page([live.texts(run)]).decode()
+    text = page([live.texts(run)], all_families(EXPERIMENTS)).decode()
     found = {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)

@@ -18,8 +18,8 @@ from looplab import __version__
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.loop.bridge.robot_port import Reply, RobotPort
 from looplab.experiments.loop.bridge.state import Counts
-from looplab.experiments.loop.parameters import FIDELITIES, FRAMINGS
 from looplab.experiments.loop.protocol import (
+    FRAMINGS,
     OFFLINE,
     ONLINE,
     STATUS_GARBLED,
@@ -34,6 +34,7 @@ from looplab.experiments.loop.protocol import (
     Request,
     parse_request,
 )
+from looplab.run.parameters import FIDELITIES
 from looplab.system import machine_facts as environment
 from looplab.system import processes
 

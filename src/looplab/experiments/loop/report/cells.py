@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from looplab.experiments.loop.document import robot_free_us
 from looplab.report.statistics import Floats, Interval, cell_intervals
 from looplab.report.stored import StoredRun, Unusable
-from looplab.run.accounting import robot_free_us
 
 METRICS = {"T": "total_us", "R": "robot_us", "O": "overhead_us"}
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
@@ -74,7 +74,7 @@ class Cell:
 
     @property
     def robot_free_us(self) -> dict[str, float]:
-        """See looplab.run.accounting.robot_free_us."""
+        """See looplab.experiments.loop.document.robot_free_us."""
         return robot_free_us(self.counts)
 
     def analyse(self) -> None:

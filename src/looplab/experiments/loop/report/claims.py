@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.loop.parameters import FRAMINGS
+from looplab.experiments.loop.protocol import FRAMINGS
 from looplab.experiments.loop.report import published
 from looplab.experiments.loop.report.cells import Cell
 from looplab.report.statistics import FEWEST_REPETITIONS, Comparison, compare, smallest_found

@@ -12,11 +12,17 @@ import numpy as np
 import polars as pl
 
 from looplab.experiments.qos_delay import NAME as EXPERIMENT
+from looplab.experiments.qos_delay.document import SAMPLES_HEADER
 from looplab.report.statistics import Interval, cell_intervals
 from looplab.report.stored import NEEDED, UNREAD, StoredRun, Unusable, read_document
-from looplab.run.folder import SAMPLES_HEADER, SCHEMA
+from looplab.run.folder import SCHEMA
 
-HEADER = f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"
+# Runs of before have two more columns, of a robot that they did not have.
+HEADERS = (
+    SAMPLES_HEADER,
+    "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome,"
+    "delay_pb_ms,delay_bs_ms",
+)
 # A cell is one long repetition. Blocks of this length stand for repetitions: much longer than what the connection
 # remembers (a round trip), so that they are nearly independent.
 BLOCK_S = 1.0
@@ -189,7 +195,7 @@ def _over(mean: Interval, made_ms: float) -> Interval:
 def _samples(path: Path) -> pl.DataFrame:
     with path.open("rb") as file:
         header = file.readline().decode("ascii", "replace").strip()
-    if header != HEADER:
+    if header not in HEADERS:
         raise OSError(f"its first line is not that of a run of {EXPERIMENT}: {header[:60]!r}")
     columns = {
         "qos": pl.Int8,

@@ -1,0 +1,14 @@
+"""The process of one run of the loop: exit code 0 valid run, 1 invalid or interrupted, 2 wrong use, 3 machine."""
+
+from __future__ import annotations
+
+import sys
+
+from looplab.experiments.loop.controller import Controller
+from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.loop.table import table
+from looplab.run.life import live
+from looplab.run.process import run_process
+
+if __name__ == "__main__":
+    sys.exit(run_process(lambda place: live(Controller(read_parameters(), place)), table))

@@ -1,0 +1,73 @@
+"""What the bridge publishes about itself and its robot during a run: retained under lab/, kept as it changes."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import perf_counter_ns
+from typing import Any
+
+from looplab.experiments.loop import readiness
+from looplab.experiments.loop.outages import NETWORK, absences, unnoticed
+from looplab.experiments.loop.protocol import (
+    OFFLINE,
+    ONLINE,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_ROBOT_STATUS,
+)
+
+LONGEST_BYTES = 10_000
+# Changes of status that a run keeps; a flood of them must not fill memory and run.json.
+MOST_CHANGES = 1000
+# Of what bridges report of themselves, the newest: enough to see whether there are two.
+MOST_REPORTS = 20
+
+
+class BridgeNews:
+    """The last payload of each topic, the changes of status, what does not belong there."""
+
+    def __init__(self) -> None:
+        self.retained: dict[str, bytes] = {}
+        self.changes: list[dict[str, Any]] = []
+        self.reports: deque[bytes] = deque(maxlen=MOST_REPORTS)
+        self.foreign = 0
+        self.malformed = 0
+        self._before: dict[str, Any] = {}
+
+    def take(self, topic: bytes, payload: bytes) -> None:
+        """Keep what arrived on any topic but the answers'."""
+        name = topic.decode("ascii", "replace")
+        if name not in (TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_INFO):
+            self.foreign += 1
+            return
+        if len(payload) > LONGEST_BYTES or (name != TOPIC_BRIDGE_INFO and payload not in (ONLINE, OFFLINE)):
+            self.malformed += 1
+            return
+        changed, self.retained[name] = self.retained.get(name) != payload, payload
+        if name == TOPIC_BRIDGE_INFO:
+            self.reports.append(payload)
+        elif changed and len(self.changes) < MOST_CHANGES:
+            change = {"at_ns": perf_counter_ns(), "topic": name, "status": payload.decode()}
+            if name == TOPIC_BRIDGE_STATUS:
+                info = self.info()
+                change.update({key: str(info[key]) for key in ("instance", "boot") if key in info})
+            self.changes.append(change)
+
+    def info(self) -> dict[str, Any]:
+        """Return what the bridge last reported of itself."""
+        return readiness.bridge_info(self.retained)
+
+    def begin(self) -> None:
+        """Note what the bridge reports before the first message."""
+        self._before = self.info()
+
+    def document(self, disconnects: int) -> dict[str, Any]:
+        """Return what run.json tells of the bridge; `disconnects` are those that the controller noticed itself."""
+        away = absences(self.changes)
+        noticed = disconnects + sum(absence["cause"] == NETWORK for absence in away)
+        return {
+            "events": self.changes,
+            "absences": away,
+            "reconnects": unnoticed(self._before, self.info(), noticed),
+            "bridge": self.info(),
+        }

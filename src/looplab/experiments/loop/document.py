@@ -1,0 +1,105 @@
+"""What a run of the loop stores: the cells of run.json, the lines of samples.csv and transport.csv."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from looplab.experiments.loop.parameters import Parameters
+from looplab.run.accounting import OUTCOMES, Columns, lateness, summarise, tally, total_ns
+from looplab.run.record import File
+from looplab.run.samples import ABSENT, NOT_SENT
+
+# The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests.
+COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns")
+SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
+TRANSPORT_HEADER = "sequence,transport_total_us,transport_robot_us,transport_overhead_us,robot_wait_us"
+_WIRE = ("wire_sent_ns", "wire_received_ns", "wire_robot_ns")
+
+
+def files(parameters: Parameters) -> list[File]:
+    """Return the CSV files of a run."""
+    return [
+        File("samples.csv", SAMPLES_HEADER, partial(sample_lines, parameters)),
+        File("transport.csv", TRANSPORT_HEADER, transport_lines),
+    ]
+
+
+def cell_rows(parameters: Parameters) -> Iterator[tuple[float, int, range]]:
+    """Yield (interval_ms, qos, rows) of each cell."""
+    size = parameters.messages * parameters.repetitions
+    for index, (interval_ms, qos) in enumerate(parameters.cells):
+        yield interval_ms, qos, range(index * size, (index + 1) * size)
+
+
+def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return one cell's counts and latencies; `counts` are those that belong to no single row."""
+    sent, measured, fates = tally(columns, rows)
+    total = total_ns(columns, measured)
+    robot = [columns["robot_ns"][row] for row in measured]
+    return {
+        **fates,
+        **counts,
+        "T_us": summarise(total),
+        "R_us": summarise(robot),
+        "O_us": summarise([t - r for t, r in zip(total, robot, strict=True)]),
+        "transport_O_us": summarise([total - robot for _row, total, robot in _transport(columns, measured)]),
+        "service_R_us": summarise(service_ns(columns, measured)),
+        "waited": waited(columns, measured),
+        "send_lateness_us": lateness(columns, sent),
+    }
+
+
+def service_ns(columns: Columns, rows: Iterable[int]) -> list[int]:
+    """Return R without queueing at the robot, in ns, of rows whose wait is known."""
+    robot, wait = columns["robot_ns"], columns["wait_ns"]
+    return [robot[row] - wait[row] for row in rows if ABSENT not in (robot[row], wait[row])]
+
+
+def waited(columns: Columns, rows: Iterable[int]) -> int:
+    """Return how many of these requests queued at the robot."""
+    return sum(columns["wait_ns"][row] > 0 for row in rows)
+
+
+def robot_free_us(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return R without queueing of a cell of run.json; {} if nothing queued or the run predates this field."""
+    service = cell.get("service_R_us") or {}
+    return dict(service) if service.get("n") and cell.get("waited") else {}
+
+
+def sample_lines(parameters: Parameters, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of samples.csv for `rows`, without line ends; none for rows that were never sent."""
+    size = parameters.messages * parameters.repetitions
+    cells = parameters.cells
+    state, robot_ns = columns["state"], columns["robot_ns"]
+    due, sent, received = columns["due_ns"], columns["sent_ns"], columns["received_ns"]
+    for row in rows:
+        if state[row] == NOT_SENT:
+            continue
+        interval_ms, qos = cells[row // size]
+        repetition, outcome = row % size // parameters.messages, OUTCOMES[state[row]]
+        head = f"{interval_ms:g},{qos},{repetition},{row},{due[row]},{sent[row]}"
+        if received[row] == ABSENT:
+            yield f"{head},,,,,{outcome}"
+            continue
+        total, robot = received[row] - sent[row], robot_ns[row]
+        parts = "," if robot == ABSENT else f"{robot / 1e3:.3f},{(total - robot) / 1e3:.3f}"
+        yield f"{head},{received[row]},{total / 1e3:.3f},{parts},{outcome}"
+
+
+def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of transport.csv: sequence, the three latencies where bytes enter and leave sockets, and how long
+    the request queued at the robot (empty where the bridge did not say)."""
+    for row, total, robot in _transport(columns, rows):
+        wait = columns["wait_ns"][row]
+        text = "" if wait == ABSENT else f"{wait / 1e3:.3f}"
+        yield f"{row},{total / 1e3:.3f},{robot / 1e3:.3f},{(total - robot) / 1e3:.3f},{text}"
+
+
+def _transport(columns: Columns, rows: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield (row, T, R) in ns where bytes enter and leave the sockets, of rows where all of it is known."""
+    sent, received, robot = (columns[name] for name in _WIRE)
+    for row in rows:
+        if ABSENT not in (sent[row], received[row], robot[row]):
+            yield row, received[row] - sent[row], robot[row]

@@ -1,0 +1,63 @@
+"""What the exporter asks of an experiment: its metrics.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from looplab.metrics.distributions import Cell
+from looplab.metrics.text_format import FAMILIES, Families, Texts
+from looplab.run.experiment import Experiment, Experiments
+from looplab.treatments.loads import loads
+
+
+class Metrics(Protocol):
+    """The metrics.py of an experiment.
+
+    `COLUMNS` are those of the live rows that `Cell.add_latency` takes after T. `BROKER_TOPICS` makes sample lines of
+    what is retained at the broker.
+    """
+
+    FAMILIES: Families
+    COLUMNS: tuple[str, ...]
+    BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]]
+
+    def cells(self, parameters: Mapping[str, Any]) -> Sequence[Cell]:
+        """Return the cells of a run in the order in which they are measured."""
+
+    def cell_texts(self, run_id: str, found: Sequence[Cell]) -> dict[str, str]:
+        """Return the sample lines of a running run's cells."""
+
+    def stored_texts(self, folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
+        """Return the sample lines of a stored run's cells.
+
+        Raises Damaged, or KeyError, TypeError, ValueError or AttributeError if run.json is not what the lab writes.
+        """
+
+
+def metrics(experiment: Experiment) -> Metrics:
+    """Return an experiment's metrics."""
+    found: Metrics = experiment.part("metrics")
+    return found
+
+
+def all_families(experiments: Experiments) -> Families:
+    """Return every family of the exporter, the experiments' first."""
+    own = {name: about for found in experiments.values() for name, about in metrics(found).FAMILIES.items()}
+    return {**own, **FAMILIES}
+
+
+def broker_topics(experiments: Experiments) -> dict[str, Callable[[bytes], Texts]]:
+    """Return what makes sample lines of a retained payload, by topic."""
+    return {topic: read for found in experiments.values() for topic, read in metrics(found).BROKER_TOPICS.items()}
+
+
+def process_names(experiments: Experiments) -> dict[str, tuple[str, ...]]:
+    """Return the names of the processes of each part of the lab: the experiments' roles, loads, who watches them."""
+    roles = [role for experiment in experiments.values() for role in experiment.roles]
+    return {
+        **{role.name: role.comms for role in (*roles, *(load.role for load in loads().values()))},
+        "treatments": ("lab-treatments",),
+        "exporter": ("lab-exporter",),
+    }

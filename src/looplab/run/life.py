@@ -1,0 +1,64 @@
+"""The life of a run, the same for every experiment: measure, judge, store; or keep what an interrupted run has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from looplab.errors import LabError
+from looplab.run.process import Interrupted, heard
+from looplab.run.record import Record
+from looplab.treatments.judgement import Treatment
+
+
+class Run(Protocol):
+    """What an experiment does in its run (its controller.py); `record` is where it keeps it."""
+
+    record: Record
+
+    def measure(self) -> None:
+        """Wait for the parts, warm up, send every cell. Raises LabError, Interrupted."""
+
+    def treatments(self) -> Sequence[Treatment]:
+        """Return every treatment as found so far."""
+
+    def contents(self) -> Mapping[str, Any]:
+        """Return what run.json holds beside the frame of every run: the cells above all."""
+
+    def faults(self) -> Sequence[str]:
+        """Return what makes the run INVALID beside its treatments."""
+
+    def close(self) -> None:
+        """Leave the parts as they were found."""
+
+
+def live(run: Run) -> dict[str, Any]:
+    """Measure, store, and return the run.json document. Raises LabError, Interrupted."""
+    record = run.record
+    try:
+        run.measure()
+        document = record.document(run.treatments(), run.contents(), run.faults())
+        record.rewrite()
+    except (Interrupted, KeyboardInterrupt):
+        heard()
+        record.keep("interrupted")
+        raise Interrupted from None
+    except LabError as error:
+        record.keep(str(error))
+        raise
+    finally:
+        run.close()
+    record.finish(document)
+    return document
+
+
+def wait_for(
+    ready: Callable[[], bool], timeout_s: float, pause: Callable[[], object], fault: Callable[[], LabError]
+) -> None:
+    """Wait until `ready()`, with `pause()` between two looks. Raises `fault()` once `timeout_s` have passed."""
+    end_s = time.monotonic() + timeout_s
+    while not ready():
+        if time.monotonic() > end_s:
+            raise fault()
+        pause()

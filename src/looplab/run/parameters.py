@@ -1,0 +1,155 @@
+"""Parameters of a run, read from the environment that params.env and .env give a container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from looplab.errors import EXIT_USAGE, LabError
+
+FIDELITIES = ("thesis", "corrected")
+MAX_SAMPLES = 20_000_000
+
+T = TypeVar("T")
+
+
+class RunParameters(Protocol):
+    """What every experiment's parameters have; each adds its own."""
+
+    @property
+    def scenario(self) -> str: ...
+    @property
+    def fidelity(self) -> str: ...
+    @property
+    def samples(self) -> int:
+        """Messages in the whole run, warm-up apart."""
+
+    @property
+    def sending_s(self) -> float:
+        """How long the sending alone takes."""
+
+    @property
+    def whole_s(self) -> float:
+        """About how long the whole run takes."""
+
+    @property
+    def cells(self) -> Sequence[object]:
+        """Its cells, in the order in which they are measured."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The effective parameters as run.json stores them."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of `./lab run` and the variable that it sets.
+
+    `--quick` sets nothing for a variable in `instead_of` if this option is given.
+    """
+
+    flag: str
+    variable: str
+    metavar: str
+    help: str
+    choices: tuple[str, ...] = ()
+    instead_of: tuple[str, ...] = ()
+
+
+# Those that an experiment shares with others.
+MESSAGES = Option("--messages", "MESSAGES", "N", "messages in a repetition, or in a cell")
+QOS = Option("--qos", "QOS", "0,1,2", "quality of service, one cell each")
+FIDELITY = Option("--fidelity", "FIDELITY", "", "as published, or as it was meant", FIDELITIES)
+
+
+def quick_settings(quick: Mapping[str, str], options: Sequence[Option], given: Mapping[str, str]) -> dict[str, str]:
+    """Return what `--quick` sets of `quick` beside the variables in `given`."""
+    replaced = {name for option in options if option.variable in given for name in option.instead_of}
+    return {name: value for name, value in quick.items() if name not in replaced}
+
+
+def check_samples(parameters: RunParameters, lower: str) -> None:
+    """Raise LabError (exit code 2) for more messages than one run holds; `lower` names the variables to lower."""
+    if parameters.samples > MAX_SAMPLES:
+        raise LabError(
+            f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,}).",
+            f"Lower {lower}.",
+            EXIT_USAGE,
+        )
+
+
+def read_number(text: str) -> float:
+    """Return a whole number where it is one, so that 20 is not stored as 20.0. Raises ValueError for no number."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def read_qos(text: str) -> int:
+    """Return a quality of service. Raises ValueError for anything else."""
+    if text not in ("0", "1", "2"):
+        raise ValueError(text)
+    return int(text)
+
+
+class Reader:
+    """Reads variables; an empty one counts as absent, as in Compose files. `folder` holds params.env."""
+
+    def __init__(self, environment: Mapping[str, str], folder: str) -> None:
+        self._environment = environment
+        self._folder = folder
+
+    def _text(self, name: str, default: str | None) -> str:
+        # A file saved on Windows ends its lines with CR, which env_file hands on.
+        text = self._environment.get(name, "").strip()
+        if text:
+            return text
+        if default is None:
+            raise LabError(f"{name} is not set.", self._where(name), EXIT_USAGE)
+        return default
+
+    def _where(self, name: str) -> str:
+        return f"Correct it where it is set: the shell, .env, or {name} in {self._folder}/params.env."
+
+    def _wrong(self, name: str, text: str, expected: str) -> LabError:
+        return LabError(f"{name}={text!r}: expected {expected}.", self._where(name), EXIT_USAGE)
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        text = self._text(name, default)
+        if text not in allowed:
+            raise self._wrong(name, text, "one of " + ", ".join(allowed))
+        return text
+
+    def matching(self, name: str, default: str | None, pattern: str, expected: str) -> str:
+        text = self._text(name, default)
+        if not re.fullmatch(pattern, text):
+            raise self._wrong(name, text, expected)
+        return text
+
+    def integer(self, name: str, default: int, low: int, high: int) -> int:
+        text = self._text(name, str(default))
+        if not re.fullmatch(r"[0-9]{1,12}", text) or not low <= int(text) <= high:
+            raise self._wrong(name, text, f"a whole number from {low} to {high}")
+        return int(text)
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        text = self._text(name, f"{default:g}")
+        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not low <= float(text) <= high:
+            raise self._wrong(name, text, f"a number from {low:g} to {high:g}")
+        return read_number(text)
+
+    def switch(self, name: str, default: bool) -> bool:
+        text = self._text(name, "on" if default else "off").lower()
+        if text not in ("on", "off"):
+            raise self._wrong(name, text, "on or off")
+        return text == "on"
+
+    def list(self, name: str, default: str, one: Callable[[str], T], expected: str) -> tuple[T, ...]:
+        text = self._text(name, default)
+        try:
+            values = tuple(one(part) for part in re.split(r"[,\s]+", text))
+        except ValueError:
+            raise self._wrong(name, text, expected) from None
+        if len(set(values)) != len(values):
+            raise self._wrong(name, text, "each value once")
+        return values

@@ -1,0 +1,170 @@
+"""Where one run is kept while it is measured: its rows in memory, its folder on disk, the state the exporter reads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.run.accounting import Columns
+from looplab.run.folder import SCHEMA, RunFolder
+from looplab.run.parameters import RunParameters
+from looplab.run.samples import SampleStore
+from looplab.system.machine_facts import describe
+from looplab.treatments.judgement import Treatment, reasons
+
+# Reports progress as (event, facts) to a person or to ./lab.
+Say = Callable[..., None]
+
+
+class Place(NamedTuple):
+    """Where a run goes: the folder results/, the folder that the exporter reads along (or none), who is told."""
+
+    results: Path
+    live: Path | None
+    say: Say
+
+
+@dataclass(frozen=True)
+class File:
+    """One CSV file of a run: its first line, and `lines(store, rows)` without line ends."""
+
+    name: str
+    header: str
+    lines: Callable[[Columns, range], Iterable[str]]
+
+
+class Record:
+    """One run's rows, folder and live state.
+
+    `columns` are the experiment's own beside looplab.run.samples.COLUMNS. The first of `files` grows while the run is
+    measured. `marks` are what run.json and the live state carry besides, e.g. the experiment's name.
+    """
+
+    def __init__(
+        self,
+        parameters: RunParameters,
+        place: Place,
+        columns: tuple[str, ...],
+        files: Sequence[File],
+        marks: Mapping[str, str],
+    ) -> None:
+        self.say = place.say
+        self.store = _store(parameters.samples, place.live, columns)
+        self.token = secrets.token_hex(4)
+        self._parameters = parameters
+        self._live = place.live
+        self._files = files
+        self._marks = marks
+        self._folder = RunFolder(
+            place.results, parameters.scenario, parameters.samples, {file.name: file.header for file in files}
+        )
+        self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
+        self._treatments: list[dict[str, Any]] = []
+        self._begun_s = time.monotonic()
+
+    def begin(self) -> None:
+        """Note that sending begins now."""
+        self._begun_s = time.monotonic()
+
+    def append(self, rows: range) -> None:
+        """Write the lines of `rows` and have them on disk when this returns."""
+        self._folder.append(self._files[0].name, self._files[0].lines(self.store, rows))
+
+    def progress(self, cell: str, answered: int, done: int, seconds_left: float) -> None:
+        """Report that `done` messages of the run are behind, `answered` of those of `cell`."""
+        self.say(
+            "repetition",
+            scenario=self._parameters.scenario,
+            cell=cell,
+            messages_done=done,
+            messages=self._parameters.samples,
+            answered=answered,
+            seconds_left=round(seconds_left, 1),
+            elapsed_s=round(time.monotonic() - self._begun_s, 1),
+        )
+
+    def state(self, state: str, treatments: Sequence[Treatment] = ()) -> None:
+        """Write what the exporter needs to read the live rows; between cells only. Keeps the last `treatments`."""
+        if treatments:
+            self._treatments = [treatment.as_json() for treatment in treatments]
+        if self._live is None:
+            return
+        document = {
+            **self._marks,
+            "state": state,
+            "run_id": self._folder.run_id,
+            "parameters": self._parameters.as_json(),
+            "treatments": self._treatments,
+        }
+        fresh = self._live / "state.json.new"
+        fresh.write_text(json.dumps(document))
+        fresh.replace(self._live / "state.json")
+
+    def document(
+        self, treatments: Sequence[Treatment], contents: Mapping[str, Any], faults: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Return run.json: the frame of every run and the experiment's `contents`.
+
+        The run is INVALID by a required treatment that was not found as wanted, or by any of `faults`.
+        """
+        wrong = [*reasons(treatments), *faults]
+        return {
+            "schema": SCHEMA,
+            **self._marks,
+            "run_id": self._folder.run_id,
+            "scenario": self._parameters.scenario,
+            "fidelity": self._parameters.fidelity,
+            "valid": not wrong,
+            "invalid_because": wrong,
+            "parameters": self._parameters.as_json(),
+            "token": self.token,
+            **contents,
+            "treatments": [treatment.as_json() for treatment in treatments],
+            "environment": self._environment,
+        }
+
+    def rewrite(self) -> None:
+        """Write every file again: late answers arrive after their lines were written."""
+        for file in self._files:
+            self._folder.rewrite(file.name, file.header, file.lines(self.store, range(self._parameters.samples)))
+
+    def finish(self, document: dict[str, Any]) -> None:
+        """Store run.json and give the folder its name."""
+        self._folder.finish(document)
+        self.state("finished")
+
+    def keep(self, why: str) -> None:
+        """Keep every sample of an interrupted run; nothing is left of one that sent nothing."""
+        kept = ""
+        if any(self.store["state"]):
+            # On a full disk, what was appended on the way stays as it is, and the folder still gets its name.
+            with contextlib.suppress(LabError):
+                self.rewrite()
+            what = {"run_id": self._folder.run_id, "scenario": self._parameters.scenario, "interrupted_because": why}
+            with contextlib.suppress(LabError):
+                self._folder.interrupt(what)
+            kept = self._folder.path.name
+        else:
+            self._folder.discard()
+        self.state("interrupted")
+        if kept:
+            self.say("interrupted", path=kept, why=why)
+
+
+def _store(samples: int, live: Path | None, columns: tuple[str, ...]) -> SampleStore:
+    try:
+        return SampleStore(samples, live / "samples.bin" if live else None, columns)
+    except OSError as error:
+        raise LabError(
+            f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",
+            "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/shared.yaml.",
+            EXIT_MACHINE,
+        ) from error

@@ -1,0 +1,43 @@
+"""What the tables of all runs have in common, in 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import fill
+from typing import Any
+
+WIDTH = 80
+
+
+def title(run: dict[str, Any]) -> str:
+    """Return the first line of any run's table."""
+    return f"{run['scenario']}, fidelity {run['fidelity']}, run {run['run_id']}"
+
+
+def verdict(run: dict[str, Any]) -> list[str]:
+    """Return the last lines of any run's table: valid, or why not; then what was not as wanted and is not required."""
+    beside = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
+    if run["valid"]:
+        lines = [f"VALID: every treatment {'that is required ' if beside else ''}was found as wanted."]
+    else:
+        lines = ["INVALID:", *_items(run["invalid_because"])]
+    return [*lines, *(["Not required, and not as wanted:", *_items(map(_as_found, beside))] if beside else [])]
+
+
+def _as_found(treatment: dict[str, Any]) -> str:
+    note = f" ({treatment['note']})" if treatment["note"] else ""
+    return f"{treatment['what']}: wanted {treatment['wanted']}, found {treatment['found']}{note}"
+
+
+def _items(texts: Iterable[str]) -> list[str]:
+    return [fill(f"  - {text}", WIDTH, subsequent_indent="    ") for text in texts]
+
+
+def milliseconds(microseconds: float | None) -> str:
+    """Return a latency in its column of nine."""
+    return number(None if microseconds is None else microseconds / 1000, 9, 3)
+
+
+def number(value: float | None, width: int, digits: int) -> str:
+    """Return a figure in its column, a dash where there is none."""
+    return f"{'-' if value is None else f'{value:.{digits}f}':>{width}}"

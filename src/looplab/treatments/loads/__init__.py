@@ -1,0 +1,23 @@
+"""The loads that a scenario can put on the host: one file here and compose/<name>.yaml for each.
+
+A file holds `LOAD = Load("name", …)`; nothing else in Python names a load.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from looplab.treatments.loads.load import NO_LOAD, Load
+
+__all__ = ["NO_LOAD", "Load", "loads"]
+
+
+@cache
+def loads() -> dict[str, Load]:
+    """Return every load by its name: the modules of this package that hold a `LOAD`."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    found = [module.LOAD for module in modules if hasattr(module, "LOAD")]
+    # The one that a table names first needs no other order than its own.
+    return {load.name: load for load in sorted(found, key=lambda load: load.order)}

@@ -1,0 +1,85 @@
+"""Readings of the live processes by the treatments service, before a run's first cell and after each."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from looplab.treatments.roles import Role
+
+URL = "http://treatments:9100/facts"
+TIMEOUT_S = 20
+
+# The service's answer: {"roles": {role: {"processes": […], "refused": […]}}, "clock_ns", "ticks_hz", …}.
+Look = Mapping[str, Any]
+
+
+class TreatmentsClient:
+    """Asks the treatments service about `roles`; `url` is its /facts, by default that of `TREATMENTS_URL`."""
+
+    def __init__(self, roles: Iterable[Role], url: str = "") -> None:
+        self._roles = tuple(roles)
+        self._url = url or os.environ.get("TREATMENTS_URL") or URL
+
+    def look(self, priorities: Mapping[str, int], published_from: str = "") -> Look | None:
+        """Apply `priorities` (SCHED_FIFO by role) and read; None if no service answers.
+
+        With `published_from` ("host:port" of a broker) the look also holds its count of PUBLISH packets.
+        """
+        question: dict[str, Any] = {
+            "roles": {role.name: role.question(priorities.get(role.name, 0)) for role in self._roles}
+        }
+        if published_from:
+            question["published_from"] = published_from
+        request = urllib.request.Request(self._url, json.dumps(question).encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:
+                result: Look = json.load(reply)
+                return result
+        except (OSError, ValueError, http.client.HTTPException):
+            return None
+
+
+def processes(look: Look, role: str) -> list[dict[str, Any]]:
+    """Return the live processes of `role` in a look."""
+    found: list[dict[str, Any]] = look["roles"][role]["processes"]
+    return found
+
+
+def running(look: Look | None, role: str) -> bool:
+    """Return whether `look` saw a live process of `role`."""
+    return look is not None and bool(processes(look, role))
+
+
+def policies(looks: Sequence[Look], role: str) -> list[str]:
+    """Return the distinct policies of all threads of `role` in all looks; "not running" where a look saw none."""
+    found: set[str] = set()
+    for look in looks:
+        there = processes(look, role)
+        found.update(thread["scheduling"] for process in there for thread in process["threads"])
+        if not there:
+            found.add("not running")
+    return sorted(found)
+
+
+def refusals(looks: Sequence[Look], role: str) -> str:
+    """Return why the kernel refused a priority of `role`, "" where it did not."""
+    return "; ".join(sorted({why for look in looks for why in look["roles"][role]["refused"]}))
+
+
+def mqtt_sockets(looks: Sequence[Look], role: str, ports: Iterable[int]) -> list[dict[str, Any] | str]:
+    """Return the TCP sockets of `role` on one of `ports` in all looks; a text where the kernel does not show them."""
+    wanted = set(ports)
+    found: list[dict[str, Any] | str] = []
+    for look in looks:
+        for process in processes(look, role):
+            sockets = process["sockets"]
+            if isinstance(sockets, str):
+                found.append(sockets)
+            else:
+                found += [entry for entry in sockets if wanted & {entry["local_port"], entry["peer_port"]}]
+    return found

@@ -1,0 +1,28 @@
+"""What a container's process is in a run, and by which name the kernel knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Role:
+    """`comms` are the names in /proc/<pid>/comm; `fifo` is the SCHED_FIFO priority it always gets, 0 for none.
+
+    One that is `optional` need not be there in every run.
+    """
+
+    name: str
+    comms: tuple[str, ...]
+    fifo: int = 0
+    optional: bool = False
+
+    def question(self, fifo: int = 0) -> dict[str, object]:
+        """Return what the treatments service is asked about this role; `fifo` where a run gives it a priority."""
+        return {"comm": list(self.comms), "fifo": fifo or self.fifo}
+
+
+BROKER = Role("broker", ("mosquitto",))
+CONTROLLER = Role("controller", ("lab-controller",))
+# An emulated link stands for what is elsewhere: where the kernel allows, the host's load must not reach it.
+LINK = Role("link", ("lab-link",), fifo=97, optional=True)

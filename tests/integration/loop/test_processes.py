@@ -1,0 +1,219 @@
+"""What /proc says of real child processes: names, threads, policies, limits, CPU time, sockets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.parts import HOST, until
+from support.places import ROOT
+
+from looplab.system import processes
+
+# Tells by a line that it is ready, then waits for its end.
+PREFIX = "import sys, os, time, threading, socket; sys.path.insert(0, sys.argv[1]); from looplab import processes;"
+SUFFIX = "print('ready', flush=True); time.sleep(600)"
+Spawn = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    children: list[subprocess.Popen[str]] = []
+
+    def start(program: str = "", *before: str, **options: object) -> subprocess.Popen[str]:
+        command = [*before, sys.executable, "-c", f"{PREFIX}\n{program}\n{SUFFIX}", str(ROOT / "src")]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
+        children.append(child)
+        assert child.stdout.readline() == "ready\n"
+        return child
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+
+
+def facts(pid: int) -> dict[str, object]:
+    found = processes.facts(pid)
+    assert found is not None
+    return found
+
+
+def fifo_permitted() -> bool:
+    done = subprocess.run(["chrt", "-f", "1", "true"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+needs_fifo = pytest.mark.skipif(
+    shutil.which("chrt") is None or not fifo_permitted(), reason="this machine grants no real-time priority"
+)
+
+
+def test_processes_are_found_by_the_name_they_gave_themselves(spawn: Spawn) -> None:
+    name = f"lt-{os.getpid()}"
+    ours = sorted(spawn(f"processes.set_name({name!r})").pid for _ in range(3))
+    spawn(f"processes.set_name({name + 'x'!r})")
+    assert processes.named(name) == ours
+    assert processes.named(name[:-1]) == []
+
+
+def test_a_name_too_long_is_cut_as_the_kernel_cuts_it(spawn: Spawn) -> None:
+    child = spawn("processes.set_name('lab-controller-of-old')")
+    assert child.pid in processes.named("lab-controller-")
+
+
+def test_a_process_that_has_ended_is_no_process(spawn: Spawn) -> None:
+    child = spawn()
+    child.kill()
+    child.wait()
+    assert processes.facts(child.pid) is None
+
+
+def test_every_thread_is_seen(spawn: Spawn) -> None:
+    child = spawn("[threading.Thread(target=time.sleep, args=(600,), daemon=True).start() for _ in range(4)]")
+    threads = facts(child.pid)["threads"]
+    assert isinstance(threads, list)
+    assert len(threads) == 5
+    assert child.pid in [thread["tid"] for thread in threads]
+    assert {thread["scheduling"] for thread in threads} == {"SCHED_OTHER"}
+
+
+def test_threads_that_come_and_go_do_not_hide_their_process(spawn: Spawn) -> None:
+    child = spawn(
+        "def churn():\n"
+        "    while True: threading.Thread(target=time.sleep, args=(0.0002,)).start()\n"
+        "threading.Thread(target=churn, daemon=True).start()"
+    )
+    assert all(processes.facts(child.pid) is not None for _ in range(300))
+
+
+@needs_fifo
+@pytest.mark.parametrize(("option", "scheduling"), [("-f", "SCHED_FIFO 7"), ("-r", "SCHED_RR 7")])
+def test_a_real_time_policy_is_read(spawn: Spawn, option: str, scheduling: str) -> None:
+    child = spawn("", "chrt", option, "7")
+    threads = facts(child.pid)["threads"]
+    assert isinstance(threads, list)
+    assert [thread["scheduling"] for thread in threads] == [scheduling]
+
+
+def test_other_policies_have_names_too(spawn: Spawn) -> None:
+    child = spawn("os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))")
+    threads = facts(child.pid)["threads"]
+    assert isinstance(threads, list)
+    assert [thread["scheduling"] for thread in threads] == ["SCHED_BATCH"]
+    assert processes.describe(99, 0) == "policy 99"
+    assert processes.describe(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 5) == "SCHED_FIFO 5"
+
+
+@needs_fifo
+def test_setting_fifo_takes_every_thread(spawn: Spawn) -> None:
+    child = spawn("[threading.Thread(target=time.sleep, args=(600,), daemon=True).start() for _ in range(3)]")
+    assert processes.set_fifo(child.pid, 9) == ""
+    threads = facts(child.pid)["threads"]
+    assert isinstance(threads, list)
+    assert [thread["scheduling"] for thread in threads] == ["SCHED_FIFO 9"] * 4
+
+
+def test_a_refusal_is_said(spawn: Spawn) -> None:
+    child = spawn()
+    assert "refused" in processes.set_fifo(child.pid, 500)
+    child.kill()
+    child.wait()
+    assert str(child.pid) in processes.set_fifo(child.pid, 1)
+
+
+def test_the_limit_is_read_from_the_process(spawn: Spawn) -> None:
+    child = spawn("import resource; resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))")
+    assert facts(child.pid)["rtprio_limit"] == "0"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to drop capabilities")
+def test_capabilities_are_told_apart(spawn: Spawn) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    plain = facts(spawn().pid)
+    dropped = facts(spawn("", "setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice").pid)
+    assert plain["sys_nice_bounding"]
+    assert not dropped["sys_nice_bounding"]
+
+
+def test_cpu_time_grows_with_work(spawn: Spawn) -> None:
+    idle = spawn()
+    busy = spawn("threading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=True).start()")
+
+    def ticks(pid: int) -> int:
+        value = facts(pid)["cpu_ticks"]
+        assert isinstance(value, int)
+        return value
+
+    before = ticks(busy.pid)
+    until(lambda: ticks(busy.pid) >= before + 20, "20 ticks of work")
+    assert ticks(idle.pid) < ticks(busy.pid)
+
+
+def test_a_later_process_started_later(spawn: Spawn) -> None:
+    first, second = spawn(), spawn()
+    started = [facts(child.pid)["started_ticks"] for child in (first, second)]
+    assert isinstance(started[0], int)
+    assert started[0] <= started[1]  # type: ignore[operator]
+
+
+def test_a_name_with_brackets_and_spaces_shifts_no_field(spawn: Spawn) -> None:
+    plain, odd = spawn(), spawn("processes.set_name('a) S 1 (b')")
+    assert facts(odd.pid)["started_ticks"] >= facts(plain.pid)["started_ticks"]  # type: ignore[operator]
+    assert facts(odd.pid)["cpu_ticks"] < 10_000  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("nodelay", [0, 1])
+def test_connected_sockets_of_another_process_are_read(spawn: Spawn, nodelay: int, tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0)) as server:
+        port = server.getsockname()[1]
+        child = spawn(
+            f"s = socket.create_connection(({HOST!r}, {port}));"
+            f"s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, {nodelay});"
+            f"listening = socket.create_server(({HOST!r}, 0)); datagram = socket.socket(type=socket.SOCK_DGRAM);"
+            f"file = open({str(tmp_path / 'file')!r}, 'w'); pipe = os.pipe(); pair = socket.socketpair()"
+        )
+        found = processes.tcp_sockets(child.pid)
+        if isinstance(found, str) and os.geteuid() != 0:
+            pytest.skip(f"sockets of others are {found}")
+        assert isinstance(found, list), found
+        # The connection alone: neither what listens, nor datagrams, nor files.
+        (entry,) = found
+        assert (entry["peer"], entry["peer_port"], entry["tcp_nodelay"]) == (HOST, port, bool(nodelay))
+        connection, address = server.accept()
+        with connection:
+            assert entry["local_port"] == address[1]
+
+
+def test_looking_leaves_no_descriptor_behind(spawn: Spawn) -> None:
+    with socket.create_server((HOST, 0)) as server:
+        child = spawn(f"s = socket.create_connection(({HOST!r}, {server.getsockname()[1]}))")
+        processes.facts(child.pid)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            processes.facts(child.pid)
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_looking_does_not_end_the_connection(spawn: Spawn) -> None:
+    with socket.create_server((HOST, 0)) as server:
+        child = spawn(
+            f"s = socket.create_connection(({HOST!r}, {server.getsockname()[1]}));"
+            "threading.Thread(target=lambda: s.sendall(s.recv(10)), daemon=True).start()"
+        )
+        connection, _ = server.accept()
+        with connection:
+            processes.facts(child.pid)
+            connection.settimeout(30)
+            connection.sendall(b"still here")
+            assert connection.recv(10) == b"still here"
+    assert child.poll() is None
+    child.send_signal(signal.SIGTERM)

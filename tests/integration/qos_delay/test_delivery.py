@@ -1,0 +1,119 @@
+"""Publisher and subscriber on one thread over a real broker: each message once, with its times, at every QoS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter_ns
+
+import pytest
+from support.parts import HOST, LIMIT_S, Broker, Listener, until
+
+from looplab.experiments.qos_delay.delivery import TOPIC, Delivery, Ends
+from looplab.experiments.qos_delay.document import sample_lines, transport_lines
+from looplab.experiments.qos_delay.parameters import QosDelayParameters, read_parameters
+from looplab.run.samples import ANSWERED, SampleStore
+
+TOKEN = "0123abcd"
+MESSAGES = 60
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    found = Broker(tmp_path)
+    yield found
+    found.stop()
+
+
+def parameters(port: int, **more: str) -> QosDelayParameters:
+    return read_parameters(
+        {
+            "BROKER_PB": HOST, "BROKER_BS": HOST, "BROKER_PORT": str(port), "MESSAGES": str(MESSAGES),
+            "INTERVAL_MS": "2", "DELAYS_MS": "0", "FIDELITY": "corrected",
+            # How long a busy machine takes is not what is tested.
+            "DEADLINE_MS": f"{1000 * LIMIT_S:.0f}", **more,
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_every_message_arrives_once_and_in_time(broker: Broker, qos: int) -> None:
+    p = parameters(broker.port, QOS=str(qos))
+    store = SampleStore(p.samples)
+    ends = Ends(p, TOKEN)
+    assert ends.connect(LIMIT_S)
+    delivery = Delivery(ends, store, p, TOKEN, p.messages)
+    delivery.repetition(0, MESSAGES, 2_000_000, qos)
+    delivery.drain(range(MESSAGES))
+    ends.close()
+    assert list(store["state"]) == [ANSWERED] * MESSAGES
+    assert (delivery.duplicates, delivery.out_of_order, delivery.disconnects) == ([0], [0], [0])
+    for row in range(MESSAGES):
+        due, sent, received = (store[name][row] for name in ("due_ns", "sent_ns", "received_ns"))
+        wire_sent, wire_received = store["wire_sent_ns"][row], store["wire_received_ns"][row]
+        assert due <= sent <= wire_sent < wire_received <= received
+        assert store["due_ns"][row] - store["due_ns"][0] == row * 2_000_000
+    lines = list(sample_lines(p, store, range(MESSAGES)))
+    assert len(lines) == MESSAGES
+    fields = lines[0].split(",")
+    assert (fields[0], fields[1], fields[8], fields[9]) == ("2", str(qos), "", "")
+    assert fields[10:] == ["answered", "0", "0"]
+    assert len(list(transport_lines(store, range(MESSAGES)))) == MESSAGES
+
+
+def test_messages_have_the_length_that_was_asked_for(broker: Broker) -> None:
+    p = parameters(broker.port, QOS="0", PAYLOAD_BYTES="31", MESSAGES="10")
+    heard = Listener(broker.port, TOPIC)
+    ends = Ends(p, TOKEN)
+    assert ends.connect(LIMIT_S)
+    Delivery(ends, SampleStore(10), p, TOKEN, 10).repetition(0, 10, 2_000_000, 0)
+    ends.close()
+    until(lambda: len(heard.payloads(TOPIC)) >= 10, "ten messages")
+    heard.close()
+    assert heard.payloads(TOPIC) == [f"{TOKEN}-{k:022d}".encode() for k in range(10)]
+
+
+def test_what_another_sends_is_counted_and_ignored(broker: Broker) -> None:
+    p = parameters(broker.port, QOS="0", MESSAGES="10")
+    store = SampleStore(10)
+    other = Listener(broker.port, "none")
+    ends = Ends(p, TOKEN)
+    assert ends.connect(LIMIT_S)
+    delivery = Delivery(ends, store, p, TOKEN, 10)
+    wrong = (b"", b"x" * 20, f"{TOKEN}-".encode(), f"{TOKEN}-{'1' * 12}".encode(), f"{TOKEN}-{99:011d}".encode())
+    for payload in wrong:
+        other.say(TOPIC, payload)
+    ends.wait(perf_counter_ns() + 200_000_000)
+    delivery.repetition(0, 10, 2_000_000, 0)
+    other.say(TOPIC, f"{TOKEN}-{3:011d}".encode())
+    end_ns = perf_counter_ns() + int(LIMIT_S * 1e9)
+    while not delivery.duplicates[0] and perf_counter_ns() < end_ns:
+        ends.wait(perf_counter_ns() + 20_000_000)
+    ends.close()
+    other.close()
+    assert delivery.foreign == 2
+    assert delivery.malformed == 3
+    assert delivery.duplicates == [1]
+    assert list(store["state"]) == [ANSWERED] * 10
+
+
+def test_nobody_there_is_told() -> None:
+    p = parameters(1, PARTS_TIMEOUT_S="1")
+    ends = Ends(p, TOKEN)
+    assert not ends.connect(0.5)
+    assert "127.0.0.1:1" in ends.last_error
+
+
+def test_a_broker_that_dies_costs_messages_and_no_run(broker: Broker) -> None:
+    p = parameters(broker.port, QOS="0", DEADLINE_MS="300")
+    store = SampleStore(MESSAGES)
+    ends = Ends(p, TOKEN)
+    assert ends.connect(LIMIT_S)
+    delivery = Delivery(ends, store, p, TOKEN, MESSAGES)
+    broker.kill()
+    delivery.repetition(0, MESSAGES, 2_000_000, 0)
+    delivery.drain(range(MESSAGES))
+    ends.close()
+    assert delivery.disconnects == [2]
+    assert ANSWERED not in list(store["state"])
+    assert all(line.split(",")[10] == "lost" for line in sample_lines(p, store, range(MESSAGES)))

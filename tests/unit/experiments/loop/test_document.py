@@ -1,0 +1,124 @@
+"""Cells of the loop: every message counted once, no latency left out, lines as their header says."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from looplab.experiments.loop.document import (
+    COLUMNS,
+    SAMPLES_HEADER,
+    cell,
+    cell_rows,
+    sample_lines,
+    transport_lines,
+)
+from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore
+
+MS = 1_000_000
+
+
+def parameters(**settings: str) -> Parameters:
+    return read_parameters({"SCENARIO": "s", "MESSAGES": "4", "REPETITIONS": "2", "INTERVALS_MS": "20", **settings})
+
+
+def put(store: SampleStore, row: int, state: int, total_ns: int = 0, robot_ns: int = 0, lateness_ns: int = 0) -> None:
+    """One message due at its row's millisecond."""
+    due = (row + 1) * MS
+    store["due_ns"][row], store["sent_ns"][row], store["state"][row] = due, due + lateness_ns, state
+    if state in (ANSWERED, LATE, ROBOT_ERROR):
+        store["received_ns"][row] = due + lateness_ns + total_ns
+        store["robot_ns"][row] = robot_ns
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_message_has_exactly_one_outcome(seed: int) -> None:
+    dice = random.Random(seed)
+    store = SampleStore(200, more=COLUMNS)
+    states = [dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR)) for _ in range(200)]
+    for row, state in enumerate(states):
+        put(store, row, state, dice.randrange(1, 10**9), dice.randrange(10**6))
+    found = cell(store, range(200), {})
+    assert found["sent"] == 200 - states.count(NOT_SENT)
+    assert found["sent"] == found["answered"] + found["late"] + found["lost"] + found["robot_errors"]
+    assert (found["lost"], found["late"]) == (states.count(WAITING), states.count(LATE))
+    assert found["T_us"]["n"] == found["answered"] + found["late"]
+    assert found["send_lateness_us"]["n"] == found["sent"]
+
+
+def test_latencies_by_hand() -> None:
+    store = SampleStore(4, more=COLUMNS)
+    put(store, 0, ANSWERED, total_ns=5 * MS, robot_ns=4 * MS, lateness_ns=250_000)
+    put(store, 1, LATE, total_ns=1500 * MS, robot_ns=6 * MS)
+    put(store, 2, WAITING, lateness_ns=7 * MS)
+    put(store, 3, ROBOT_ERROR, total_ns=250 * MS, robot_ns=249 * MS)
+    found = cell(store, range(4), {"duplicates": 3})
+    assert found["duplicates"] == 3
+    assert (found["T_us"]["min"], found["T_us"]["max"]) == (5000, 1_500_000)
+    assert (found["R_us"]["min"], found["R_us"]["max"]) == (4000, 6000)
+    # O is paired message by message: the largest O is not the largest T less the largest R of others.
+    assert (found["O_us"]["min"], found["O_us"]["max"]) == (1000, 1_494_000)
+    assert (found["send_lateness_us"]["min"], found["send_lateness_us"]["max"]) == (0, 7000)
+
+
+def test_transport_takes_complete_rows_only() -> None:
+    store = SampleStore(3, more=COLUMNS)
+    for row in range(3):
+        put(store, row, ANSWERED, 5 * MS, 4 * MS)
+        store["wire_sent_ns"][row], store["wire_received_ns"][row] = 1000, 1000 + 4_900_000
+    store["wire_robot_ns"][0] = 4_200_000
+    store["wire_robot_ns"][2] = 4_300_000
+    store["wire_sent_ns"][2] = -1
+    found = cell(store, range(3), {})
+    assert found["transport_O_us"]["n"] == 1
+    assert found["transport_O_us"]["max"] == 700
+    assert list(transport_lines(store, range(1))) == ["0,4900.000,4200.000,700.000,"]
+
+
+def test_transport_file_and_summary_hold_the_same_rows() -> None:
+    store = SampleStore(2, more=COLUMNS)
+    for row in range(2):
+        put(store, row, ANSWERED, 5 * MS, 4 * MS)
+        store["wire_received_ns"][row], store["wire_robot_ns"][row] = 10 * MS, 4 * MS
+    store["wire_sent_ns"][0] = 5 * MS
+    store["wait_ns"][0] = 1_500_000
+    lines = list(transport_lines(store, range(2)))
+    assert lines == ["0,5000.000,4000.000,1000.000,1500.000"]
+    assert cell(store, range(2), {})["transport_O_us"]["n"] == len(lines)
+
+
+def test_service_is_r_without_the_wait_where_the_wait_is_known() -> None:
+    store = SampleStore(3, more=COLUMNS)
+    for row, wait_ns in enumerate((0, 4 * MS, -1)):
+        put(store, row, ANSWERED, 12 * MS, 8 * MS)
+        store["wait_ns"][row] = wait_ns
+    found = cell(store, range(3), {})
+    assert found["R_us"]["n"] == 3
+    assert (found["service_R_us"]["n"], found["service_R_us"]["min"], found["service_R_us"]["max"]) == (2, 4000, 8000)
+    assert found["waited"] == 1
+
+
+def test_lines_have_the_columns_of_their_header() -> None:
+    p = parameters(INTERVALS_MS="20,2.5")
+    store = SampleStore(p.samples, more=COLUMNS)
+    put(store, 0, ANSWERED, 5 * MS, 4_280_123, 1500)
+    put(store, 5, WAITING)
+    put(store, 8, ROBOT_ERROR, 250 * MS, 249 * MS)
+    put(store, 9, LATE, 2000 * MS, 4 * MS)
+    lines = list(sample_lines(p, store, range(p.samples)))
+    assert lines == [
+        f"20,0,0,0,{MS},{MS + 1500},{6 * MS + 1500},5000.000,4280.123,719.877,answered",
+        f"20,0,1,5,{6 * MS},{6 * MS},,,,,lost",
+        f"2.5,0,0,8,{9 * MS},{9 * MS},{259 * MS},250000.000,249000.000,1000.000,robot_error",
+        f"2.5,0,0,9,{10 * MS},{10 * MS},{2010 * MS},2000000.000,4000.000,1996000.000,late",
+    ]
+    assert {line.count(",") for line in lines} == {SAMPLES_HEADER.count(",")}
+
+
+def test_cells_share_out_all_rows_in_order() -> None:
+    p = parameters(INTERVALS_MS="20,10", QOS="0,1")
+    found = list(cell_rows(p))
+    assert [(interval, qos) for interval, qos, _ in found] == p.cells
+    assert [row for _, _, rows in found for row in rows] == list(range(p.samples))
