@@ -2,7 +2,8 @@
 
     .venv/bin/python bench/first_curve.py [--rounds 5]
 
-Exit code 1 if the slowest round takes more than 10 s. Each round is a lab of its own on loopback, with Debian's broker and Prometheus (apt-get install mosquitto prometheus).
+Exit code 1 if the slowest round takes more than 10 s. Each round is a lab of its own on loopback, with Debian's broker
+and Prometheus (apt-get install mosquitto prometheus).
 """
 
 from __future__ import annotations

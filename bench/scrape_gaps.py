@@ -2,9 +2,9 @@
 
     python3 bench/scrape_gaps.py [SCENARIO] [--messages 1000] [--repetitions 3] [--shares 64]
 
-Runs a scenario (containers, ./lab run) at 20 ms and reads Prometheus's raw samples of that time afterwards: every scrape
+Runs a scenario (containers, ./lab run) at 20 ms and reads Prometheus's raw samples of that time afterwards: each scrape
 must have succeeded within a second, none may be missing, and the number of messages sent must have grown with each.
---shares sets another weight of exporter and Prometheus than compose/observability.yaml (docker update, after the start).
+--shares sets another weight of exporter and Prometheus than compose/observability.yaml (docker update after the start).
 --alone models an idle machine on a busy one: they get, as a quota, what that weight leaves them of one processor beside
 the stress. Exit code 1 if there was a gap.
 """
