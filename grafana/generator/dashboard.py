@@ -24,7 +24,8 @@ def dashboard(
     since: str,
 ) -> Dashboard:
     """Return a dashboard. `rows` are (height, [(width, panel), …]); the ids of the panels follow their order."""
-    panels, y = [], 0
+    panels: list[Panel] = []
+    y = 0
     for height, row in rows:
         x = 0
         for width, content in row:
