@@ -68,7 +68,7 @@ def _links() -> list[dict[str, Any]]:
             "asDropdown": False,
             "keepTime": False,
             "targetBlank": True,
-            "tooltip": "What each scenario asks of you (served by the exporter on this machine)",
+            "tooltip": "The tasks of each scenario (served by the exporter on this machine)",
             "url": f"http://127.0.0.1:${{{_EXPORTER_PORT}}}/handout",
         },
     ]

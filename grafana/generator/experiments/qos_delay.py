@@ -125,8 +125,8 @@ def _live_cdf() -> Panel:
     named = joined(share, "series", CELL_NAME, "links $1 ms QoS $2 $3")
     return xy_panel(
         "CDF of the cell that is measured now",
-        "The share of messages received within x, growing while the cell is measured. Nothing is drawn of cells that "
-        "have ended: their quantiles stand in the table.",
+        "The share of messages received within x, growing while the cell is measured. Finished cells "
+        "are not drawn: the table has their quantiles.",
         f"max by (series, le) ({named})",
         row="le",
         series="series",

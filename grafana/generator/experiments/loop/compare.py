@@ -74,7 +74,7 @@ def _figure(figure: str, metric: str, scenarios: tuple[int, ...], title: str, de
     names = "|".join(f"scenario{number}" for number in scenarios)
     return cdf_panel(
         f"Figure {figure} ({metric}): {title}",
-        f"{description} Squares: published points, the source does not say for which interval.",
+        f"{description} Squares: published points; the source does not state their interval.",
         curves_with_published(f'metric="{metric}",scenario=~"{names}",{CELLS}', figure, metric),
         x_label=f"{metric} latency (squares: published)",
         x_min_s=0.00001 if metric == "R" else 0.0001,
@@ -108,7 +108,7 @@ def _published() -> Panel:
     return matrix(
         "$metric as published",
         "Tables 5.2 to 5.9 of the thesis, 1000 messages a cell; R was published as an average only. "
-        "At 10 ms most runs had fewer answers than requests, and no figures were given.",
+        "At 10 ms most runs had fewer answers than requests and have no figures.",
         f"max by (cell, statistic) ({query})",
         row="cell",
         column="statistic",
@@ -120,7 +120,7 @@ def _published() -> Panel:
 def _notes() -> Panel:
     return words(
         "How far these curves can be compared",
-        "Curves measured here are of this machine, squares of the thesis's: compare shapes and orderings, not "
+        "Curves are from this machine, squares from the thesis's: compare shapes and orderings, not "
         "milliseconds. Published points are drawn at the nearest bound of the histogram (48 a decade, at most 2.5 % "
         "off). The robot here is emulated unless a real one is connected.",
     )
