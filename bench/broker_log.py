@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What it costs that the broker logs refusals by topic: by the lab's plugin, or by mosquitto's own log of each message.
+"""Measure what logging refused topics costs the broker: by the lab's plugin, or by mosquitto's own log of each message.
 
 One client and four brokers with the lab's access list: one quiet, one watched by the plugin (images/refusals), one that
 logs all into a file in memory, one into a pipe that another process reads, as an engine does. Each message goes to all
-in random order, from the client and back to it: one way through a broker, of which a round trip of the lab has two.
+in random order and back to the client: one way through a broker. A round trip of the lab has two.
 Prints the medians, and the median of the differences.
 
     PYTHONPATH=src:tests .venv/bin/python bench/broker_log.py [--seconds 60]
@@ -36,7 +36,7 @@ MS = 1_000_000
 
 
 class Way:
-    """There and back through one broker."""
+    """A message through one broker and back."""
 
     def __init__(self, broker: Broker) -> None:
         self.times_us: list[float] = []
@@ -58,7 +58,7 @@ class Way:
         self._back_ns, start_ns = 0, time.perf_counter_ns()
         self._link.publish(TOPIC, PAYLOAD)
         while not self._back_ns:
-            # With a tuple of others it returns at once when something has come.
+            # With a tuple of others it returns as soon as something arrives.
             self._link.wait(start_ns + 1000 * MS, ())
         self.times_us.append((self._back_ns - start_ns) / 1000)
 
@@ -70,10 +70,10 @@ class Way:
 
 
 def measure(folder: Path, seconds: float) -> dict[str, list[float]]:
-    """Microseconds of each message by kind of logging, in the same order."""
+    """Return the microseconds of each message by kind of logging, in the same order."""
     pipe, acl = folder / PIPE, folder / "acl"
     os.mkfifo(pipe)
-    # The client has no name; what the lab's users may stands behind it, as it does for a bridge.
+    # The client is anonymous; the rules of the lab's users follow, as in a bridge's list.
     acl.write_text(f"topic readwrite {TOPIC}\n{(ROOT / 'compose/mosquitto/lan/acl').read_text()}")
     make = ["make", "-s", "-C", str(ROOT / "images/refusals"), f"BUILD={folder / 'build'}"]
     subprocess.run(make, check=True)
@@ -88,7 +88,7 @@ def measure(folder: Path, seconds: float) -> dict[str, list[float]]:
         ended.callback(reader.wait)
         ways = {}
         for name, lines in settings.items():
-            # Started by root, mosquitto would become a user who may write none of this.
+            # As root, mosquitto would change to a user that may write none of this.
             user = "user root\n" if os.geteuid() == 0 else ""
             broker = Broker(folder, more=f"allow_anonymous true\nacl_file {acl}\n{user}{lines}")
             ended.callback(broker.stop)

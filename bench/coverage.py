@@ -1,9 +1,9 @@
-"""How often the report's 95 % intervals hold the truth, over latencies of known distribution.
+"""Measure how often the report's 95 % intervals cover the true value, for latencies of known distribution.
 
     python bench/coverage.py [--times 1000] [10x100 3x100 ...]       repetitions x messages
 
-Prints a line for each distribution: the share of intervals that hold the truth, how often they end beyond the largest
-value seen, and their median width as a share of the truth.
+Prints a line for each distribution: the share of intervals that cover the true value, how often they are open, and
+their median width as a share of the true value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def tried(model: Model, repetitions: int, messages: int, times: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Share that holds the truth, share that is open, median width over the truth; for mean, p50, p95, p99."""
+    """Return coverage, share of open intervals, relative median width; for mean, p50, p95, p99."""
     true, rng = truth(model, SHARES), np.random.default_rng(5)
     whose = np.repeat(np.arange(repetitions), messages)
     ends = np.empty((times, len(FIGURES), 2))

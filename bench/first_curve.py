@@ -1,9 +1,9 @@
-"""How long after the first message the live dashboard has a curve: exporter and Prometheus at work, no containers.
+"""Measure the time from the first message to the live dashboard's first curve: exporter and Prometheus, no containers.
 
     .venv/bin/python bench/first_curve.py [--rounds 5]
 
-Wants the slowest of the rounds within 10 s; exit code 1 where it is not. Each round is a lab of its own on loopback,
-with Debian's broker and Prometheus (apt-get install mosquitto prometheus).
+Exit code 1 if the slowest round takes more than 10 s. Each round is a lab of its own on loopback, with Debian's broker
+and Prometheus (apt-get install mosquitto prometheus).
 """
 
 from __future__ import annotations

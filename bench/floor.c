@@ -1,7 +1,7 @@
 /*
- * floor: the control loop's request and answer in C, as fast as libmosquitto lets it go.
+ * floor: the control loop's request and answer in C, as fast as libmosquitto allows.
  *
- * The least O that a broker allows on this machine, to hold the lab's Python ends against. It speaks the lab's protocol
+ * The least O that a broker allows on this machine, to compare the lab's Python ends with. It speaks the lab's protocol
  * (request `E-<run>-<sequence>`, answer `<run>,<sequence>,<status>,<R_ns>,<value>`), so each end also works with the
  * real other end. Each end is one client on one thread; all times are CLOCK_MONOTONIC nanoseconds.
  */

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How far the lab's ends are from the floor: a C libmosquitto loop through the same broker, taken in turn.
+"""Compare the lab's ends with the floor: a C libmosquitto loop through the same broker, in turn.
 
 Scenario 0, corrected, QoS 0, 20 ms by default. Prints one line a round and the medians of all rounds.
-Needs a running engine and the lab's images (./lab setup); run it on a machine that does nothing else.
+Needs a running engine and the lab's images (./lab setup); run it on an idle machine.
 
     python3 bench/latency.py [--rounds 5] [--messages 500] [--qos 0] [--interval 20]
 """
@@ -40,7 +40,7 @@ def container(*words: str) -> Iterator[str]:
 
 
 def floor(options: argparse.Namespace) -> dict[str, float]:
-    """O p50 and lateness of the C ends, each in a container of its own, as the lab's are."""
+    """Return O p50 and lateness of the C ends, each in a container of its own, as the lab's are."""
     ends = ("--host", "broker", "--qos", str(options.qos), "--nodelay", "1")
     with container(FLOOR, "--role", "bridge", *ends):
         out = docker(
@@ -51,7 +51,7 @@ def floor(options: argparse.Namespace) -> dict[str, float]:
 
 
 def lab(options: argparse.Namespace, bridge: str, controller: str) -> dict[str, float]:
-    """O p50 of the lab's own ends at both layers."""
+    """Return O p50 of the lab's own ends at both layers."""
     variables: dict[str, Any] = {
         "SCENARIO": "bench",
         "COMMAND": "E",

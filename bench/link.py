@@ -1,4 +1,4 @@
-"""The link emulator for minutes: 1000 packets a second each way, drops, accuracy, CPU time.
+"""Measure the link emulator for minutes: 1000 packets a second each way, drops, accuracy, CPU time.
 
 Run as root with the lab's images: PYTHONPATH=src:tests .venv/bin/python bench/link.py
 """
@@ -32,13 +32,13 @@ print(json.dumps({**found, "links": client.state()["links"]}))
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds a process has used."""
+    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def within(link: LinkSettings, way: dict[str, Any]) -> bool:
-    """Whether mean and standard deviation are what the issue asks for, with no allowance for chance."""
+    """Return whether mean and standard deviation are within the limits, with no allowance for chance."""
     mean, sd = theory(link)
     return abs(way["mean"] - mean) <= max(MEAN_SHARE * mean, MEAN_MS) and abs(way["sd"] - sd) <= max(SD_SHARE * sd, 0.5)
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Resident memory of the whole lab while a scenario runs, without Grafana and the stress (whose memory is its job).
-# Usage: bench/memory.sh [SCENARIO]; LIMIT_MIB (default 250) is what it is held against. Exit code 1 above it.
+# Measure the resident memory of the whole lab during a scenario, without Grafana and the stress (whose memory is its job).
+# Usage: bench/memory.sh [SCENARIO]. Exit code 1 above LIMIT_MIB (default 250).
 # Beside another lab: set COMPOSE_PROJECT_NAME and the LAB_..._PORT. To fill results/, in a clone of its own:
 # bench/stored_runs.py --runs 46 --into results.
 set -eu

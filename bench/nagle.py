@@ -1,11 +1,11 @@
-"""What Nagle's algorithm makes of a link: an event model of broker and bridge, to choose the link of LINK=wifi by.
+"""Model Nagle's algorithm over a link: events of broker and bridge, to choose the parameters of LINK=wifi.
 
     PYTHONPATH=src python3 bench/nagle.py --delay 4.4 --jitter 0.25 --distribution normal
 
 Requests come each interval, and each is answered at once. Both ends hold a small segment while one of theirs is
 unacknowledged (RFC 896); acknowledgements ride on what is sent, or come after 40 ms. Prints O of each interval with
 Nagle and without, and in how many repetitions two messages once shared a segment, after which each answer waits for
-the next request's acknowledgement (`locked`). Model only: what runs is measured by `./lab run scenario0 --link wifi`.
+the next request's acknowledgement (`locked`). A model only: `./lab run scenario0 --link wifi` measures the real parts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from looplab.link.distributions import sampler
 from looplab.link.settings import DISTRIBUTIONS, LinkSettings
 
-# What the loop itself takes on a quiet machine (O p50 of scenario 0 is 0.9 to 1.0 ms): controller to broker's socket,
+# The loop's own time on a quiet machine (O p50 of scenario 0 is 0.9 to 1.0 ms): controller to broker's socket,
 # within the bridge, broker to controller.
 TO_BROKER_MS, BRIDGE_MS, FROM_BROKER_MS = 0.3, 0.3, 0.35
 DELAYED_ACK_MS = 40.0
@@ -42,7 +42,7 @@ class End:
 
 
 class Repetition:
-    """MESSAGES requests, one each interval."""
+    """Simulate MESSAGES requests, one each interval."""
 
     def __init__(self, there: Callable[[], float], back: Callable[[], float], interval_ms: float, nagle: bool) -> None:
         self.broker, self.bridge = End(there), End(back)
@@ -101,7 +101,7 @@ class Repetition:
 
 
 def run(link: LinkSettings, interval_ms: float, nagle: bool, repetitions: int) -> tuple[list[float], int]:
-    """(O of every message in ms, repetitions that locked)."""
+    """Return (O of every message in ms, repetitions that locked)."""
     rng = random.Random(1)
     there, back = sampler(link, rng), sampler(link, rng)
     done = [Repetition(lambda: there() / 1e6, lambda: back() / 1e6, interval_ms, nagle) for _ in range(repetitions)]

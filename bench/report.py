@@ -1,9 +1,9 @@
-"""How long ./lab report takes, and how much memory: nine scenarios of 4000 messages, and ten million messages.
+"""Measure time and memory of ./lab report: nine scenarios of 4000 messages, and ten million messages.
 
     python bench/report.py [--repeat 5] [--messages 10000000]
 
-Wants at most 3 s for the nine, at most 60 s and 2 GiB for the ten million, on 2 cores that nobody else uses;
-prints the load of the machine beside its figures, because it cannot know that nobody did.
+Limits: 3 s for the nine, 60 s and 2 GiB for the ten million, on 2 idle cores. Prints the machine's load beside its
+figures.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def timed(root: Path) -> tuple[float, float, float]:
-    """Wall seconds, processor seconds (children included) and largest resident MiB of one report."""
+    """Return wall seconds, processor seconds (with children) and largest resident MiB of one report."""
     began = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -68,7 +68,7 @@ def show(what: str, figures: list[tuple[float, float, float]]) -> None:
 
 
 def large_run(results: Path, messages: int) -> None:
-    """One cell of so many messages, in repetitions of a thousand."""
+    """Return one cell of so many messages, in repetitions of a thousand."""
     rng = np.random.default_rng(1)
     folder = write_run(results, "scenario1", cells={(20.0, 0): simulated_cell(rng, 2, 2, 900, 4290)})
     sums = np.zeros(3)

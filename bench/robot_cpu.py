@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the virtual robot costs and how long it takes: CPU share and answer times at a steady request rate.
+"""Measure the virtual robot: CPU share and answer times at a steady request rate.
 
     bench/robot_cpu.py [--image looplab/robot:dev] [--rate 50] [--seconds 10] [--rounds 3]
 
 Runs the robot's image, asks for the temperature `rate` times a second over TCP and prints one JSON document.
-The CPU share is the board program's own CPU time over the time asked for, so other load on this machine
-hardly changes it; the answer times are wall-clock times and do suffer from other load. `robot_ms` is the
-same answer counted in processor cycles, from the request's first bit to the answer's last.
+The CPU share is the board program's own CPU time over the measured time, so other load hardly changes it. The answer
+times are wall-clock times and grow with other load. `robot_ms` is the same answer in processor cycles, from the
+request's first bit to the answer's last.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read_line(connection: socket.socket) -> bytes:
 
 
 def ask_steadily(port: int, rate: float, seconds: float) -> list[float]:
-    """Answer times in ms of requests due at a fixed rate, whatever came back."""
+    """Return the answer times in ms of requests due at a fixed rate, whatever came back."""
     times_ms = []
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -68,7 +68,7 @@ def ask_steadily(port: int, rate: float, seconds: float) -> list[float]:
 
 
 def robot_statistics(program: subprocess.Popen[str]) -> dict[str, float]:
-    """Ends the robot and reads the line it closes with."""
+    """End the robot; return the line that it prints last."""
     program.terminate()
     _, errors = program.communicate(timeout=10)
     line = next(line for line in errors.splitlines() if line.startswith("robot: statistics "))
@@ -76,7 +76,7 @@ def robot_statistics(program: subprocess.Popen[str]) -> dict[str, float]:
 
 
 def robot_times_ms(trace: Path) -> list[float]:
-    """Request's start bit to the answer's last stop bit, by the trace's cycle stamps."""
+    """Return the time from the request's start bit to the answer's last stop bit, by the trace's cycle stamps."""
     times_ms = []
     started = 0
     for line in trace.read_text().splitlines():

@@ -1,12 +1,11 @@
-"""What looking costs: O of one run, with Prometheus and exporter at work and frozen by turns.
+"""Measure what observing costs: O of one run, with Prometheus and exporter running and stopped by turns.
 
     python3 bench/scrape.py [--seconds 600] [--interval-ms 20] [--scenario scenario1] [--json]
 
-The lab's own containers: one `./lab run` measures; every five seconds the state changes: the processes of Prometheus
-and the exporter are stopped (SIGSTOP) or let go on. Each message belongs to the state it was sent in, the first second
-of each state to none. results/ holds whatever is stored: more runs, more to look at (tests/support/stored_runs). Needs
-root, a set-up machine and nothing else at work on it. Exit code 1 where the p99
-rose by more than 5 % while watched; its interval says how sure that is.
+The lab's own containers: one `./lab run` measures. Every five seconds Prometheus and the exporter are stopped (SIGSTOP)
+or resumed. Each message belongs to the state in which it was sent, the first second of each state to none. More runs in
+results/ mean more to scrape (tests/support/stored_runs). Needs root and an idle machine after ./lab setup. Exit code 1
+if the p99 rose by more than 5 % while watched; its interval shows how certain that is.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from looplab.lab.checkout import Lab  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
 
 WATCHERS = ("exporter", "prometheus")
-# Short, so that what else happens on the machine falls on both alike.
+# Short, so that other work of the machine affects both alike.
 STATE_S = 5.0
 SETTLE_S = 1.0
 MESSAGES = 500
@@ -44,7 +43,7 @@ State = tuple[int, int, str]
 
 
 def main_pid(service: str) -> int:
-    """The process of the lab's container of `service`; ends the program where it does not run."""
+    """Return the process of the lab's container of `service`; ends the program if it does not run."""
     container = Lab(ROOT).compose().listed().get(service)
     if not container:
         sys.exit(f"The lab's {service} does not run: there is nothing to compare with.")
@@ -53,18 +52,18 @@ def main_pid(service: str) -> int:
 
 
 def enter(state: str, pids: dict[str, int]) -> None:
-    """Stop the watchers, or let them go on."""
+    """Stop or resume Prometheus and exporter."""
     for pid in pids.values():
         os.kill(pid, signal.SIGSTOP if state == OFF else signal.SIGCONT)
 
 
 def sending(folder: Path) -> bool:
-    """Whether the run has answers on disk: its first repetition is over."""
+    """Return whether the run has answers on disk: its first repetition is over."""
     return any(path.stat().st_size > 1000 for path in folder.glob(".*/samples.csv"))
 
 
 def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], dict[str, float]]:
-    """One run, watched and not watched by turns: (states, run.json, the watchers' CPU seconds a watched second)."""
+    """Run once, watched by turns: return (states, run.json, the watchers' CPU seconds a watched second)."""
     repetitions = max(2, options.seconds * 1000 // options.interval_ms // MESSAGES)
     words = ["--fidelity", "corrected", "--intervals", str(options.interval_ms), "--messages", str(MESSAGES)]
     words += ["--repetitions", str(repetitions), "--json", "--allow-invalid"]
@@ -91,7 +90,7 @@ def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], d
 
 
 def blocks(states: list[State], folder: Path) -> dict[str, list[list[int]]]:
-    """O in ns of each state's turns."""
+    """Return O in ns of each state's turns."""
     found: dict[str, list[list[int]]] = {state: [] for state in STATES}
     with (folder / "samples.csv").open() as file:
         rows = [
@@ -105,12 +104,12 @@ def blocks(states: list[State], folder: Path) -> dict[str, list[list[int]]]:
 
 
 def p99_ms(parts: list[list[int]]) -> float:
-    """The p99 of all values together."""
+    """Return the p99 of all values together."""
     return quantile(sorted(value for part in parts for value in part), 0.99) / 1e6
 
 
 def interval(watched: list[list[int]], off: list[list[int]]) -> tuple[float, float]:
-    """95 % interval of the change of the p99, drawing whole turns (neighbours are not independent)."""
+    """Return the 95 % interval of the change of the p99, drawing whole turns (neighbours are not independent)."""
     draw = random.Random(1)
     ratios = sorted(
         p99_ms(draw.choices(watched, k=len(watched))) / p99_ms(draw.choices(off, k=len(off))) for _ in range(DRAWS)
@@ -119,7 +118,7 @@ def interval(watched: list[list[int]], off: list[list[int]]) -> tuple[float, flo
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds of a process so far."""
+    """Return the CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,12 +1,12 @@
-"""Whether Prometheus goes on looking each second while the stress wants every processor.
+"""Check that Prometheus scrapes each second while the stress uses every processor.
 
     python3 bench/scrape_gaps.py [SCENARIO] [--messages 1000] [--repetitions 3] [--shares 64]
 
-Runs a scenario of the lab (containers, ./lab run) at 20 ms and asks Prometheus afterwards for the raw samples of the
-time in which it measured: every scrape must have succeeded, none may be missing, none may have taken a second, and
-the number of messages sent must have grown with each. --shares gives exporter and Prometheus another weight than
-compose/observability.yaml (docker update, after the start). --alone, on a machine at other work: they get what that
-weight would leave them of one processor beside the stress alone, as a quota. Exit code 1 where the view had a gap.
+Runs a scenario (containers, ./lab run) at 20 ms and reads Prometheus's raw samples of that time afterwards: each scrape
+must have succeeded within a second, none may be missing, and the number of messages sent must have grown with each.
+--shares sets another weight of exporter and Prometheus than compose/observability.yaml (docker update after the start).
+--alone models an idle machine on a busy one: they get, as a quota, what that weight leaves them of one processor beside
+the stress. Exit code 1 if there was a gap.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ sys.path.insert(0, str(ROOT / "src"))
 from looplab.lab.checkout import Lab  # noqa: E402
 from looplab.lab.machine.machine import project_name  # noqa: E402
 
-# A scrape is due each second; one that is missing makes two of it. Half a second is for the machine's lateness.
+# A scrape is due each second; a missing one makes it two. Half a second is for the machine's lateness.
 GAP_S = 1.5
 SLOW_S = 1.0
-# The weight of a container that none was given, such as the stress.
+# The default weight of a container, such as the stress.
 OTHERS_SHARES = 1024
 PERIOD_US = 100_000
 
@@ -42,7 +42,7 @@ Samples = list[tuple[float, float]]
 
 
 def raw(expression: str, since: float, until: float) -> list[Samples]:
-    """Every stored sample of the series that match, between two times."""
+    """Return every stored sample of the matching series between two times."""
     query = f"{expression}[{max(1, round(until - since))}s]"
     port = Lab(ROOT).port("LAB_PROMETHEUS_PORT")
     data = urllib.parse.urlencode({"query": query, "time": until}).encode()
@@ -52,7 +52,7 @@ def raw(expression: str, since: float, until: float) -> list[Samples]:
 
 
 def weigh(shares: int, alone: bool, began: float) -> None:
-    """Give the watchers this weight as soon as they are there; a run makes the exporter anew."""
+    """Set the watchers' weight as soon as they run; each run makes a new exporter."""
     limits = ["--cpu-shares", str(shares)]
     if alone:
         quota = round(PERIOD_US * shares / (shares + OTHERS_SHARES))
@@ -69,15 +69,15 @@ def weigh(shares: int, alone: bool, began: float) -> None:
 
 
 def _started(name: str) -> float:
-    """Unix time at which a container was started, 0 where there is none."""
+    """Return the Unix time of a container's start, 0 if there is none."""
     command = ["docker", "inspect", "--format", "{{.State.StartedAt}}", name]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    # The engine tells nanoseconds.
+    # The engine reports nanoseconds.
     return datetime.fromisoformat(f"{said[:19]}+00:00").timestamp() if said else 0.0
 
 
 def run(options: argparse.Namespace, began: float) -> str:
-    """One run of the scenario; its id."""
+    """Run the scenario once; return the run's id."""
     size = ["--messages", str(options.messages), "--repetitions", str(options.repetitions)]
     command = ["./lab", "run", options.scenario, "--intervals", "20", *size, "--allow-invalid", "--json"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as lab:
@@ -91,12 +91,12 @@ def run(options: argparse.Namespace, began: float) -> str:
 
 
 def gaps(samples: Samples) -> list[float]:
-    """Seconds from each sample to the next."""
+    """Return the seconds from each sample to the next."""
     return [b - a for (a, _), (b, _) in pairwise(samples)]
 
 
 def main() -> int:
-    """Print what was found."""
+    """Print the findings."""
     parser = argparse.ArgumentParser()
     parser.add_argument("scenario", nargs="?", default="scenario2")
     parser.add_argument("--messages", type=int, default=1000)

@@ -1,10 +1,10 @@
-"""500 stored runs: how soon the exporter answers, shows them all and takes up a new one; and what they cost in memory.
+"""Measure 500 stored runs: the time until the exporter shows them and a new one, and their memory.
 
     .venv/bin/python bench/stored_runs.py [--runs 500]
     .venv/bin/python bench/stored_runs.py --runs 46 --into results     # only writes the runs, for bench/memory.sh
 
 Runs of 4 intervals x 1000 messages, of nine scenarios in both fidelities by turns; real exporter, real Prometheus.
-Wants the live page within 5 s of the exporter's start and a new run within 5 s of its end; exit code 1 where not.
+Limits: the live page within 5 s of the exporter's start, a new run within 5 s of its end; else exit code 1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def samples(path: Path) -> Path:
-    """One samples.csv for all: latencies like the robot's, R about 4 ms, O about 1 ms with a tail."""
+    """Return one samples.csv for all: latencies like the robot's, R about 4 ms, O about 1 ms with a tail."""
     draw = random.Random(1)
     lines = [SAMPLES_HEADER]
     for interval_ms in INTERVALS_MS:
@@ -115,7 +115,7 @@ def measure(lab: Lab, runs: int, shared: Path) -> int:
     new = store(lab.results, runs, shared)
     until(lambda: lab.query(f'loop_run_info{{run_id="{new}"}}'), 60, "the new run in Prometheus")
     new_s = since(began)
-    # Two more looks at the stored page.
+    # Two more scrapes of the stored page.
     time.sleep(31)
     print(f"{runs} stored runs, load of the machine {os.getloadavg()[0]:.1f}; limit {LIMIT_S} s")
     print(f"after the exporter's start: live page {live_s:.2f} s, all on the stored page {all_s:.2f} s,")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What CPU stress does, and what priority does against it: scenarios 1, 2 and 5, corrected, 20 ms, in turn.
+"""Measure what CPU stress does, and what priority does against it: scenarios 1, 2 and 5, corrected, 20 ms, in turn.
 
 Prints one line a run, then the medians against their limits:
   scenario 5: send lateness p99 at most 1 ms, O p95 at most 1.3 x the unstressed
-  R p99 under stress at most 1.2 x R p99 without, waiting for earlier requests left out: bridge and robot are apart
-  from the load. In scenario 2 requests come late and in bunches and queue at the robot; that wait is printed beside it.
+  R p99 under stress at most 1.2 x R p99 without, queueing excluded: bridge and robot are apart from the load. In
+  scenario 2 requests come late and in bunches and queue at the robot; that wait is printed beside it.
 
     python3 bench/stress.py [--rounds 5] [--messages 100] [--repetitions 5]
 """
@@ -24,7 +24,7 @@ SCENARIOS = ("scenario1", "scenario2", "scenario5")
 
 
 def measure(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """One run of each scenario; the only cell of each by the scenario's name."""
+    """Run each scenario once; return the only cell of each by the scenario's name."""
     words = ["--fidelity", "corrected", "--intervals", "20", "--messages", str(options.messages)]
     words += ["--repetitions", str(options.repetitions), "--json", "--allow-invalid"]
     done = subprocess.run([ROOT / "lab", "run", *SCENARIOS, *words], capture_output=True, text=True, check=False)

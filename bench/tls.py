@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""What TLS costs: scenario 1, corrected, 20 ms, plain and with TLS by turns, controller and bridge alike.
+"""Measure what TLS costs: scenario 1, corrected, 20 ms, plain and with TLS by turns, controller and bridge alike.
 
-Prints a line a run, then the medians over the rounds of TLS's figures over the plain ones of the same round: O p50 and
-p99, and O p50 where (encrypted) bytes enter and leave the sockets, which holds the broker's cryptography but not that
-of controller and bridge. With `--of logging` both have TLS, and the second has the broker log all that it does
-(BROKER_VERBOSE=-v).
+Prints a line a run, then the medians of TLS's figures over the plain ones of the same round: O p50 and p99, and O p50
+where (encrypted) bytes enter and leave the sockets, which includes the broker's cryptography but not that of controller
+and bridge. With `--of logging` both have TLS, and in the second the broker logs every message (BROKER_VERBOSE=-v).
 
     python3 bench/tls.py [--of tls] [--rounds 5] [--messages 100] [--repetitions 5] [--qos 0]
 """
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# Name and variables of what is the measure, and of what is held against it.
+# Names and variables of the baseline and of the variant.
 Way = tuple[str, dict[str, str]]
 COMPARED: dict[str, tuple[Way, Way]] = {
     "tls": (("TLS off", {"BROKER_TLS": "off"}), ("TLS on", {"BROKER_TLS": "on"})),
@@ -31,7 +30,7 @@ FIGURES = (("O_us", "p50"), ("O_us", "p99"), ("transport_O_us", "p50"))
 
 
 def measure(options: argparse.Namespace, way: Way) -> dict[str, Any]:
-    """The only cell of one run."""
+    """Return the only cell of one run."""
     name, variables = way
     words = ["--fidelity", "corrected", "--intervals", "20", "--messages", str(options.messages)]
     words += ["--repetitions", str(options.repetitions), "--qos", str(options.qos), "--json", "--allow-invalid"]
@@ -58,7 +57,7 @@ def main() -> int:
     differences_us: list[float] = []
     plain, dear = COMPARED[options.of]
     for number in range(1, options.rounds + 1):
-        # Who is first changes, so that a drift of the machine favours neither.
+        # The order alternates, so that a drift of the machine favours neither.
         order = (plain, dear) if number % 2 else (dear, plain)
         cells = {way[0]: measure(options, way) for way in order}
         for way, cell in cells.items():

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from generator import experiments
 from generator.host import broker_and_host
-from generator.published_rules import rules_text
+from generator.published_rules import Rule, rules_text
 
 ROOT = Path(__file__).parent.parent
 
@@ -29,7 +29,8 @@ def modules() -> list[ModuleType]:
 
 def files() -> dict[Path, str]:
     """Return the content of each generated file."""
-    dashboards, rules = {"broker-and-host.json": broker_and_host()}, []
+    dashboards = {"broker-and-host.json": broker_and_host()}
+    rules: list[Rule] = []
     for module in modules():
         dashboards |= module.dashboards()
         rules += module.published() if hasattr(module, "published") else []

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a Raspberry Pi the robot's side of the lab. Safe to run again; --check only says what it would do.
+# Make a Raspberry Pi the robot's side of the lab. Safe to run again; --check only prints what it would do.
 set -eu
 
 usage() {
@@ -9,11 +9,11 @@ usage: sudo ./install.sh [--pairing FILE] [--image FILE] [options]
   --pairing FILE   what `./lab pair FILE` wrote on the machine that runs the lab
   --image FILE     the bridge's image: a bundle of ./lab, or what `docker save` wrote
                    (without it: the image that is here, else the registry's, else built from this checkout)
-  --check          say what would be done, change nothing
-  --wait SECONDS   how long to wait for the bridge's word (default 30)
-  --uninstall      stop the bridge, take its settings, image and udev rule away; Docker stays
+  --check          print what would be done, change nothing
+  --wait SECONDS   how long to wait for the bridge's status (default 30)
+  --uninstall      stop the bridge, remove its settings, image and udev rule; Docker stays
 
-Exit codes: 0 good; 1 the bridge runs but something is missing; 2 wrong use; 3 this machine lacks something.
+Exit codes: 0 good; 1 the bridge runs but something is missing; 2 wrong use; 3 this machine cannot run it.
 TEXT
 }
 
@@ -38,14 +38,14 @@ fail() {
     exit "$1"
 }
 
-# lacks <what> <what to do>: with --check all that stands in the way is told, otherwise the first ends it.
-lacks() {
+# obstacle <what> <what to do>: --check prints every obstacle, otherwise the first one ends the script.
+obstacle() {
     [ "$check_only" = yes ] || fail 3 "$1" "$2"
     printf 'looplab: NOT GOOD: %s\n  %s\n' "$1" "$2"
     problems=$((problems + 1))
 }
 
-# would <what>: true, with a word about it, where nothing may be changed.
+# would <what>: with --check print it and return true.
 would() {
     [ "$check_only" = yes ] || return 1
     say "would $*"
@@ -57,7 +57,7 @@ read_words() {
             --check) check_only=yes ;;
             --uninstall) uninstall=yes ;;
             --pairing | --image | --wait)
-                [ $# -ge 2 ] || fail 2 "$1 wants a value." "./install.sh --help shows how."
+                [ $# -ge 2 ] || fail 2 "$1 needs a value." "./install.sh --help shows how."
                 case $1 in
                     --pairing) pairing=$2 ;;
                     --image) image_file=$2 ;;
@@ -95,17 +95,17 @@ look_at_machine() {
     system=$(os_value PRETTY_NAME)
     say "${model:-not a Raspberry Pi (any Debian serves)}, ${architecture:-unknown architecture}, ${system:-unknown system}"
     case $(uname -m) in
-        armv6l) lacks "This processor (ARMv6: Pi 1, Zero, Zero W) cannot run Debian's armhf containers." \
+        armv6l) obstacle "This processor (ARMv6: Pi 1, Zero, Zero W) cannot run Debian's armhf containers." \
             "Take a Pi 2 or later, or a Zero 2 W." ;;
     esac
     case $architecture in
         arm64 | armhf | amd64) ;;
-        *) lacks "There is no image of the bridge for ${architecture:-this architecture}." \
+        *) obstacle "There is no image of the bridge for ${architecture:-this architecture}." \
             "Flash Raspberry Pi OS (64-bit), or the 32-bit one." ;;
     esac
     case " $(os_value ID) $(os_value ID_LIKE) " in
         *" debian "* | *" raspbian "*) ;;
-        *) lacks "This is no Debian." "Flash Raspberry Pi OS." ;;
+        *) obstacle "This is no Debian." "Flash Raspberry Pi OS." ;;
     esac
 }
 
@@ -122,7 +122,7 @@ have_engine() {
         install_engine
     fi
     if [ "$check_only" = no ] && ! docker version >/dev/null 2>&1; then
-        fail 3 "Docker's engine does not answer." "systemctl start docker; journalctl -u docker says why not."
+        fail 3 "Docker's engine does not answer." "systemctl start docker; journalctl -u docker shows the reason."
     fi
 }
 
@@ -130,7 +130,7 @@ install_engine() {
     release=$(os_value VERSION_ID)
     # Debian 12's docker-compose is 1.29, which cannot read the file.
     if ! at_least "$release" 13; then
-        lacks "Compose $oldest_compose is needed; the packages of ${system:-this system} are older." \
+        obstacle "Compose $oldest_compose is needed; the packages of ${system:-this system} are older." \
             "Flash Raspberry Pi OS based on Debian 13 (trixie), or install Docker's own packages."
         return
     fi
@@ -141,14 +141,14 @@ install_engine() {
     if ! { apt-get -qq update && apt-get -qq install -y --no-install-recommends \
         docker.io docker-cli docker-compose; } >"$log" 2>&1; then
         tail -n 5 "$log" >&2
-        fail 3 "apt-get could not install Docker; $log has it all." "Is the Pi on the Internet? Then run this again."
+        fail 3 "apt-get could not install Docker; see $log." "Is the Pi on the Internet? Then run this again."
     fi
     rm -f "$log"
     say "installed Docker, with Compose $(compose_version)"
 }
 
-# Reads the rules anew, and the ports that are there; false where no udev runs.
-udev_looks_again() {
+# Reload the rules and apply them to existing ports; false if no udev runs.
+udev_reloads() {
     udevadm control --reload >/dev/null 2>&1 && udevadm trigger --subsystem-match=tty >/dev/null 2>&1
 }
 
@@ -160,10 +160,10 @@ have_rule() {
     would "add the udev rule $rules_dir/$rule_name" && return
     mkdir -p "$rules_dir"
     install -m 0644 "$here/$rule_name" "$rules_dir/$rule_name"
-    if udev_looks_again; then
+    if udev_reloads; then
         say "set up the robot's name /dev/looplab-robot"
     else
-        say "set up the robot's name /dev/looplab-robot; no udev runs here, so it holds from the next boot on"
+        say "set up the robot's name /dev/looplab-robot; no udev runs here, so it applies after the next boot"
     fi
 }
 
@@ -194,11 +194,11 @@ take_pairing() {
     elif [ -n "$(setting BROKER_HOST)" ]; then
         say "paired with $(setting BROKER_HOST):$(setting BROKER_PORT)"
     else
-        lacks "This Pi is not paired." "./lab pair FILE on the machine that runs the lab; then --pairing FILE here."
+        obstacle "This Pi is not paired." "./lab pair FILE on the machine that runs the lab; then --pairing FILE here."
     fi
 }
 
-# The whole file, for the bridge's eyes alone: Compose, and whoever may ask the engine, see no password.
+# The whole file, for the bridge alone: neither Compose nor a user of the engine sees a password.
 keep_secrets() {
     mkdir -p "$secrets" && chmod 0711 "$secrets" &&
         (umask 077 && tr -d '\r' <"$pairing" >"$secrets/pairing.env.new") &&
@@ -265,9 +265,9 @@ get_image() {
         say "the image $(image) is here"
     elif [ -r "$here/../images/base/Dockerfile" ]; then
         say "building $(image) (some minutes)"
-        in_compose build bridge || fail 3 "The image could not be built." "The lines above say why; or use --image."
+        in_compose build bridge || fail 3 "The image could not be built." "The lines above show the reason. Or use --image."
     else
-        fail 3 "The image $(image) cannot be had: no registry gave it, and there are no sources here." \
+        fail 3 "The image $(image) was not found: no registry has it, and there are no sources here." \
             "On the machine that runs the lab make it for $architecture, bring it here, and use --image FILE."
     fi
 }
@@ -302,7 +302,7 @@ in_compose() { docker compose --ansi never --progress quiet --project-directory 
 
 start_bridge() {
     would "start the bridge, and wait up to $wait_s s for robot and broker" && return
-    in_compose up --detach --no-build --pull never || fail 3 "The bridge did not start." "The lines above say why."
+    in_compose up --detach --no-build --pull never || fail 3 "The bridge did not start." "The lines above show the reason."
     say "the bridge runs, and will after each boot"
     in_compose exec -T bridge python3 -m looplab.experiments.loop.bridge.healthcheck --wait "$wait_s" || exit 1
 }
@@ -314,8 +314,8 @@ remove_all() {
     fi
     rm -f "$rules_dir/$rule_name" "$settings" "$secrets/pairing.env"
     rmdir "$secrets" 2>/dev/null || true
-    # The name would stay until the robot is plugged in anew.
-    udev_looks_again || true
+    # Otherwise the name would stay until the robot is plugged in again.
+    udev_reloads || true
     say "removed; Docker itself stays (apt-get remove docker.io docker-compose)"
 }
 
@@ -332,6 +332,6 @@ take_pairing
 have_image
 start_bridge
 if [ "$check_only" = yes ]; then
-    [ "$problems" = 0 ] || fail 3 "$problems thing(s) stand in the way." "They are named above."
+    [ "$problems" = 0 ] || fail 3 "$problems obstacle(s) found." "They are named above."
     say "all good: without --check this would be done"
 fi

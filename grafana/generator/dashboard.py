@@ -24,7 +24,8 @@ def dashboard(
     since: str,
 ) -> Dashboard:
     """Return a dashboard. `rows` are (height, [(width, panel), …]); the ids of the panels follow their order."""
-    panels, y = [], 0
+    panels: list[Panel] = []
+    y = 0
     for height, row in rows:
         x = 0
         for width, content in row:
@@ -67,7 +68,7 @@ def _links() -> list[dict[str, Any]]:
             "asDropdown": False,
             "keepTime": False,
             "targetBlank": True,
-            "tooltip": "What each scenario asks of you (served by the exporter on this machine)",
+            "tooltip": "The tasks of each scenario (served by the exporter on this machine)",
             "url": f"http://127.0.0.1:${{{_EXPORTER_PORT}}}/handout",
         },
     ]
@@ -95,38 +96,24 @@ def _runs() -> dict[str, Any]:
 
 def choice(name: str, label: str, metric: str, description: str, current: list[str], *, of: str = "") -> dict[str, Any]:
     """Return a variable with the values that the label `of` (default `name`) of `metric` has."""
-    return {
-        **_queried(name, label, description, f"label_values({metric}, {of or name})"),
-        # Asked again with each change of the time range: a scenario's first run appears.
-        "refresh": 2,
-        "sort": 3,
-        "multi": True,
-        "includeAll": True,
-        "allValue": ".+",
-        "current": {"text": current, "value": ["$__all" if value == "All" else value for value in current]},
-        "hide": 0,
-        "skipUrlSync": False,
-    }
+    shown = {"text": current, "value": ["$__all" if value == "All" else value for value in current]}
+    # Asked again with each change of the time range: a scenario's first run appears.
+    return _queried(name, label, description, f"label_values({metric}, {of or name})", shown, refresh=2)
 
 
 def _exporter_port() -> dict[str, Any]:
     """Return a hidden variable: the port of the handouts, as the exporter reports it."""
-    query = "label_values(lab_exporter_info, port)"
-    return {
-        **_queried(_EXPORTER_PORT, "Exporter's port", "Where the link to the handouts leads.", query),
-        # Asked once, when the dashboard is opened.
-        "refresh": 1,
-        "sort": 0,
-        "multi": False,
-        "includeAll": False,
-        "current": {"text": "9101", "value": "9101"},
-        "hide": 2,
-        "skipUrlSync": True,
-    }
+    query, shown = "label_values(lab_exporter_info, port)", {"text": "9101", "value": "9101"}
+    # Asked once, when the dashboard is opened.
+    return _queried(
+        _EXPORTER_PORT, "Exporter's port", "Where the link to the handouts leads.", query, shown, refresh=1, hidden=True
+    )
 
 
-def _queried(name: str, label: str, description: str, query: str) -> dict[str, Any]:
-    """Return what every variable with values from Prometheus has."""
+def _queried(
+    name: str, label: str, description: str, query: str, current: dict[str, Any], *, refresh: int, hidden: bool = False
+) -> dict[str, Any]:
+    """Return a variable with values from Prometheus; unless hidden, several or all may be chosen."""
     return {
         "type": "query",
         "name": name,
@@ -137,6 +124,14 @@ def _queried(name: str, label: str, description: str, query: str) -> dict[str, A
         "query": {"query": query, "qryType": 1, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
         "options": [],
         "regex": "",
+        "refresh": refresh,
+        "sort": 0 if hidden else 3,
+        "multi": not hidden,
+        "includeAll": not hidden,
+        **({} if hidden else {"allValue": ".+"}),
+        "current": current,
+        "hide": 2 if hidden else 0,
+        "skipUrlSync": hidden,
     }
 
 

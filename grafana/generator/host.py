@@ -45,7 +45,7 @@ def _parts() -> panels.Panel:
     }
     return panels.numbers(
         "Parts",
-        "Who is there. Bridge and robot are told by the broker: without a broker nothing is known of them.",
+        "The parts that run. The broker reports bridge and robot: without a broker their state is unknown.",
         {**up, "{{part}} (processes)": "max by (part) (lab_processes) > 0"},
         overrides=[by_name(name, {"mappings": [yes_or_no("down", "up")]}) for name in up],
     )
@@ -54,8 +54,8 @@ def _parts() -> panels.Panel:
 def _host_cpu() -> panels.Panel:
     return panels.graph(
         "The machine's processors",
-        "Processor time by kind, stacked; the dashed line is all there are. Touching it, whoever wants to run must "
-        "wait, the control loop included. softirq is the network's share.",
+        "Processor time by kind, stacked; the dashed line is all processors. At that line every task must wait, also "
+        "the control loop. softirq is the network's share.",
         {"{{mode}}": 'max by (mode) (lab:host_cpu:cores{mode!="idle"})', "all processors": "max(lab_host_cpus)"},
         label="processors",
         stacked=True,
@@ -77,7 +77,7 @@ def _host_cpu() -> panels.Panel:
 def _part_cpu() -> panels.Panel:
     return panels.parts(
         "Processors used by each part",
-        "1 is one whole processor. Stress and flood are the disturbance, the exporter is the price of looking.",
+        "1 is one whole processor. Stress and flood are the disturbance, the exporter is the cost of observing.",
         "lab:part_cpu:cores",
         label="processors",
         stacked=True,
@@ -87,8 +87,8 @@ def _part_cpu() -> panels.Panel:
 def _runnable() -> panels.Panel:
     return panels.lines(
         "Tasks that want a processor",
-        "Tasks running or waiting at the moment of looking, and the average over one minute. "
-        "More than there are processors means waiting.",
+        "Tasks that run or wait at the moment of the scrape, and the average over one minute. "
+        "More tasks than processors means waiting.",
         {
             "now": ("max(lab_host_runnable)", "#88CCEE"),
             "average of 1 min": ("max(lab_host_load1)", FIRST),
@@ -110,7 +110,7 @@ def _switches() -> panels.Panel:
 def _memory() -> panels.Panel:
     return panels.lines(
         "The machine's memory",
-        "Available: what can be had without swapping. The stress takes and gives back 128 MiB five times over.",
+        "Available: memory without swapping. The stress allocates and frees five times 128 MiB.",
         {
             "available": ("max(lab_host_memory_available_bytes)", GOOD),
             "in all": ("max(lab_host_memory_total_bytes)", BAD),
@@ -122,7 +122,7 @@ def _memory() -> panels.Panel:
 
 def _messages() -> panels.Panel:
     return panels.broker_rates(
-        "Messages through the broker", "PUBLISH packets a second, in and out. No line: the broker is not there."
+        "Messages through the broker", "PUBLISH packets a second, in and out. No line: no broker runs."
     )
 
 
@@ -136,7 +136,7 @@ def _held() -> panels.Panel:
 def _clients() -> panels.Panel:
     return panels.lines(
         "Clients of the broker",
-        "The lab itself is three: controller, bridge, exporter. The flood adds up to a hundred.",
+        "The lab has three: controller, bridge, exporter. The flood adds up to a hundred.",
         {"connected": ("max(lab_broker_clients_connected)", FIRST)},
         label="clients",
     )
@@ -145,7 +145,7 @@ def _clients() -> panels.Panel:
 def _bridge() -> panels.Panel:
     return panels.graph(
         "What the bridge counts",
-        "Merged: answers of the robot that came in one burst and were taken for one (the published loss at 10 ms). "
+        "Merged: answers of the robot that came in one burst and count as one (the published loss at 10 ms). "
         "Timeouts: the robot did not answer.",
         {"{{event}}": "max by (event) (lab_bridge_events_total)"},
         label="messages since the bridge's start",

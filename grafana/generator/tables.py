@@ -76,32 +76,21 @@ def matrix(
     description: str,
     expression: str,
     *,
-    row: str,
-    column: str,
     columns: list[str],
     row_title: str,
+    row: str = "series",
+    column: str = "stat",
     overrides: list[Override] | None = None,
 ) -> Panel:
-    """Return a table with a line for each `row` label and a column for each `column` label, in the order given."""
+    """Return a table with a line for each `row` label and a column for each `column` label, in the order given.
+
+    A column n counts the values; all others are seconds.
+    """
     first = f"{row}\\{column}"
     steps = [*_to_matrix(row, column, order=row), _organized([first, *columns], hidden=(), renamed={first: row_title})]
-    look = [*widths({row_title: 200}), *(overrides or [])]
+    count = [by_name("n", {"unit": "none", "decimals": 0, "custom.width": 55})] if "n" in columns else []
+    look = [*widths({row_title: 200}), *count, *(overrides or [])]
     return _table(title, description, expression, steps, {"unit": "s", "decimals": 2}, look)
-
-
-def statistics_table(title: str, description: str, expression: str, *, columns: list[str], row_title: str) -> Panel:
-    """Return a matrix of the labels `series` and `stat`: latencies, and in the column n how many there are."""
-    count = by_name("n", {"unit": "none", "decimals": 0, "custom.width": 55})
-    return matrix(
-        title,
-        description,
-        expression,
-        row="series",
-        column="stat",
-        columns=columns,
-        row_title=row_title,
-        overrides=[count],
-    )
 
 
 def listing(

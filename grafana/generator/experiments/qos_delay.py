@@ -8,7 +8,7 @@ from generator.dashboard import Dashboard, choice, dashboard
 from generator.looks import Override, by_regex, line
 from generator.panels import Panel, numbers
 from generator.queries import by_stat, joined, last, newest_run
-from generator.tables import SHARE, cdf_axis, matrix, statistics_table, xy_panel
+from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 
 # The labels of one cell.
 CELL = "fidelity, pair, links, end_to_end_ms, qos"
@@ -125,8 +125,8 @@ def _live_cdf() -> Panel:
     named = joined(share, "series", CELL_NAME, "links $1 ms QoS $2 $3")
     return xy_panel(
         "CDF of the cell that is measured now",
-        "The share of messages received within x, growing while the cell is measured. Nothing is drawn of cells that "
-        "have ended: their quantiles stand in the table.",
+        "The share of messages received within x, growing while the cell is measured. Finished cells "
+        "are not drawn: the table has their quantiles.",
         f"max by (series, le) ({named})",
         row="le",
         series="series",
@@ -164,7 +164,7 @@ def _table() -> Panel:
         **{name: _chosen("qos_delay_latency_quantile_seconds", f'q="{q}"') for name, q in STATISTICS.items()},
     }
     named = joined(by_stat(CELL, figures), "series", CELL_NAME, "$1 ms QoS $2 $3")
-    return statistics_table(
+    return matrix(
         "Cells in numbers",
         "n counts the messages received, late ones included; delay is that of both links as it was made. "
         "The report gives intervals and verdicts.",

@@ -17,11 +17,11 @@ from looplab.lab.scenarios import experiments, scenarios
 from looplab.system.env_files import expand
 
 COMPOSE = ROOT / "compose"
-# Their services are only extended; what a scenario makes of them is judged.
+# Their services are only extended; the scenarios' services are checked.
 ABSTRACT = {"parts.yaml", "profiles.yaml", "broker.yaml", "client.yaml", "sidecar.yaml", "listeners.yaml"}
 LOADS = {"none": "none", "CPU stress": "stress", "MQTT flood": "flood"}
 COMMANDS = {"serial robot": "T", "emulated in the bridge": "E"}
-# A sidecar is in the namespace whose link it makes, or whose packets it takes; nobody else shares one.
+# A sidecar shares the namespace whose link it makes or whose packets it takes; no other service shares one.
 SHARED_NETWORKS = {
     "link": "service:bridge",
     "qd-link": "service:qd-controller",
@@ -39,7 +39,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def resolve(path: Path, name: str) -> Service:
-    """A service with all that it extends; `bases` names them, nearest first. Lists add up, as in Compose."""
+    """Return a service with all that it extends; `bases` names them, nearest first. Lists add up, as in Compose."""
     own: Service = dict(load(path)["services"][name])
     extends = own.pop("extends", None)
     if extends is None:
@@ -59,7 +59,7 @@ def resolve(path: Path, name: str) -> Service:
 
 @pytest.mark.parametrize("path", ["/usr/bin:/bin", "nothing-there"], ids=["with chrt", "without"])
 @pytest.mark.parametrize("service", ["exporter", "prometheus"])
-def test_who_looks_starts_with_its_arguments_whether_there_is_chrt_or_not(service: str, path: str) -> None:
+def test_an_observer_starts_with_its_arguments_with_and_without_chrt(service: str, path: str) -> None:
     entrypoint = [word.replace("$$", "$") for word in resolve(COMPOSE / "observability.yaml", service)["entrypoint"]]
     command = ["/bin/sh", *entrypoint[1:], "/bin/echo", "a b", "*"]
     done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)
@@ -81,7 +81,7 @@ PUBLISHED = list(
 each_scenario = pytest.mark.parametrize("row", PUBLISHED, ids=[f"scenario{row['scenario']}" for row in PUBLISHED])
 
 
-def test_there_are_services_to_judge() -> None:
+def test_services_are_found() -> None:
     names = [name for name, _ in SERVICES]
     assert {"bridge", "robot", "treatments", "prepare", "s0-broker", "s8-flood"} <= set(names)
     assert len(PUBLISHED) == 9
@@ -253,6 +253,6 @@ def test_every_variable_of_the_files_has_its_default_in_dot_env() -> None:
 
 
 @each_service
-def test_no_part_waits_for_those_who_only_look(name: str, service: Service) -> None:
-    """With exporter, Prometheus or Grafana down, or not to be had, every run goes on."""
+def test_no_part_waits_for_an_observer(name: str, service: Service) -> None:
+    """Without exporter, Prometheus or Grafana every run goes on."""
     assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}

@@ -112,7 +112,7 @@ def test_what_stands_in_the_way_is_named_with_its_remedy(install: Install, pairi
 def test_everything_that_stands_in_the_way_is_told_at_once(install: Install) -> None:
     done = install("--check", system=BOOKWORM)
     assert done.returncode == 3
-    assert "2 thing(s)" in done.stderr
+    assert "2 obstacle(s)" in done.stderr
     assert "not paired" in done.stdout
 
 
@@ -133,7 +133,7 @@ def test_another_debian_machine_serves_as_well(install: Install, pairing: str) -
     ("words", "said"),
     [
         (["--chek"], "no option --chek"),
-        (["--pairing"], "wants a value"),
+        (["--pairing"], "needs a value"),
         (["--pairing", "nothing.env"], "no readable file nothing.env"),
         (["--wait", "soon"], "whole seconds"),
         (["--check", "--pairing", "model"], "names no BROKER_HOST"),

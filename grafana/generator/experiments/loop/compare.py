@@ -7,64 +7,46 @@ from generator.experiments.loop.looks import METRICS, cdf_panel
 from generator.experiments.loop.queries import CELLS, CHOSEN, STATISTICS, curves, curves_with_published, statistics
 from generator.panels import Panel, words
 from generator.queries import joined, last
-from generator.tables import matrix, statistics_table
+from generator.tables import matrix
 
 # Has the cells that can be chosen; loop_run_info has the runs of other experiments, too.
 _CELL = "loop_latency_seconds_count"
 
-# (figure, metric, scenarios, title, the question it answers)
-FIGURES = (
-    (
-        "6.1",
-        "R",
-        (0, 1),
+# (figure, metric, scenarios): title, the question it answers
+FIGURES = {
+    ("6.1", "R", (0, 1)): (
         "What the robot takes",
         "Scenario 0 answers in the bridge, scenario 1 asks the robot over its serial line. "
         "Published: about 70 us without the robot, about 4 ms with it.",
     ),
-    (
-        "6.1",
-        "O",
-        (0, 1),
+    ("6.1", "O", (0, 1)): (
         "All but the robot, with and without it",
         "O leaves the robot's time out: should the two curves be the same? Published: 20 % under 8 ms in both.",
     ),
-    (
-        "6.2",
-        "O",
-        (2, 3),
+    ("6.2", "O", (2, 3)): (
         "CPU stress, with and without the robot",
         "Published: 60 % under 10 ms with the robot, under 15 ms without.",
     ),
-    (
-        "6.3",
-        "O",
-        (1, 2),
+    ("6.3", "O", (1, 2)): (
         "What CPU stress does",
         "Published: 80 % under 9 ms without stress, under 15 ms with it.",
     ),
-    (
-        "6.4",
-        "O",
-        (1, 2, 4, 5),
+    ("6.4", "O", (1, 2, 4, 5)): (
         "What priority does under stress",
         "Scenario 4 prioritises the broker, scenario 5 the controller as well. Published: 85 % under 9.5 ms without "
         "stress, 19.5 ms with it, 14.5 ms with stress and priority; the broker alone about as good as both.",
     ),
-    (
-        "6.5",
-        "O",
-        (0, 3, 6),
+    ("6.5", "O", (0, 3, 6)): (
         "What the broker's priority does, without the robot",
         "Published: 70 % under 10 ms without stress, 15 ms with it, 12.5 ms with stress and the broker's priority.",
     ),
-)
+}
 
 
 def compare_scenarios() -> Dashboard:
     """Return the dashboard for after the runs."""
     # Two a row: with three their titles do not fit a projector's 1280 pixels.
-    drawn = [(12, _figure(*figure)) for figure in FIGURES]
+    drawn = [(12, _figure(*figure, *text)) for figure, text in FIGURES.items()]
     rows = [(11, drawn[start : start + 2]) for start in range(0, len(drawn), 2)]
     return dashboard(
         "looplab-compare",
@@ -92,7 +74,7 @@ def _figure(figure: str, metric: str, scenarios: tuple[int, ...], title: str, de
     names = "|".join(f"scenario{number}" for number in scenarios)
     return cdf_panel(
         f"Figure {figure} ({metric}): {title}",
-        f"{description} Squares: published points, the source does not say for which interval.",
+        f"{description} Squares: published points; the source does not state their interval.",
         curves_with_published(f'metric="{metric}",scenario=~"{names}",{CELLS}', figure, metric),
         x_label=f"{metric} latency (squares: published)",
         x_min_s=0.00001 if metric == "R" else 0.0001,
@@ -111,7 +93,7 @@ def _any() -> Panel:
 
 
 def _table() -> Panel:
-    return statistics_table(
+    return matrix(
         "$metric in numbers",
         "From the raw samples, no value left out. n counts the answers, late ones included.",
         statistics(CHOSEN),
@@ -126,7 +108,7 @@ def _published() -> Panel:
     return matrix(
         "$metric as published",
         "Tables 5.2 to 5.9 of the thesis, 1000 messages a cell; R was published as an average only. "
-        "At 10 ms most runs had fewer answers than requests, and no figures were given.",
+        "At 10 ms most runs had fewer answers than requests and have no figures.",
         f"max by (cell, statistic) ({query})",
         row="cell",
         column="statistic",
@@ -138,7 +120,7 @@ def _published() -> Panel:
 def _notes() -> Panel:
     return words(
         "How far these curves can be compared",
-        "Curves measured here are of this machine, squares of the thesis's: compare shapes and orderings, not "
+        "Curves are from this machine, squares from the thesis's: compare shapes and orderings, not "
         "milliseconds. Published points are drawn at the nearest bound of the histogram (48 a decade, at most 2.5 % "
         "off). The robot here is emulated unless a real one is connected.",
     )

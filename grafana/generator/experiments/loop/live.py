@@ -16,7 +16,7 @@ def live_loop() -> Dashboard:
     return dashboard(
         "looplab-live",
         "Live loop",
-        "The scenario that is being measured; when it has ended, the picture stays.",
+        "The scenario that is being measured, or was measured last.",
         [
             # Both rows are seen at once on a projector's 720 lines.
             (5, [(6, _run()), (5, _progress()), (13, _counts())]),
@@ -58,7 +58,7 @@ def _counts() -> panels.Panel:
     bad = {"thresholds": thresholds("text", 1), "color": {"mode": "thresholds"}}
     return panels.numbers(
         "Messages",
-        "Every message is counted once: sent = answered + late + lost + robot errors, and those still under way. "
+        "Every message is counted once: sent = answered + late + lost + robot errors, and those under way. "
         "Late: answered after the deadline. Lost: no answer within twice the deadline.",
         {"sent": of_newest("loop_messages_sent_total"), **counts},
         # Every single message: not 1.47 K.
@@ -102,7 +102,7 @@ def _quantiles() -> panels.Panel:
     return panels.graph(
         "$metric: running quantiles",
         "Exact quantiles of all answers of the cell so far. p99 = 20 ms: one message in a hundred took longer than "
-        "20 ms. Watch p99 and p99.9 where p50 does not move: load shows in the tail first.",
+        "20 ms. Watch p99 and p99.9 if p50 does not move: load shows in the tail first.",
         {name: f'max({metric}"{q}"}}\nand {RUNNING_CELL})' for name, q in quantiles.items()},
         unit="s",
         label="latency (logarithmic)",
@@ -115,8 +115,8 @@ def _lateness() -> panels.Panel:
     metric = "loop_send_lateness_quantile_seconds{q="
     return panels.graph(
         "Send lateness: is the measurement itself on time?",
-        "Each request is due at a fixed time, whatever came back. This is how much later it really left. Above the "
-        "dashed line (5 ms, half of the shortest interval) the schedule itself is disturbed: be careful with the rest.",
+        "Each request is due at a fixed time, whatever came back. This is how much later it left. Above the dashed "
+        "line (5 ms, half of the shortest interval) the schedule itself is disturbed: do not trust the other panels.",
         {name: f'max({metric}"{q}"}}\nand {RUNNING_CELL})' for name, q in (("p50", "0.5"), ("p99", "0.99"))},
         unit="s",
         label="lateness (logarithmic)",
@@ -130,7 +130,7 @@ def _broker() -> panels.Panel:
     return panels.broker_store(
         "Broker: messages held and dropped",
         "Messages the broker holds (queued, in flight, retained), and how many it has dropped. "
-        "No line: the broker is not there.",
+        "No line: no broker runs.",
     )
 
 
@@ -161,7 +161,7 @@ def _treatments() -> panels.Panel:
     }
     return listing(
         "Treatments: wanted and found",
-        "What this scenario wants of the machine, and what was really found on the live processes. "
+        "What this scenario wants of the machine, and what was found on the live processes. "
         "A required one that was not found makes the run invalid.",
         query,
         columns={
@@ -178,7 +178,7 @@ def _treatments() -> panels.Panel:
 def _alerts() -> panels.Panel:
     return listing(
         "Alerts now",
-        "Empty is good. Each alert says in Prometheus (Alerts) what to do about it.",
+        "Empty is good. Prometheus (Alerts) shows the remedy of each alert.",
         'max by (alertname, scenario, interval_ms) (ALERTS{alertstate="firing"})',
         columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "ms", "Value": "firing"},
         overrides=widths({"alert": 185, "scenario": 95, "ms": 50}),
