@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prove that the README's commands work from nothing: bench/bare_root.sh [debian|ubuntu] [COMMAND…]
 # As root, on Debian or Ubuntu with debootstrap and slirp4netns. Makes a bare system (Python and certificates alone) and a
-# clean copy of this checkout's HEAD, and runs each COMMAND in it, by default the three below. The system has its own
+# clean copy of this checkout's HEAD, and runs each COMMAND in it, by default the four below. The system has its own
 # processes, mounts and network, so that its engine disturbs no other; it shares the kernel and the control groups.
 # BARE_PLACE: a folder with 15 GB, not on an overlay (default /var/tmp). Exit code 1 if a command fails.
 set -euo pipefail
@@ -9,7 +9,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 kind=${1:-debian}
 [ $# = 0 ] || shift
-[ $# -gt 0 ] || set -- "./lab test --unit" "./lab run scenario5 --quick" "./lab test"
+student="cd /home/student/lab && runuser -u student -- ./lab test --unit"
+[ $# -gt 0 ] || set -- "./lab test --unit" "$student" "./lab run scenario5 --quick" "./lab test"
 suite=bookworm mirror=http://deb.debian.org/debian components=main trust=()
 if [ "$kind" = ubuntu ]; then
     suite=noble mirror=http://archive.ubuntu.com/ubuntu components=main,universe
@@ -24,9 +25,11 @@ done
 
 place=$(mktemp -d "${BARE_PLACE:-/var/tmp}/looplab-bare-$kind.XXXXXX")
 root=$place/root
+# shellcheck disable=SC2329
 cleanup() {
     trap - EXIT INT TERM
-    [ -z "${inside:-}" ] || kill "$inside" 2>/dev/null || true
+    # The kernel ends every process of the bare system with its first one.
+    for process in ${inside:-} ${network:-}; do kill "$process" 2>/dev/null || true; done
     wait || true
     rm -rf --one-file-system "$place"
 }
@@ -47,6 +50,9 @@ done
 cp -r /usr/local/share/ca-certificates "$root/usr/local/share/"
 chroot "$root" update-ca-certificates >/dev/null 2>&1
 git clone --quiet --no-hardlinks "$here" "$root/root/lab"
+chroot "$root" useradd --create-home student
+cp -r "$root/root/lab" "$root/home/student/"
+chroot "$root" chown -R student: /home/student
 
 cat >"$place/inside.sh" <<'INSIDE'
 set -eu
@@ -89,12 +95,13 @@ INSIDE
 kept=()
 while IFS= read -r name; do kept+=("$name=${!name}"); done < <(compgen -e | grep -iE '(_proxy|_CERT|_CERTS|_CERT_FILE|_CA_BUNDLE|^GOPROXY|^LAB_DEBIAN_MIRROR)$')
 env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "${kept[@]}" \
-    unshare --mount --uts --ipc --net --pid --fork --kill-child=TERM \
+    unshare --mount --uts --ipc --net --pid --fork --kill-child \
     sh "$place/inside.sh" "$root" "$place" "$@" &
 inside=$!
 until [ -e "$place/ready" ]; do kill -0 "$inside"; sleep 0.1; done
 # unshare's child is in the new network; slirp4netns ends with it.
 slirp4netns --configure --mtu=65520 --disable-host-loopback "$(pgrep -P "$inside")" tap0 >"$place/network.log" 2>&1 &
+network=$!
 code=0
 wait "$inside" || code=$?
 inside=

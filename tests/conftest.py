@@ -1,4 +1,4 @@
-"""What holds for every test: which may run at the same time, and what is run once more after a failure."""
+"""Which tests run side by side, which need a flag, and which run a second time after a failure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.flags import FLAGS
 
 TESTS = Path(__file__).parent
-# Their outcome hangs on nothing but the code: a second try would hide a mistake.
-NEVER_AGAIN = {"unit"}
-# A test that hung would hang for as long again.
-HUNG = "from pytest-timeout"
-# Where several processes run the tests, one has all of these: a lab is set up once, and the kernel's real-time
-# budget is one machine's. Grafana's packages are installed once. Of the others each file is free to run beside them.
+# With several processes, one process runs all tests of a group: a lab is set up once, the kernel has one real-time
+# budget, and Grafana's packages are installed once. Other files run beside them.
 TOGETHER = {
     "e2e/": "lab",
     "system/": "lab",
@@ -21,17 +18,50 @@ TOGETHER = {
     "integration/lab/test_host_on_the_engine.py": "lab",
     "integration/observability/": "view",
 }
+WAITING = pytest.StashKey[dict[str, int]]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    waiting: dict[str, int] = {}
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] not in NEVER_AGAIN:
-            item.add_marker(pytest.mark.flaky(reruns=1, rerun_except=HUNG))
+        missing = [name for marker in item.iter_markers("flag") if not FLAGS[name := marker.args[0]].is_set()]
+        for name in missing:
+            waiting[name] = waiting.get(name, 0) + 1
+        (left_out if missing else kept).append(item)
+        # A test that hung would hang for as long again.
+        if item.get_closest_marker("loaded") and config.pluginmanager.hasplugin("rerunfailures"):
+            item.add_marker(pytest.mark.flaky(reruns=1, rerun_except="from pytest-timeout"))
+    config.stash[WAITING] = waiting
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the counts from a process of pytest-xdist to the one that prints the summary."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["waiting"] = session.config.stash.get(WAITING, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[WAITING] = getattr(node, "workeroutput", {}).get("waiting", {})
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    waiting = config.stash.get(WAITING, {})
+    if waiting:
+        terminalreporter.section("tests that need a flag")
+    for name, count in sorted(waiting.items()):
+        terminalreporter.write_line(FLAGS[name].line(count))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """pytest-xdist's own way by files, but for what stays together."""
+    """pytest-xdist's distribution by files, but for the groups of TOGETHER."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFiles(LoadScopeScheduling):

@@ -133,6 +133,8 @@ def test_interrupting_before_the_first_message_leaves_nothing(lab: Lab) -> None:
     assert set((lab.root / "results").iterdir()) == before
 
 
+# Stress takes the processors on purpose, from the test as well.
+@pytest.mark.loaded
 @needs_root
 def test_a_run_whose_stress_died_is_invalid(lab: Lab) -> None:
     """Exit code 1; that --allow-invalid makes it 0 is seen with a link that died, in test_e2e_link.py."""

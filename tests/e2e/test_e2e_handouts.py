@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -24,7 +23,7 @@ SMALL = {"INTERVALS_MS": "20", "MESSAGES": "20", "REPETITIONS": "3"}
 LIKE_ONE_ANOTHER = [handout for handout in HANDOUTS if re.fullmatch(r"scenario\d", name_of(handout))]
 EXAMPLE = next(handout for handout in LIKE_ONE_ANOTHER if name_of(handout) == "scenario5")
 ALWAYS_TYPED = ("scenario5", "what-does-tls-cost")
-LONG = pytest.mark.skipif(not os.environ.get("LAB_ALL_HANDOUTS"), reason="LAB_ALL_HANDOUTS=1 has all handouts typed")
+LONG = pytest.mark.flag("LAB_ALL_HANDOUTS")
 TYPED = [
     pytest.param(handout, id=name_of(handout), marks=[] if name_of(handout) in ALWAYS_TYPED else LONG)
     for handout in HANDOUTS

@@ -66,7 +66,10 @@ def check_as_published(run: dict[str, Any], published: Published) -> None:
             assert cell["load"]["broker_publish_per_s"] > 60
         if published.command == "T":
             # Wire, sensor and USB frames take milliseconds; an emulated answer takes none.
-            assert cell["R_us"]["min"] > 2000
+            assert cell["R_us"]["p50"] > 2000
+            # Burst framing has no numbers: if a stall makes the bridge give a request up, its answer is taken for that
+            # of a later request, which then seems to be answered at once. Without one, no answer is that fast.
+            assert cell["R_us"]["min"] > 2000 or run["bridge"]["counts"]["timeouts"] > 0
         elif published.load == "none":
             assert cell["R_us"]["p50"] < 1000
     # Bursts may merge answers, a load may delay them, the more the busier this machine is: how many is a result.
@@ -132,6 +135,8 @@ def check_hardened(lab: Lab, prefix: str, load: str) -> None:
 PLAIN = [published for published in PUBLISHED if published.scenario in ("scenario0", "scenario5", "scenario8")]
 
 
+# Stress and flood take the processors on purpose: starting up or a message may take longer than the test waits.
+@pytest.mark.loaded
 @pytest.mark.parametrize("published", PLAIN, ids=[published.scenario for published in PLAIN])
 def test_plain_compose_runs_by_itself(lab: Lab, published: Published) -> None:
     prefix = f"s{published.scenario.removeprefix('scenario')}"

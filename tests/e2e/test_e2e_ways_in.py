@@ -57,6 +57,8 @@ def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
     assert all(path.read_bytes() == content for path, content in files.items())
 
 
+# Stress takes the processors on purpose: a message may come later than its deadline.
+@pytest.mark.loaded
 def test_corrected_runs_with_priority_and_without_nagle(lab: Lab) -> None:
     budgets = affordable_budgets(lab)
     ran = lab.run("run", "scenario5", "--quick", "--fidelity", "corrected", **budgets)

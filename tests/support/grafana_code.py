@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from typing import Any
 
-import pytest
-
 from support.places import ROOT
+from support.tools import program
 
 HERE = ROOT / "tests/integration/observability"
 QUIET = ("--ignore-scripts", "--no-audit", "--no-fund")
@@ -20,13 +18,12 @@ INSTALL = {
 }
 
 
-def run_program(program: str, given: Any, *, folder: str = "node") -> Any:
-    """What a program of `folder` makes of `given`, both as JSON; its packages are installed on first use."""
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed: Grafana's own code is not run")
+def run_program(script: str, given: Any, *, folder: str = "node") -> Any:
+    """What a script of `folder` makes of `given`, both as JSON; its packages are installed on first use."""
+    program("npm")
     if not (HERE / folder / "node_modules" / "@grafana" / "data").exists():
         _succeed(folder, INSTALL[folder], timeout_s=500)
-    return json.loads(_succeed(folder, ["node", program], json.dumps(given), timeout_s=200))
+    return json.loads(_succeed(folder, ["node", script], json.dumps(given), timeout_s=200))
 
 
 def _succeed(folder: str, command: list[str], given: str = "", *, timeout_s: int) -> str:

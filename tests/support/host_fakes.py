@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,17 @@ class Programs:
         script += [f'*) echo "fake {name}: not foreseen: $*" >&2; exit 99 ;;', "esac", ""]
         path = self.folder / name
         path.write_text("\n".join(script))
+        path.chmod(0o755)
+
+    def borrow(self, *names: str) -> None:
+        """Take the real programs of these names."""
+        for name in names:
+            (self.folder / name).symlink_to(shutil.which(name) or name)
+
+    def script(self, name: str, *lines: str) -> None:
+        """Add a shell script that also writes down its calls."""
+        path = self.folder / name
+        path.write_text("\n".join(["#!/bin/sh", f'printf "%s\\n" "$*" >> {self._log(name)}', *lines, ""]))
         path.chmod(0o755)
 
     def calls(self, name: str) -> list[str]:

@@ -15,7 +15,7 @@ from support.e2e_lab import Lab, copy_of_checkout, engine_is_there, environment_
 def session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """One copy for all tests, made ready once."""
     if shutil.which("docker") is None or not engine_is_there():
-        pytest.skip("no Docker engine answers here: run ./lab setup first")
+        pytest.fail("no Docker engine answers here: run ./lab setup first")
     root = copy_of_checkout(tmp_path_factory.mktemp("e2e") / "lab")
     lab = Lab(root, environment_of(root))
     remove_what_dead_sessions_left()

@@ -102,10 +102,10 @@ class LocalRegistry:
 
 
 def serve_registry(folder: Path) -> Iterator[LocalRegistry]:
-    """One registry for a fixture to yield; skips where its program cannot be had."""
+    """One registry for a fixture to yield; fails where its program cannot be had."""
     program = unpack_registry(folder)
     if program is None:
-        pytest.skip(f"no mirror gives Debian's package {PACKAGE}")
+        pytest.fail(f"no mirror gives Debian's package {PACKAGE}")
     registry = LocalRegistry(program, folder)
     try:
         yield registry

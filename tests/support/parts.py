@@ -80,6 +80,11 @@ class Child:
         self.process.kill()
         self.process.wait()
 
+    def close(self) -> None:
+        """Stop it if it still runs."""
+        if self.process.poll() is None:
+            self.stop()
+
     def stop(self) -> int:
         """Ask it to end; its exit code."""
         self.process.terminate()
@@ -94,6 +99,7 @@ class Broker:
     """Debian's mosquitto on a port that stays the same over restarts."""
 
     def __init__(self, folder: Path, *, nodelay: bool = True, more: str = "") -> None:
+        assert MOSQUITTO, "mosquitto is not installed: `apt-get install mosquitto`"
         self.port = free_port()
         self._folder = folder
         self._configuration = folder / f"mosquitto-{self.port}.conf"
@@ -119,8 +125,8 @@ class Broker:
         self._child.kill()
 
     def stop(self) -> None:
-        if self._child is not None and self._child.process.poll() is None:
-            self._child.stop()
+        if self._child is not None:
+            self._child.close()
 
     def _listens(self, child: Child) -> bool:
         assert child.process.poll() is None, child.said()
@@ -346,10 +352,15 @@ def python(module: str) -> list[str]:
 
 def bridge_command() -> list[str]:
     """The bridge; where everything is slower by PATIENCE, it waits as much longer for its robot."""
+    package = "looplab.experiments.loop.bridge"
     if PATIENCE == 1:
-        return python("looplab.experiments.loop.bridge.program")
+        return python(f"{package}.program")
     patient = f"bridge.ANSWER_TIMEOUT_MS *= {PATIENCE}"
-    return [sys.executable, "-c", f"import sys; from looplab import bridge; {patient}; sys.exit(bridge.main())"]
+    return [
+        sys.executable,
+        "-c",
+        f"import sys; from {package} import program as bridge; {patient}; sys.exit(bridge.main())",
+    ]
 
 
 __all__ = [

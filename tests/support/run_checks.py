@@ -14,6 +14,24 @@ SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns
 COUNT_OF_OUTCOME = {"answered": "answered", "late": "late", "lost": "lost", "robot_error": "robot_errors"}
 
 
+class Run:
+    """A stored run: its document, its samples by sequence."""
+
+    def __init__(self, folder: Path) -> None:
+        self.document: dict[str, Any] = json.loads((folder / "run.json").read_text())
+        self.samples = {int(row["sequence"]): row for row in read_samples(folder)}
+
+    @property
+    def cell(self) -> dict[str, Any]:
+        """Return the first cell, where a run has but one."""
+        cell: dict[str, Any] = self.document["cells"][0]
+        return cell
+
+    def outcomes(self, outcome: str) -> list[int]:
+        """Return the sequence numbers of the messages with this outcome."""
+        return [sequence for sequence, row in self.samples.items() if row["outcome"] == outcome]
+
+
 def check_run(folder: Path, run: dict[str, Any]) -> None:
     """Schema, sums, and samples.csv telling the same story as run.json."""
     jsonschema.validate(run, SCHEMA, cls=jsonschema.Draft202012Validator)

@@ -7,7 +7,6 @@ over the other), busybox as init. Needs root, docker, qemu-system-x86, busybox-s
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,12 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from looplab.errors import EXIT_MACHINE, LabError
 from support.places import ROOT
 
-SWITCH = "LAB_NETEM_VM"
 KERNEL = "linux-image-cloud-amd64"
 PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio"}
 MODULES = ("net", "lib", "crypto", "arch", "drivers/net/ifb.ko", "drivers/net/veth.ko")
@@ -65,13 +61,6 @@ busybox poweroff -f
 """
 
 Results = list[tuple[str, dict[str, Any]]]
-
-
-def only_where_asked_for() -> None:
-    """Skips the test where the switch is not set; raises LabError where a program is missing."""
-    if os.environ.get(SWITCH) != "1":
-        pytest.skip(f"netem in a virtual machine takes some minutes: {SWITCH}=1 ./lab test -- tests/system")
-    need_programs()
 
 
 def need_programs() -> None:

@@ -28,10 +28,7 @@ UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE")
 RELEASE = "9.9.9-published"
 # What is here already, whatever tag the tests run under.
 LOCAL = {name: own_reference(name, {"LAB_TAG": os.environ.get("LAB_TAG", "")}) for name in NAMES}
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("LAB_FROM_REGISTRY"),
-    reason="takes minutes: LAB_FROM_REGISTRY=1 runs a scenario from pinned images",
-)
+pytestmark = pytest.mark.flag("LAB_FROM_REGISTRY")
 
 
 @pytest.fixture(scope="module")

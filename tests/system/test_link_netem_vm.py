@@ -14,13 +14,13 @@ from support.link_checks import CHECKS
 BACK_ENDS = ["netem", "nfqueue"]
 PROBES = 1000
 
-pytestmark = pytest.mark.timeout(2400)
+pytestmark = [pytest.mark.flag("LAB_NETEM_VM"), pytest.mark.timeout(2400)]
 
 
 @pytest.fixture(scope="module")
 def results(image: str) -> dict[tuple[str, str], dict[str, Any]]:
     """By (back end, check)."""
-    virtual_machine.only_where_asked_for()
+    virtual_machine.need_programs()
     found = link_vm.run(image, BACK_ENDS, PROBES)
     assert found, "the machine said nothing"
     assert found[-1] == ("end", {}), found

@@ -37,15 +37,10 @@ from support.wire import TapWire
 from looplab.experiments.loop.outages import REBOOTED
 from looplab.experiments.loop.table import table
 
-SWITCH = "LAB_PI_VM"
-HOW = (
-    f"takes 10 minutes, an hour on a processor without virtualisation, and makes a disk the first time: {SWITCH}=1 "
-    "runs it (as root; Debian's qemu-system-x86 and debootstrap)"
-)
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "ssh": "openssh-client"}
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a disk of Debian's packages and network namespaces need root"),
-    pytest.mark.skipif(os.environ.get(SWITCH) != "1", reason=HOW),
+    pytest.mark.flag("LAB_PI_VM"),
     pytest.mark.timeout(600 if IN_HARDWARE else 3600),
 ]
 

@@ -19,7 +19,7 @@ from support.unplugged import Room, unplugged_room
 from looplab.lab.scenarios import experiments, published
 
 pytestmark = [
-    pytest.mark.skipif("LAB_UNPLUGGED" not in os.environ, reason="takes 6 minutes: set LAB_UNPLUGGED=1"),
+    pytest.mark.flag("LAB_UNPLUGGED"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a second engine needs root"),
     pytest.mark.timeout(1800),
 ]

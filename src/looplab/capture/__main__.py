@@ -9,22 +9,19 @@ the thread that measures.
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
 import threading
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 from looplab.capture.dumpcap import Capture
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
-from looplab.system.json_service import JsonHandler
+from looplab.errors import EXIT_GOOD, LabError
+from looplab.system import processes
+from looplab.system.json_service import serve
 from looplab.system.network_namespace import ways_out
 
 PORT = 9109
 LOOK_S = 0.25
-MAX_REQUEST_BYTES = 65536
 
 
 class Service:
@@ -64,39 +61,19 @@ class Service:
             self._capture = None
 
 
-def _handler(service: Service) -> type[JsonHandler]:
-    actions = {"/start": service.start, "/stop": service.stop}
-
-    class Handler(JsonHandler):
-        def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
-            try:
-                length = int(self.headers.get("Content-Length", "0"))
-                if self.path not in actions or not 0 < length <= MAX_REQUEST_BYTES:
-                    self.reply(404, {"message": "There is no such thing.", "remedy": "POST /start or /stop."})
-                    return
-                self.reply(200, actions[self.path](json.loads(self.rfile.read(length))))
-            except LabError as error:
-                self.reply(503, {"message": error.message, "remedy": error.remedy})
-            except (ValueError, KeyError, TypeError) as error:
-                self.reply(400, {"message": f"Not understood: {error!r}", "remedy": "See this module's head."})
-
-    return Handler
-
-
 def main() -> int:
     """Serve until SIGTERM, or until the container ends whose packets these are: its next start has another network."""
     service = Service()
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # A flag: an exception raised by a signal can be lost in a finalizer.
-        signal.signal(number, lambda *_: stop.set())
+    stop = processes.stop_event()
+    routes = {
+        "POST /start": lambda request: service.start(request.body),
+        "POST /stop": lambda request: service.stop(request.body),
+    }
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("CAPTURE_PORT") or PORT)), _handler(service))
-    except OSError as error:
-        print(f"capture: port {PORT} cannot be opened: {error.strerror}", file=sys.stderr, flush=True)
-        return EXIT_MACHINE
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+        serve("127.0.0.1", int(os.environ.get("CAPTURE_PORT") or PORT), routes, "Set `CAPTURE_PORT`.")
+    except LabError as error:
+        print(f"capture: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
     there = bool(ways_out())
     while not stop.wait(LOOK_S):
         if there and not ways_out():

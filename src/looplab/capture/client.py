@@ -1,57 +1,36 @@
-"""Talk to the capture's service; nothing but the standard library."""
+"""Ask the capture's service."""
 
 from __future__ import annotations
 
-import http.client
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
+from looplab.system.json_service import Service
 
 URL = "http://127.0.0.1:9109"
-TIMEOUT_S = 20.0
 DISSECT_TIMEOUT_S = 660.0
+_CAPTURE = Service("capture", "See `docker compose logs qd-capture`.")
 
 
 def answers(url: str = URL) -> bool:
-    """Whether the service is there."""
+    """Return whether the service is there."""
     try:
-        urllib.request.urlopen(url, timeout=TIMEOUT_S).close()
-    except urllib.error.HTTPError as error:
-        # It offers nothing to GET.
-        error.close()
-    except (OSError, http.client.HTTPException):
-        return False
+        _CAPTURE.ask(url, "GET")
+    except LabError as error:
+        # The service offers nothing to GET, and says so.
+        return error.exit_code != EXIT_MACHINE
     return True
 
 
 def start(broker_port: int, url: str = URL) -> None:
-    """Begin a capture; returns once packets are taken. Raises LabError."""
-    _post(url, "/start", {"broker_port": broker_port}, TIMEOUT_S)
+    """Begin a capture; return once packets are taken. Raises LabError."""
+    _CAPTURE.ask(f"{url}/start", "POST", {"broker_port": broker_port})
 
 
 def stop(
     publisher_ports: Sequence[int], subscriber_ports: Sequence[int], since_s: float, url: str = URL
 ) -> dict[str, Any]:
-    """End it: {"captured", "dropped", "segments", "packets"}, see segments.count. Raises LabError."""
+    """End the capture; return {"captured", "dropped", "segments", "packets"}, see segments.count. Raises LabError."""
     wanted = {"publisher_ports": publisher_ports, "subscriber_ports": subscriber_ports, "since_s": since_s}
-    return _post(url, "/stop", wanted, DISSECT_TIMEOUT_S)
-
-
-def _post(url: str, path: str, body: object, timeout_s: float) -> dict[str, Any]:
-    request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as reply:
-            result: dict[str, Any] = json.load(reply)
-            return result
-    except urllib.error.HTTPError as error:
-        with error:
-            said = json.load(error)
-        raise LabError(said["message"], said["remedy"], EXIT_MACHINE) from None
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise LabError(
-            f"The capture at {url} does not answer: {error}.", "See `docker compose logs qd-capture`.", EXIT_MACHINE
-        ) from None
+    return _CAPTURE.ask(f"{url}/stop", "POST", wanted, DISSECT_TIMEOUT_S)

@@ -11,10 +11,9 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.lab.commands.setup import SetUp, set_up
 from looplab.lab.docker import images as lab_images
 from looplab.lab.docker.compose import Compose, run_environment
-from looplab.lab.docker.engine import find_engine, require_compose
+from looplab.lab.docker.engine import find_engine, require_compose, show_version
 from looplab.lab.docker.own_images import OwnImages
 from looplab.lab.docker.own_names import NAMES, TAG, own_reference, release_tag
-from looplab.lab.docker.versions import show_version
 from looplab.lab.machine.machine import project_name, read_machine_file
 from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call

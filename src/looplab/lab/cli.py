@@ -121,7 +121,7 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
         return watch()
     from looplab.lab.commands.test import test
 
-    return test(options.unit, options.rest)
+    return test(root, options.unit, options.rest)
 
 
 def parser() -> argparse.ArgumentParser:

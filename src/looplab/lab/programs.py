@@ -1,4 +1,4 @@
-"""Run a program of the host and hand back what it said; never raises for a program that fails."""
+"""Run programs of the host; a program that fails is an outcome, never an exception."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.system.terminal import Step
+
+NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 TIMED_OUT = 124
+SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
+SCRIPT_TIMEOUT_S = 1800.0
 
 
 @dataclass(frozen=True)
@@ -32,12 +39,9 @@ class Outcome:
 
     @property
     def said(self) -> str:
-        """The last line that says why: standard error first, then standard output."""
-        for stream in (self.stderr, self.stdout):
-            lines = [line.strip() for line in stream.splitlines() if line.strip()]
-            if lines:
-                return lines[-1]
-        return f"exit code {self.code}"
+        """The last line that gives a reason: of standard error, else of standard output."""
+        lines = [line.strip() for line in (self.stdout + "\n" + self.stderr).splitlines() if line.strip()]
+        return lines[-1] if lines else f"exit code {self.code}"
 
 
 def is_there(program: str) -> bool:
@@ -50,32 +54,29 @@ def call(
     timeout_s: float = 30.0,
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
-    feed: str | None = None,
+    feed: str = "",
     own_session: bool = False,
 ) -> Outcome:
-    """Run `command` to its end, both streams kept; C locale so that messages can be recognised.
+    """Run `command` to its end and return both streams; in the C locale, so that messages can be recognised.
 
-    In a session of its own no Ctrl-C of the terminal reaches it.
+    With `own_session` a Ctrl-C at the terminal does not reach the program.
     """
-    settings = {**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})}
     words = tuple(command)
     try:
         done = subprocess.run(
             words,
-            input=feed if feed is not None else "",
+            input=feed,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=timeout_s,
-            env=settings,
+            env=_settings(environment),
             cwd=directory,
             start_new_session=own_session,
             check=False,
         )
-    except FileNotFoundError:
-        return Outcome(words, NOT_FOUND, "", f"{words[0]}: not found")
-    except PermissionError:
-        return Outcome(words, 126, "", f"{words[0]}: cannot be executed")
+    except OSError as error:
+        return _not_started(words, error)
     except subprocess.TimeoutExpired:
         return Outcome(words, TIMED_OUT, "", f"{words[0]}: no answer within {timeout_s:g} s")
     return Outcome(words, done.returncode, done.stdout, done.stderr)
@@ -89,9 +90,8 @@ def follow(
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> Outcome:
-    """Run long work and hand each line over as it comes, both streams as one, as a person would see it."""
+    """Run long work and hand over each line as it comes, both streams as one."""
     words = tuple(command)
-    settings = {**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})}
     try:
         process = subprocess.Popen(
             words,
@@ -100,11 +100,11 @@ def follow(
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            env=settings,
+            env=_settings(environment),
             cwd=directory,
         )
-    except FileNotFoundError:
-        return Outcome(words, NOT_FOUND, "", f"{words[0]}: not found")
+    except OSError as error:
+        return _not_started(words, error)
     lines: list[str] = []
     out_of_time = threading.Event()
 
@@ -130,3 +130,29 @@ def follow(
     if out_of_time.is_set():
         return Outcome(words, TIMED_OUT, "".join(lines), f"{words[0]}: not finished within {timeout_s:g} s")
     return Outcome(words, code, "".join(lines), "")
+
+
+def run_script(name: str, *words: str, title: str, expected_s: float = 0.0) -> None:
+    """Run scripts/`name` with progress; LabError (exit code 3) with the message and remedy that it ends with.
+
+    The scripts end with two lines: "name: what happened" and, indented, what to do.
+    """
+    with Step(title, expected_s) as step:
+        done = follow(
+            [str(SCRIPTS / name), *words], lambda line: step.advance(0, 1, line.strip()), timeout_s=SCRIPT_TIMEOUT_S
+        )
+        if not done.good:
+            message, _, remedy = done.stdout.strip().rpartition("\n  ")
+            reason = message.rpartition("\n")[2].partition(": ")[2] or done.said
+            remedy = remedy.strip() or f"Run scripts/{name} by hand to see everything."
+            raise LabError(reason, remedy, EXIT_MACHINE)
+
+
+def _settings(environment: Mapping[str, str] | None) -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})}
+
+
+def _not_started(words: tuple[str, ...], error: OSError) -> Outcome:
+    if isinstance(error, FileNotFoundError):
+        return Outcome(words, NOT_FOUND, "", f"{words[0]}: not found")
+    return Outcome(words, NOT_EXECUTABLE, "", f"{words[0]}: cannot be executed")

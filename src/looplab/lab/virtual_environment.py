@@ -1,7 +1,7 @@
-"""Make the lab's own Python environment on first use, then hand over to looplab.lab.cli.
+"""Make the Python environment of the commands that need packages, then start looplab.lab.cli.
 
-Run by ./lab with any Python >= 3.11 before anything is installed: standard library only. Standard
-output belongs to the command, so every word from here goes to standard error.
+./lab runs this file with any Python >= 3.11 before anything is installed: standard library only. Standard output
+belongs to the command, so this file prints to standard error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -20,20 +19,13 @@ ROOT = Path(__file__).resolve().parents[3]
 PLACE = ROOT / ".venv"
 CACHE = ROOT / ".cache"
 OLDEST_PYTHON = (3, 11)
-# Which extras of pyproject.toml a kind of environment holds; the commands that need more than the core.
-CORE, REPORT, TEST = "core", "report", "test"
-EXTRAS = {CORE: (), REPORT: ("report",), TEST: ("report", "test")}
-NEEDS = {"report": REPORT, "check": REPORT, "test": TEST}
-# Brings the packages itself: nothing is asked for before.
-BRINGS = ("load",)
-WORDS = {
-    CORE: "getting the package rich (once)",
-    REPORT: "getting the packages that figures and statistics need (once; about 30 s)",
-    TEST: "getting the lab's Python packages (once; about 40 s)",
-}
+# Kinds of environment: each holds these extras of pyproject.toml. A larger one serves in place of a smaller one.
+WATCH, REPORT, TEST = "watch", "report", "test"
+EXTRAS = {WATCH: ("watch",), REPORT: ("watch", "report"), TEST: ("watch", "report", "test")}
+# Every other command runs with the standard library; `test` makes its environment while it installs packages.
+NEEDS = {"watch": WATCH, "report": REPORT, "check": REPORT}
+EXPECTED_S = {WATCH: 5, REPORT: 30, TEST: 60}
 EXIT_MACHINE = 3
-# After a failure the package index is left alone for a while: a room without a network must not pay each time.
-RETRY_AFTER_S = 3600.0
 PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--no-input", "--timeout=10", "--retries=1")
 
 
@@ -42,16 +34,13 @@ def say(text: str) -> None:
 
 
 def requirements(kind: str) -> list[str]:
-    """Read from pyproject.toml, where they are pinned."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = list(project["dependencies"])
-    for extra in EXTRAS[kind]:
-        wanted += project["optional-dependencies"][extra]
-    return wanted
+    """Return the pinned packages of one kind of environment, as pyproject.toml lists them."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    return [requirement for extra in EXTRAS[kind] for requirement in extras[extra]]
 
 
 def fingerprint(kind: str) -> str:
-    """Changes whenever the environment has to be made anew: other packages, another Python, another place."""
+    """Return a digest of all that an environment depends on: packages, Python, place."""
     facts = [*requirements(kind), sys.version, str(ROOT)]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
@@ -65,7 +54,7 @@ def stamp(kind: str) -> Path:
 
 
 def is_ready(kind: str) -> bool:
-    """A larger set holds the smaller ones, so its stamp serves them, too."""
+    """Return whether `.venv` holds the packages of `kind`."""
     for larger in (other for other in EXTRAS if set(EXTRAS[kind]) <= set(EXTRAS[other])):
         try:
             if stamp(larger).read_text() == fingerprint(larger) and python_of_environment().exists():
@@ -76,86 +65,83 @@ def is_ready(kind: str) -> bool:
 
 
 def wheels_place() -> Path:
-    """Where ./lab load leaves the packages of a bundle."""
+    """Return the folder in which ./lab load leaves the packages of a bundle."""
     return CACHE / "wheels"
 
 
-def failed_lately(kind: str) -> bool:
-    try:
-        mark = (CACHE / "venv.failed").read_text().split()
-        return mark[0] == fingerprint(kind) and time.time() - float(mark[1]) < RETRY_AFTER_S
-    except (OSError, ValueError, IndexError):
-        return False
-
-
-def note_failure(kind: str) -> None:
-    (CACHE / "venv.failed").write_text(f"{fingerprint(kind)} {time.time():.0f}\n")
-
-
 def make_environment(kind: str) -> str:
-    """Make or mend `.venv`; returns "" or, in one line, why it could not be done."""
+    """Make or complete `.venv`; return "" or, in one line, why that failed."""
     if not _runs(python_of_environment()):
         shutil.rmtree(PLACE, ignore_errors=True)
-        # A place of its own first: what ./lab may find is either whole or not there.
-        trouble = _create()
-        if trouble:
+        if trouble := _create():
             return trouble
-    say(WORDS[kind])
-    trouble = _install(kind)
-    if trouble:
+    say(f"getting the Python packages that ./lab {kind} needs (once; about {EXPECTED_S[kind]} s)")
+    if trouble := _install(kind):
         return trouble
     stamp(kind).write_text(fingerprint(kind))
     return ""
 
 
 def _install(kind: str) -> str:
-    """From a bundle's wheels where they serve, else from the package index; "" or why neither did."""
+    """Take a bundle's wheels if they fit, else ask the package index; return "" or why neither worked."""
     command = [str(python_of_environment()), "-m", "pip", "install", *PIP_OPTIONS]
     unfit = ""
     if any(wheels_place().glob("*.whl")):
-        unfit = _done([*command, "--no-index", f"--find-links={wheels_place()}", *requirements(kind)])
+        unfit = _reason(*command, "--no-index", f"--find-links={wheels_place()}", *requirements(kind))
         if not unfit:
             return ""
         unfit = f"the bundle's packages do not fit this Python or this state of the lab ({unfit}), and "
-    failure = _done([*command, *requirements(kind)])
+    failure = _reason(*command, *requirements(kind))
     return f"{unfit}the package index cannot be reached or lacks a package ({failure})" if failure else ""
 
 
-def _done(command: list[str]) -> str:
-    """ "" or the last thing that a failing command said."""
+def _reason(*command: str) -> str:
+    """Run a command; return "" or the last line of its errors."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return _last_line(done.stderr) if done.returncode else ""
+    if done.returncode == 0:
+        return ""
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit code {done.returncode}"
 
 
 def _create() -> str:
     say("making the lab's Python environment in .venv (once)")
-    done = subprocess.run([sys.executable, "-m", "venv", str(PLACE)], capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return ""
-    shutil.rmtree(PLACE, ignore_errors=True)
-    if "ensurepip" in done.stdout + done.stderr:
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        return f"Python's venv module is incomplete: sudo apt-get install python{version}-venv"
-    return f"a Python environment could not be made ({_last_line(done.stderr)})"
+    if not _imports(sys.executable, "ensurepip") and (trouble := _install_venv()):
+        return trouble
+    failure = _reason(sys.executable, "-m", "venv", str(PLACE))
+    return f"a Python environment could not be made ({failure})" if failure else ""
+
+
+def _install_venv() -> str:
+    """Install what Debian and Ubuntu leave out of Python's venv module; return "" or what the user must type."""
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    sys.path.insert(0, str(ROOT / "src"))
+    from looplab.errors import LabError
+    from looplab.lab.machine.apt import install_packages
+
+    try:
+        install_packages("Python's venv module", [package], expected_s=10)
+    except LabError:
+        return f"Python's venv module is incomplete: sudo apt-get install {package}"
+    return ""
+
+
+def _imports(python: str | Path, modules: str) -> bool:
+    """Return whether a Python that is new enough starts and has `modules`."""
+    check = f"import sys, {modules}; raise SystemExit(sys.version_info < {OLDEST_PYTHON})"
+    try:
+        return subprocess.run([str(python), "-c", check], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def _runs(python: Path) -> bool:
-    """A venv dies with the Python it was made from, and does not survive being moved."""
-    check = "import sys, pip; raise SystemExit(sys.version_info < (3, 11))"
-    try:
-        done = subprocess.run([str(python), "-c", check], capture_output=True, check=False)
-    except OSError:
-        return False
-    return done.returncode == 0
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"
+    """Return whether an environment works: it breaks when its Python goes, and when it is moved."""
+    return _imports(python, "pip")
 
 
 def ensure_environment(kind: str) -> str:
-    """ "" when `.venv` is ready, else why not; one process at a time, the others wait for its work."""
+    """Return "" once `.venv` is ready, else the reason; one process at a time, the others wait for it."""
     if is_ready(kind):
         return ""
     try:
@@ -166,14 +152,14 @@ def ensure_environment(kind: str) -> str:
     with lock:
         # The kernel releases this lock with the process, however it ends.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if is_ready(kind):
-            return ""
-        if kind == CORE and failed_lately(kind):
-            return "the package rich could not be had a while ago; tried again within the hour"
-        trouble = make_environment(kind)
-        if trouble:
-            note_failure(kind)
-        return trouble
+        return "" if is_ready(kind) else make_environment(kind)
+
+
+def python_with_pip() -> str:
+    """Return this Python, or the one of an environment: Debian's own Python has no pip."""
+    if _imports(sys.executable, "pip") or ensure_environment(REPORT):
+        return sys.executable
+    return str(python_of_environment())
 
 
 def hand_over(python: str, arguments: list[str]) -> None:
@@ -185,18 +171,13 @@ def hand_over(python: str, arguments: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    kind = NEEDS.get(arguments[0], CORE) if arguments else CORE
-    if arguments and arguments[0] in BRINGS and not is_ready(kind):
+    kind = NEEDS.get(arguments[0] if arguments else "")
+    if kind is None:
         hand_over(sys.executable, arguments)
-    trouble = ensure_environment(kind)
-    if trouble and kind != CORE:
+    elif trouble := ensure_environment(kind):
         say(f"./lab {arguments[0]} cannot start: {trouble}.")
-        say(f"it needs {', '.join(requirements(kind))}.")
-        say(f"mend that, then run ./lab {arguments[0]} again.")
+        say(f"It needs {', '.join(requirements(kind))}. Correct that, then run ./lab {arguments[0]} again.")
         return EXIT_MACHINE
-    if trouble:
-        say(f"{trouble}; going on with plain {sys.executable}, without live tables.")
-        hand_over(sys.executable, arguments)
     hand_over(str(python_of_environment()), arguments)
     return 0
 

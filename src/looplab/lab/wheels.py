@@ -9,7 +9,7 @@ from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.lab.programs import follow
-from looplab.lab.virtual_environment import OLDEST_PYTHON, PIP_OPTIONS
+from looplab.lab.virtual_environment import OLDEST_PYTHON, PIP_OPTIONS, python_with_pip
 from looplab.system.terminal import Step
 
 FETCH_TIMEOUT_S = 900.0
@@ -57,6 +57,6 @@ def fetch_wheels(place: Path, requirements: Sequence[str], pythons: Sequence[str
 def _command(place: Path, requirements: Sequence[str], version: str) -> list[str]:
     options = [option for option in PIP_OPTIONS if option != "--quiet"]
     return [
-        *(sys.executable, "-m", "pip", "download", *options, "--progress-bar=off"),
+        *(python_with_pip(), "-m", "pip", "download", *options, "--progress-bar=off"),
         *("--only-binary=:all:", f"--python-version={version}", f"--dest={place}", *requirements),
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import threading
 from time import monotonic
@@ -13,21 +12,18 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
 from looplab.link.backend import choose
 from looplab.link.probe import ECHO_PORT, echo
 from looplab.link.route import parse_rto_min, raise_rto_min
-from looplab.link.service import LOOK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, Emulator, resolve, serve
+from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, Emulator, resolve, serve_links
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import processes
 from looplab.system.env_files import read_port
 
 
 def main() -> int:
-    """Exit code 0 asked to stop or no longer needed, 2 wrong settings, 3 the machine lacks something, or it failed."""
+    """Return 0 if asked to stop or no longer needed, 2 for wrong settings, 3 if the machine lacks something."""
     parser = argparse.ArgumentParser(prog="python3 -m looplab.link", description=__doc__)
     parser.add_argument("--echo", action="store_true", help=f"only answer probes (UDP {ECHO_PORT})")
     arguments = parser.parse_args()
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # A flag: an exception raised by a signal can be lost in a finalizer.
-        signal.signal(number, lambda *_: stop.set())
+    stop = processes.stop_event()
     try:
         _raise_rto()
         if arguments.echo:
@@ -59,7 +55,9 @@ def _emulate(stop: threading.Event) -> None:
         if stop.is_set():
             return
         emulator.apply(links)
-        serve(emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port, os.environ.get("LINK_CONTROL", "").strip())
+        serve_links(
+            emulator, os.environ.get("LINK_BIND") or "127.0.0.1", port, os.environ.get("LINK_CONTROL", "").strip()
+        )
         print(f"link: {backend.name}, {len(links)} links", flush=True)
         _watch(emulator, stop)
     finally:
@@ -67,9 +65,9 @@ def _emulate(stop: threading.Event) -> None:
 
 
 def _watch(emulator: Emulator, stop: threading.Event) -> None:
-    """Until asked to stop, or the target has ended without links; raises LabError where the back end fails."""
+    """Watch until asked to stop, or until the target has ended without links; raises LabError if the back end fails."""
     resolved_s = monotonic()
-    while not stop.wait(LOOK_S):
+    while not stop.wait(CHECK_S):
         if emulator.ended():
             print("link: the container whose link this was has ended, and so does its emulator", flush=True)
             return
@@ -77,7 +75,7 @@ def _watch(emulator: Emulator, stop: threading.Event) -> None:
         if why:
             raise LabError(
                 f"The link is not emulated any more: {why}.",
-                "The link is as it was. Start this container anew and repeat the run.",
+                "Packets pass as before. Restart this container and repeat the run.",
                 EXIT_MACHINE,
             )
         if monotonic() - resolved_s > RESOLVE_S:
@@ -86,7 +84,7 @@ def _watch(emulator: Emulator, stop: threading.Event) -> None:
 
 
 def _wait_for_peers(links: list[LinkSettings], stop: threading.Event) -> None:
-    """A peer's container may start after this one."""
+    """Wait until every peer has an address: its container may start after this one."""
     end_s = monotonic() + PEER_TIMEOUT_S
     for link in links:
         while not stop.is_set():
@@ -96,7 +94,7 @@ def _wait_for_peers(links: list[LinkSettings], stop: threading.Event) -> None:
             except LabError as error:
                 if monotonic() > end_s:
                     raise LabError(error.message, error.remedy, EXIT_MACHINE) from None
-            stop.wait(LOOK_S)
+            stop.wait(CHECK_S)
 
 
 if __name__ == "__main__":

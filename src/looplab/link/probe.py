@@ -1,4 +1,4 @@
-"""UDP probes along the same way as the packets of a link, and the responder at its other end.
+"""UDP probes that go the way of a link's packets, and the responder at its other end.
 
 Both ends are on one machine and stamp with one CLOCK_MONOTONIC, so each way is measured by itself.
 """
@@ -22,19 +22,19 @@ ECHO_PORT = 9108
 # Token of the series, sequence; then from there: how many arrived so far, when it arrived, when it left (ns).
 _PROBE = struct.Struct("!8sIQIQQ")
 _TOKEN_BYTES = 8
-# Series the responder counts at a time; an older one's count would only begin anew.
+# Series the responder counts at a time; the count of an older one would restart at 0.
 _SERIES = 64
 MOST_PROBES = 1_000_000
 LEAST_INTERVAL_MS, MOST_INTERVAL_MS = 0.1, 10_000
 MOST_BYTES = 1400
 WAIT_S = 1.0
-# How soon a responder that nobody asks notices that it shall stop.
+# How soon an idle responder notices that it has to stop.
 STOP_LOOK_S = 0.5
-_LOOK_NS = 50_000_000
+_LAST_COPY_NS = 50_000_000
 
 
-class Way:
-    """One direction: the delays of what arrived, and how often each packet did, in the order of arrival."""
+class Arrivals:
+    """The delays of the packets that arrived one way, and how often each did, in the order of arrival."""
 
     def __init__(self) -> None:
         self.delays = Delays()
@@ -43,9 +43,9 @@ class Way:
         self._most = -1
 
     def add(self, packet: int, delay_ns: int) -> None:
-        """`packet` is the number it was sent with."""
+        """Record one packet by the number it was sent with."""
         self.delays.add(delay_ns)
-        # A copy that comes late has overtaken nobody.
+        # A copy that comes late has overtaken no packet.
         self.overtaken += packet < self._most and packet not in self.seen
         self.seen[packet] = self.seen.get(packet, 0) + 1
         self._most = max(self._most, packet)
@@ -64,32 +64,33 @@ class Way:
 
 
 class Series:
-    """Everything one series of `count` probes brought back."""
+    """What one series of `count` probes brought back."""
 
     def __init__(self, count: int) -> None:
         self.token = secrets.token_bytes(_TOKEN_BYTES)
         self.count = count
         self.unsent = 0
-        self._rtt, self._back = Way(), Way()
+        self._rtt, self._back = Arrivals(), Arrivals()
         # By the number of its arrival there; the way there is only known from what comes back.
         self._arrivals: dict[int, tuple[int, int]] = {}
 
-    def take(self, data: bytes, now_ns: int) -> None:
-        """One answer; what is not of this series is ignored."""
+    def take(self, data: bytes, now_ns: int) -> bool:
+        """Record one answer, ignore any other datagram, and return whether every probe came back."""
         if len(data) < _PROBE.size or data[:_TOKEN_BYTES] != self.token:
-            return
+            return False
         _, sequence, sent_ns, arrival, arrived_ns, left_ns = _PROBE.unpack_from(data)
         self._rtt.add(sequence, now_ns - sent_ns)
         self._back.add(arrival, now_ns - left_ns)
         self._arrivals[arrival] = (sequence, arrived_ns - sent_ns)
+        return self.whole
 
     @property
     def whole(self) -> bool:
         return len(self._rtt.seen) >= self.count
 
     def as_json(self) -> dict[str, Any]:
-        """there_ms, back_ms, rtt_ms; where the way back loses the last answers, they count as lost on the way there."""
-        there = Way()
+        """Return there_ms, back_ms, rtt_ms; last answers lost on the way back count as lost on the way there."""
+        there = Arrivals()
         for arrival in sorted(self._arrivals):
             there.add(*self._arrivals[arrival])
         arrivals = max(self._arrivals, default=0)
@@ -102,7 +103,7 @@ class Series:
 
 
 def echo(stopped: Callable[[], bool], address: str = "0.0.0.0", port: int = ECHO_PORT) -> None:
-    """Answer probes until `stopped`. Raises LabError (exit code 3) where the port cannot be opened."""
+    """Answer probes until `stopped`. Raises LabError (exit code 3) if the port cannot be opened."""
     arrivals: OrderedDict[bytes, int] = OrderedDict()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as responder:
         try:
@@ -129,7 +130,7 @@ def _answer(responder: socket.socket, arrivals: OrderedDict[bytes, int]) -> None
 
 
 def parse_probe(document: object) -> dict[str, Any]:
-    """The arguments of POST /probe; raises LabError (exit code 2)."""
+    """Return the arguments of POST /probe; raises LabError (exit code 2)."""
     if not isinstance(document, dict) or not isinstance(document.get("peer"), str):
         raise LabError("A probe needs a peer.", 'Send {"peer": "broker", "count": 200, "interval_ms": 5}.', EXIT_USAGE)
     bounds = {
@@ -141,7 +142,7 @@ def parse_probe(document: object) -> dict[str, Any]:
     for name, (default, least, most) in bounds.items():
         value = document.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-            raise LabError(f"{name}={value!r}: expected {least} to {most}.", f"Mend {name}.", EXIT_USAGE)
+            raise LabError(f"{name}={value!r}: expected {least} to {most}.", f"Correct `{name}`.", EXIT_USAGE)
         values[name] = value if name == "interval_ms" else int(value)
     return values
 
@@ -155,26 +156,30 @@ def probe(
     wait_s: float = WAIT_S,
     port: int = ECHO_PORT,
 ) -> dict[str, Any]:
-    """Send `count` probes of `size_bytes` (UDP payload) on an open-loop schedule; returns Series.as_json.
+    """Send `count` probes of `size_bytes` (UDP payload) on an open-loop schedule; return Series.as_json.
 
-    Listens `wait_s` beyond the last one. Raises LabError (exit code 3) where not one comes back.
+    Listens `wait_s` beyond the last one. Raises LabError (exit code 3) if none comes back.
     """
     series = Series(count)
     padding = bytes(size_bytes - _PROBE.size)
+
+    def record(data: bytes, now_ns: int) -> bool:
+        series.take(data, now_ns)
+        return False
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
         ours.connect((address, port))
         start_ns = perf_counter_ns()
         for sequence in range(count):
-            _listen(ours, series, start_ns + int(sequence * interval_ms * 1e6))
+            receive(ours, start_ns + int(sequence * interval_ms * 1e6), record)
             try:
                 ours.send(_PROBE.pack(series.token, sequence, perf_counter_ns(), 0, 0, 0) + padding)
             except OSError:
                 series.unsent += 1
-        end_ns = perf_counter_ns() + int(wait_s * 1e9)
-        while not series.whole and (now_ns := perf_counter_ns()) < end_ns:
-            _listen(ours, series, min(end_ns, now_ns + _LOOK_NS))
+        if not series.whole:
+            receive(ours, perf_counter_ns() + int(wait_s * 1e9), series.take)
         # A copy of the last one may still come.
-        _listen(ours, series, perf_counter_ns() + _LOOK_NS)
+        receive(ours, perf_counter_ns() + _LAST_COPY_NS, record)
     result = series.as_json()
     if not result["rtt_ms"]["n"]:
         raise LabError(
@@ -185,11 +190,11 @@ def probe(
     return result
 
 
-def _listen(ours: socket.socket, series: Series, until_ns: int) -> None:
-    """Take answers until the time has come."""
+def receive(ours: socket.socket, until_ns: int, take: Callable[[bytes, int], bool]) -> None:
+    """Hand each datagram and when it came to `take`, until `until_ns` (monotonic) or until `take` returns True."""
     while (left_ns := until_ns - perf_counter_ns()) > 0:
         if select.select([ours], [], [], left_ns / 1e9)[0]:
-            # A refused port makes recv fail: the responder may not be up yet, and what is lost is counted.
+            # A refused port makes recv fail: the responder may not be up yet, and losses are counted.
             with contextlib.suppress(OSError):
-                data = ours.recv(2 * MOST_BYTES)
-                series.take(data, perf_counter_ns())
+                if take(ours.recv(2 * MOST_BYTES), perf_counter_ns()):
+                    return

@@ -10,7 +10,7 @@ from looplab.link.settings import LinkSettings
 
 # Built-in chain -> ours. Both address matches are part of every kernel that has iptables at all.
 CHAINS = {"OUTPUT": "LAB-LINK-OUT", "INPUT": "LAB-LINK-IN"}
-_WAYS = {"egress": ("LAB-LINK-OUT", "-d"), "ingress": ("LAB-LINK-IN", "-s")}
+_MATCHES = {"egress": ("LAB-LINK-OUT", "-d"), "ingress": ("LAB-LINK-IN", "-s")}
 
 
 class Rules:
@@ -21,33 +21,31 @@ class Rules:
 
     def install(self) -> None:
         """Make the chains and lead all packets through them, once."""
-        self.replace([], {}, [])
+        self.replace([], {}, 0)
         for built_in, own in CHAINS.items():
             if not attempt([self._iptables, "-w", "-C", built_in, "-j", own])[0]:
                 run([self._iptables, "-w", "-I", built_in, "-j", own])
 
-    def replace(
-        self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]], queues: Sequence[int]
-    ) -> None:
-        """Lead each link's packets to its queue, all at once; with the queue unattended they pass (bypass)."""
+    def replace(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]], first_queue: int) -> None:
+        """Lead link n's packets to queue `first_queue` + n, all at once; they pass if no process reads the queue."""
         lines = ["*filter", *(f":{own} - [0:0]" for own in CHAINS.values())]
-        for link, queue in zip(links, queues, strict=True):
-            chain, end = _WAYS[link.direction]
+        for queue, link in enumerate(links, first_queue):
+            chain, match = _MATCHES[link.direction]
             lines += [
-                f"-A {chain} {end} {address} -j NFQUEUE --queue-num {queue} --queue-bypass"
+                f"-A {chain} {match} {address} -j NFQUEUE --queue-num {queue} --queue-bypass"
                 for address in addresses[link.peer]
             ]
         run([f"{self._iptables}-restore", "-w", "--noflush"], "\n".join([*lines, "COMMIT", ""]))
 
     def remove(self) -> None:
-        """Take away everything that was installed; quiet where it is gone already."""
+        """Remove everything that was installed, if it is still there."""
         for built_in, own in CHAINS.items():
             for words in (("-D", built_in, "-j", own), ("-F", own), ("-X", own)):
                 attempt([self._iptables, "-w", *words])
 
 
 def _flavour() -> str:
-    """iptables over nf_tables where the kernel can, else the old one."""
+    """Return iptables over nf_tables if the kernel can, else the old one. Raises LabError (exit code 3)."""
     command, said = ["iptables-nft"], ""
     for name in ("iptables-nft", "iptables-legacy"):
         command = [name, "-w", "-S", "OUTPUT"]

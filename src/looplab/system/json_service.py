@@ -1,19 +1,117 @@
-"""What the lab's small HTTP services have in common: answers in JSON, and silence."""
+"""JSON over HTTP between the lab's small services and their clients; nothing but the standard library.
+
+A service answers 200, or 400 (wrong use), 409 (refused), 503 (unavailable), 404 with {"message", "remedy"}, from which
+`ask` makes the service's LabError again.
+"""
 
 from __future__ import annotations
 
+import http.client
 import json
-from http.server import BaseHTTPRequestHandler
-from typing import Any
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar, NamedTuple
+from urllib.parse import parse_qsl
+
+from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+
+MAX_REQUEST_BYTES = 65536
+_STATUS = {EXIT_USAGE: 400, EXIT_INVALID: 409, EXIT_MACHINE: 503}
+_EXIT_CODES = {status: code for code, status in _STATUS.items()}
 
 
-class JsonHandler(BaseHTTPRequestHandler):
-    """Replies with JSON documents over HTTP/1.1; logs nothing."""
+class Service(NamedTuple):
+    """A service as its clients call it: `name` and `remedy` are for the message if it does not answer."""
 
+    name: str
+    remedy: str
+
+    def ask(self, url: str, method: str, body: object = None, timeout_s: float = 20.0) -> dict[str, Any]:
+        """Return the answer to one request, `body` as JSON. Raises LabError: the service's, or that it is away."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as reply:
+                result: dict[str, Any] = json.load(reply)
+                return result
+        except urllib.error.HTTPError as error:
+            raise self._refusal(error) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise LabError(f"The {self.name} at {url} does not answer: {error}.", self.remedy, EXIT_MACHINE) from None
+
+    def _refusal(self, error: urllib.error.HTTPError) -> LabError:
+        try:
+            with error:
+                answer = json.load(error)
+            message, remedy = str(answer["message"]), str(answer["remedy"])
+        except (OSError, ValueError, KeyError, TypeError):
+            message, remedy = f"The {self.name} answered {error.code}.", "Read its log: `docker compose logs`."
+        return LabError(message, remedy, _EXIT_CODES.get(error.code, EXIT_INVALID))
+
+
+class Request(NamedTuple):
+    """One request: the parameters after `?`, the decoded body (None without one), the client's address."""
+
+    query: Mapping[str, str]
+    body: Any
+    client: str
+
+
+Routes = Mapping[str, Callable[[Request], dict[str, Any]]]
+
+
+def serve(address: str, port: int, routes: Routes, remedy: str) -> ThreadingHTTPServer:
+    """Answer `routes` ("PUT /links": function) in threads of their own, and return the server.
+
+    Raises LabError (exit code 3) with `remedy` if the port cannot be opened.
+    """
+    try:
+        server = ThreadingHTTPServer((address, port), type("Handler", (_Handler,), {"routes": routes}))
+    except OSError as error:
+        raise LabError(f"Port {address}:{port} cannot be opened: {error.strerror}.", remedy, EXIT_MACHINE) from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    routes: ClassVar[Routes] = {}
 
-    def reply(self, code: int, body: dict[str, Any]) -> None:
-        """Send `body` with that status."""
+    def _answer(self) -> None:
+        path, _, query = self.path.partition("?")
+        act = self.routes.get(f"{self.command} {path}")
+        if act is None:
+            self.close_connection = True
+            self._reply(404, _error(f"There is no {self.command} {path}.", f"Send {' or '.join(self.routes)}."))
+            return
+        try:
+            self._reply(200, act(Request(dict(parse_qsl(query)), self._body(), self.client_address[0])))
+        except LabError as error:
+            self._reply(_STATUS.get(error.exit_code, 503), _error(error.message, error.remedy))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._reply(400, _error(f"The request was not understood: {error!r}.", "Correct the request."))
+
+    do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 (the names that http.server calls)
+
+    def _body(self) -> Any:
+        length = self.headers.get("Content-Length")
+        if length is None and self.command in ("GET", "DELETE"):
+            return None
+        if length is None or not length.isdigit() or not 0 < int(length) <= MAX_REQUEST_BYTES:
+            self.close_connection = True
+            raise LabError(
+                f"The request's body is {length or 'missing'}.", f"Send 1 to {MAX_REQUEST_BYTES} bytes.", EXIT_USAGE
+            )
+        try:
+            return json.loads(self.rfile.read(int(length)))
+        except ValueError as error:
+            raise LabError(f"The request is not JSON: {error}.", "Send JSON.", EXIT_USAGE) from None
+
+    def _reply(self, code: int, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
@@ -22,4 +120,8 @@ class JsonHandler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_args: object) -> None:
-        """Stay silent: a line for each look would only wake the disk."""
+        """Print nothing: a line for each request would only wake the disk."""
+
+
+def _error(message: str, remedy: str) -> dict[str, str]:
+    return {"message": message, "remedy": remedy}

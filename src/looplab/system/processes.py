@@ -1,6 +1,6 @@
-"""What /proc says of a process: scheduling of each thread, limits, capabilities, CPU time, TCP sockets.
+"""Read from /proc: scheduling of each thread, limits, capabilities, CPU time, TCP sockets of a process.
 
-Reads live processes only; the sockets need CAP_SYS_PTRACE (pidfd_getfd(2)), the rest nothing.
+Live processes only; the sockets need CAP_SYS_PTRACE (pidfd_getfd(2)), the rest no capability.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import contextlib
 import ctypes
 import errno
 import os
+import signal
 import socket
 import stat
 import struct
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +43,27 @@ def set_name(name: str) -> None:
     _libc.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
+def stop_event() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set: an exception that a signal raises in a finalizer would be lost."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
 def own_scheduling() -> str:
-    """This thread's policy and priority, e.g. `SCHED_FIFO 90`."""
+    """Return this thread's policy and priority, e.g. `SCHED_FIFO 90`."""
     return describe(os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
 
 
 def describe(policy: int, priority: int) -> str:
-    """A policy in words, with its priority where it has one."""
+    """Return the name of a policy, with its priority if it has one."""
     name = POLICIES.get(policy & ~os.SCHED_RESET_ON_FORK, f"policy {policy}")
     return f"{name} {priority}" if priority else name
 
 
 def named(name: str, proc: Path = Path("/proc")) -> list[int]:
-    """Process ids whose name (comm) is `name`, in ascending order."""
+    """Return the ids of the processes whose name (comm) is `name`, in ascending order."""
     found = []
     for entry in proc.iterdir():
         if entry.name.isdigit():
@@ -67,7 +77,7 @@ def named(name: str, proc: Path = Path("/proc")) -> list[int]:
 
 
 def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
-    """All that is asked of one process, or None where it has ended.
+    """Return what is known of one process, None if it has ended.
 
     `cpu_ticks` are USER_HZ ticks (see os.sysconf("SC_CLK_TCK")), `started_ticks` since boot.
     """
@@ -89,10 +99,10 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
 
 
 def set_fifo(pid: int, priority: int, proc: Path = Path("/proc")) -> str:
-    """Put every thread of `pid` under SCHED_FIFO; returns "" or why the kernel refused."""
+    """Put every thread of `pid` under SCHED_FIFO; return "" or why the kernel refused."""
     try:
         for tid in _thread_ids(proc / str(pid)):
-            # A helper thread may end while one looks: that refuses nothing.
+            # A helper thread may end meanwhile: that is no refusal.
             with contextlib.suppress(ProcessLookupError):
                 os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(priority))
     except OSError as error:
@@ -101,8 +111,8 @@ def set_fifo(pid: int, priority: int, proc: Path = Path("/proc")) -> str:
 
 
 def tcp_sockets(pid: int, proc: Path = Path("/proc")) -> list[dict[str, Any]] | str:
-    """Connected TCP sockets of `pid`: ports, peer, TCP_NODELAY, the retransmission time-out that holds now, how many
-    segments were sent again; or the reason why they cannot be read."""
+    """Return the connected TCP sockets of `pid`: ports, peer, TCP_NODELAY, retransmission time-out, how many segments
+    were sent again; or the reason why they cannot be read."""
     # Listing /proc/<pid>/fd would take a further capability; its length alone is for all to read.
     count = int(_status(proc / str(pid), "FDSize"))
     try:
@@ -153,7 +163,7 @@ def _thread_ids(root: Path) -> list[int]:
 
 
 def _thread(tid: int) -> dict[str, Any] | None:
-    """None for one that has ended meanwhile, as helper threads do while their process lives on."""
+    """Return one thread's scheduling, None if it has ended, as helper threads do while their process lives on."""
     try:
         policy = os.sched_getscheduler(tid)
         return {"tid": tid, "scheduling": describe(policy, os.sched_getparam(tid).sched_priority)}
@@ -162,7 +172,7 @@ def _thread(tid: int) -> dict[str, Any] | None:
 
 
 def _stat_fields(root: Path) -> list[str]:
-    """Fields of /proc/<pid>/stat from the third on; the second may hold spaces and brackets."""
+    """Return the fields of /proc/<pid>/stat from the third on; the second may hold spaces and brackets."""
     return (root / "stat").read_text().rpartition(")")[2].split()
 
 

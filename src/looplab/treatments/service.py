@@ -10,22 +10,20 @@ answers {"roles": {"broker": {"processes": [...], "refused": ["..."]}}, "publish
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
-from http.server import ThreadingHTTPServer
 from time import perf_counter_ns
 from typing import Any
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
+from looplab.errors import LabError
 from looplab.system import processes
-from looplab.system.json_service import JsonHandler
+from looplab.system.json_service import serve
 
 PORT = 9100
-MAX_REQUEST_BYTES = 65536
 PUBLISHED_TOPIC = "$SYS/broker/publish/messages/received"
 # A little more than sys_interval in compose/mosquitto/: within it a counter that grows is told anew.
 PUBLISHED_WAIT_NS = 1_300_000_000
@@ -85,28 +83,21 @@ def _published(broker: str) -> tuple[int | None, int]:
     return heard[-1] if len(heard) > 1 else (heard[0][0], perf_counter_ns())
 
 
-class _Handler(JsonHandler):
-    def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
-        try:
-            length = int(self.headers.get("Content-Length", "0"))
-            if self.path != "/facts" or not 0 < length <= MAX_REQUEST_BYTES:
-                self.reply(400, {"error": "POST /facts with a JSON body"})
-                return
-            self.reply(200, answer(json.loads(self.rfile.read(length))))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self.reply(400, {"error": f"not understood: {error!r}"})
-
-
 def main() -> int:
     """Serve until SIGTERM."""
     processes.set_name("lab-treatments")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    # Process 1 of the namespace: orphans of all its containers come here, and nobody else would bury them.
+    # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    server = ThreadingHTTPServer(("0.0.0.0", PORT), _Handler)
-    server.daemon_threads = True
-    server.serve_forever()
-    return 0
+    try:
+        serve(
+            "0.0.0.0", PORT, {"POST /facts": lambda request: answer(request.body)}, "Stop the other treatments service."
+        )
+    except LabError as error:
+        print(error, file=sys.stderr, flush=True)
+        return error.exit_code
+    while True:
+        signal.pause()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ VARIABLES = ("LAB_REGISTRY", "LAB_TAG", "BASE_IMAGE", "PLATFORMS", "REVISION")
 PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]
 pytestmark = pytest.mark.engine
 
-# As Compose is had (host/compose_plugin.py): the one file out of trixie's package.
+# As scripts/install-compose does: the one file out of trixie's package.
 UNPACK = """cd /tmp && apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download docker-buildx &&
 dpkg-deb -x docker-buildx_*.deb buildx"""
 BUILDX = "/tmp/buildx/usr/libexec/docker/cli-plugins/docker-buildx"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.lan_broker import LanBroker, Visitor, make_identities, with_access_list
-from support.parts import HOST, MOSQUITTO, Child, free_port, python
+from support.parts import HOST, MOSQUITTO, Child, free_port
 from support.places import ROOT
 
 from looplab.lab.credentials.secret_files import FOLDER
@@ -58,21 +58,6 @@ def visit(lan: LanBroker) -> Iterator[Callable[[str], Visitor]]:
     yield enter
     for visitor in visitors:
         visitor.close()
-
-
-@pytest.fixture
-def start_child(tmp_path: Path) -> Iterator[StartChild]:
-    """Starts one of the lab's modules with these variables."""
-    children: list[Child] = []
-
-    def start(module: str, **variables: str) -> Child:
-        children.append(Child(python(module), tmp_path / f"{module}-{len(children)}.log", variables))
-        return children[-1]
-
-    yield start
-    for child in reversed(children):
-        if child.process.poll() is None:
-            child.stop()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def image() -> str:
     if shutil.which("docker") is None or not find_engine().serves or image_fact(link_image()) is None:
-        pytest.skip("no Docker engine with the lab's images answers here: run ./lab setup first")
+        pytest.fail("no Docker engine with the lab's images answers here: run ./lab setup first")
     return link_image()
 
 

@@ -1,12 +1,11 @@
 """The dashboards opened by Grafana's own code (npm's @grafana/scenes and @grafana/prometheus) over a real Prometheus.
 
-Its packages are 640 MB, so only where LAB_GRAFANA_SCENES=1 says so.
+Its packages are 640 MB: only with LAB_GRAFANA_SCENES=1.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import pytest
@@ -15,9 +14,7 @@ from support.grafana_code import run_program
 from support.observed_lab import DASHBOARDS, Lab, fill
 from support.places import ROOT
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("LAB_GRAFANA_SCENES") != "1", reason="installs 640 MB of npm packages: LAB_GRAFANA_SCENES=1"
-)
+pytestmark = pytest.mark.flag("LAB_GRAFANA_SCENES")
 
 Opened = dict[str, dict[str, Any]]
 # Beside what each dashboard opens with.

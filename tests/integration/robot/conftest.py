@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 from support.robot_harness import Robot, RobotFiles
+from support.tools import program
 
 FIRMWARE = ROOT / "firmware" / "mbot_ranger"
 IMAGE = "looplab/robot:test"
@@ -25,9 +25,7 @@ def _run(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="session")
 def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The firmware's plain C files, compiled for this host; undefined behaviour ends the test run."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("needs a C compiler (Debian: apt-get install gcc libc6-dev)")
+    compiler = program("gcc")
     library = tmp_path_factory.mktemp("firmware") / "firmware.so"
     _run(
         compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC",

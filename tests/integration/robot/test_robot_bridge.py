@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ import pytest
 from support.cable import Cable
 from support.parts import HOST, Broker, Child, Listener, free_port, python, until
 from support.robot_harness import IDENTITY, Robot
+from support.tools import program
 
 from looplab.experiments.loop.protocol import OFFLINE, ONLINE, TOPIC_REQUEST, Answer
 
@@ -189,12 +189,6 @@ def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable
     assert lab.info["robot_faults"]["unplugged"] == 0
 
 
-SER2NET = shutil.which("ser2net", path=os.environ.get("PATH", "") + ":/usr/sbin")
-
-
-@pytest.mark.skipif(
-    SER2NET is None and not os.environ.get("CI"), reason="needs ser2net (Debian: apt-get install ser2net)"
-)
 @pytest.mark.parametrize(
     ("accepter", "url"),
     # A pseudo-terminal has no DTR line to set, so its server never says that it did.
@@ -204,7 +198,6 @@ def test_a_robot_at_another_machines_serial_server(
     start_robot: Callable[..., Robot], tmp_path: Path, accepter: str, url: str
 ) -> None:
     """ser2net, as docs/serial.md sets it up; then it is stopped and started again."""
-    assert SER2NET
     robot = start_robot("--pty", str(tmp_path / "robot"), "--boot-ms", "1000", "--temperature", "25.5")
     address = f"{HOST},{free_port()}"
     configuration = tmp_path / "ser2net.yaml"
@@ -214,7 +207,7 @@ def test_a_robot_at_another_machines_serial_server(
         f"  connector: serialdev,{tmp_path}/robot,57600n81,local\n"
         "  options:\n    chardelay: false\n"
     )
-    command = [SER2NET, "-d", "-n", "-c", str(configuration)]
+    command = [program("ser2net"), "-d", "-n", "-c", str(configuration)]
     server = Child(command, tmp_path / "ser2net.log")
     try:
         with bridged(robot, tmp_path, url.format(address.replace(",", ":"))) as lab:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.robot_harness import IDENTITY
 
-HOW = "fetches avrdude from Debian's archive and takes half a minute: LAB_FLASH=1 runs it"
-pytestmark = [pytest.mark.engine, pytest.mark.skipif(os.environ.get("LAB_FLASH") != "1", reason=HOW)]
+pytestmark = [pytest.mark.engine, pytest.mark.flag("LAB_FLASH")]
 
 BOARD = Path(__file__).with_name("boot_board.c")
 LOADER = "/usr/share/arduino/hardware/arduino/avr/bootloaders/stk500v2/stk500boot_v2_mega2560.hex"

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.places import ROOT
 
 from looplab.lab import virtual_environment
+from looplab.lab.machine import apt
 
 CLI = """import os, sys
 print("arguments", sys.argv[1:])
@@ -58,33 +60,29 @@ def launch(command: list[str], **changes: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd="/", timeout=120)
 
 
-def test_without_an_index_the_commands_still_work(begun_checkout: Path) -> None:
-    checkout = begun_checkout
+@pytest.mark.parametrize("command", ["run", "setup", "doctor", "down", "load", "test"])
+def test_most_commands_need_no_package_and_make_no_environment(checkout: Path, command: str) -> None:
     link = checkout.parent / "link"
     link.symlink_to(checkout / "lab")
-    done = launch([str(link), "run", "scenario 5"])
-    assert done.returncode == 7, done.stderr
-    assert done.stdout.splitlines()[0] == "arguments ['run', 'scenario 5']"
+    done = launch([str(link), command, "two words"])
+    assert (done.returncode, done.stderr) == (7, "")
+    assert done.stdout.splitlines()[0] == f"arguments ['{command}', 'two words']"
     assert f"path {checkout / 'src'}" in done.stdout
-    assert "going on with plain" in done.stderr
-    again = launch(["sh", str(checkout / "lab"), "doctor"])
-    assert again.returncode == 7
-    assert "tried again within the hour" in again.stderr
-    assert len(again.stderr.splitlines()) == 1
+    assert not (checkout / ".venv").exists()
 
 
-@pytest.mark.parametrize("command", ["test", "report", "check"])
-def test_without_an_index_what_needs_more_packages_says_which(begun_checkout: Path, command: str) -> None:
+@pytest.mark.parametrize(("command", "package"), [("watch", "rich"), ("report", "matplotlib"), ("check", "polars")])
+def test_without_an_index_what_needs_packages_says_which(begun_checkout: Path, command: str, package: str) -> None:
     done = launch([str(begun_checkout / "lab"), command])
     assert done.returncode == 3
     assert done.stdout == ""
     assert f"./lab {command} cannot start" in done.stderr
-    assert "matplotlib==" in done.stderr
+    assert f"{package}==" in done.stderr
 
 
 def put_wheel(place: Path, tag: str) -> None:
-    """A package of the name and version that every environment holds, with nothing in it but its name."""
-    name, _, version = virtual_environment.requirements("core")[0].partition("==")
+    """Write a wheel of the one package that ./lab watch needs, with nothing in it but its name."""
+    name, _, version = virtual_environment.requirements("watch")[0].partition("==")
     place.mkdir(parents=True)
     with zipfile.ZipFile(place / f"{name}-{version}-{tag}.whl", "w") as wheel:
         described = f"{name}-{version}.dist-info"
@@ -98,7 +96,7 @@ def test_the_packages_of_a_bundle_are_taken_where_they_fit(begun_checkout: Path)
     checkout = begun_checkout
     wheels = checkout / ".cache/wheels"
     put_wheel(wheels, "py3-none-any")
-    done = launch([str(checkout / "lab"), "x"])
+    done = launch([str(checkout / "lab"), "watch"])
     assert f"python {checkout}/.venv/bin/python" in done.stdout, done.stderr
     held = launch([str(checkout / ".venv/bin/python"), "-c", "import rich; print(rich.bundled)"])
     assert held.stdout == "True\n"
@@ -109,16 +107,10 @@ def test_the_packages_of_a_bundle_are_taken_where_they_fit(begun_checkout: Path)
     assert "packages do not fit this Python" in refused.stderr
 
 
-def test_load_asks_for_no_package_before_it_brings_them(checkout: Path) -> None:
-    done = launch([str(checkout / "lab"), "load", "room.bundle"])
-    assert (done.returncode, done.stderr) == (7, "")
-    assert not (checkout / ".venv").exists()
-
-
 def test_many_first_uses_at_once(checkout: Path) -> None:
+    put_wheel(checkout / ".cache/wheels", "py3-none-any")
     environment = {**os.environ, "PIP_NO_INDEX": "1"}
-    environment.pop("PIP_FIND_LINKS", None)
-    command = [str(checkout / "lab"), "x"]
+    command = [str(checkout / "lab"), "watch"]
     running = [subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(3)]
     ended = [(process.communicate(timeout=120), process.returncode) for process in running]
     assert [code for _, code in ended] == [7, 7, 7]
@@ -144,34 +136,42 @@ def test_windows_line_ends_are_named(checkout: Path) -> None:
     assert "Windows line ends" in done.stderr
 
 
-def test_a_ready_environment_is_taken_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def made_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that marks the environment of one kind as made."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
     monkeypatch.setattr(virtual_environment, "ROOT", tmp_path)
     monkeypatch.setattr(virtual_environment, "PLACE", tmp_path / ".venv")
-    monkeypatch.setattr(virtual_environment, "CACHE", tmp_path / ".cache")
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
-    virtual_environment.stamp("core").write_text(virtual_environment.fingerprint("core"))
-    assert virtual_environment.is_ready("core")
-    assert not virtual_environment.is_ready("test")
-    assert virtual_environment.ensure_environment("core") == ""
+    return lambda kind: virtual_environment.stamp(kind).write_text(virtual_environment.fingerprint(kind)) and None
+
+
+def test_a_ready_environment_is_used_until_a_pin_changes(
+    made_environment: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_environment("watch")
+    assert virtual_environment.ensure_environment("watch") == ""
     assert capsys.readouterr().err == ""
-    # Another pin in pyproject.toml makes it stale; comments and settings of tools do not.
+    assert not virtual_environment.is_ready("test")
     text = (tmp_path / "pyproject.toml").read_text()
     (tmp_path / "pyproject.toml").write_text(text + "\n# a remark\n")
-    assert virtual_environment.is_ready("core")
+    assert virtual_environment.is_ready("watch")
     (tmp_path / "pyproject.toml").write_text(text.replace("rich==", "rich==0."))
-    assert not virtual_environment.is_ready("core")
+    assert not virtual_environment.is_ready("watch")
 
 
-def test_the_test_set_serves_the_other_commands_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
-    monkeypatch.setattr(virtual_environment, "ROOT", tmp_path)
-    monkeypatch.setattr(virtual_environment, "PLACE", tmp_path / ".venv")
-    (tmp_path / ".venv/bin").mkdir(parents=True)
-    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
-    virtual_environment.stamp("test").write_text(virtual_environment.fingerprint("test"))
-    assert virtual_environment.is_ready("core")
-    assert set(virtual_environment.requirements("core")) < set(virtual_environment.requirements("test"))
+def test_the_largest_environment_serves_every_command(made_environment: Callable[[str], None]) -> None:
+    made_environment("test")
+    assert virtual_environment.is_ready("watch")
+    assert set(virtual_environment.requirements("report")) < set(virtual_environment.requirements("test"))
+
+
+def test_debians_incomplete_venv_is_named_where_it_cannot_be_installed(
+    made_environment: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(virtual_environment, "_imports", lambda _python, _modules: False)
+    monkeypatch.setattr(apt.os, "geteuid", lambda: 1000)
+    trouble = virtual_environment.make_environment("watch")
+    assert "sudo apt-get install python3." in trouble
+    assert trouble.endswith("-venv")

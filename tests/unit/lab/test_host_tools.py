@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,9 +13,8 @@ from support.terminal import Terminal
 from support.waiting import until
 
 from looplab.errors import EXIT_INVALID
-from looplab.lab.commands import lint
 from looplab.lab.commands import test as testing
-from looplab.lab.commands.lint import FAILED, PASSED, SKIPPED, Linter, is_shell, project_files, run_linter
+from looplab.lab.commands.lint import Linter, is_shell, lint, project_files, shorten
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
 from looplab.system import terminal as steps
 from looplab.system.terminal import Step, show_duration
@@ -106,42 +106,63 @@ def test_git_decides_which_files_are_the_projects(tmp_path: Path) -> None:
     assert [path.name for path in project_files(tmp_path)] == [".gitignore", "kept.sh"]
 
 
-def test_results_of_a_linter(tmp_path: Path) -> None:
-    script = tmp_path / "a.sh"
-    script.write_text("fine\n")
-    finds = Linter("grep", ("grep", "-L", "fine"), is_shell)
-    assert run_linter(tmp_path, Linter("true", ("true",), is_shell), [script]).state == PASSED
-    assert run_linter(tmp_path, Linter("false", ("false",)), [script]).state == FAILED
-    assert run_linter(tmp_path, finds, []).state == SKIPPED
-    absent = run_linter(tmp_path, Linter("x", ("no-such-linter",)), [script])
-    assert (absent.state, absent.detail) == (SKIPPED, "no-such-linter is not installed")
-    unset = run_linter(tmp_path, Linter("true", ("true",), settings=".no-settings"), [script])
-    assert unset.state == SKIPPED
+def test_every_linter_is_named_with_its_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.sh").write_text("fine\n")
+    passes = [Linter("all", ("true",)), Linter("chosen", ("grep", "-q", "fine"), is_shell)]
+    assert lint(tmp_path, Path("/usr/bin"), passes)
+    assert "all passed" in capsys.readouterr().out
+    fails = [Linter("silent", ("false",)), Linter("loud", ("seq", "99")), Linter("absent", ("no-such-linter",))]
+    assert not lint(tmp_path, Path("/usr/bin"), [*fails, Linter("finds", ("ls", "/nowhere"))])
+    said = capsys.readouterr().out
+    for words in ("silent         FAILED", "exit code 1", "no-such-linter: not found", "loud           passed"):
+        assert words in said
+    assert said.splitlines()[-1] == "lint: FAILED: silent, absent, finds"
 
 
-def test_gofmt_complains_without_an_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lint.shutil, "which", lambda program: program)
-    linter = Linter("gofmt", ("echo",), lambda path: path.suffix == ".go")
-    assert run_linter(tmp_path, linter, [tmp_path / "a.go"]).state == FAILED
+def test_a_long_complaint_is_shortened() -> None:
+    assert shorten("x\n" * 50).splitlines()[-1] == "  | ... and 10 more lines"
 
 
-@pytest.mark.parametrize(("clean", "passed", "code"), [(True, True, 0), (False, True, 1), (True, False, 1)])
-def test_lint_and_tests_both_count(monkeypatch: pytest.MonkeyPatch, clean: bool, passed: bool, code: int) -> None:
-    ran: list[str] = []
-    monkeypatch.setattr(testing, "lint", lambda root: clean)
-    monkeypatch.setattr(testing, "run_tests", lambda unit, rest, root: bool(ran.append("tests")) or passed)
-    assert testing.test(True, []) == code
-    assert ran == ["tests"]
-    assert code in (0, EXIT_INVALID)
+@pytest.fixture
+def no_set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the steps of the set-up as ./lab test takes them; none does anything, and lint passes."""
+    steps: list[str] = []
+    monkeypatch.setattr(testing, "make_ready", lambda _root: steps.append("machine"))
+    monkeypatch.setattr(testing, "make_environment", lambda: steps.append("environment"))
+    monkeypatch.setattr(testing, "python_of_environment", lambda: Path(sys.executable))
+    monkeypatch.setattr(testing, "lint", lambda _root, _programs: True)
+    return steps
 
 
-def test_which_tests_are_run(tmp_path: Path) -> None:
+@pytest.fixture
+def small_project(tmp_path: Path) -> Path:
     (tmp_path / "tests/unit").mkdir(parents=True)
-    (tmp_path / "tests/e2e").mkdir()
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
     (tmp_path / "tests/unit/test_good.py").write_text("def test_good():\n    pass\n")
-    (tmp_path / "tests/e2e/test_bad.py").write_text("def test_bad():\n    assert False\n")
-    assert testing.run_tests(True, ["-n0"], tmp_path)
-    assert not testing.run_tests(False, [], tmp_path)
-    assert testing.run_tests(False, ["tests/unit/test_good.py"], tmp_path)
-    assert not testing.run_tests(True, ["-n0", "-k", "nothing"], tmp_path)
+    (tmp_path / "tests/test_bad.py").write_text("def test_bad():\n    assert False\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("unit", "rest", "steps", "code"),
+    [
+        (True, ["-n0"], ["environment"], 0),
+        (False, ["-n0"], ["machine"], EXIT_INVALID),
+        (False, ["tests/unit/test_good.py"], ["environment"], 0),
+        (False, ["tests/unit/test_good.py", "tests/test_bad.py"], ["machine"], EXIT_INVALID),
+        (True, ["-n0", "-k", "nothing"], ["environment"], EXIT_INVALID),
+    ],
+)
+def test_which_tests_are_run_and_what_they_need(
+    no_set_up: list[str], small_project: Path, unit: bool, rest: list[str], steps: list[str], code: int
+) -> None:
+    assert testing.test(small_project, unit, rest) == code
+    assert no_set_up == steps
+
+
+def test_lint_and_tests_both_count(
+    no_set_up: list[str], small_project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(testing, "lint", lambda _root, _programs: False)
+    assert testing.test(small_project, True, ["-n0"]) == EXIT_INVALID
+    assert "1 passed" in capfd.readouterr().out.splitlines()[-1]

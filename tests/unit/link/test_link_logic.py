@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.link.direction import ETHERNET_HEADER_BYTES, Direction
 from looplab.link.distributions import TABLE_SCALE, parse_table, sampler, table, theory
 from looplab.link.figures import BIN_NS, BINS, SHOWN_BINS, Delays
-from looplab.link.lane import ETHERNET_HEADER_BYTES, Lane
 from looplab.link.netem import flow_of, netem_words, tc_batch
 from looplab.link.probe import _PROBE, Series, parse_probe
 from looplab.link.route import parse_rto_min
@@ -24,8 +24,8 @@ def link(**changes: Any) -> LinkSettings:
     return LinkSettings(**{"peer": "broker", "direction": "egress", **changes})
 
 
-def lane(seed: int = 7, **changes: Any) -> Lane:
-    return Lane(link(**changes), random.Random(seed))
+def direction(seed: int = 7, **changes: Any) -> Direction:
+    return Direction(link(**changes), random.Random(seed))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_no_delay_is_below_zero_and_theory_knows() -> None:
 def test_order_is_kept_when_asked_for_and_only_then() -> None:
     jitter: dict[str, Any] = {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "normal"}
     arrivals = range(0, 1_000_000_000, 1_000_000)
-    ordered, free = lane(**jitter, reorder=False), lane(**jitter)
+    ordered, free = direction(**jitter, reorder=False), direction(**jitter)
     due = [ordered.due_ns(at, 100) for at in arrivals]
     assert due == sorted(due)
     due = [free.due_ns(at, 100) for at in arrivals]
@@ -157,7 +157,7 @@ def test_order_is_kept_when_asked_for_and_only_then() -> None:
 
 
 def test_a_rate_spaces_packets_by_their_length_on_the_wire() -> None:
-    limited = lane(delay_ms=10.0, rate_kbit=1000)
+    limited = direction(delay_ms=10.0, rate_kbit=1000)
     due = [limited.due_ns(0, 1000 - ETHERNET_HEADER_BYTES) for _ in range(3)]
     assert due == [18_000_000, 26_000_000, 34_000_000]
     # Later, nothing is left of the queue.
@@ -166,7 +166,7 @@ def test_a_rate_spaces_packets_by_their_length_on_the_wire() -> None:
 
 @pytest.mark.parametrize("percent", [0.0, 3.0, 100.0])
 def test_losses_and_copies_have_their_share(percent: float) -> None:
-    chosen = lane(loss_percent=percent, duplicate_percent=percent)
+    chosen = direction(loss_percent=percent, duplicate_percent=percent)
     allowed = 4 * (DRAWS * percent / 100 * (1 - percent / 100)) ** 0.5
     assert abs(sum(chosen.loses() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed
     assert abs(sum(chosen.duplicates() for _ in range(DRAWS)) - DRAWS * percent / 100) <= allowed

@@ -96,8 +96,15 @@ class Controller:
 
     def _measurement(self, store: SampleStore, token: str) -> Measurement:
         p = self.parameters
-        cell_messages = p.messages * p.repetitions
-        return Measurement(self._client, store, p.command, token, cell_messages, p.deadline_ms, self.news.take)
+        return Measurement(
+            self._client,
+            store,
+            p.command,
+            token,
+            per_cell=p.messages * p.repetitions,
+            deadline_ms=p.deadline_ms,
+            on_other=self.news.take,
+        )
 
     def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
         if self._current is not None:

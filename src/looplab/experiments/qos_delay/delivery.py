@@ -6,7 +6,8 @@ from time import perf_counter_ns
 
 from looplab.experiments.qos_delay.parameters import TOKEN_BYTES, QosDelayParameters
 from looplab.mqtt.client import MqttClient, wait
-from looplab.run.open_loop import OpenLoop
+from looplab.mqtt.stamped_socket import StampedSocket
+from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.samples import SampleStore
 
 TOPIC = "delay"
@@ -19,11 +20,11 @@ class Ends:
 
     def __init__(self, parameters: QosDelayParameters, token: str) -> None:
         self.delivery: Delivery | None = None
-        self.publisher = self._link(parameters, parameters.host_pb, f"publisher-{token}", [])
-        self.subscriber = self._link(parameters, parameters.host_bs, f"subscriber-{token}", [(TOPIC, 2)])
-        self._links = (self.publisher, self.subscriber)
+        self.publisher = self._client(parameters, parameters.host_pb, f"publisher-{token}", [])
+        self.subscriber = self._client(parameters, parameters.host_bs, f"subscriber-{token}", [(TOPIC, 2)])
+        self._clients = (self.publisher, self.subscriber)
 
-    def _link(self, p: QosDelayParameters, host: str, name: str, subscriptions: list[tuple[str, int]]) -> MqttClient:
+    def _client(self, p: QosDelayParameters, host: str, name: str, subscriptions: list[tuple[str, int]]) -> MqttClient:
         return MqttClient(
             host,
             p.broker_port,
@@ -36,7 +37,7 @@ class Ends:
 
     def wait(self, until_ns: int) -> None:
         """Handle the MQTT of both until then (monotonic ns)."""
-        wait(self._links, until_ns)
+        wait(self._clients, until_ns)
 
     def connect(self, timeout_s: float) -> bool:
         """Whether the broker has accepted both, and the subscription, within `timeout_s`."""
@@ -47,13 +48,22 @@ class Ends:
             self.wait(perf_counter_ns() + LOOK_NS)
         return True
 
+    @property
+    def sock(self) -> StampedSocket | None:
+        return self.publisher.sock
+
+    def publish(self, topic: str, payload: bytes, qos: int) -> bool:
+        """Send from the publisher."""
+        return self.publisher.publish(topic, payload, qos)
+
+    @property
     def disconnects(self) -> int:
         """How often either connection was lost."""
-        return sum(link.disconnects for link in self._links)
+        return sum(client.disconnects for client in self._clients)
 
     def ports(self) -> tuple[int, int]:
         """The local TCP ports of publisher and subscriber; 0 where there is no connection just now."""
-        found = [link.sock.getsockname()[1] if link.sock is not None else 0 for link in self._links]
+        found = [client.sock.getsockname()[1] if client.sock is not None else 0 for client in self._clients]
         return found[0], found[1]
 
     @property
@@ -62,8 +72,8 @@ class Ends:
 
     def close(self) -> None:
         """Disconnect politely."""
-        for link in self._links:
-            link.close()
+        for client in self._clients:
+            client.close()
 
     def _received(self, _topic: bytes, payload: bytes, _qos: int) -> None:
         if self.delivery is not None:
@@ -77,16 +87,8 @@ class Delivery(OpenLoop):
         self, ends: Ends, store: SampleStore, parameters: QosDelayParameters, token: str, cell_messages: int
     ) -> None:
         prefix = f"{token:.{TOKEN_BYTES - 1}}-"
-        super().__init__(
-            store,
-            f"{prefix}%0{parameters.payload_bytes - TOKEN_BYTES}d".encode(),
-            TOPIC,
-            cell_messages,
-            parameters.deadline_ms,
-            ends.publisher,
-            ends.wait,
-            ends.disconnects,
-        )
+        form = f"{prefix}%0{parameters.payload_bytes - TOKEN_BYTES}d".encode()
+        super().__init__(ends, store, Messages(TOPIC, form, cell_messages, parameters.deadline_ms))
         self._prefix = prefix.encode()
         self._bytes = parameters.payload_bytes
         self._subscriber = ends.subscriber
@@ -100,5 +102,5 @@ class Delivery(OpenLoop):
             self.foreign += 1
         elif len(payload) != self._bytes or not number.isdigit():
             self.malformed += 1
-        else:
-            self.arrived(int(number), now, self._subscriber.sock)
+        elif self.awaits(int(number)):
+            self.answered(int(number), now, self._subscriber.sock)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.credentials.grafana_password import ensure_password
-from looplab.lab.docker.compose_plugin import apt_candidate, install_from_container, plugin_directory
-from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, compose_message, find_engine
-from looplab.lab.docker.engine_service import ensure_engine
 from looplab.lab.docker.images import BASE_IMAGE, Images, Registries, ensure_base, ensure_images, say_notes
+from looplab.lab.docker.installing import ensure_compose, ensure_engine
 from looplab.lab.docker.own_images import FLOOD, OwnImages
-from looplab.lab.docker.versions import show_version
-from looplab.lab.machine.apt import install_packages, is_root
 from looplab.lab.machine.machine import Machine, inspect_machine, machine_variables, write_machine_file
-from looplab.system.terminal import Step
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ def set_up(
     `upstream` maps the variables of .env to the references they name. Quick where all is there: no registry is asked
     unless an image is missing, nor for Grafana where `settled`, an earlier set-up's variables, says that none has it.
     """
-    engine = ensure_engine(root)
+    engine = ensure_engine()
     registries, images = Registries(), Images()
     ensure_compose(engine, lambda: ensure_base(registries, images))
     own.fetch(registries, images)
@@ -57,31 +51,3 @@ def set_up(
     if building:
         own.build(variables)
     return SetUp(machine, variables, images)
-
-
-def ensure_compose(engine: Engine, have_base: Callable[[], None]) -> Engine:
-    """Compose new enough: what is there, else apt's, else the one of trixie's package."""
-    if engine.compose_serves:
-        return engine
-    package = apt_candidate() if is_root() else None
-    if package is not None:
-        install_packages("Docker Compose", [package], expected_s=20)
-        engine = find_engine()
-    if not engine.compose_serves:
-        have_base()
-        with Step("Getting Docker Compose out of Debian's package", expected_s=15):
-            install_from_container(plugin_directory())
-        engine = find_engine()
-    if not engine.compose_serves:
-        raise LabError(compose_message(engine), _hidden_plugin_remedy(engine), EXIT_MACHINE)
-    return engine
-
-
-def _hidden_plugin_remedy(engine: Engine) -> str:
-    """Another plugin folder that is searched first can hide the one just installed."""
-    if engine.compose is None:
-        return COMPOSE_REMEDY
-    return (
-        f"An older plugin ({show_version(engine.compose)}) hides the one in {plugin_directory()}: "
-        "docker info shows its path under Plugins; remove it."
-    )

@@ -1,36 +1,93 @@
-"""./lab test: lint, then the tests; the test runner's own summary is the last line."""
+"""./lab test: set-up, lint, then the tests; pytest's own summary is the last line."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from looplab.errors import EXIT_INVALID
+from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
+from looplab.lab.docker.engine import NO_CLIENT, find_engine
+from looplab.lab.docker.installing import engine_packages, ensure_engine
+from looplab.lab.machine.apt import apt_get
+from looplab.lab.machine.test_packages import Package, install, missing_packages, require_installable
+from looplab.lab.virtual_environment import TEST, ensure_environment, python_of_environment
+from looplab.system.terminal import Step
 
-ROOT = Path(__file__).resolve().parents[4]
-# Most tests wait for something. What may run beside what is in tests/conftest.py; `-- -n0` runs them one by one.
+# Most tests wait for something. tests/conftest.py says which tests may run side by side; `-- -n0` runs them one by one.
 AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
+UNIT = "tests/unit"
 
 
-def test(unit: bool, rest: Sequence[str]) -> int:
-    """Both always run, so that one mistake does not hide another; good only when both are."""
-    clean = lint(ROOT)
-    passed = run_tests(unit, rest, ROOT)
-    # pytest's own codes (5: nothing collected) are no codes of the lab: all of them mean a failed check.
+def test(root: Path, unit: bool, rest: Sequence[str]) -> int:
+    """Set up, lint and test; return 0 if both pass. Both always run: one mistake must not hide another."""
+    paths = [word.partition("::")[0] for word in rest if not word.startswith("-")]
+    named = [path for path in paths if (root / path).exists()]
+    if unit or (named and all(path.startswith(UNIT) for path in named)):
+        make_environment()
+    else:
+        make_ready(root)
+    python = python_of_environment()
+    clean = lint(root, python.parent)
+    command = [str(python), "-m", "pytest", *([] if named else choice(unit)), *rest]
+    # pytest's own codes (5: nothing collected) mean a failed check, too.
+    passed = subprocess.run(command, cwd=root, env=environment(root), check=False).returncode == 0
     return 0 if clean and passed else EXIT_INVALID
 
 
-def run_tests(unit: bool, rest: Sequence[str], root: Path) -> bool:
-    """`rest` goes to pytest as it is; a path in it replaces the default choice, which two processes run."""
-    named = any(not word.startswith("-") and (root / word.partition("::")[0]).exists() for word in rest)
-    choice = [] if named else ["tests/unit"] if unit else ["tests"]
-    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
-    command = [sys.executable, "-m", "pytest", *choice, *(() if named else AT_ONCE), *rest]
-    return subprocess.run(command, cwd=root, env=environment, check=False).returncode == 0
+def choice(unit: bool) -> list[str]:
+    """Return what pytest runs if no path is given."""
+    return [UNIT if unit else "tests", *AT_ONCE]
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return the tests' environment: the sources of this checkout, and programs that Debian keeps for root."""
+    return {
+        **os.environ,
+        "PYTHONPATH": str(root / "src"),
+        "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
+    }
+
+
+def make_ready(root: Path) -> None:
+    """Install packages, engine and images; the images are built while most packages are installed."""
+    missing = missing_packages(root)
+    engine = engine_packages() if find_engine().trouble == NO_CLIENT else []
+    require_installable([package for packages in missing.values() for package in packages], engine)
+    if any(missing.values()):
+        with Step("Fetching the lists of packages", expected_s=10):
+            apt_get("update")
+    install_all("what the set-up needs", missing["setup"])
+    ensure_engine()
+    with ThreadPoolExecutor(1) as beside:
+        installed = beside.submit(install_for_tests, missing["tests"])
+        Lab(root).make_ready()
+        installed.result()
+
+
+def install_for_tests(packages: Sequence[Package]) -> None:
+    """Install packages and the lab's Python environment."""
+    install_all("what the tests need", packages)
+    make_environment()
+
+
+def install_all(what: str, packages: Sequence[Package]) -> None:
+    """Install `packages`, one line of progress."""
+    if packages:
+        with Step(f"Installing {what} ({' '.join(package.name for package in packages)})", expected_s=120):
+            install(packages)
+
+
+def make_environment() -> None:
+    """Make the Python environment of the tests; LabError (exit code 3) says why it is not there."""
+    if trouble := ensure_environment(TEST):
+        raise LabError(
+            f"The tests' Python packages are missing: {trouble}.", "Then run `./lab test` again.", EXIT_MACHINE
+        )
 
 
 # pytest would take this module's function for a test where a test module imports it.

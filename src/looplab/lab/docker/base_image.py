@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.machine.apt import install_packages, is_root
+from looplab.lab.machine.apt import install_packages
 from looplab.lab.programs import call, follow, is_there
 from looplab.system.terminal import Step, say
 
@@ -48,7 +48,7 @@ def make_base_image(reference: str, architecture: str = "") -> None:
 
     `architecture` is a key of ARCHITECTURES, empty for this machine's own; programs of a foreign one must run here.
     """
-    if not is_root():
+    if os.geteuid() != 0:
         raise LabError(
             f"The image {reference} is not here, no registry gives it, and building it needs root.",
             f"Run sudo ./lab setup once, or: {BUNDLE_REMEDY}",

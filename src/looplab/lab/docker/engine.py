@@ -1,17 +1,21 @@
-"""Find the Docker engine and its Compose, and say in plain words why they do not serve."""
+"""Find the Docker engine and its Compose, and explain why they do not serve."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.docker.versions import OLDEST_COMPOSE, Version, parse_version, show_version
 from looplab.lab.programs import Outcome, call
 
-# Why an engine does not serve; "" is one that does.
+Version = tuple[int, int, int]
+# `include` of files with variables and `env_file` with `required` both work from here on.
+OLDEST_COMPOSE: Version = (2, 24, 4)
+
+# Why an engine does not serve; "" if it does.
 NO_CLIENT = "no client"
 NO_RIGHTS = "no rights"
 NO_ANSWER = "no answer"
@@ -24,7 +28,7 @@ INFO_COMMAND = ("docker", "info", "--format", "{{json .}}")
 
 @dataclass(frozen=True)
 class Engine:
-    """What `docker info` and the plugins say; `trouble` is "" where containers can be started."""
+    """Facts of `docker info`; `trouble` is "" if containers can be started."""
 
     trouble: str = ""
     detail: str = ""
@@ -33,16 +37,12 @@ class Engine:
     server_id: str = ""
     endpoint: str = ""
     operating_system: str = ""
-    architecture: str = ""
     kernel: str = ""
     cgroup_version: int = 0
     cgroup_driver: str = ""
     rootless: bool = False
-    storage_driver: str = ""
-    data_root: str = ""
     compose: Version | None = None
     legacy_compose: Version | None = None
-    buildx: Version | None = None
 
     @property
     def serves(self) -> bool:
@@ -59,20 +59,30 @@ class Engine:
 
     @property
     def usual_endpoint(self) -> bool:
-        """Whether it is asked where an engine of this machine answers when nothing else was said."""
+        """Whether no DOCKER_HOST or context points elsewhere."""
         return self.endpoint in USUAL_ENDPOINTS
 
 
+def parse_version(text: str) -> Version | None:
+    """Return the first dotted number of a text: "v2.26.1-4" is (2, 26, 1), "24.0" is (24, 0, 0)."""
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+
+
+def show_version(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
 def find_engine(timeout_s: float = 20.0) -> Engine:
-    """Ask the engine once; never raises, the answer says what is wrong."""
+    """Ask the engine once; never raises, `trouble` holds what is wrong."""
     outcome = call(INFO_COMMAND, timeout_s=timeout_s)
     engine = read_engine(outcome, os.environ.get("DOCKER_HOST", ""))
-    # Version 1 is a slow starter: it is asked only where it could be the explanation.
+    # Version 1 starts slowly: ask it only if it can be the explanation.
     return engine if engine.compose else replace(engine, legacy_compose=_legacy_compose())
 
 
 def read_engine(outcome: Outcome, endpoint: str = "") -> Engine:
-    """Turn the answer of INFO_COMMAND into facts (clients of 20.10 exit 0 even without an engine)."""
+    """Return the facts in the answer of INFO_COMMAND (clients of 20.10 exit 0 even without an engine)."""
     if not outcome.found or outcome.code == 126:
         return Engine(trouble=NO_CLIENT, detail=outcome.said)
     info = _document(outcome.stdout)
@@ -82,7 +92,6 @@ def read_engine(outcome: Outcome, endpoint: str = "") -> Engine:
         "client_version": str(client.get("Version") or ""),
         "endpoint": endpoint or str(client.get("Context") or ""),
         "compose": parse_version(plugins.get("compose", {}).get("Version") or ""),
-        "buildx": parse_version(plugins.get("buildx", {}).get("Version") or ""),
     }
     trouble, detail = _trouble(outcome, info)
     if trouble:
@@ -118,25 +127,22 @@ def _server_facts(info: dict[str, Any]) -> dict[str, Any]:
         "server_version": str(info["ServerVersion"]),
         "server_id": str(info.get("ID") or ""),
         "operating_system": str(info.get("OperatingSystem") or ""),
-        "architecture": str(info.get("Architecture") or ""),
         "kernel": str(info.get("KernelVersion") or ""),
         "cgroup_version": int(info.get("CgroupVersion") or 1),
         "cgroup_driver": str(info.get("CgroupDriver") or ""),
         "rootless": any("rootless" in option for option in options),
-        "storage_driver": str(info.get("Driver") or ""),
-        "data_root": str(info.get("DockerRootDir") or ""),
     }
 
 
 def _legacy_compose() -> Version | None:
-    """Version 1 is a program of its own, `docker-compose`; version 2 under that name is not legacy."""
+    """Return the version of `docker-compose` if it is version 1; version 2 under that name is not legacy."""
     answer = call(["docker-compose", "version", "--short"], timeout_s=20)
     version = parse_version(answer.stdout) if answer.good else None
     return version if version is not None and version[0] < 2 else None
 
 
 def engine_remedy(engine: Engine) -> str:
-    """What a person does next about an engine that does not serve."""
+    """Return what the user can do about an engine that does not serve."""
     where = f" at {engine.endpoint}" if engine.endpoint not in ("", "default") else ""
     match engine.trouble:
         case "no client":
@@ -157,7 +163,7 @@ def engine_remedy(engine: Engine) -> str:
 
 
 def engine_message(engine: Engine) -> str:
-    """One sentence on what is wrong with the engine."""
+    """Return one sentence on what is wrong with the engine."""
     match engine.trouble:
         case "no client":
             return "Docker is not installed: no docker command was found."
@@ -170,7 +176,7 @@ def engine_message(engine: Engine) -> str:
 
 
 def compose_message(engine: Engine) -> str:
-    """One sentence on what is wrong with Compose."""
+    """Return one sentence on what is wrong with Compose."""
     needed = show_version(OLDEST_COMPOSE)
     if engine.compose is not None:
         return f"Docker Compose {show_version(engine.compose)} is too old: the lab needs {needed} or later."
@@ -180,16 +186,17 @@ def compose_message(engine: Engine) -> str:
     return f"Docker Compose is not installed: the lab needs docker compose {needed} or later."
 
 
-COMPOSE_REMEDY = "Run ./lab setup: it gets one (for this user alone when not run as root)."
+COMPOSE_REMEDY = "Run ./lab setup: it installs one (without root, for this user alone)."
 
 
 def require_engine(engine: Engine) -> None:
-    """Raise what a person needs to know unless containers can be started."""
+    """Raise LabError (exit code 3) unless containers can be started."""
     if not engine.serves:
         raise LabError(engine_message(engine), engine_remedy(engine), EXIT_MACHINE)
 
 
 def require_compose(engine: Engine) -> None:
+    """Raise LabError (exit code 3) unless the engine serves and its Compose is new enough."""
     require_engine(engine)
     if not engine.compose_serves:
         raise LabError(compose_message(engine), COMPOSE_REMEDY, EXIT_MACHINE)

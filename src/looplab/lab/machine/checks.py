@@ -8,10 +8,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from looplab.lab.credentials import identities
-from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, compose_message, engine_message, engine_remedy
+from looplab.lab.docker.engine import (
+    COMPOSE_REMEDY,
+    Engine,
+    compose_message,
+    engine_message,
+    engine_remedy,
+    show_version,
+)
 from looplab.lab.docker.images import GRAFANA_REPOSITORY
 from looplab.lab.docker.registry import repository_of
-from looplab.lab.docker.versions import show_version
 from looplab.lab.machine.facts import HostFacts, PortUse, files_with_crlf
 from looplab.lab.machine.limits import RT_BUDGET_US, RTPRIO_CONTROLLER, Limits
 from looplab.lab.machine.machine import Machine

@@ -8,9 +8,7 @@ other machine.
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from looplab.errors import EXIT_MACHINE
 from looplab.experiments.loop.bridge import state as bridge_state
+from looplab.system import processes
 
 PORT = 9102
 THERMAL = Path("/sys/class/thermal/thermal_zone0/temp")
@@ -76,9 +75,7 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 def main() -> int:
     """Serve until told to stop; STATE_DIR is the bridge's."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_signal: stop.set())
+    stop = processes.stop_event()
     registry = CollectorRegistry()
     registry.register(PiCollector(Path(os.environ.get("STATE_DIR") or "/state")))
     try:

@@ -317,7 +317,7 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_link
         subscriptions=[(TOPIC_ANSWER, qos)],
         on_message=lambda *message: measurement.received(*message),
     )
-    measurement = Measurement(link, store, "E", "run", store.count, 1000, lambda *_: None)
+    measurement = Measurement(link, store, "E", "run", per_cell=store.count, deadline_ms=1000, on_other=lambda *_: None)
     assert link.connect(LIMIT_S)
     echo = Echo(broker.port)
 

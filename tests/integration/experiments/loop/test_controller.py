@@ -8,14 +8,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, free_port, python, until
+from support.parts import HOST, Broker, Child, Listener, RobotDouble, free_port, until
 
 from looplab.experiments.loop.document import SAMPLES_HEADER
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
@@ -32,44 +31,6 @@ RUN_KEYS = {
 FIGURES = {"min", "max", "avg", "p50", "p95", "p99", "p999"}
 OUTCOMES = {"answered": "answered", "late": "late", "lost": "lost", "robot_errors": "robot_error"}
 StartController = Callable[..., Child]
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    folder = tmp_path / "results"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def treatments(broker: Broker) -> Iterator[dict[str, list[int]]]:
-    """The processes that a treatments double looks at; its URL is under "url"."""
-    pids: dict[str, list[int]] = {"broker": [broker.pid]}
-    double = TreatmentsDouble(lambda: {**pids, "broker": [broker.pid]})
-    os.environ["TREATMENTS_URL"] = double.url
-    yield pids
-    del os.environ["TREATMENTS_URL"]
-    double.close()
-
-
-@pytest.fixture
-def start_controller(
-    broker: Broker, results: Path, treatments: dict[str, list[int]], start_command: Callable[..., Child]
-) -> StartController:
-    """A short run of E at 10 ms, corrected; variables override, `program` runs it in a way of its own."""
-
-    def start(program: str = "", **variables: str) -> Child:
-        settings = {
-            "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port), "RESULTS_DIR": str(results), "SCENARIO": "scenario0",
-            "FIDELITY": "corrected", "COMMAND": "E", "INTERVALS_MS": "10", "MESSAGES": "20", "REPETITIONS": "2",
-            "WARMUP_MESSAGES": "5", "LOOPLAB_EVENTS": "json", "PARTS_TIMEOUT_S": "20",
-        }  # fmt: skip
-        command = [sys.executable, "-c", program] if program else python("looplab.experiments.loop")
-        child = start_command(command, **{**settings, **variables})
-        treatments["controller"] = [child.pid]
-        return child
-
-    return start
 
 
 def events(child: Child) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ def dissect() -> Dissect:
         ).returncode
     )
     if not here and not there:
-        pytest.skip(f"neither tshark nor the image {IMAGE} is here: ./lab setup builds it")
+        pytest.fail(f"neither tshark nor the image {IMAGE} is here: ./lab setup builds it")
 
     def run(capture: Path) -> list[str]:
         container = [*("docker", "run", "--rm", "--interactive", "--network", "none", "--entrypoint"), "tshark", IMAGE]

@@ -1,4 +1,4 @@
-"""The decisions one direction of a link makes on each packet; knows neither sockets nor clocks."""
+"""What one direction of a link decides for each packet; knows neither sockets nor clocks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from looplab.link.settings import LinkSettings
 ETHERNET_HEADER_BYTES = 14
 
 
-class Lane:
+class Direction:
     """Draws for one LinkSettings; all times in ns of one monotonic clock."""
 
     def __init__(self, settings: LinkSettings, rng: random.Random | None = None) -> None:
-        self.settings = settings
-        self._random = (rng or random.Random()).random
-        self._delay_ns = sampler(settings, rng or random.Random())
+        rng = rng or random.Random()
+        self._random = rng.random
+        self._delay_ns = sampler(settings, rng)
         self._loss = settings.loss_percent / 100
         self._duplicate = settings.duplicate_percent / 100
         self._keeps_order = bool(settings.rate_kbit) or not settings.reorder
@@ -25,19 +25,17 @@ class Lane:
         self._last_due_ns = 0
 
     def duplicates(self) -> bool:
-        """Whether the next packet gets a copy."""
+        """Return whether the next packet gets a copy."""
         return self._duplicate > 0 and self._random() < self._duplicate
 
     def loses(self) -> bool:
-        """Whether the next packet is lost."""
+        """Return whether the next packet is lost."""
         return self._loss > 0 and self._random() < self._loss
 
     def due_ns(self, arrival_ns: int, ip_bytes: int) -> int:
-        """When a packet of `ip_bytes` that came at `arrival_ns` leaves the link."""
+        """Return when a packet of `ip_bytes` that came at `arrival_ns` leaves the link."""
         due = arrival_ns + self._delay_ns()
         if self._keeps_order:
-            due = max(due, self._last_due_ns)
-            if self._ns_per_byte:
-                due += int((ip_bytes + ETHERNET_HEADER_BYTES) * self._ns_per_byte)
+            due = max(due, self._last_due_ns) + int((ip_bytes + ETHERNET_HEADER_BYTES) * self._ns_per_byte)
             self._last_due_ns = due
         return due

@@ -1,20 +1,18 @@
-"""Fixtures that end what they start, in the order that leaves no process behind."""
+"""Real parts on loopback. Fixtures end what they start, in the order that leaves no process behind."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.parts import HOST, MOSQUITTO, Broker, Child, Listener, RobotDouble, bridge_command, python
+from support.parts import Broker, Child, Listener, RobotDouble, python
+from support.tools import program
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _mosquitto() -> None:
-    if MOSQUITTO is None:
-        message = "mosquitto is not installed: apt-get install mosquitto"
-        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    program("mosquitto")
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def robot() -> Iterator[RobotDouble]:
 
 @pytest.fixture
 def start_command(tmp_path: Path) -> Iterator[Callable[..., Child]]:
-    """Starts a command with these variables."""
+    """Return a function that starts a command with these variables."""
     children: list[Child] = []
 
     def start(command: list[str], **variables: str) -> Child:
@@ -60,24 +58,10 @@ def start_command(tmp_path: Path) -> Iterator[Callable[..., Child]]:
 
     yield start
     for child in reversed(children):
-        if child.process.poll() is None:
-            child.stop()
+        child.close()
 
 
 @pytest.fixture
 def start_child(start_command: Callable[..., Child]) -> Callable[..., Child]:
-    """Starts one of the lab's modules with these variables."""
+    """Return a function that starts one of the lab's modules with these variables."""
     return lambda module, **variables: start_command(python(module), **variables)
-
-
-@pytest.fixture
-def start_bridge(broker: Broker, robot: RobotDouble, start_command: Callable[..., Child]) -> Callable[..., Child]:
-    """A real bridge between the broker and the robot double; variables override."""
-
-    def start(**variables: str) -> Child:
-        settings = {
-            "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port), "SERIAL_URL": robot.url, "FIDELITY": "corrected",
-        }  # fmt: skip
-        return start_command(bridge_command(), **{**settings, **variables})
-
-    return start

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
@@ -16,13 +14,6 @@ from looplab.run.samples import ANSWERED, SampleStore
 
 TOKEN = "0123abcd"
 MESSAGES = 60
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    found = Broker(tmp_path)
-    yield found
-    found.stop()
 
 
 def parameters(port: int, **more: str) -> QosDelayParameters:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +17,9 @@ from support.places import ROOT
 from looplab.system import processes
 
 # Tells by a line that it is ready, then waits for its end.
-PREFIX = "import sys, os, time, threading, socket; sys.path.insert(0, sys.argv[1]); from looplab import processes;"
+PREFIX = (
+    "import sys, os, time, threading, socket; sys.path.insert(0, sys.argv[1]); from looplab.system import processes;"
+)
 SUFFIX = "print('ready', flush=True); time.sleep(600)"
 Spawn = Callable[..., "subprocess.Popen[str]"]
 
@@ -51,9 +52,7 @@ def fifo_permitted() -> bool:
     return done.returncode == 0
 
 
-needs_fifo = pytest.mark.skipif(
-    shutil.which("chrt") is None or not fifo_permitted(), reason="this machine grants no real-time priority"
-)
+needs_fifo = pytest.mark.skipif(not fifo_permitted(), reason="this machine grants no real-time priority")
 
 
 def test_processes_are_found_by_the_name_they_gave_themselves(spawn: Spawn) -> None:
@@ -136,8 +135,6 @@ def test_the_limit_is_read_from_the_process(spawn: Spawn) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to drop capabilities")
 def test_capabilities_are_told_apart(spawn: Spawn) -> None:
-    if shutil.which("setpriv") is None:
-        pytest.skip("setpriv is not installed")
     plain = facts(spawn().pid)
     dropped = facts(spawn("", "setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice").pid)
     assert plain["sys_nice_bounding"]

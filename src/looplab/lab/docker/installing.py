@@ -1,0 +1,60 @@
+"""Have a Docker engine and a Compose that serve: the scripts install them, where this user may install."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab.docker.engine import (
+    COMPOSE_REMEDY,
+    NO_ANSWER,
+    NO_CLIENT,
+    Engine,
+    compose_message,
+    find_engine,
+    require_engine,
+    show_version,
+)
+from looplab.lab.machine.limits import RT_BUDGET_US, give_rt_budget, rt_budget_us
+from looplab.lab.programs import SCRIPTS, call, run_script
+from looplab.system.terminal import say
+
+
+def ensure_engine() -> Engine:
+    """Return an engine that answers this user; install and start one if root asks on Linux."""
+    engine = find_engine()
+    # An engine started here answers on the usual socket, not where DOCKER_HOST or a context points.
+    startable = engine.usual_endpoint and platform.system() == "Linux" and os.geteuid() == 0
+    if engine.trouble in (NO_CLIENT, NO_ANSWER) and startable:
+        run_script("install-engine", title="Installing and starting the Docker engine", expected_s=50)
+        engine = find_engine()
+    require_engine(engine)
+    if rt_budget_us(engine) == 0 and not give_rt_budget(engine):
+        say(
+            "The engine's control group has no real-time budget, so real-time priority cannot work. "
+            f"As root: dockerd --cpu-rt-runtime={RT_BUDGET_US}, or run sudo ./lab setup."
+        )
+    return engine
+
+
+def engine_packages() -> list[str]:
+    """Return the packages that `ensure_engine` would install on this machine."""
+    return call([str(SCRIPTS / "install-engine"), "--packages"]).stdout.split()
+
+
+def ensure_compose(engine: Engine, have_base: Callable[[], None]) -> Engine:
+    """Return `engine` with a Compose that is new enough; `have_base` makes the image the plugin is unpacked in."""
+    if engine.compose_serves:
+        return engine
+    have_base()
+    run_script("install-compose", title="Installing Docker Compose", expected_s=20)
+    engine = find_engine()
+    if engine.compose_serves:
+        return engine
+    remedy = COMPOSE_REMEDY
+    if engine.compose is not None:
+        older = f"An older plugin ({show_version(engine.compose)}) hides the new one"
+        remedy = f"{older}: docker info shows its path under Plugins; remove it."
+    raise LabError(compose_message(engine), remedy, EXIT_MACHINE)

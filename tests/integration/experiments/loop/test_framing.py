@@ -1,0 +1,45 @@
+"""The published "loss of packets" at 10 ms, cause and cure: answers that meet, and how they are framed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.containers import docker, own_image
+from support.mqtt_proxy import TO_BROKER, ImpairmentProxy, Rule
+from support.parts import HOST, Broker, Child
+from support.run_checks import Run
+
+# Jitter with a standard deviation of 5 ms: uniform over sqrt(12) times that, in order, as on a wireless link.
+JITTER = Rule(impairment="delay", direction=TO_BROKER, jitter_us=5000 * 12**0.5, seed=7)
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def serial_url() -> Iterator[str]:
+    """The real firmware on the simulated board, in its container."""
+    container = docker("run", "--detach", "--rm", own_image("robot"))
+    form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+    yield f"socket://{docker('inspect', '--format', form, container)}:4000"
+    docker("kill", container)
+
+
+@pytest.mark.parametrize("framing", ["burst", "line"])
+def test_answers_that_meet(
+    broker: Broker, start_bridge: Callable[..., Child], start_controller: Callable[..., Child], results: Path,
+    serial_url: str, framing: str,
+) -> None:  # fmt: skip
+    """Burst framing loses the answers that meet, and the bridge counts each as merged; line framing loses none."""
+    start_bridge(SERIAL_URL=serial_url, ROBOT_FRAMING=framing)
+    settings = {"COMMAND": "T", "MESSAGES": "500", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
+    with ImpairmentProxy((HOST, broker.port), [JITTER]) as proxy:
+        start_controller(BROKER_PORT=str(proxy.port), ROBOT_FRAMING=framing, **settings).wait()
+    (folder,) = results.iterdir()
+    run = Run(folder)
+    cell, merged = run.cell, run.document["bridge"]["counts"]["merged"]
+    assert len(proxy.record.applied("delay")) == cell["sent"] == 500
+    assert cell["lost"] == merged
+    assert (merged > 0) == (framing == "burst")
+    assert cell["answered"] + cell["late"] == 500 - merged

@@ -1,0 +1,159 @@
+"""The instrument against known truth: the run must report what the proxy injected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Record, Rule
+from support.parts import HOST, Broker, Child
+from support.run_checks import Run, check_sums
+
+MESSAGES = 200
+# Less than 20 messages at QoS 2 then wait for the next connection: mosquitto throws away what is beyond.
+AWAY_MS = 100
+# What the machine may add to the fifth fastest of 200 messages.
+DELAY_LIMIT_US = 300.0
+Measure = Callable[..., tuple[Run, Record]]
+
+
+@pytest.fixture
+def measure(
+    broker: Broker, start_bridge: Callable[..., Child], start_controller: Callable[..., Child], results: Path
+) -> Measure:
+    """Return a function that runs 200 requests at 10 ms through a proxy with these rules."""
+    start_bridge()
+
+    def run_through(*rules: Rule, **variables: str) -> tuple[Run, Record]:
+        settings = {"MESSAGES": str(MESSAGES), "REPETITIONS": "1", "WARMUP_MESSAGES": "0", **variables}
+        before = set(results.iterdir())
+        with ImpairmentProxy((HOST, broker.port), rules) as proxy:
+            start_controller(BROKER_PORT=str(proxy.port), **settings).wait()
+        (folder,) = set(results.iterdir()) - before
+        run = Run(folder)
+        check_sums(run.cell, MESSAGES)
+        return run, proxy.record
+
+    return run_through
+
+
+def counts(run: Run, *names: str) -> list[int]:
+    return [run.cell[name] for name in names]
+
+
+def test_nothing_injected_nothing_reported(measure: Measure) -> None:
+    run, _ = measure()
+    assert run.cell["answered"] == MESSAGES
+    assert counts(run, "duplicates", "out_of_order", "disconnects") == [0, 0, 0]
+    assert run.document["malformed"] == run.document["foreign"] == 0
+
+
+@pytest.mark.parametrize(("direction", "delay_ms"), [(TO_BROKER, 5), (TO_CLIENT, 12)])
+def test_delay(measure: Measure, direction: str, delay_ms: int) -> None:
+    """O less the time the proxy held that message does not depend on the delay."""
+    fastest_us = []
+    for delay_us in (0, delay_ms * 1000):
+        run, record = measure(Rule(impairment="delay", direction=direction, delay_us=delay_us))
+        held_us = {injection.sequence: injection.held_ns / 1000 for injection in record.applied("delay")}
+        assert sorted(held_us) == run.outcomes("answered") == list(range(MESSAGES))
+        overheads_us = {sequence: float(run.samples[sequence]["overhead_us"]) for sequence in held_us}
+        # What else a busy machine adds, it adds to the slower ones.
+        fastest_us.append(sorted(overheads_us[sequence] - held for sequence, held in held_us.items())[4])
+        ordered_us = sorted(overheads_us.values())
+        assert ordered_us[0] >= delay_us
+        assert ordered_us[99] <= run.cell["O_us"]["p50"] <= ordered_us[100]
+    print(f"the fifth fastest without the time it was held: {fastest_us} us")
+    assert abs(fastest_us[1] - fastest_us[0]) < DELAY_LIMIT_US
+
+
+def test_loss(measure: Measure) -> None:
+    rules = [
+        Rule(impairment="loss", direction=TO_BROKER, probability=0.05, seed=3),
+        Rule(impairment="loss", direction=TO_CLIENT, indexes=(7, 8, 50)),
+    ]
+    run, record = measure(*rules)
+    wanted = sorted(record.sequences("loss"))
+    assert len(record.applied("loss", rule=1)) == 3
+    assert len(wanted) > 6
+    assert run.outcomes("lost") == wanted
+    assert counts(run, "lost", "answered") == [len(wanted), MESSAGES - len(wanted)]
+
+
+def test_duplicates(measure: Measure) -> None:
+    """Each of 10 requests that come twice has two answers; of those 210, each 33rd comes twice."""
+    rules = [
+        Rule(impairment="duplicate", direction=TO_BROKER, every=20),
+        Rule(impairment="duplicate", direction=TO_CLIENT, every=33),
+    ]
+    run, record = measure(*rules)
+    assert counts(run, "duplicates", "answered") == [10 + 6, MESSAGES]
+    assert len(record.applied("duplicate")) == 10 + 6
+
+
+@pytest.mark.parametrize(("impairment", "out_of_order"), [("reorder", 7), ("merge", 0)])
+def test_pairs_of_answers(measure: Measure, impairment: str, out_of_order: int) -> None:
+    """Answers that change places are counted; answers in one segment are two answers, the first one an interval old."""
+    # Not the last one: its successor would never come.
+    rule = Rule(impairment=impairment, direction=TO_CLIENT, indexes=(24, 49, 74, 99, 124, 149, 174))
+    run, record = measure(rule)
+    pairs = [(pair.sequence, pair.other.sequence) for pair in record.applied(impairment)]
+    assert pairs == [(index, index + 1) for index in rule.indexes]
+    assert counts(run, "out_of_order", "answered", "duplicates") == [out_of_order, MESSAGES, 0]
+    held_us = [injection.held_ns / 1000 for injection in record.applied(impairment)]
+    assert all(float(run.samples[first]["total_us"]) > held for (first, _), held in zip(pairs, held_us, strict=True))
+
+
+def test_stall_shows_in_what_was_due_during_it(measure: Measure) -> None:
+    """The schedule goes on, and T of each message due during the stall is at least what was left of it."""
+    rule = Rule(impairment="stall", direction=TO_BROKER, indexes=(60,), stall_ms=300)
+    run, record = measure(rule, INTERVALS_MS="20")
+    (stall,) = record.applied("stall")
+    assert (stall.sequence, stall.until_ns - stall.from_ns) == (60, 300_000_000)
+    assert run.cell["answered"] == MESSAGES
+    rows = {sequence: {name: int(row[name]) for name in ("due_ns", "sent_ns", "received_ns")}
+            for sequence, row in run.samples.items()}  # fmt: skip
+    during = [sequence for sequence, row in rows.items() if stall.from_ns <= row["sent_ns"] < stall.until_ns]
+    assert [60, *during] == list(range(60, 60 + len(during) + 1))
+    assert 10 <= len(during) <= 15, "the sender keeps its schedule, so lateness does not hide the stall"
+    assert all(rows[sequence]["received_ns"] > stall.until_ns for sequence in (60, *during))
+    # Before the stall, and clear of its end, answers come as ever.
+    assert min(float(row["total_us"]) for row in run.samples.values()) < 100_000
+
+
+@pytest.mark.parametrize("qos", ["0", "1", "2"])
+def test_disconnect(measure: Measure, qos: str) -> None:
+    """The connection is reset and refused for a while: the run reports it once, and QoS 0 loses what was due then."""
+    rule = Rule(impairment="disconnect", direction=TO_BROKER, indexes=(80,), away_ms=AWAY_MS)
+    run, record = measure(rule, QOS=qos, INTERVALS_MS="20")
+    (cut,) = record.applied("disconnect")
+    assert cut.sequence == 80
+    assert run.cell["disconnects"] == 1
+    assert set(range(80)) | set(range(150, MESSAGES)) <= set(run.outcomes("answered"))
+    sent = {sequence: int(row["sent_ns"]) for sequence, row in run.samples.items()}
+    away = [sequence for sequence in sent if 0 <= sent[sequence] - cut.from_ns < AWAY_MS * 1_000_000]
+    assert len(away) >= AWAY_MS / 20 - 2
+    gone = run.outcomes("lost")
+    if qos == "0":
+        # The answer to the cut's own message may have been under way.
+        assert set(away) <= set(gone)
+        assert gone == list(range(gone[0], gone[-1] + 1))
+        assert 80 <= gone[0] <= 81
+    else:
+        assert set(gone) <= {80, 81}, "what is due without a connection waits for the next one"
+
+
+def test_late_answers_are_late_and_not_lost(measure: Measure) -> None:
+    rule = Rule(impairment="stall", direction=TO_CLIENT, indexes=(100,), stall_ms=300)
+    run, record = measure(rule, DEADLINE_MS="150")
+    (stall,) = record.applied("stall")
+    late = run.outcomes("late")
+    # Sent in the first half of the stall, an answer cannot come within 150 ms; half a second later it is over.
+    surely = [
+        sequence for sequence, row in run.samples.items()
+        if 0 < int(row["sent_ns"]) - stall.from_ns < 150_000_000 or sequence == 100
+    ]  # fmt: skip
+    assert len(surely) > 10
+    assert set(surely) <= set(late) <= set(range(100, 180))
+    assert counts(run, "late", "lost") == [len(late), 0]
+    assert all(float(run.samples[sequence]["total_us"]) > 150_000 for sequence in late)

@@ -1,0 +1,43 @@
+"""The flags of tests that take long or need much: set in the environment, listed at the end of a session."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Flag:
+    """An environment variable; `values` are those that run its tests, `needs` what they use beside root."""
+
+    name: str
+    minutes: str
+    needs: str
+    values: tuple[str, ...] = ("1",)
+
+    @property
+    def value(self) -> str:
+        return os.environ.get(self.name, "")
+
+    def is_set(self) -> bool:
+        return self.value in self.values
+
+    def line(self, tests: int) -> str:
+        """Return the flag's line in the summary."""
+        count = f"{tests} test{'' if tests == 1 else 's'}"
+        return f"{self.name + '=' + '|'.join(self.values):<27}{count:>9}{self.minutes:>12}  {self.needs}"
+
+
+FLAGS = {
+    flag.name: flag
+    for flag in (
+        Flag("LAB_ALL_HANDOUTS", "11 min", "every handout typed, not only two"),
+        Flag("LAB_FLASH", "1 min", "avrdude from Debian's archive"),
+        Flag("LAB_FROM_REGISTRY", "5 min", "docker-registry from Debian's archive; images pinned by digest"),
+        Flag("LAB_GRAFANA_SCENES", "5 min", "640 MB of npm packages"),
+        Flag("LAB_NETEM_VM", "10 min", "qemu-system-x86, busybox-static, a kernel package; netem of the kernel"),
+        Flag("LAB_PI_VM", "10-60 min", "root, qemu-system-x86, debootstrap, openssh-client; a virtual Raspberry Pi"),
+        Flag("LAB_TWO_HOSTS", "15 min", "root, a second engine; the bridge on another host", ("1", "plain")),
+        Flag("LAB_UNPLUGGED", "6 min", "root, a second engine; a bundle in a room without a network"),
+    )
+}

@@ -1,0 +1,17 @@
+"""Programs of this machine that tests run: ./lab test installs them, so a missing one is a failure."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from looplab.lab.machine.test_packages import LIST, PROGRAM_PATH
+
+
+def program(name: str) -> str:
+    """Return the path of a program; the test fails if it is missing."""
+    found = shutil.which(name, path=PROGRAM_PATH)
+    if found is None:
+        pytest.fail(f"`{name}` is missing: `./lab test` installs its package, see {LIST}")
+    return found

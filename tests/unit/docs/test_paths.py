@@ -1,0 +1,47 @@
+"""Every path that a page, a Compose file or a script names exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+# Made by the lab: absent from a fresh checkout.
+MADE = ("results/", "rpi/.env", "rpi/secrets/")
+TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+FOLDERS = sorted({name.partition("/")[0] for name in TRACKED if "/" in name})
+PAGES = [
+    name for name in TRACKED if name.endswith((".md", ".yaml", ".yml", ".sh")) or name.startswith(("scripts/", ".ci/"))
+]
+# A reference to an image or a name with a variable in it is no path.
+_NAMED = re.compile(rf"(?<![\w./$}}{{<@-])(?:\./)?((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./*-]++)(?![:$@{{])")
+_MODULE = re.compile(r"(?<![\w./*-])[\w/*-]+\.py\b")
+_LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+
+
+def named(page: str) -> set[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    # In a page of prose only code names a path: `path`, or an indented line.
+    if page.endswith(".md"):
+        text = "\n".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}.*$", text, re.MULTILINE)])
+    paths = {path.rstrip("./") for path in _NAMED.findall(text)}
+    modules = {f"**/{path}" for path in _MODULE.findall(text) if path.partition("/")[0] not in FOLDERS}
+    return paths | modules
+
+
+def exists(pattern: str) -> bool:
+    return any(Path(name).match(pattern.removeprefix("**/")) for name in TRACKED) or any(ROOT.glob(pattern))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_paths_of_a_page_exist(page: str) -> None:
+    assert not [path for path in sorted(named(page)) if not path.startswith(MADE) and not exists(path)]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".md")])
+def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
+    found = _LINK.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert not [link for link in found if not (ROOT / Path(page).parent / link).exists()]

@@ -1,0 +1,252 @@
+"""From nothing to an engine and a Compose: the real scripts on a host of fake programs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import host_fakes as fakes
+from support.places import ROOT
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab.docker.engine import OLDEST_COMPOSE, Engine, show_version
+from looplab.lab.docker.installing import engine_packages, ensure_compose, ensure_engine
+from looplab.lab.machine.apt import has_candidate, install_packages
+from looplab.lab.machine.limits import RT_BUDGET_US
+
+TOOLS = (
+    *("cat", "chmod", "date", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "setsid", "sh", "sleep", "sort"),
+    *("tail", "uname"),
+)
+POLICY = "{package}:\n  Installed: (none)\n  Candidate: {candidate}\n"
+
+
+class Host:
+    """A host that installs by a fake apt-get; `docker` and `dockerd` come with its packages."""
+
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.programs = fakes.Programs(place / "bin")
+        self.programs.borrow(*TOOLS)
+        self.place = place
+        self._monkeypatch = monkeypatch
+        for folder in ("sys/fs/cgroup", "var/log", "parked"):
+            (place / folder).mkdir(parents=True)
+        (place / "sys/fs/cgroup/cgroup.procs").touch()
+        monkeypatch.setenv("PATH", str(self.programs.folder))
+        monkeypatch.setenv("LAB_HOST", str(place))
+        monkeypatch.setenv("LAB_ROOT", str(place))
+        monkeypatch.delenv("DOCKER_HOST", raising=False)
+        self.become(0)
+        self.policies()
+        self.programs.script("apt-get", f'case "$*" in *install*) mv {place}/parked/* {self.programs.folder} ;; esac')
+
+    def become(self, user_id: int) -> None:
+        self._monkeypatch.setattr("os.geteuid", lambda: user_id)
+        self.programs.add("id", {"-u": (f"{user_id}\n", "", 0)})
+
+    def policies(self, **candidates: str) -> None:
+        """What apt-cache knows, with _ for - in the names."""
+        lines = {
+            f"'policy {name.replace('_', '-')}'": (POLICY.format(package=name, candidate=candidate), "", 0)
+            for name, candidate in candidates.items()
+        }
+        self.programs.add("apt-cache", {**lines, "policy*": ("", "", 0)})
+
+    def engine(self, *, daemon: str = "exit 1", installed: bool = True) -> None:
+        """A client that answers once the daemon has run; both in the packages only unless `installed`."""
+        good, silent = fakes.good_info(), fakes.broken_info(fakes.NO_ANSWER_TEXT)
+        up, place = self.place / "up", self.place
+        for name, (out, _, _) in (("good", good), ("silent", silent)):
+            (place / name).write_text(out)
+        self.programs.script(
+            "docker",
+            f'if [ -e {up} ]; then cat {place}/good; else cat {place}/silent; echo "{silent[1]}" >&2; exit 1; fi',
+        )
+        self.programs.script("dockerd", daemon.replace("UP", f"echo >{up}; exec sleep 1"))
+        if not installed:
+            for name in ("docker", "dockerd"):
+                (self.programs.folder / name).rename(place / "parked" / name)
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(tmp_path, monkeypatch)
+
+
+def refusal(call: object) -> LabError:
+    with pytest.raises(LabError) as caught:
+        call()  # type: ignore[operator]
+    assert caught.value.exit_code == EXIT_MACHINE
+    return caught.value
+
+
+def test_an_engine_that_serves_is_left_alone(host: Host) -> None:
+    host.engine()
+    (host.place / "up").touch()
+    assert ensure_engine().serves
+    assert host.programs.calls("dockerd") == host.programs.calls("apt-get") == []
+
+
+def test_root_on_debian_gets_one_installed_and_started(host: Host) -> None:
+    host.engine(daemon="UP", installed=False)
+    host.policies(docker_cli="26.1.5", docker_other="(none)")
+    assert ensure_engine().serves
+    assert host.programs.calls("apt-get")[-1].endswith("install docker.io iptables docker-cli")
+    # Only scripts/stop-engine needs to know which engine the lab started.
+    assert (host.place / ".cache/engine.pid").read_text().strip().isdigit()
+
+
+def test_an_engine_that_does_not_run_is_only_started(host: Host) -> None:
+    host.engine(daemon="echo started >&2; UP")
+    assert ensure_engine().serves
+    assert host.programs.calls("apt-get") == []
+    assert (host.place / "var/log/looplab-dockerd.log").read_text() == "started\n"
+
+
+@pytest.mark.parametrize("rationed", [True, False])
+def test_the_real_time_budget_is_given_only_where_the_kernel_rations(host: Host, rationed: bool) -> None:
+    if rationed:
+        (host.place / "sys/fs/cgroup/cpu").mkdir()
+        (host.place / "sys/fs/cgroup/cpu/cpu.rt_runtime_us").touch()
+    host.engine(daemon="UP")
+    ensure_engine()
+    assert host.programs.calls("dockerd") == ([f"--cpu-rt-runtime={RT_BUDGET_US}"] if rationed else [""])
+
+
+def test_a_daemon_that_ends_at_once_shows_its_reason(host: Host) -> None:
+    host.engine(daemon="echo failed to start daemon: no space left; echo '(exit status 4)'; exit 1")
+    error = refusal(ensure_engine)
+    assert "no space left" in error.message
+    assert str(host.place / "var/log/looplab-dockerd.log") in error.remedy
+
+
+def test_the_packages_depend_on_the_kernel(host: Host) -> None:
+    assert engine_packages() == ["docker.io", "iptables"]
+    (host.place / "sys/fs/cgroup/cgroup.procs").unlink()
+    (host.place / "sys/module/apparmor/parameters").mkdir(parents=True)
+    (host.place / "sys/module/apparmor/parameters/enabled").write_text("Y\n")
+    assert engine_packages() == ["docker.io", "iptables", "apparmor", "cgroupfs-mount"]
+
+
+@pytest.mark.parametrize(
+    ("user_id", "apt", "endpoint", "installed", "remedy"),
+    [
+        (1000, True, "", False, "sudo ./lab setup"),
+        (0, False, "", False, "package manager"),
+        (1000, True, "", True, "systemctl start docker"),
+        (0, True, "tcp://192.0.2.1:2375", True, "DOCKER_HOST"),
+    ],
+)
+def test_a_lab_that_may_not_install_names_the_next_step(
+    host: Host, monkeypatch: pytest.MonkeyPatch, user_id: int, apt: bool, endpoint: str, installed: bool, remedy: str
+) -> None:
+    host.engine(installed=installed)
+    host.become(user_id)
+    if not apt:
+        (host.programs.folder / "apt-get").unlink()
+    if endpoint:
+        monkeypatch.setenv("DOCKER_HOST", endpoint)
+    assert remedy in refusal(ensure_engine).remedy
+    assert host.programs.calls("dockerd") == host.programs.calls("apt-get") == []
+
+
+def test_apts_reason_is_passed_on(host: Host) -> None:
+    host.programs.script("apt-get", 'case "$*" in *install*) echo "E: Unable to locate package x"; exit 100 ;; esac')
+    error = refusal(lambda: install_packages("an example", ["x"]))
+    assert error.message == "apt-get could not install x: Unable to locate package x"
+    assert "./lab load" in error.remedy
+    host.become(1000)
+    assert "sudo apt-get install" in refusal(lambda: install_packages("an example", ["x"])).remedy
+
+
+def test_which_packages_are_known(host: Host) -> None:
+    host.policies(known="1", none="(none)")
+    assert [has_candidate(name) for name in ("known", "none", "unheard-of")] == [True, False, False]
+
+
+def compose_in_container(host: Host, version: str, download: str = "") -> None:
+    """`docker cp` puts a plugin of that version in place, which `docker info` shows from then on."""
+    for name, plugins in (("without", []), ("with", [{"Name": "compose", "Version": version}])):
+        (host.place / name).write_text(fakes.good_info(ClientInfo=fakes.client(plugins=plugins))[0])
+    host.programs.script(
+        "docker",
+        'case "$1" in',
+        f"info) if [ -e {host.place}/installed ]; then cat {host.place}/with; else cat {host.place}/without; fi ;;",
+        f"run) {download or ':'} ;;",
+        f'cp) printf "%s\\n" "#!/bin/sh" "echo {version}" >"$3"; : >{host.place}/installed ;;',
+        "esac",
+    )
+    host.become(1000)
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of plugins of a user who is not root."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    return tmp_path / "docker/cli-plugins"
+
+
+def test_compose_comes_out_of_a_container_once(host: Host, plugins: Path) -> None:
+    compose_in_container(host, "2.26.1-4")
+    made: list[str] = []
+    engine = ensure_compose(Engine(server_version="20.10"), lambda: made.append("base"))
+    assert engine.compose_serves
+    version = subprocess.run([plugins / "docker-compose"], capture_output=True, text=True, check=True).stdout
+    assert version == "2.26.1-4\n"
+    assert [entry.name for entry in plugins.iterdir()] == ["docker-compose"]
+    assert any(call.startswith("rm --force looplab-compose-") for call in host.programs.calls("docker"))
+    assert ensure_compose(engine, lambda: made.append("base")) is engine
+    assert made == ["base"]
+
+
+@pytest.mark.parametrize(
+    ("version", "download", "message"),
+    [
+        ("2.20.0", "", "does not work here: 2.20.0"),
+        ("2.26.1", "echo 'E: Temporary failure resolving' >&2; exit 100", "Temporary failure resolving"),
+    ],
+)
+def test_a_compose_that_does_not_serve_is_not_kept(
+    host: Host, plugins: Path, version: str, download: str, message: str
+) -> None:
+    compose_in_container(host, version, download)
+    assert message in refusal(lambda: ensure_compose(Engine(), lambda: None)).message
+    assert not list(plugins.glob("*"))
+    assert any(call.startswith("rm --force") for call in host.programs.calls("docker"))
+
+
+def test_an_older_plugin_that_hides_the_new_one_is_named(host: Host, plugins: Path) -> None:
+    compose_in_container(host, "2.26.1")
+    (host.place / "with").write_text(fakes.good_info(ClientInfo=fakes.client(plugins=[OLD_PLUGIN]))[0])
+    assert "older plugin (2.6.0) hides" in refusal(lambda: ensure_compose(Engine(), lambda: None)).remedy
+
+
+OLD_PLUGIN = {"Name": "compose", "Version": "2.6.0"}
+
+
+@pytest.mark.parametrize(
+    ("candidates", "package"),
+    [
+        ({"docker_compose": "1.29.2-3"}, None),  # Debian 12
+        ({"docker_compose": "2.26.1-4"}, "docker-compose"),  # Debian 13
+        ({"docker_compose_v2": "2.24.6+ds1-0ubuntu2", "docker_compose": "1.29.2-6"}, "docker-compose-v2"),
+        ({"docker_compose_plugin": "5:2.29.7-1", "docker_compose": "1.29.2-3"}, "docker-compose-plugin"),
+        ({"docker_compose_v2": "2.20.2+ds1-0ubuntu1"}, None),
+        ({"docker_compose": "(none)"}, None),
+        ({}, None),
+    ],
+)
+def test_root_takes_a_package_that_is_new_enough(host: Host, candidates: dict[str, str], package: str | None) -> None:
+    # Without such a package the script turns to a container, which this engine refuses.
+    compose_in_container(host, "2.26.1", "exit 1")
+    host.become(0)
+    host.policies(**candidates)
+    subprocess.run([ROOT / "scripts/install-compose"], capture_output=True, check=False)
+    installs = [call.split()[-1] for call in host.programs.calls("apt-get") if "install" in call]
+    assert installs == ([package] if package else [])
+
+
+def test_both_sides_name_the_same_oldest_compose_and_budget() -> None:
+    assert f"\noldest={show_version(OLDEST_COMPOSE)}\n" in (ROOT / "scripts/install-compose").read_text()
+    assert f"\nrt_budget_us={RT_BUDGET_US}\n" in (ROOT / "scripts/install-engine").read_text()
