@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from looplab import __version__
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.experiments.loop.bridge.robot_port import Reply, RobotPort
+from looplab.experiments.loop.bridge.robot_answers import Reply
+from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.bridge.state import Counts
 from looplab.experiments.loop.protocol import (
     FRAMINGS,
@@ -246,7 +247,7 @@ class Bridge:
         robot = self._robot
         faults = tuple(robot.faults.values())
         if faults != self._logged[1]:
-            print(f"bridge: robot: {robot.last_fault} ({_counted(robot.faults)} so far)", flush=True)
+            print(f"bridge: robot: {robot.faults.last} ({_counted(robot.faults)} so far)", flush=True)
         state = robot.fault or f"online, {robot.identity}"
         if state != self._logged[0]:
             print(f"bridge: robot: {state}", flush=True)
@@ -276,7 +277,7 @@ class Bridge:
             "robot_numbered": self._robot.numbered,
             "robot_fault": self._robot.fault,
             "robot_faults": self._robot.faults,
-            "robot_last_fault": self._robot.last_fault,
+            "robot_last_fault": self._robot.faults.last,
             "reopened": self._robot.reopened,
             "disconnects": self._mqtt.disconnects,
             "version": __version__,
