@@ -25,21 +25,21 @@ LOOK_S = 0.25
 
 
 class Service:
-    """At most one capture."""
+    """Holds at most one capture."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._capture: Capture | None = None
 
     def start(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns once packets are taken."""
+        """Begin a capture; return once packets are taken."""
         with self._lock:
             self._drop()
             self._capture = Capture(int(request["broker_port"]))
             return {}
 
     def stop(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The figures of the capture that was begun."""
+        """End the capture and return its figures."""
         with self._lock:
             capture, self._capture = self._capture, None
             if capture is None:

@@ -1,4 +1,4 @@
-"""Which way the links are made on this kernel."""
+"""Choose the back end that makes the links on this kernel."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ NAMES = ("auto", "netem", "nfqueue")
 
 
 def choose(name: str) -> BackEnd:
-    """netem where the kernel has it, else NFQUEUE; LINK_BACKEND names one. Raises LabError (exit code 2 or 3)."""
+    """Return netem if the kernel has it, else NFQUEUE, or the one named. Raises LabError (exit code 2 or 3)."""
     name = name.strip() or "auto"
     if name not in NAMES:
-        raise LabError(f"LINK_BACKEND={name!r}: expected one of {', '.join(NAMES)}.", "Mend LINK_BACKEND.", EXIT_USAGE)
+        raise LabError(
+            f"LINK_BACKEND={name!r}: expected one of {', '.join(NAMES)}.", "Correct `LINK_BACKEND`.", EXIT_USAGE
+        )
     if name == "nfqueue":
         return Nfqueue()
-    lacking = netem.present()
-    if not lacking:
+    missing = netem.missing()
+    if not missing:
         return netem.Netem()
     if name == "netem":
-        raise refusal(["tc", "qdisc", "add", "…", "netem"], lacking)
+        raise refusal(["tc", "qdisc", "add", "…", "netem"], missing)
     try:
         return Nfqueue()
     except LabError as error:
         if error.remedy == CAPABILITY_REMEDY:
             raise
         raise LabError(
-            f"This kernel can emulate no link: netem: {lacking}; NFQUEUE: {error.message}",
+            f"This kernel can emulate no link: netem: {missing}; NFQUEUE: {error.message}",
             "On the host: modprobe sch_netem ifb, or modprobe nfnetlink_queue xt_NFQUEUE.",
             EXIT_MACHINE,
         ) from error

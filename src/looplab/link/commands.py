@@ -1,4 +1,4 @@
-"""Run ip, tc and iptables, and say in words a person understands why one refused."""
+"""Run ip, tc and iptables, and explain to a person why one failed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from looplab.errors import EXIT_MACHINE, LabError
 
 TIMEOUT_S = 20
 CAPABILITY_REMEDY = "Give the emulator's container cap_add: [NET_ADMIN, SETUID, SETGID] as compose/sidecar.yaml does."
+_NOT_PERMITTED = ("ermission denied", "not permitted", "must be root")
+_NO_INTERFACE = ("Cannot find device", "No such device", "Network is unreachable")
 
 
 def attempt(command: Sequence[str], text: str = "") -> tuple[bool, str]:
-    """(whether it went well, what it said on both streams)."""
+    """Run a command with `text` as its input; return (whether it succeeded, its output on both streams)."""
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError:
@@ -23,27 +25,20 @@ def attempt(command: Sequence[str], text: str = "") -> tuple[bool, str]:
 
 
 def run(command: Sequence[str], text: str = "") -> str:
-    """Its output; raises LabError (exit code 3) with the reason where it fails."""
-    good, said = attempt(command, text)
+    """Run a command and return its output; raises LabError (exit code 3) with the reason if it fails."""
+    good, output = attempt(command, text)
     if not good:
-        raise refusal(command, said)
-    return said
+        raise refusal(command, output)
+    return output
 
 
-def refusal(command: Sequence[str], said: str) -> LabError:
-    """What a failed command means for the link."""
+def refusal(command: Sequence[str], output: str) -> LabError:
+    """Return the error that a failed command means for the link."""
     shown = " ".join(command)
-    if "ermission denied" in said or "not permitted" in said or "must be root" in said:
+    if any(words in output for words in _NOT_PERMITTED):
         return LabError(f"`{shown}` is not permitted here.", CAPABILITY_REMEDY, EXIT_MACHINE)
-    if "Cannot find device" in said or "No such device" in said or "Network is unreachable" in said:
-        return LabError(
-            f"`{shown}` failed: {_last(said)}",
-            "The interface vanished: its container was stopped or left the network. Start both anew.",
-            EXIT_MACHINE,
-        )
-    return LabError(f"`{shown}` failed: {_last(said)}", "See images/link/README.md, what a kernel needs.", EXIT_MACHINE)
-
-
-def _last(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    remedy = "See images/link/README.md, what a kernel needs."
+    if any(words in output for words in _NO_INTERFACE):
+        remedy = "The interface vanished: its container was stopped or left the network. Restart both containers."
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return LabError(f"`{shown}` failed: {lines[-1] if lines else 'no output'}", remedy, EXIT_MACHINE)

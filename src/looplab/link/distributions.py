@@ -17,7 +17,7 @@ TABLES = ("normal", "pareto", "paretonormal")
 
 
 def sampler(link: LinkSettings, rng: random.Random) -> Callable[[], int]:
-    """A function that draws one delay in ns, never below 0. Raises LabError where a table is missing."""
+    """Return a function that draws one delay in ns, never below 0. Raises LabError if a table is missing."""
     delay_ns, jitter_ns = link.delay_ms * 1e6, link.jitter_ms * 1e6
     draw = rng.random
     if not jitter_ns:
@@ -32,7 +32,7 @@ def sampler(link: LinkSettings, rng: random.Random) -> Callable[[], int]:
 
 @cache
 def table(name: str) -> tuple[int, ...]:
-    """The entries of iproute2's <name>.dist. Raises LabError (exit code 3) where it is not installed."""
+    """Return the entries of iproute2's <name>.dist. Raises LabError (exit code 3) if it is not installed."""
     for folder in (*sorted(str(path) for path in Path("/usr/lib").glob("*-linux-*/tc")), *TABLE_FOLDERS):
         path = Path(folder) / f"{name}.dist"
         if path.is_file():
@@ -41,13 +41,13 @@ def table(name: str) -> tuple[int, ...]:
 
 
 def parse_table(text: str) -> tuple[int, ...]:
-    """Whole numbers between comments that begin with #."""
+    """Return the whole numbers between comments that begin with #."""
     lines = (line.partition("#")[0] for line in text.splitlines())
     return tuple(int(word) for line in lines for word in line.split())
 
 
 def theory(link: LinkSettings) -> tuple[float, float]:
-    """(mean, standard deviation) in ms of the delays `sampler` draws, what is below zero counted as none."""
+    """Return (mean, standard deviation) in ms of the delays that `sampler` draws."""
     if not link.jitter_ms:
         return link.delay_ms, 0.0
     if link.distribution == "uniform":

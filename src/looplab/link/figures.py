@@ -29,7 +29,7 @@ class Delays:
             self.add(value)
 
     def add(self, delay_ns: int) -> None:
-        """One more delay; one below zero counts as none."""
+        """Count one delay; below zero it counts as zero."""
         delay_ns = max(delay_ns, 0)
         number = min(delay_ns // BIN_NS, BINS - 1)
         if number >= len(self._bins):
@@ -44,7 +44,7 @@ class Delays:
         self.n += 1
 
     def as_json(self) -> dict[str, Any]:
-        """n, mean, sd, min, p50, p95, p99, max in ms and a histogram; quantiles to the middle of a 20 us bin."""
+        """Return n, mean, sd, min, p50, p95, p99, max in ms and a histogram; quantiles to the middle of a 20 us bin."""
         if not self.n:
             return {"n": 0, **dict.fromkeys(("mean", "sd", "min", *QUANTILES, "max")), "histogram": None}
         mean = self._sum_ms / self.n

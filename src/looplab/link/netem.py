@@ -18,7 +18,7 @@ from looplab.link.figures import Delays
 from looplab.link.helper import Helper
 from looplab.link.route import device_to
 from looplab.link.settings import LinkSettings
-from looplab.link.steering import Steering, Turn, lacking
+from looplab.link.steering import Steering, Turn, missing_steering
 
 PROBE_DEVICE = "lab-link-try"
 IFB_PREFIX = "lab-in-"
@@ -33,7 +33,7 @@ _PLAIN_BAND = 1
 _MAP = ["0"] * 16
 
 
-def present() -> str:
+def missing() -> str:
     """Return why this kernel has no netem, "" if it has: tried on a device of its own. Needs NET_ADMIN."""
     attempt(["ip", "link", "del", PROBE_DEVICE])
     try:
@@ -42,10 +42,10 @@ def present() -> str:
             ["tc", "qdisc", "add", "dev", PROBE_DEVICE, "root", "handle", "1:", "prio"],
             ["tc", "qdisc", "add", "dev", PROBE_DEVICE, "parent", "1:1", "netem", "delay", "1ms"],
         ):
-            good, said = attempt(command)
+            good, output = attempt(command)
             if not good:
-                return said.splitlines()[-1] if said else f"{command[0]} failed"
-        return lacking(PROBE_DEVICE)
+                return output.splitlines()[-1] if output else f"{command[0]} failed"
+        return missing_steering(PROBE_DEVICE)
     finally:
         attempt(["ip", "link", "del", PROBE_DEVICE])
 
@@ -201,8 +201,8 @@ def remove(devices: Sequence[str]) -> None:
 
 def _counts(device: str) -> dict[str, tuple[int, int]]:
     """Return handle -> (packets, drops) of the netem queues of a device; none if the device is gone."""
-    good, said = attempt(["tc", "-s", "-json", "qdisc", "show", "dev", device])
-    found = json.loads(said) if good else []
+    good, output = attempt(["tc", "-s", "-json", "qdisc", "show", "dev", device])
+    found = json.loads(output) if good else []
     return {str(q["handle"]): (int(q["packets"]), int(q["drops"])) for q in found if q["kind"] == "netem"}
 
 

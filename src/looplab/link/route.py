@@ -12,16 +12,16 @@ MAX_RTO_MIN_MS = 120_000
 
 
 def device_to(address: str) -> str:
-    """The interface that leads to an address; raises LabError (exit code 3) where there is none."""
+    """Return the interface that leads to an address; raises LabError (exit code 3) if there is none."""
     return str(json.loads(run(["ip", "-json", "-4", "route", "get", address]))[0]["dev"])
 
 
 def parse_rto_min(text: str) -> int:
-    """Milliseconds of LINK_RTO_MIN_MS, 0 where it is empty; raises LabError (exit code 2)."""
+    """Return the milliseconds of LINK_RTO_MIN_MS, 0 if it is empty; raises LabError (exit code 2)."""
     text = text.strip() or "0"
     if not text.isdigit() or int(text) > MAX_RTO_MIN_MS:
         raise LabError(
-            f"LINK_RTO_MIN_MS={text!r}: expected 0 to {MAX_RTO_MIN_MS} ms.", "Mend LINK_RTO_MIN_MS.", EXIT_USAGE
+            f"LINK_RTO_MIN_MS={text!r}: expected 0 to {MAX_RTO_MIN_MS} ms.", "Correct `LINK_RTO_MIN_MS`.", EXIT_USAGE
         )
     return int(text)
 

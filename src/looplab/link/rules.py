@@ -46,18 +46,18 @@ class Rules:
 
 def _flavour() -> str:
     """Return iptables over nf_tables if the kernel can, else the old one. Raises LabError (exit code 3)."""
-    command, said = ["iptables-nft"], ""
+    command, output = ["iptables-nft"], ""
     for name in ("iptables-nft", "iptables-legacy"):
         command = [name, "-w", "-S", "OUTPUT"]
-        good, said = attempt(command)
+        good, output = attempt(command)
         # Listing needs no NFQUEUE target; a chain of no consequence shows whether it is there.
         if good and _has_target(name):
             return name
-    if "NFQUEUE" in said or not said:
+    if "NFQUEUE" in output or not output:
         raise LabError(
             "This kernel has no NFQUEUE target.", "Load xt_NFQUEUE and nfnetlink_queue on the host.", EXIT_MACHINE
         )
-    raise refusal(command, said)
+    raise refusal(command, output)
 
 
 def _has_target(name: str) -> bool:

@@ -1,7 +1,7 @@
 """The nftables rules that lead a link's packets to netem's queues, in tables that belong to this process alone.
 
-Such a table ("flags owner", Linux 5.12) is taken away by the kernel when its process ends, in whatever way: then all
-packets pass by the queues, even where the whole container was killed and nobody is left to clean up.
+The kernel removes such a table ("flags owner", Linux 5.12) when its process ends, however it ends: then all packets
+bypass the queues, even if the whole container was killed and no process is left to clean up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FAMILIES = ("ip", "netdev")
 
 @dataclass(frozen=True)
 class Turn:
-    """Packets of one peer's address on one interface go to the class (`1:2`) of a prio queue.
+    """Leads packets of one peer's address on one interface to the class (`1:2`) of a prio queue.
 
     With `ifb` those that arrive, by that device; without it those that leave.
     """
@@ -35,22 +35,22 @@ class Turn:
 
 
 class Steering:
-    """At most one set of turns, there as long as this object is; not to be shared with a forked process."""
+    """At most one set of turns, which lasts as long as this object; no forked process may share it."""
 
     def __init__(self) -> None:
-        # Here, because kernels without netem need it not.
+        # Here, because only this back end needs it.
         from nftables import Nftables
 
         self._nft = Nftables()
         self._there = False
 
     def replace(self, turns: Iterable[Turn]) -> None:
-        """These turns and no others, in one step. Raises LabError (exit code 3), and then those before stay."""
+        """Make these the only turns, in one step; on LabError (exit code 3) those before stay."""
         self._run([*self._removal(), *_creation(list(turns))])
         self._there = True
 
     def clear(self) -> None:
-        """No turns. Raises LabError (exit code 3)."""
+        """Remove all turns. Raises LabError (exit code 3)."""
         self._run(self._removal())
         self._there = False
 
@@ -58,9 +58,9 @@ class Steering:
         return [f"delete table {family} {TABLE}" for family in _FAMILIES] if self._there else []
 
     def _run(self, lines: list[str]) -> None:
-        code, _output, said = self._nft.cmd("\n".join(lines)) if lines else (0, "", "")
+        code, _output, errors = self._nft.cmd("\n".join(lines)) if lines else (0, "", "")
         if code:
-            first = str(said).strip().splitlines()[:1]
+            first = str(errors).strip().splitlines()[:1]
             raise refusal(["nft", "…", TABLE], first[0] if first else "")
 
 
@@ -76,8 +76,8 @@ def _creation(turns: list[Turn]) -> list[str]:
     return lines
 
 
-def lacking(device: str) -> str:
-    """Why this kernel cannot lead packets so, "" where it can: tried on an interface of no consequence."""
+def missing_steering(device: str) -> str:
+    """Return why this kernel cannot lead packets so, "" if it can: tried on an interface without traffic."""
     try:
         Steering().replace([Turn(device, "192.0.2.1", "1:1"), Turn(device, "192.0.2.1", "1:1", ifb=device)])
     except LabError as error:

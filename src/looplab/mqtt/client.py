@@ -204,14 +204,14 @@ class MqttClient:
     def _read(self, sock: StampedSocket) -> None:
         """Hand each packet that has arrived to `on_message` or to paho."""
         for packet in sock.receive():
-            message = parse_publish(packet) if self.connected else None
-            if message is None or (message[1] and self.wants_write):
+            # PUBLISH at QoS 0, or 1 if nothing waits that its acknowledgement would overtake.
+            if packet[0] & 0xF4 != 0x30 or not self.connected or (packet[0] & 2 and self.wants_write):
                 sock.packet = packet
                 self._paho.loop_read()
                 if self.sock is not sock:
                     return
                 continue
-            topic, message_id, payload = message
+            topic, message_id, payload = parse_publish(packet)
             self._on_message(topic, payload, 1 if message_id else 0)
             if message_id:
                 with contextlib.suppress(OSError):

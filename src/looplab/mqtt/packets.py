@@ -45,19 +45,17 @@ def _packet_end(data: bytearray, start: int) -> int:
     return len(data)
 
 
-def parse_publish(packet: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """Return topic, message id (b"" at QoS 0) and payload of a PUBLISH at QoS 0 or 1, None for any other packet.
+def parse_publish(packet: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return topic, message id (b"" at QoS 0) and payload of a PUBLISH.
 
     Raises ValueError or IndexError for a PUBLISH without a topic or shorter than its topic.
     """
-    if packet[0] & 0xF4 != 0x30:
-        return None
     at = 2
     while packet[at - 1] >= 0x80:
         at += 1
     topic_at = at + 2
     id_at = topic_at + (packet[at] << 8 | packet[at + 1])
-    payload_at = id_at + (packet[0] & 2)
+    payload_at = id_at + (2 if packet[0] & 6 else 0)
     if id_at == topic_at or payload_at > len(packet):
         raise ValueError("a PUBLISH that is shorter than its topic, or has none")
     return packet[topic_at:id_at], packet[id_at:payload_at], packet[payload_at:]

@@ -22,7 +22,7 @@ NAMES = ("BROKER_HOST", "BROKER_PORT", "BROKER_USER", "BROKER_PASSWORD", "BROKER
 
 @dataclass(frozen=True)
 class Pairing:
-    """Where the broker is, who we are there, and which authority (PEM) vouches for it."""
+    """Address of the broker, this client's identity, and the authority (PEM) that signed the broker's certificate."""
 
     host: str
     port: int
@@ -39,7 +39,7 @@ class Pairing:
 
 
 def read_pairing(path: Path) -> Pairing:
-    """The pairing in `path`; LabError (exit code 2) says what is wrong with it."""
+    """Return the pairing in `path`; raises LabError (exit code 2) that names what is wrong with it."""
     try:
         found = read_env(path)
     except OSError as error:

@@ -12,7 +12,7 @@ UNKNOWN = "unknown (started without ./lab)"
 
 
 def describe(handed_in: str = "") -> dict[str, Any]:
-    """`handed_in` is a JSON object from ./lab with engine, compose, images and revision; may be empty."""
+    """Return the facts of a run's machine; `handed_in` is a JSON object with what ./lab knows, or empty."""
     facts: dict[str, Any] = {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -39,7 +39,7 @@ def describe(handed_in: str = "") -> dict[str, Any]:
 
 
 def boot_id() -> str:
-    """The kernel's name for the time since this machine was started."""
+    """Return the kernel's id of this boot of the machine."""
     return _text(Path("/proc/sys/kernel/random/boot_id"))
 
 

@@ -1,4 +1,4 @@
-"""The network namespace this process is in, which for a sidecar is another container's."""
+"""The network namespace of this process, which for a sidecar is another container's."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ LOOPBACK = "lo"
 
 
 def devices() -> set[str]:
-    """All interfaces."""
+    """Return all interfaces."""
     lines = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()[2:]
     return {line.partition(":")[0].strip() for line in lines}
 
 
 def ways_out() -> set[str]:
-    """Those that lead out of it; the engine takes them away when the container ends whose namespace it is."""
+    """Return those that lead out of it; the engine removes them when the container ends whose namespace it is."""
     return devices() - {LOOPBACK}

@@ -1,4 +1,4 @@
-"""Say on standard error what long work is doing, how long it has taken and what is left."""
+"""Show on standard error what long work does, how long it has taken and what is left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINE_WIDTH = 79
 
 
 def show_duration(seconds: float) -> str:
-    """As a person says it: 7 s, 2 min 05 s."""
+    """Return a duration for a person: 7 s, 2 min 05 s."""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
 
@@ -54,12 +54,12 @@ class Step:
         self._end_line(f"{self.title}: {result} ({show_duration(self._elapsed_s())})")
 
     def advance(self, done: int, total: int, note: str = "") -> None:
-        """How much of the work is behind us, for the time left."""
+        """Set how much of the work is done, for the estimate of the time left."""
         self._share = min(1.0, done / total) if total > 0 else 0.0
         self._note = note or f"{done} of {total}"
 
     def finish_as(self, outcome: str) -> None:
-        """The word that the closing line shows instead of "done"."""
+        """Set the word that the closing line shows instead of "done"."""
         self._outcome = outcome
 
     def _elapsed_s(self) -> float:
@@ -100,7 +100,7 @@ class Step:
 
 
 def fitted(text: str, stream: TextIO, indent: str = "  ") -> str:
-    """Lines broken between words where `stream` is a terminal and they are wider; elsewhere as they are."""
+    """Return `text` with lines broken between words if `stream` is a terminal that is narrower."""
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -109,5 +109,5 @@ def fitted(text: str, stream: TextIO, indent: str = "  ") -> str:
 
 
 def say(text: str) -> None:
-    """One plain line to the person at the terminal; standard output stays free for results."""
+    """Print one line for the person at the terminal; standard output stays free for results."""
     print(text, file=sys.stderr, flush=True)

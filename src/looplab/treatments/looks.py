@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
-import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from looplab.errors import LabError
+from looplab.system.json_service import Service
 from looplab.treatments.roles import Role
 
 URL = "http://treatments:9100/facts"
-TIMEOUT_S = 20
+_TREATMENTS = Service("treatments service", "See `docker compose logs treatments`.")
 
 # The service's answer: {"roles": {role: {"processes": […], "refused": […]}}, "clock_ns", "ticks_hz", …}.
 Look = Mapping[str, Any]
@@ -35,12 +34,9 @@ class TreatmentsClient:
         }
         if published_from:
             question["published_from"] = published_from
-        request = urllib.request.Request(self._url, json.dumps(question).encode(), {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:
-                result: Look = json.load(reply)
-                return result
-        except (OSError, ValueError, http.client.HTTPException):
+            return _TREATMENTS.ask(self._url, "POST", question)
+        except LabError:
             return None
 
 

@@ -1,4 +1,4 @@
-"""Says on the bridge's own machine whether it is connected and its robot answers, and what is missing if not.
+"""Report on the bridge's own machine whether it is connected and its robot answers, and what is missing if not.
 
 docker compose -f rpi/compose.yaml exec bridge python3 -m looplab.experiments.loop.bridge.healthcheck [--wait SECONDS]
 """
@@ -17,46 +17,46 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID
 from looplab.experiments.loop.bridge import state as bridge_state
 
 LOOK_S = 0.2
-# A broker lives as long as a run: where nobody listens on the port, the machine itself is there.
+# A broker lives as long as a run: a refused connection shows that its machine is on.
 REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
 class Status(NamedTuple):
-    """What to tell a person; `good` where nothing is missing on the Pi or on the way: a run may start."""
+    """Lines for a person; `good` if nothing is missing on the Pi or on the way: a run may start."""
 
     lines: list[str]
     good: bool
 
 
 def status(state: bridge_state.BridgeState | None) -> Status:
-    """Bridge, robot and broker as `state` tells them."""
+    """Return the status of bridge, robot and broker."""
     if state is None:
         return Status(["bridge: not running (docker compose -f rpi/compose.yaml logs bridge says why)"], False)
-    said = state.said
-    robot, connected = bool(said.get("robot_online")), bool(said.get("connected"))
-    no_run = REFUSED in str(said.get("last_error"))
-    first = f"bridge: running, version {said.get('version')}, framing {said.get('framing')}"
-    told = [first, _robot(said), _broker(said, no_run)]
-    return Status(told, robot and (connected or no_run))
+    facts = state.facts
+    robot, connected = bool(facts.get("robot_online")), bool(facts.get("connected"))
+    no_run = REFUSED in str(facts.get("last_error"))
+    first = f"bridge: running, version {facts.get('version')}, framing {facts.get('framing')}"
+    lines = [first, _robot(facts), _broker(facts, no_run)]
+    return Status(lines, robot and (connected or no_run))
 
 
-def _robot(said: dict[str, Any]) -> str:
-    if said.get("robot_online"):
-        return f"robot:  online at {said.get('serial')} ({said.get('robot')})"
-    return f"robot:  OFFLINE: {said.get('robot_fault')}"
+def _robot(facts: dict[str, Any]) -> str:
+    if facts.get("robot_online"):
+        return f"robot:  online at {facts.get('serial')} ({facts.get('robot')})"
+    return f"robot:  OFFLINE: {facts.get('robot_fault')}"
 
 
-def _broker(said: dict[str, Any], no_run: bool) -> str:
-    broker = said.get("broker")
-    if said.get("connected"):
+def _broker(facts: dict[str, Any], no_run: bool) -> str:
+    broker = facts.get("broker")
+    if facts.get("connected"):
         return f"broker: connected to {broker}; the retained status says online"
     if no_run:
         return f"broker: {broker} is there, but no run is going on: it is joined when one starts"
-    return f"broker: NOT REACHED: {said.get('last_error') or f'{broker} did not answer yet'}"
+    return f"broker: NOT REACHED: {facts.get('last_error') or f'{broker} did not answer yet'}"
 
 
 def main() -> int:
-    """Exit code 0 where nothing is missing on this machine or on the way, 1 where something is after the wait."""
+    """Return 0 if nothing is missing on this machine or on the way, 1 if something is after the wait."""
     parser = argparse.ArgumentParser(
         prog="bridge_status", description="Is the bridge connected, does the robot answer?"
     )

@@ -1,8 +1,7 @@
 """The Pi's metrics: serves what the bridge wrote to memory, and its machine's load, to Prometheus on port 9102.
 
-A process of its own beside the bridge, so that a scrape never meets the hot path; it needs no broker, and so
-tells of the bridge when the network does not. Names begin with `lab_pi_`: the lab's own exporter tells of the
-other machine.
+A process of its own beside the bridge, so that a scrape never meets the hot path; it needs no broker, so it reports on
+the bridge while the network is cut. Names begin with `lab_pi_`: the lab's own exporter reports on the other machine.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _INFO = ("version", "framing", "scheduling", "serial", "robot", "broker")
 
 
 class PiCollector(Collector):
-    """Reads `folder` (the bridge's STATE_DIR) and `proc` anew for each scrape."""
+    """Reads `folder` (the bridge's STATE_DIR) and `proc` at each scrape."""
 
     def __init__(self, folder: Path, proc: Path = Path("/proc"), thermal: Path = THERMAL) -> None:
         self._folder, self._proc, self._thermal = folder, proc, thermal
 
     def collect(self) -> Iterator[Metric]:
-        """The families of one scrape."""
+        """Yield the families of one scrape."""
         state = bridge_state.read(self._folder)
         yield _gauge("lab_pi_bridge_up", "1 while the bridge on this machine turns its loop.", state is not None)
         if state is not None:
@@ -55,18 +54,18 @@ class PiCollector(Collector):
 
 
 def _bridge(state: bridge_state.BridgeState) -> Iterator[Metric]:
-    said = state.said
-    yield _gauge("lab_pi_bridge_connected", "1 while the broker serves the bridge.", bool(said.get("connected")))
-    yield _gauge("lab_pi_robot_online", "1 while the robot answers.", bool(said.get("robot_online")))
+    facts = state.facts
+    yield _gauge("lab_pi_bridge_connected", "1 while the broker serves the bridge.", bool(facts.get("connected")))
+    yield _gauge("lab_pi_robot_online", "1 while the robot answers.", bool(facts.get("robot_online")))
     lost = CounterMetricFamily("lab_pi_bridge_disconnects", "Connections to the broker that were lost.")
-    lost.add_metric([], float(said.get("disconnects", 0)))
+    lost.add_metric([], float(facts.get("disconnects", 0)))
     yield lost
     events = CounterMetricFamily("lab_pi_bridge_events", "What the bridge counts, by event.", labels=["event"])
     for event, count in state.counts.items():
         events.add_metric([event], count)
     yield events
-    facts = {name: str(said.get(name, "")) for name in _INFO}
-    yield InfoMetricFamily("lab_pi_bridge", "How the bridge is set up.", facts)
+    labels = {name: str(facts.get(name, "")) for name in _INFO}
+    yield InfoMetricFamily("lab_pi_bridge", "How the bridge is set up.", labels)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
@@ -74,7 +73,7 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 
 def main() -> int:
-    """Serve until told to stop; STATE_DIR is the bridge's."""
+    """Serve until asked to stop; STATE_DIR is the bridge's."""
     stop = processes.stop_event()
     registry = CollectorRegistry()
     registry.register(PiCollector(Path(os.environ.get("STATE_DIR") or "/state")))

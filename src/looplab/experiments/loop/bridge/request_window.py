@@ -1,4 +1,4 @@
-"""Requests that carry a number: which answer belongs to which is known although one between them was lost.
+"""Numbered requests: each answer is paired with its request although answers between them were lost.
 
 A request is one lower-case letter, its number; the answer is a line of that letter, the value in hundredths and a
 check letter: `c2557L` is 25.57 asked for by `c`. On the wire it takes as long as `T` and `25.57`. The firmware's side
@@ -15,42 +15,42 @@ from typing import NamedTuple
 NUMBERS = bytes(letter for letter in range(ord("a"), ord("z") + 1) if letter.bit_count() % 2 == 0)
 # No digit and no minus is a multiple of it, so that one of them lost or doubled always shows.
 CHECK_MODULUS = 23
-# The first version of looplab's firmware that knows them.
+# The first version of the lab's firmware that answers them.
 FIRST_VERSION = (0, 2)
 
 _ANSWER = re.compile(rb"([a-z])(-?[0-9]{1,5}|E)([A-W])")
 _IDENTITY = re.compile(r"looplab \S+ ([0-9]{1,3})\.([0-9]{1,3})(\.|$)")
 
 
-class Numbered(NamedTuple):
-    """One answer: `number` is its request's letter, `value` as text, b"" where the robot could not measure."""
+class NumberedAnswer(NamedTuple):
+    """One answer: `number` is its request's letter, `value` as text, b"" if the robot could not measure."""
 
     number: int
     value: bytes
 
 
 def is_offered(identity: str) -> bool:
-    """Whether the robot that says this of itself answers numbered requests."""
+    """Return whether the robot of this identity answers numbered requests."""
     found = _IDENTITY.match(identity)
     return found is not None and (int(found[1]), int(found[2])) >= FIRST_VERSION
 
 
 def check_letter(text: bytes) -> int:
-    """The letter that ends an answer whose other bytes are `text`."""
+    """Return the letter that ends an answer whose other bytes are `text`."""
     return ord("A") + sum(text) % CHECK_MODULUS
 
 
-def parse_numbered(line: bytes) -> Numbered | None:
-    """The answer in `line` (without its line end), or None where it is damaged or to none of NUMBERS."""
+def parse_numbered(line: bytes) -> NumberedAnswer | None:
+    """Return the answer in `line` (without its line end), None if it is damaged or its number is not in NUMBERS."""
     found = _ANSWER.fullmatch(line)
     if found is None or line[0] not in NUMBERS or line[-1] != check_letter(line[:-1]):
         return None
     digits = found[2]
     if digits == b"E":
-        return Numbered(line[0], b"")
+        return NumberedAnswer(line[0], b"")
     sign, digits = (b"-", digits[1:]) if digits.startswith(b"-") else (b"", digits)
     digits = digits.rjust(3, b"0")
-    return Numbered(line[0], sign + digits[:-2] + b"." + digits[-2:])
+    return NumberedAnswer(line[0], sign + digits[:-2] + b"." + digits[-2:])
 
 
 class Window:
@@ -62,12 +62,12 @@ class Window:
         self._next = 0
 
     def ask(self) -> bytes:
-        """One more request: the bytes to send now, none where it must wait for a number to be free."""
+        """Add a request and return the bytes to send now, none if it must wait for a free number."""
         self._waiting += 1
         return self._send()
 
     def answered(self, number: int) -> tuple[int, bytes] | None:
-        """(requests before it that were never answered, bytes to send now); None where nobody waits for `number`."""
+        """Return (unanswered requests before it, bytes to send now); None if no request waits for `number`."""
         if number not in self._under_way:
             return None
         skipped = self._under_way.index(number)
@@ -76,7 +76,7 @@ class Window:
         return skipped, self._send()
 
     def forget(self) -> None:
-        """Whatever was asked is lost."""
+        """Forget every request: all are lost."""
         self._under_way.clear()
         self._waiting = 0
 

@@ -6,12 +6,14 @@ import errno
 import glob
 import os
 import socket
+import threading
+from time import sleep
 
 import serial
 
 BAUD_RATE = 57600
 WRITE_TIMEOUT_S = 1.0
-# What a kernel calls serial ports on USB.
+# The kernel's names for serial ports on USB.
 USB_PORTS = ("/dev/ttyUSB*", "/dev/ttyACM*")
 
 _WORDS = {
@@ -26,11 +28,29 @@ _WORDS = {
 
 
 class CannotOpenError(Exception):
-    """The port is not there or not usable; the text says why, for a person."""
+    """The port is missing or not usable; the text explains why to a person."""
+
+
+class Opening(threading.Thread):
+    """Opens the port in a helper thread, because opening may block; read `port` and `error` once it has ended."""
+
+    def __init__(self, url: str, pause_s: float) -> None:
+        super().__init__(daemon=True)
+        self.port: serial.SerialBase | None = None
+        self.error = ""
+        self._url, self._pause_s = url, pause_s
+
+    def run(self) -> None:
+        """Pause, then open."""
+        sleep(self._pause_s)
+        try:
+            self.port = open_port(self._url)
+        except CannotOpenError as error:
+            self.error = str(error)
 
 
 def open_port(url: str) -> serial.SerialBase:
-    """A non-blocking port. A path may hold wildcards that one device matches. Raises CannotOpenError."""
+    """Return a non-blocking port. A path may hold wildcards that one device matches. Raises CannotOpenError."""
     if not url.startswith("/"):
         return _open_url(url)
     path = _single(url)
@@ -43,7 +63,7 @@ def open_port(url: str) -> serial.SerialBase:
 
 
 def _open_url(url: str) -> serial.SerialBase:
-    # rfc2217:// knows no time-out of writing and refuses to open with one.
+    # rfc2217:// has no time-out for writing and refuses to open with one.
     write_timeout_s = None if url.startswith("rfc2217:") else WRITE_TIMEOUT_S
     try:
         port = serial.serial_for_url(url, BAUD_RATE, timeout=0, write_timeout=write_timeout_s)
@@ -57,7 +77,7 @@ def _open_url(url: str) -> serial.SerialBase:
 
 
 def _others() -> str:
-    """A robot behind an adapter that no rule of udev knows is there under another name."""
+    """Name the ports there are: no udev rule renames an adapter it does not know."""
     found = sorted(port for pattern in USB_PORTS for port in glob.glob(pattern))
     return f" (there is {', '.join(found)}: if that is the robot, name it in SERIAL_URL)" if found else ""
 

@@ -1,8 +1,8 @@
-"""What the bridge tells other processes of its machine without a word on the network: two small files in memory.
+"""What the bridge shows other processes of its machine, without the network: two small files in memory.
 
-`bridge.json` says how it is set up and connected (rewritten when that changes, at idle moments), `counts.bin`
-holds its counters as they grow: 64-bit integers, the monotonic ns of the bridge's last turn first. Reading them
-costs the bridge nothing, so its metrics are another process's work (bridge_exporter.py).
+`bridge.json` holds how it is set up and connected (rewritten when that changes, at idle moments), `counts.bin` its
+counters as they grow: 64-bit integers, the monotonic ns of the bridge's last turn first. Reading them costs the
+bridge nothing, so its metrics are another process's work (metrics.py).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ class Counts(dict[str, int]):
         self._folder = folder
         self._cells = memoryview(_map(folder / COUNTS_FILE, size) if folder else bytearray(size)).cast("q")
         self._index = {name: number for number, name in enumerate(self, 1)}
-        self._told = ""
+        self._written = ""
 
     def __setitem__(self, name: str, value: int) -> None:
         super().__setitem__(name, value)
         self._cells[self._index[name]] = value
 
     def beat(self, now_ns: int) -> None:
-        """The bridge is alive at `now_ns` (monotonic)."""
+        """Record that the bridge is alive at `now_ns` (monotonic)."""
         self._cells[0] = now_ns
 
-    def tell(self, state: dict[str, Any]) -> None:
-        """Renew `bridge.json` where `state` has changed; a full or missing folder must not stop the bridge."""
+    def write_state(self, state: dict[str, Any]) -> None:
+        """Write `bridge.json` if `state` has changed; a full or missing folder must not stop the bridge."""
         if self._folder is None:
             return
         text = json.dumps({**state, "counts": list(self)})
-        if text == self._told:
+        if text == self._written:
             return
         fresh = self._folder / f"{STATE_FILE}.new"
         try:
@@ -53,33 +53,33 @@ class Counts(dict[str, int]):
             fresh.replace(self._folder / STATE_FILE)
         except OSError:
             return
-        self._told = text
+        self._written = text
 
 
 class BridgeState(NamedTuple):
-    """`said` is bridge.json's object, `beat_ns` the monotonic ns of the bridge's last turn."""
+    """`facts` is bridge.json's object, `beat_ns` the monotonic ns of the bridge's last turn."""
 
-    said: dict[str, Any]
+    facts: dict[str, Any]
     counts: dict[str, int]
     beat_ns: int
 
 
 def read(folder: Path) -> BridgeState | None:
-    """What the bridge says; None where there is none, or one that was silent for SILENCE_NS."""
+    """Return the bridge's state, None if there is no bridge or it was silent for SILENCE_NS."""
     try:
-        said = json.loads((folder / STATE_FILE).read_text())
+        facts = json.loads((folder / STATE_FILE).read_text())
         cells = (folder / COUNTS_FILE).read_bytes()
-        names = said["counts"]
+        names = facts["counts"]
         beat_ns, *values = struct.unpack(f"={1 + len(names)}q", cells)
     except (OSError, ValueError, KeyError, TypeError, struct.error):
         return None
     if clock_gettime_ns(CLOCK_MONOTONIC) - beat_ns > SILENCE_NS:
         return None
-    return BridgeState(said, dict(zip(names, values, strict=True)), beat_ns)
+    return BridgeState(facts, dict(zip(names, values, strict=True)), beat_ns)
 
 
 def _map(path: Path, size: int) -> mmap.mmap:
-    """A fresh file for each bridge: whoever still maps the former one's keeps that."""
+    """Map a new file for each bridge: a process that still maps the former one's keeps that."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:

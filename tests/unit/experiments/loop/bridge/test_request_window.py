@@ -9,7 +9,7 @@ import pytest
 
 from looplab.experiments.loop.bridge.request_window import (
     NUMBERS,
-    Numbered,
+    NumberedAnswer,
     Window,
     check_letter,
     is_offered,
@@ -43,7 +43,7 @@ def test_only_a_firmware_that_knows_numbers_is_asked_by_number(identity: str, of
     [(b"2557", b"25.57"), (b"7", b"0.07"), (b"-7", b"-0.07"), (b"-525", b"-5.25"), (b"0", b"0.00"), (b"E", b"")],
 )
 def test_a_line_is_its_number_and_its_value(body: bytes, value: bytes) -> None:
-    assert parse_numbered(line(ord("l"), body)) == Numbered(ord("l"), value)
+    assert parse_numbered(line(ord("l"), body)) == NumberedAnswer(ord("l"), value)
 
 
 def test_a_line_with_one_byte_changed_lost_or_doubled_is_never_another_answer() -> None:

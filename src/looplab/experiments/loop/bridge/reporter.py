@@ -1,0 +1,122 @@
+"""What the bridge reports about itself: retained MQTT messages, the state for its machine, lines in the log."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+from typing import TYPE_CHECKING, Any
+
+from looplab import __version__
+from looplab.experiments.loop.bridge.robot_port import RobotPort
+from looplab.experiments.loop.bridge.state import Counts
+from looplab.experiments.loop.protocol import (
+    OFFLINE,
+    ONLINE,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_ROBOT_STATUS,
+)
+from looplab.system import processes
+from looplab.system.machine_facts import boot_id
+
+if TYPE_CHECKING:
+    from looplab.mqtt.client import MqttClient
+
+
+class Reporter:
+    """Publishes and logs what has changed; `mqtt` is set once there is a client."""
+
+    mqtt: MqttClient
+
+    def __init__(self, robot: RobotPort, counts: Counts) -> None:
+        # A restarted bridge is another instance, a restarted machine another boot.
+        self.identity = {"instance": secrets.token_hex(4), "boot": boot_id()[:8]}
+        self._robot, self._counts = robot, counts
+        self._published: tuple[bytes, bytes] = (b"", b"")
+        self._reported_online = False
+        self._logged: tuple[str, tuple[int, ...]] = ("", tuple(robot.faults.values()))
+        self._logged_errors: set[str] = set()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the robot came or went since the last report."""
+        return self._reported_online != self._robot.online
+
+    def announce(self) -> None:
+        """Publish everything to a broker that has just accepted the bridge."""
+        self._published = (b"", b"")
+        # The robot's status first: a client that sees the bridge online must not read an earlier bridge's.
+        self.report()
+        self.mqtt.publish(TOPIC_BRIDGE_STATUS, ONLINE, 1, retain=True)
+
+    def report(self) -> None:
+        """Log, write and publish what has changed."""
+        mqtt, online = self.mqtt, self._robot.online
+        self._reported_online = online
+        self._log_robot()
+        self._log_broker()
+        info = self._info()
+        connection = {
+            "connected": mqtt.connected,
+            "broker": f"{mqtt.target.host}:{mqtt.target.port}",
+            "last_error": "" if mqtt.connected else mqtt.last_error,
+        }
+        self._counts.write_state({**info, "robot_online": online, **connection})
+        if not mqtt.connected:
+            return
+        state = (ONLINE if online else OFFLINE, json.dumps(info).encode())
+        for topic, now, before in zip((TOPIC_ROBOT_STATUS, TOPIC_BRIDGE_INFO), state, self._published, strict=True):
+            if now != before:
+                mqtt.publish(topic, now, 1, retain=True)
+        self._published = state
+
+    def say_goodbye(self) -> None:
+        """Publish that robot and bridge are offline."""
+        if self.mqtt.connected:
+            self.mqtt.publish(TOPIC_ROBOT_STATUS, OFFLINE, 1, retain=True)
+            self.mqtt.publish(TOPIC_BRIDGE_STATUS, OFFLINE, 1, retain=True)
+
+    def _log_robot(self) -> None:
+        """Log what happened to the robot, at most as often as state is published."""
+        robot = self._robot
+        faults = tuple(robot.faults.values())
+        if faults != self._logged[1]:
+            counted = ", ".join(f"{kind} {count}" for kind, count in robot.faults.items() if count)
+            print(f"bridge: robot: {robot.faults.last} ({counted} so far)", flush=True)
+        state = robot.fault or f"online, {robot.identity}"
+        if state != self._logged[0]:
+            print(f"bridge: robot: {state}", flush=True)
+        self._logged = (state, faults)
+
+    def _log_broker(self) -> None:
+        """Log each cause once until there is a connection again."""
+        mqtt = self.mqtt
+        if mqtt.connected:
+            if self._logged_errors:
+                print(f"bridge: broker: connected to {mqtt.target.host}:{mqtt.target.port}", flush=True)
+            self._logged_errors.clear()
+        elif mqtt.last_error and mqtt.last_error not in self._logged_errors:
+            self._logged_errors.add(mqtt.last_error)
+            print(f"bridge: broker: {mqtt.last_error}", flush=True)
+
+    def _info(self) -> dict[str, Any]:
+        """Return what a run records about the bridge: how it is set up, as found, and its counts."""
+        robot, sock = self._robot, self.mqtt.sock
+        return {
+            "framing": robot.framing,
+            "tcp_nodelay": bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) if sock else None,
+            "tls": sock.tls if sock else "",
+            "scheduling": processes.own_scheduling(),
+            "serial": robot.url,
+            "robot": robot.identity,
+            "robot_numbered": robot.numbered,
+            "robot_fault": robot.fault,
+            "robot_faults": robot.faults,
+            "robot_last_fault": robot.faults.last,
+            "reopened": robot.reopened,
+            "disconnects": self.mqtt.disconnects,
+            "version": __version__,
+            **self.identity,
+            "counts": self._counts,
+        }

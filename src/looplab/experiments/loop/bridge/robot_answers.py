@@ -1,0 +1,201 @@
+"""What the robot sends, cut into answers.
+
+Framing `line`: each line is one answer. Framing `burst`: the lines that wait together are one answer, as when a
+program reads the port until it is empty; two answers that meet there count as one.
+With framing `line`, a robot that offers it is asked by number (request_window.py): no lost answer shifts the others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from looplab.experiments.loop.bridge.request_window import Window, is_offered, parse_numbered
+
+LONGEST_LINE_BYTES = 256
+# What can happen to a robot in use; each is counted.
+UNPLUGGED, RESET, SILENT, NOISE, SENSOR = "unplugged", "reset", "silent", "noise", "sensor"
+
+_VALUE = re.compile(rb"-?[0-9]{1,4}(\.[0-9]{1,3})?")
+# How the lab's firmware identifies itself: name and version (firmware/mbot_ranger/protocol.h).
+_IDENTITY = re.compile(rb"looplab [!-~]{1,32} [!-~]{1,16}( ready)?")
+_PRINTABLE = re.compile(rb"[ -~]{1,80}")
+_READY = b" ready"
+_ERROR = b"ERR"
+
+
+class Reply(NamedTuple):
+    """One answer: `value` is b"" if it cannot be read or the sensor cannot.
+
+    It answers `stands_for` requests (more than one if a burst merged lines, none if no request waits for it) after
+    `skipped` ones whose answers were lost, in the order they were written; `garbled`: something unreadable came.
+    """
+
+    value: bytes
+    stands_for: int = 1
+    skipped: int = 0
+    garbled: bool = False
+
+
+class Faults(dict[str, int]):
+    """How often each fault happened; `last` describes the last one."""
+
+    last = ""
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys((UNPLUGGED, RESET, SILENT, NOISE, SENSOR), 0))
+
+    def note(self, kind: str, words: str) -> None:
+        """Count one fault."""
+        self[kind] += 1
+        self.last = words
+
+
+class Answers:
+    """Replies from the bytes of one robot, and the requests that wait for them if those are numbered."""
+
+    def __init__(self, framing: str, faults: Faults) -> None:
+        self.framing = framing
+        self.numbered = False
+        # Something unreadable came since the last good answer.
+        self.garbled = False
+        # The robot forgot what it was asked.
+        self.restarted = False
+        self._faults = faults
+        self._window = Window()
+        self._buffer = b""
+
+    def begin(self, identity: str) -> None:
+        """Start with a robot that identified itself."""
+        self.forget()
+        self.numbered = self.framing == "line" and is_offered(identity)
+
+    def forget(self) -> None:
+        """Forget half answers and numbered requests."""
+        self._buffer, self.garbled = b"", False
+        self._window.forget()
+
+    def ask(self, command: bytes) -> bytes:
+        """Return the bytes to send for one more request, b"" if it must wait for a free number."""
+        return self._window.ask() if self.numbered else command
+
+    def cut(self, data: bytes) -> tuple[list[Reply], bytes]:
+        """Return the answers that are whole now that `data` has arrived, and the bytes to send next."""
+        self._buffer += data
+        if len(self._buffer) > LONGEST_LINE_BYTES and b"\n" not in self._buffer:
+            self._buffer = b""
+            return self._unreadable(), b""
+        if self.framing == "burst":
+            return self._burst(), b""
+        *lines, self._buffer = self._buffer.split(b"\n")
+        lines = [line for line in lines if not self._is_greeting(line)]
+        if not self.numbered:
+            return [reply for line in lines for reply in self._plain_line(line)], b""
+        found = [self._numbered_line(line) for line in lines]
+        return [reply for replies, _ in found for reply in replies], b"".join(to_send for _, to_send in found)
+
+    def saw_reset(self, data: bytes) -> bool:
+        """Return whether a ready line is in what is ignored: then nothing of an old answer is on its way."""
+        self._buffer = (self._buffer + data)[-LONGEST_LINE_BYTES:]
+        *lines, rest = self._buffer.split(b"\n")
+        seen = any(self._is_greeting(line) for line in lines)
+        if seen:
+            self._buffer = rest
+        return seen
+
+    def _plain_line(self, line: bytes) -> list[Reply]:
+        if line.startswith(_ERROR):
+            return [self._no_reading()]
+        value = _value(line)
+        return [Reply(value)] if value else self._unreadable()
+
+    def _numbered_line(self, line: bytes) -> tuple[list[Reply], bytes]:
+        answer = parse_numbered(line)
+        if answer is None:
+            return self._unreadable(), b""
+        found = self._window.answered(answer.number)
+        if found is None:
+            return [Reply(answer.value, stands_for=0)], b""
+        if not answer.value:
+            self._no_reading()
+        skipped, to_send = found
+        garbled, self.garbled = self.garbled, False
+        return [Reply(answer.value, skipped=skipped, garbled=garbled)], to_send
+
+    def _burst(self) -> list[Reply]:
+        if not self._buffer.endswith(b"\n"):
+            return []
+        burst, self._buffer = self._buffer, b""
+        lines = [line for line in burst.split(b"\n")[:-1] if not self._is_greeting(line)]
+        if not lines:
+            return []
+        value = _value(lines[0])
+        if lines[0].startswith(_ERROR):
+            self._no_reading()
+        elif not value:
+            self._unreadable()
+        return [Reply(value, len(lines))]
+
+    def _unreadable(self) -> list[Reply]:
+        """If it was an answer, the order shows to which request; with numbered requests the next answer does."""
+        self.garbled = True
+        self._faults.note(NOISE, "bytes that are no answer came: noise on the wire, or half a line")
+        return [] if self.numbered else [Reply(b"")]
+
+    def _no_reading(self) -> Reply:
+        self._faults.note(SENSOR, "the robot cannot read its sensor")
+        return Reply(b"")
+
+    def _is_greeting(self, line: bytes) -> bool:
+        """Return whether this is a ready line; in use, it means that the robot was reset and forgot its requests."""
+        if not line.rstrip().endswith(_READY):
+            return False
+        self.restarted = True
+        self._window.forget()
+        self._faults.note(RESET, "the robot was reset: its button, its supply, or its watchdog")
+        return True
+
+
+def _value(line: bytes) -> bytes:
+    text = line.strip()
+    return text if _VALUE.fullmatch(text) else b""
+
+
+class Greeting:
+    """Hears the robot out until it has identified itself, by its ready line or, once `asked`, in answer to `?`."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.identity = ""
+        # Whether it was the ready line: then no earlier answer is on its way.
+        self.ready = False
+        # Half a ready line came: the robot is there, so it can be asked at once.
+        self.half = False
+        self._buffer = b""
+        self._stranger = ""
+
+    def hear(self, data: bytes) -> None:
+        """Set `identity` if it is in what has come so far."""
+        self._buffer += data
+        *lines, self._buffer = self._buffer[-LONGEST_LINE_BYTES:].split(b"\n")
+        for line in lines:
+            text = line.strip()
+            self.ready = text.endswith(_READY)
+            if _IDENTITY.fullmatch(text) and (self.ready or self.asked):
+                self.identity = text.removesuffix(_READY).decode()
+                return
+            if not _IDENTITY.fullmatch(text):
+                self.half = self.half or self.ready
+                if text:
+                    printable = _PRINTABLE.fullmatch(text)
+                    self._stranger = f"says {text.decode()!r}" if printable else "says nothing readable"
+
+    def ask(self) -> bytes:
+        """Return the bytes that ask for the identity."""
+        self.asked, self._buffer = True, b""
+        return b"?"
+
+    def describe(self) -> str:
+        """Return what answered instead of a robot."""
+        stranger = self._stranger or ("says nothing readable" if self._buffer else "")
+        return f"what is there {stranger}" if stranger else "no robot answers on it"

@@ -1,0 +1,85 @@
+"""The lab's JSON services and their clients, over real sockets on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.system.json_service import MAX_REQUEST_BYTES, Request, Service, serve
+
+SERVICE = Service("thing", "Start it.")
+
+
+def answer(request: Request) -> dict[str, object]:
+    """Gives back what was asked, or fails in the way that was asked for."""
+    if isinstance(request.body, int):
+        raise LabError("It failed.", "Do better.", request.body)
+    if request.body == "bug":
+        raise KeyError("missing")
+    return {"query": dict(request.query), "body": request.body, "client": request.client}
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    server = serve("127.0.0.1", 0, {"PUT /thing": answer, "GET /thing": answer}, "Set `PORT`.")
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_answer_comes_back(port: int) -> None:
+    url = f"http://127.0.0.1:{port}/thing"
+    assert SERVICE.ask(f"{url}?ping=3", "GET") == {"query": {"ping": "3"}, "body": None, "client": "127.0.0.1"}
+    assert SERVICE.ask(url, "PUT", [1, {"a": None}])["body"] == [1, {"a": None}]
+
+
+@pytest.mark.parametrize("code", [EXIT_USAGE, EXIT_INVALID, EXIT_MACHINE])
+def test_a_services_error_is_its_clients(port: int, code: int) -> None:
+    with pytest.raises(LabError) as caught:
+        SERVICE.ask(f"http://127.0.0.1:{port}/thing", "PUT", code)
+    assert (caught.value.message, caught.value.remedy, caught.value.exit_code) == ("It failed.", "Do better.", code)
+
+
+def test_what_is_not_understood_or_not_there_is_answered(port: int) -> None:
+    with pytest.raises(LabError, match="missing") as caught:
+        SERVICE.ask(f"http://127.0.0.1:{port}/thing", "PUT", "bug")
+    assert caught.value.exit_code == EXIT_USAGE
+    with pytest.raises(LabError, match="no PUT /else") as caught:
+        SERVICE.ask(f"http://127.0.0.1:{port}/else", "PUT", 1)
+    assert "PUT /thing or GET /thing" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("length", "body", "words"),
+    [
+        ("", b"", "missing"),
+        ("0", b"", "is 0"),
+        ("much", b"", "much"),
+        (str(MAX_REQUEST_BYTES + 1), b"", str(MAX_REQUEST_BYTES + 1)),
+        ("2", b"{x", "not JSON"),
+        ("2", b"\xff\xfe", "not JSON"),
+    ],
+)
+def test_a_bad_body_is_refused(port: int, length: str, body: bytes, words: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.putrequest("PUT", "/thing")
+    if length:
+        connection.putheader("Content-Length", length)
+    connection.endheaders(body)
+    reply = connection.getresponse()
+    assert reply.status == 400
+    assert words in json.load(reply)["message"]
+    connection.close()
+
+
+def test_a_service_that_is_away_is_named(port: int) -> None:
+    with pytest.raises(LabError, match=r"The thing at http://127\.0\.0\.1:1/ does not answer") as caught:
+        SERVICE.ask("http://127.0.0.1:1/", "GET")
+    assert (caught.value.remedy, caught.value.exit_code) == ("Start it.", EXIT_MACHINE)
+    with pytest.raises(LabError, match=f"Port 127.0.0.1:{port} cannot be opened") as caught:
+        serve("127.0.0.1", port, {}, "Set `PORT`.")
+    assert caught.value.remedy == "Set `PORT`."
