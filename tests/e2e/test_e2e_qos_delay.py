@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from support.e2e_lab import Lab
 from support.hardening import judge_container
-from support.run_checks import SAMPLES_HEADER
 
+from looplab.experiments.qos_delay.document import SAMPLES_HEADER
 from looplab.experiments.qos_delay.report.runs import DelayRun, read
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
@@ -18,7 +18,7 @@ MESSAGES = 250
 
 
 def columns(lines: list[str], name: str) -> list[str]:
-    at = f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms".split(",").index(name)
+    at = SAMPLES_HEADER.split(",").index(name)
     return [line.split(",")[at] for line in lines]
 
 
@@ -92,7 +92,7 @@ def check_files(lab: Lab, run: dict[str, Any]) -> None:
     assert stored == run
     assert folder.name.endswith("-qos-delay")
     header, *lines = (folder / "samples.csv").read_text().splitlines()
-    assert header == f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"
+    assert header == SAMPLES_HEADER
     assert columns(lines, "sequence") == [str(k) for k in range(2 * MESSAGES)]
     assert columns(lines, "delay_bs_ms") == ["8"] * MESSAGES + ["16"] * MESSAGES
     assert isinstance(read(folder), DelayRun)

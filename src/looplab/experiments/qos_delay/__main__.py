@@ -1,4 +1,4 @@
-"""The process of one run of qos-delay: exit code 0 valid run, 1 invalid or interrupted, 2 wrong use, 3 machine."""
+"""The process of one run of qos-delay."""
 
 from __future__ import annotations
 
@@ -10,5 +10,11 @@ from looplab.experiments.qos_delay.table import table
 from looplab.run.life import live
 from looplab.run.process import run_process
 
+
+def main() -> int:
+    """Run from the environment; return 0 for a valid run, 1 invalid or interrupted, 2 wrong use, 3 machine."""
+    return run_process(lambda place: live(Controller(read_parameters(), place)), table)
+
+
 if __name__ == "__main__":
-    sys.exit(run_process(lambda place: live(Controller(read_parameters(), place)), table))
+    sys.exit(main())

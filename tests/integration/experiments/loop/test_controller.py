@@ -298,12 +298,13 @@ def test_an_interruption_within_a_finalizer_is_not_lost(
     program = """
 import os, signal, sys
 from looplab.experiments.loop import controller
+from looplab.experiments.loop.__main__ import main
 class Dying:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
 look = controller.Controller._look
 controller.Controller._look = lambda self: Dying() and look(self)
-sys.exit(controller.main())
+sys.exit(main())
 """
     start_bridge()
     child = start_controller(program, MESSAGES="20", REPETITIONS="1000")
