@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,22 @@ from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.parameters import Option, quick_settings
 
 
-def variables(root: Path, options: argparse.Namespace) -> dict[str, str]:
-    """Return the options of `run` as the variables that params.env and .env read.
+def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None], quick: bool) -> dict[str, str]:
+    """Return the options of `run` as the variables that params.env and .env read; `given` is by variable.
 
     Raises LabError (exit code 2) for an option that means nothing to what is run.
     """
-    experiment = check_one_kind(chosen(root, options.scenario))
-    own = experiment.part("parameters")
-    given = {option: getattr(options, option.variable) for option in _options() if getattr(options, option.variable)}
-    wrong = [option.flag for option in given if option not in own.OPTIONS]
+    own = check_one_kind(chosen(root, names)).part("parameters")
+    chosen_ones = {name: value for name, value in given.items() if value is not None}
+    known = {option.variable for option in own.OPTIONS}
+    wrong = [option.flag for option in _options() if option.variable in chosen_ones.keys() - known]
     if wrong:
         raise LabError(
-            f"{', '.join(wrong)}: no option of {options.scenario[0]}.",
+            f"{', '.join(wrong)}: no option of {names[0]}.",
             f"Its options are {', '.join(option.flag for option in own.OPTIONS)}; see params.env in its folder, too.",
             EXIT_USAGE,
         )
-    variables = {option.variable: value for option, value in given.items()}
-    quick = quick_settings(own.QUICK, own.OPTIONS, variables) if options.quick else {}
-    return {**quick, **variables}
+    return {**(quick_settings(own.QUICK, own.OPTIONS, chosen_ones) if quick else {}), **chosen_ones}
 
 
 def _options() -> dict[Option, list[str]]:
@@ -44,7 +43,7 @@ def _options() -> dict[Option, list[str]]:
 def add_arguments(run: argparse.ArgumentParser) -> None:
     """Add the arguments of `./lab run`, an experiment's own in a group of their own."""
     run.add_argument(
-        "scenario", nargs="+", metavar="SCENARIO", help="a scenario, all (scenario0 … scenario8), or your own"
+        "scenarios", nargs="+", metavar="SCENARIO", help="a scenario, all (scenario0 … scenario8), or your own"
     )
     groups = {
         name: run.add_argument_group(
@@ -57,5 +56,5 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
         form: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": option.metavar}
         group.add_argument(option.flag, dest=option.variable, help=option.help, **form)
     run.add_argument("--quick", action="store_true", help="a few cells and messages: seconds of sending")
-    run.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    run.add_argument("--json", dest="as_json", action="store_true", help="one JSON document on standard output")
     run.add_argument("--allow-invalid", action="store_true", help="exit code 0 for an invalid run, too")

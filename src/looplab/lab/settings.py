@@ -9,27 +9,17 @@ from collections.abc import Mapping
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.lab.docker.own_names import PULL, REGISTRY, TAG, release_tag
 from looplab.lab.machine.limits import RT_RUNTIME_US
+from looplab.treatments.loads import loads
 
 _NUMBER = (r"[0-9]{1,9}", "a whole number")
-_SOME = (r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999")
 _PRIORITY = (r"[0-9]{1,2}", "a whole number from 0 to 99")
 _SWITCH = (r"on|off", "on or off")
-# As stress reads them.
-_BYTES = (r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M")
-_TIME = (r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s")
-# As Go reads them.
-_DURATION = (r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+", "a time with its unit, e.g. 100s")
 
 RULES = {
     **dict.fromkeys(("LAB_UID", "LAB_GID", "ROBOT_GROUP"), _NUMBER),
     **dict.fromkeys(("LAB_RTPRIO_BROKER", "LAB_RTPRIO_CONTROLLER"), _PRIORITY),
     **dict.fromkeys(RT_RUNTIME_US, _NUMBER),
-    # None of these takes 0.
-    **dict.fromkeys(("STRESS_CPU", "STRESS_IO", "STRESS_VM"), _SOME),
-    **dict.fromkeys(("FLOOD_CLIENTS", "FLOOD_MESSAGES", "FLOOD_RAMPUP_SIZE"), _SOME),
-    **dict.fromkeys(("FLOOD_RAMPUP_DELAY", "FLOOD_GLOBAL_TIMEOUT", "FLOOD_TIMEOUT"), _DURATION),
-    "STRESS_VM_BYTES": _BYTES,
-    "STRESS_TIMEOUT": _TIME,
+    **{name: rule for load in loads().values() for name, rule in load.settings.items()},
     "GRAFANA": _SWITCH,
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
     PULL: (r"never|missing|always", "never, missing or always"),

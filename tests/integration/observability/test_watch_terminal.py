@@ -16,7 +16,7 @@ from support.waiting import until
 
 Terminal = Callable[..., str]
 SIZES = [(80, 24), (200, 50)]
-PROGRAM = "import sys; from looplab.lab.commands.watch import watch; sys.exit(watch())"
+PROGRAM = "import pathlib, sys; from looplab.lab.commands.watch import watch; sys.exit(watch(pathlib.Path('.')))"
 
 
 @pytest.fixture

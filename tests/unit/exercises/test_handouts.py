@@ -76,9 +76,9 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
         options = parser().parse_args(words)
         read_parameters({"SCENARIO": "x", **variables})
         if options.command == "run":
-            ran |= set(options.scenario)
+            ran |= set(options.scenarios)
         if options.command == "check":
-            assert options.exercise == name_of(handout)
+            assert options.name == name_of(handout)
     # What the exercise wants to see is what the handout lets a student run.
     assert ran == wanted
     assert [words_of(command)[1][0] for command in commands(handout)][-3:] == ["check", "report", "down"]
@@ -90,8 +90,11 @@ def runs_of(command: str) -> list[RunParameters]:
     options = parser().parse_args(words)
     if options.command != "run":
         return []
-    settings = {**read_env(ROOT / ".env"), **variables, **run_variables(ROOT, options)}
-    return [scenario.parameters(settings) for scenario in chosen(ROOT, options.scenario)]
+    given = {name: value for name, value in vars(options).items() if name.isupper()}
+    settings = {
+        **read_env(ROOT / ".env"), **variables, **run_variables(ROOT, options.scenarios, given, options.quick)
+    }  # fmt: skip
+    return [scenario.parameters(settings) for scenario in chosen(ROOT, options.scenarios)]
 
 
 def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:

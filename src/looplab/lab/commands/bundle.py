@@ -31,7 +31,7 @@ from looplab.lab.machine.machine import read_machine_file, write_machine_file
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen
 from looplab.lab.virtual_environment import REPORT, ensure_environment, requirements, wheels_place
-from looplab.lab.wheels import fetch_wheels, this_python
+from looplab.lab.wheels import fetch_wheels, read_pythons, this_python
 from looplab.system.terminal import Step, say
 
 SCHEMA = 1
@@ -374,3 +374,8 @@ class _Counted:
 
     def flush(self) -> None:
         self._out.flush()
+
+
+def command(root: Path, file: Path, scenarios: Sequence[str], pythons: str | None) -> int:
+    """Write a bundle for these scenarios and Python versions; return the exit code."""
+    return bundle(root, file, scenarios, read_pythons(pythons))

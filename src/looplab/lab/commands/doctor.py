@@ -100,3 +100,12 @@ def _rows(check: Check, colour: bool) -> list[str]:
 
 
 __all__ = ["doctor", "report", "table"]
+
+
+def command(root: Path, as_json: bool) -> int:
+    """Report on this machine for this checkout; return the exit code."""
+    from looplab.lab.checkout import Lab
+
+    lab = Lab(root)
+    own = tuple(lab.own_images().values())
+    return doctor(root, as_json=as_json, ports=lab.ports(), upstream=lab.upstream_images(), own=own)

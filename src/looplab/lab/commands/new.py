@@ -6,7 +6,7 @@ import re
 from itertools import chain, count
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_USAGE, LabError
 from looplab.lab.profiles import update_profiles
 from looplab.lab.scenarios import FOLDER, TEMPLATE, scenarios
 
@@ -60,3 +60,10 @@ def _prefix(root: Path, name: str) -> str:
     taken = {scenario.prefix for scenario in scenarios(root).values()}
     wanted = [f"s{numbered[1]}"] if numbered else []
     return next(prefix for prefix in chain(wanted, [name], (f"{name}-{n}" for n in count(2))) if prefix not in taken)
+
+
+def command(root: Path, name: str) -> int:
+    """Make a scenario and print what comes next; return the exit code."""
+    folder = new(root, name)
+    print(f"{folder.relative_to(root)} is there: edit params.env and compose.yaml, then ./lab run {name}")
+    return EXIT_GOOD

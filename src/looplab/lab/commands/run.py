@@ -16,6 +16,7 @@ from looplab.lab.checkout import Lab
 from looplab.lab.commands import pair
 from looplab.lab.docker.compose import Compose
 from looplab.lab.progress import RunProgress
+from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.run.folder import SCHEMA
 from looplab.run.parameters import RunParameters
@@ -39,8 +40,13 @@ NOTICE_LOOKS = 10
 NOTICE_PAUSE_S = 0.2
 
 
+def command(root: Path, scenarios: list[str], *, as_json: bool, allow_invalid: bool, quick: bool, **given: str) -> int:
+    """Run `scenarios` with the options of the command line; return the exit code."""
+    return run(root, scenarios, variables(root, scenarios, given, quick), as_json=as_json, allow_invalid=allow_invalid)
+
+
 def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bool, allow_invalid: bool) -> int:
-    """Run scenarios one after another; prints tables, or one JSON document. Returns the exit code."""
+    """Run scenarios one after another, print their tables or one JSON document; return the exit code."""
     _listen()
     lab = Lab(root, options)
     wanted = chosen(root, names)

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from looplab.errors import EXIT_GOOD
 from looplab.lab.credentials.grafana_password import ensure_password
 from looplab.lab.docker.images import BASE_IMAGE, Images, Registries, ensure_base, ensure_images, say_notes
 from looplab.lab.docker.installing import ensure_compose, ensure_engine
 from looplab.lab.docker.own_images import FLOOD, OwnImages
 from looplab.lab.machine.machine import Machine, inspect_machine, machine_variables, write_machine_file
+from looplab.system.terminal import say
 
 
 @dataclass(frozen=True)
@@ -51,3 +53,17 @@ def set_up(
     if building:
         own.build(variables)
     return SetUp(machine, variables, images)
+
+
+def command(root: Path) -> int:
+    """Make this machine ready; return the exit code."""
+    from looplab.lab.checkout import Lab
+    from looplab.lab.commands.pair import prepare
+    from looplab.lab.credentials.identities import exist
+
+    lab = Lab(root)
+    lab.make_ready(ask_again=True)
+    if lab.listens_with_tls() or exist(root):
+        prepare(lab)
+    say("This machine is ready: ./lab run scenario5")
+    return EXIT_GOOD

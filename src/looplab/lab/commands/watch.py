@@ -221,9 +221,9 @@ def exporter_url(settings: dict[str, str]) -> str:
     return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
 
 
-def watch(root: Path | None = None) -> int:
+def watch(root: Path) -> int:
     """Show the view until Ctrl-C or q; print one picture if the output is no terminal."""
-    url = exporter_url(Lab(root or Path(__file__).parents[4]).settings())
+    url = exporter_url(Lab(root).settings())
     # Exported by some shells and programs, and wrong as soon as the window changes: the terminal itself is asked.
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)

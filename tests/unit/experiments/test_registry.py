@@ -1,0 +1,84 @@
+"""The registry: every experiment is a folder of the same files, and nothing else names one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.treatments.loads import loads
+
+SOURCE = ROOT / "src/looplab"
+FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
+FILES = ("__init__", "__main__", "parameters", "controller", "document", "table", "metrics", "exercise")
+# The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
+NAMES_OF_OTHERS = (
+    "experiments/loop/report",
+    "lab/docker",
+    "lab/cli.py",
+    "lab/commands/bundle.py",
+    "lab/checkout.py",
+    "lab/credentials",
+)
+
+
+def sources(*but: Path) -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if not any(path.is_relative_to(folder) for folder in but)]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_is_a_folder_with_the_same_files_as_any(name: str) -> None:
+    assert EXPERIMENTS[name].name == name
+    assert [file for file in FILES if not (FOLDERS[name] / f"{file}.py").is_file()] == []
+    assert (FOLDERS[name] / "report/__init__.py").is_file()
+    assert list(ROOT.glob(f"{EXPERIMENTS[name].scenarios}/params.env"))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_nothing_but_its_folder_and_the_registry_names_an_experiment(name: str) -> None:
+    package = FOLDERS[name].name
+    words = re.compile(rf"experiments[./]{package}\b|[\"'`]{name}[\"'`]" + ("" if name == "loop" else rf"|\b{name}\b"))
+    own = (FOLDERS[name], SOURCE / "experiments/registry.py")
+    naming = [path.relative_to(SOURCE) for path in sources(*own) if words.search(path.read_text(encoding="utf-8"))]
+    assert naming == []
+
+
+@pytest.mark.parametrize("name", loads())
+def test_a_load_is_one_file(name: str) -> None:
+    named = re.compile(rf"[\"']{name}[\"']|\b{name.upper()}_[A-Z]+\b")
+    own = (SOURCE / f"treatments/loads/{name}.py", *(SOURCE / other for other in NAMES_OF_OTHERS))
+    assert [path.relative_to(SOURCE) for path in sources(*own) if named.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_runs_process_imports_no_analysis_no_prometheus_no_logging(name: str) -> None:
+    """The hot path runs there; what paho and http.client bring along is not ours."""
+    program = (
+        f"import sys; import {EXPERIMENTS[name].package}.controller;"
+        "print([n for n in sys.modules if n.split('.')[0] in ('numpy', 'polars', 'prometheus_client', 'rich')"
+        " or n.startswith(('looplab.exporter', 'looplab.metrics', 'looplab.report', 'looplab.lab'))])"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env={"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_experiment_is_imported_when_it_is_asked_for() -> None:
+    program = (
+        "import sys; from looplab.experiments.registry import EXPERIMENTS; list(EXPERIMENTS);"
+        "print([n for n in sys.modules if n.startswith('looplab.experiments.') and not n.endswith('registry')])"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env={"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_run_without_a_name_is_the_default_experiments() -> None:
+    assert EXPERIMENTS.of({}).name == EXPERIMENTS.default
+    with pytest.raises(KeyError):
+        EXPERIMENTS.of({"experiment": "nobody's"})
