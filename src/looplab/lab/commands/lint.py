@@ -45,6 +45,7 @@ class Linter:
 # The image of the flood runs gofmt, go vet and go test while it is built: see images/flood/Dockerfile.
 LINTERS = (
     Linter("mypy", ("mypy", "--no-error-summary")),
+    Linter("import-linter", ("lint-imports", "--no-cache")),
     Linter("ruff check", ("ruff", "check", "--quiet", ".")),
     Linter("ruff format", ("ruff", "format", "--check", "--quiet", ".")),
     Linter("yamllint", ("yamllint", "--strict"), has_suffix(".yaml", ".yml")),
