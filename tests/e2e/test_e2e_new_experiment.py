@@ -1,0 +1,81 @@
+"""Adding an experiment: three folders and a line in each list, and it runs, is drawn live, reported and marked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from support.e2e_lab import Lab
+from support.places import ROOT
+
+COUNTER = ROOT / "tests/support/counter_experiment"
+
+
+def insert(path: Path, line: str, after: str) -> None:
+    """Add one line behind the first that contains `after`."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    at = next(number for number, text in enumerate(lines) if after in text)
+    path.write_text("\n".join([*lines[: at + 1], line, *lines[at + 1 :]]) + "\n", encoding="utf-8")
+
+
+def add_counter(root: Path) -> None:
+    """All that it takes."""
+    shutil.copytree(COUNTER / "experiment", root / "src/looplab/experiments/counter")
+    shutil.copytree(COUNTER / "compose", root / "compose/experiments/counter")
+    shutil.copy(COUNTER / "dashboard.py", root / "grafana/generator/experiments/counter.py")
+    registry = root / "src/looplab/experiments/registry.py"
+    insert(registry, '        "counter": "looplab.experiments.counter",', after='"qos-delay":')
+    insert(root / "compose.yaml", "  - compose/experiments/counter/compose.yaml", after="compose/experiments/qos-delay")
+
+
+@pytest.fixture
+def counting(own_lab: Lab) -> Lab:
+    add_counter(own_lab.root)
+    return own_lab
+
+
+def test_a_new_experiment_runs_is_drawn_reported_and_marked(counting: Lab) -> None:
+    lab = counting
+    made = subprocess.run(
+        [sys.executable, "grafana/generate.py"], cwd=lab.root, env=lab.environment, text=True, capture_output=True,
+        check=True,
+    )  # fmt: skip
+    assert made.stdout.split() == ["written:", "grafana/dashboards/counter.json"]
+    helped = lab.run("run", "--help").stdout
+    assert "options of counter:" in helped
+    assert "--sleeps" in helped
+    run = lab.start("run", "counter", "--quick", "--sleeps", "5,20", "--messages", "400", "--json")
+    run.wait_for("of sending", 500)
+    page = live_page(lab)
+    assert 'counter_latency_seconds_bucket{scenario="counter"' in page
+    assert 'loop_run_active{scenario="counter",fidelity="thesis"} 1' in page
+    code, out, said = run.finish()
+    assert code == 0, said
+    (document,) = json.loads(out)["runs"]
+    assert document["valid"], document["invalid_because"]
+    assert (document["experiment"], [cell["sent"] for cell in document["cells"]]) == ("counter", [400, 400])
+    reported = lab.run("report")
+    assert reported.returncode == 0, reported.stderr
+    assert "A sleep takes at least as long as asked" in (lab.root / "report/counter.html").read_text()
+    checked = lab.run("check", "counter")
+    assert (checked.returncode, "score: 3 of 3" in checked.stdout) == (0, True), checked.stdout + checked.stderr
+
+
+def live_page(lab: Lab, timeout_s: float = 60.0) -> str:
+    """The exporter's page once it shows the running run."""
+    url = f"http://127.0.0.1:{lab.environment['LAB_EXPORTER_PORT']}/metrics/live"
+    end_s = time.monotonic() + timeout_s
+    page = ""
+    while "counter_latency_seconds_bucket" not in page and time.monotonic() < end_s:
+        time.sleep(0.5)
+        try:
+            page = urllib.request.urlopen(url, timeout=5).read().decode()
+        except OSError:
+            continue
+    return page

@@ -1,0 +1,62 @@
+"""The parameters of one run of the counter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from looplab.run.parameters import FIDELITIES, FIDELITY, MESSAGES, Option, Reader, check_samples, read_number
+
+OPTIONS = (Option("--sleeps", "SLEEPS_MS", "MS,…", "how long to sleep, one cell each, e.g. 1,5"), MESSAGES, FIDELITY)
+QUICK = {"SLEEPS_MS": "5,20", "MESSAGES": "100"}
+
+
+@dataclass(frozen=True)
+class CounterParameters:
+    """What one run does."""
+
+    scenario: str
+    fidelity: str
+    sleeps_ms: tuple[float, ...]
+    messages: int
+    repetitions: int = 1
+    deadline_ms: int = 1000
+
+    @property
+    def cells(self) -> tuple[float, ...]:
+        """The sleep of each cell in ms."""
+        return self.sleeps_ms
+
+    @property
+    def samples(self) -> int:
+        """Sleeps in the whole run."""
+        return len(self.sleeps_ms) * self.messages
+
+    @property
+    def sending_s(self) -> float:
+        """How long the sleeps take."""
+        return sum(self.sleeps_ms) * self.messages / 1000
+
+    @property
+    def whole_s(self) -> float:
+        """About how long the run takes."""
+        return self.sending_s
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the effective parameters as run.json stores them."""
+        return {**asdict(self), "intervals_ms": list(self.sleeps_ms)}
+
+
+def read_parameters(environment: Mapping[str, str] = os.environ) -> CounterParameters:
+    """Return the checked parameters. Raises LabError (exit code 2) naming the variable at fault."""
+    get = Reader(environment, "compose/experiments/counter")
+    parameters = CounterParameters(
+        scenario=get.choice("SCENARIO", "counter", ("counter",)),
+        fidelity=get.choice("FIDELITY", "thesis", FIDELITIES),
+        sleeps_ms=get.list("SLEEPS_MS", "1 5", read_number, "numbers, e.g. 1,5"),
+        messages=get.integer("MESSAGES", 100, 1, 100_000),
+    )
+    check_samples(parameters, "MESSAGES or the number of SLEEPS_MS")
+    return parameters

@@ -1,0 +1,13 @@
+"""A run of the counter as a table of 80 columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from looplab.run.table import milliseconds, title, verdict
+
+
+def table(run: dict[str, Any]) -> str:
+    """Return the table of one run (a run.json document)."""
+    cells = [f"{cell['sleep_ms']:>6g} ms {milliseconds(cell['S_us']['avg'])} ms" for cell in run["cells"]]
+    return "\n".join([title(run), *cells, *verdict(run)])
