@@ -19,8 +19,8 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         for m in measured
         for cell in m.cells.values()
     ]
-    page = Path(__file__).parent / "page.html.j2"
-    return Analysis(verdicts, [], {"counter-cells.csv": rows}, page, lambda _drawn: {"sections": {}.items()})
+    page, context = Path(__file__).parent / "page.html.j2", {"sections": {}.items(), "figures": [("", "", [])]}
+    return Analysis(verdicts, [], {"counter-cells.csv": rows}, page, lambda _drawn: context)
 
 
 def _longer(runs: Runs, _random: np.random.Generator) -> Verdict:
