@@ -1,6 +1,6 @@
-"""What figures 6.1 to 6.5 show, as numbers: CDFs, and how the repetitions' own CDFs lie about them.
+"""What figures 6.1 to 6.5 show, as numbers: CDFs, with the band of the repetitions' own CDFs.
 
-Knows neither the drawing library nor the columnar one, so that drawing can be another process's work.
+The drawing library is imported when a sketch is drawn, which another process may do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from looplab.experiments.loop.report import published
 from looplab.report.statistics import Floats
 
 if TYPE_CHECKING:
-    from looplab.experiments.loop.report.claims import Measured, Runs
+    from looplab.report.drawing import Drawing
+    from looplab.report.samples import Measured, Runs
 
 METRICS = {"R": "R, getting the measurement from the robot", "O": "O, MQTT, network and containers"}
 LINE_POINTS = 240
@@ -47,23 +48,10 @@ class Sketch:
     curves: Sequence[Curve]
     scenarios: Sequence[str]
 
+    def draw(self) -> Drawing:
+        from looplab.experiments.loop.report.figures import draw
 
-@dataclass(frozen=True)
-class Panel:
-    """One drawn figure: as text for those who do not see it, as SVG and PNG for the others."""
-
-    figure: str
-    metric: str
-    fidelity: str
-    alternative: str
-    caption: str
-    svg: bytes
-    png: bytes
-    curves: Sequence[Curve]
-
-    @property
-    def name(self) -> str:
-        return f"figure_{self.figure.replace('.', '_')}_{self.metric}_{self.fidelity}"
+        return draw(self)
 
 
 def sketches(runs: Runs, fidelity: str) -> list[Sketch]:
