@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import yaml
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.report.cell import STATISTICS, Key, key_text
+from looplab.report.cell import STATISTICS, Key, cell_text
 from looplab.report.schema import fault
 from looplab.run.experiment import Experiments
 
@@ -51,14 +51,15 @@ class WantedRun:
 
 @dataclass(frozen=True)
 class Value:
-    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0, or L.avg at 10 + 10 ms and QoS 0."""
+    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0; `cell` is the key in words."""
 
     run: str
     name: str
     key: Key
+    cell: str
 
     def __str__(self) -> str:
-        return f"{self.name} of {self.run} at {key_text(self.key)}"
+        return f"{self.name} of {self.run} at {self.cell}"
 
 
 @dataclass(frozen=True)
@@ -240,17 +241,18 @@ class _Reader:
                 f"Use one of {', '.join(plain)}, or {'|'.join(part.METRICS)} with {'|'.join(STATISTICS)}, e.g. "
                 f"{part.METRICS[0]}.p95.",
             )
-        return Value(run, name, self._key(part, {k: v for k, v in entry.items() if k not in ("run", "name")}, place))
+        named = self._cell(part, {k: v for k, v in entry.items() if k not in ("run", "name")}, place)
+        return Value(run, name, tuple(number for _, number in named), cell_text(named))
 
-    def _key(self, part: ExercisePart, given: Mapping[str, Any], place: str) -> Key:
-        """Return the key of the cell that the fields of a value name."""
+    def _cell(self, part: ExercisePart, given: Mapping[str, Any], place: str) -> list[tuple[str, float]]:
+        """Return the key of the cell that the fields of a value give, each number with the name of its field."""
         fields = {**part.FIELDS, **given}
-        numbers = [number for value in fields.values() for number in (value if isinstance(value, list) else [value])]
+        named = [(k, number) for k, v in fields.items() for number in (v if isinstance(v, list) else [v])]
         size = sum(len(value) if isinstance(value, list) else 1 for value in part.FIELDS.values())
-        if fields.keys() != part.FIELDS.keys() or len(numbers) != size or not all(map(_is_number, numbers)):
+        if fields.keys() != part.FIELDS.keys() or len(named) != size or not all(_is_number(n) for _, n in named):
             known = [f"{name}: {[10] * len(v) if isinstance(v, list) else f'{v:g}'}" for name, v in part.FIELDS.items()]
             raise self._wrong(f"{place}: {dict(given)} names no cell of a run", f"Write it like {', '.join(known)}.")
-        return tuple(map(float, numbers))
+        return [(name, float(number)) for name, number in named]
 
     def _handle(self, handle: Any, place: str) -> str:
         if handle not in self.parts:

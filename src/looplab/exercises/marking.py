@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.exercises.exercise import Band, Exercise, Point, Question, TreatmentFound, Value, WantedRun
-from looplab.report.cell import Cell, Key, key_text
+from looplab.report.cell import Cell, Key
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
 
@@ -220,10 +220,10 @@ class _Judge:
         run = self._run(value.run)
         cell = self._cells[value.run].get(value.key)
         if cell is None:
-            raise Unjudged(f"{run.run_id} has no cell at {key_text(value.key)}")
+            raise Unjudged(f"{run.run_id} has no cell at {value.cell}")
         found = cell.figure(value.name)
         if found is None:
-            raise Unjudged(f"{run.run_id} holds no {value.name} at {key_text(value.key)}")
+            raise Unjudged(f"{run.run_id} holds no {value.name} at {value.cell}")
         return found
 
 

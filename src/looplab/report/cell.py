@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -26,22 +26,26 @@ FEWEST_ANSWERS = 5
 Key = tuple[float, ...]
 
 
-def key_text(key: Key) -> str:
-    """Return a cell in words: "20 ms, QoS 0", "10 + 10 ms, QoS 2"."""
-    return f"{' + '.join(f'{ms:g}' for ms in key[:-1])} ms, QoS {key[-1]:g}"
+def cell_text(named: Iterable[tuple[str, float]]) -> str:
+    """Return a cell in words from the names and values of its key: "20 ms, QoS 0", "10 + 10 ms, QoS 2"."""
+    pairs = list(named)
+    times = " + ".join(f"{value:g}" for name, value in pairs if name.endswith("_ms"))
+    others = [f"{'QoS' if name == 'qos' else name} {value:g}" for name, value in pairs if not name.endswith("_ms")]
+    return ", ".join([f"{times} ms", *others] if times else others)
 
 
 @dataclass
 class Cell:
-    """Latencies in microseconds by metric, the repetition of each of them, and the cell of run.json."""
+    """One cell, named by `text`: latencies in microseconds by metric, their repetitions, the cell of run.json."""
 
     key: Key
+    text: str
     document: Mapping[str, Any]
     repetition: NDArray[np.int64]
     latency_us: Mapping[str, Floats]
 
     def __str__(self) -> str:
-        return key_text(self.key)
+        return self.text
 
     @property
     def qos(self) -> int:

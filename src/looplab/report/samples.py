@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from looplab.report.cell import Cell, Key, key_text
+from looplab.report.cell import Cell, Key
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, run_order
 
 AVERAGE_TOLERANCE_US = 0.01
@@ -101,11 +101,11 @@ def _disagreement(run: StoredRun, frame: pl.DataFrame) -> str:
             found = counted.pop((tuple(round(value, 3) for value in key), outcome), 0)
             if found != cell.get(count, 0):
                 return (
-                    f"samples.csv and run.json disagree at {key_text(key)}: {found} against {cell.get(count, 0)} "
-                    f"{outcome.replace('_', ' ')}. It was cut short or edited."
+                    f"samples.csv and run.json disagree at {run.layout.text(key)}: {found} against "
+                    f"{cell.get(count, 0)} {outcome.replace('_', ' ')}. It was cut short or edited."
                 )
     if counted:
-        return f"samples.csv holds a cell that run.json does not know: {key_text(next(iter(counted))[0])}."
+        return f"samples.csv holds a cell that run.json does not know: {run.layout.text(next(iter(counted))[0])}."
     latencies = frame.filter(pl.col("outcome").is_in(MEASURED)).select(pl.col(*run.layout.metrics.values()))
     unsound = latencies.select(pl.sum_horizontal(~pl.all().is_finite().fill_null(False)).sum()).item()
     return f"{unsound} latencies of answered messages in samples.csv are no numbers." if unsound else ""
@@ -133,4 +133,4 @@ def _cell(layout: Layout, key: Key, document: Mapping[str, Any], frame: pl.DataF
     else:
         repetition = measured["repetition"].to_numpy()
     latency_us = {metric: measured[column].to_numpy() for metric, column in layout.metrics.items()}
-    return layout.cell(key, document, repetition, latency_us)
+    return layout.cell(key, layout.text(key), document, repetition, latency_us)

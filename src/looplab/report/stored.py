@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.report.cell import Cell, Key
+from looplab.report.cell import Cell, Key, cell_text
 from looplab.report.schema import fault
 from looplab.run.experiment import Experiments
 from looplab.run.folder import SCHEMA
@@ -24,8 +24,8 @@ APART = "experiment"
 class Layout:
     """What an experiment writes into run.json and samples.csv, as far as every report reads it.
 
-    `keys` tell cells apart: fields of a cell, and columns of samples.csv; the last is the QoS. `metrics` gives the
-    column of each latency. `outcomes` gives, for each outcome of a message, its count in a cell: they add up to `sent`.
+    `keys` tell cells apart: fields of a cell, and columns of samples.csv. `metrics` gives the column of each latency.
+    `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`.
     An experiment whose cell is one long repetition has blocks of `block_s` seconds in place of repetitions.
     """
 
@@ -34,6 +34,7 @@ class Layout:
     metrics: Mapping[str, str]
     cell: type[Cell] = Cell
     block_s: float | None = None
+    total: str = "sent"
     outcomes: Mapping[str, str] = field(
         default_factory=lambda: {
             "answered": "answered",
@@ -42,6 +43,10 @@ class Layout:
             "robot_error": "robot_errors",
         }
     )
+
+    def text(self, key: Key) -> str:
+        """Return the cell of that key in words."""
+        return cell_text(zip(self.keys, key, strict=True))
 
     def key(self, cell: Mapping[str, Any]) -> Key:
         """Return what tells a cell of run.json from the others."""
@@ -106,7 +111,7 @@ class StoredRun:
 
     @property
     def samples(self) -> int:
-        return sum(int(cell["sent"]) for cell in self.cells.values())
+        return sum(int(cell[self.layout.total]) for cell in self.cells.values())
 
     @cached_property
     def cells(self) -> Mapping[Key, Mapping[str, Any]]:
@@ -220,8 +225,8 @@ def _damage(document: dict[str, Any], layout: Layout) -> str:
         return f"{found} in run.json: run it again."
     for cell in document["cells"]:
         counted = sum(cell.get(count, 0) for count in layout.outcomes.values())
-        if cell["sent"] != counted:
-            return f"Its counts do not add up: {cell['sent']} sent, {counted} accounted for."
+        if cell[layout.total] != counted:
+            return f"Its counts do not add up: {cell[layout.total]} {layout.total}, {counted} accounted for."
     keys = [layout.key(cell) for cell in document["cells"]]
     return "A cell is listed twice in run.json: run it again." if len(set(keys)) < len(keys) else ""
 

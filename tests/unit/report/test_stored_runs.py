@@ -16,6 +16,7 @@ from support.simulated_runs import simulated_cell, write_run
 from support.terminal import printing_to_a_terminal
 
 from looplab.errors import LabError
+from looplab.report.cell import cell_text
 from looplab.run.accounting import summarise
 
 Spoil = Callable[[Path], object]
@@ -166,6 +167,12 @@ def test_a_terminal_gets_no_line_wider_than_itself_but_the_path(report_over_spoi
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("not used: ") for line in lines) == len(SPOILT)
     assert path == str(report_over_spoilt / "index.html")
+
+
+def test_a_cell_is_named_by_the_values_of_its_key() -> None:
+    assert cell_text([("interval_ms", 20), ("qos", 0)]) == "20 ms, QoS 0"
+    assert cell_text([("delay_pb_ms", 2.5), ("delay_bs_ms", 18), ("qos", 2)]) == "2.5 + 18 ms, QoS 2"
+    assert cell_text([("devices", 100), ("cores", 2)]) == "devices 100, cores 2"
 
 
 def test_a_run_in_progress_is_named(results: Path) -> None:
