@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SIZE_INCHES = (4.7, 3.3)
 # A fixed place: matplotlib's own layout takes as long as the drawing.
@@ -51,6 +50,10 @@ def drawn(
     name: str, figure: str, fidelity: str, caption: str, alternative: str, draw: Callable[[Axes], None]
 ) -> Drawing:
     """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added."""
+    # Imported late: it takes a second, and sketches are made before.
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "looplab", "font.size": 9.5}):
         canvas = Canvas(figsize=SIZE_INCHES)
         axes = canvas.add_axes(PLACE)

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from looplab.report.drawing import Drawing, Sketch
+from looplab.report.drawing import Drawing, Sketch
 
 # With fewer runs, the drawing is done sooner than a process is started.
 WORTH_RUNS = 6
@@ -49,7 +47,10 @@ class Painters:
 
 
 def _get_ready() -> None:
-    import looplab.report.drawing  # noqa: F401  (the import is the work)
+    # The imports are the work.
+    import matplotlib.backends.backend_agg
+    import matplotlib.backends.backend_svg
+    import matplotlib.figure  # noqa: F401
 
 
 def _draw(sketch: Sketch) -> Drawing:

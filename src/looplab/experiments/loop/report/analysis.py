@@ -9,7 +9,7 @@ from typing import Any
 from looplab.experiments.loop.report import notes, published
 from looplab.experiments.loop.report.causes import beside
 from looplab.experiments.loop.report.claims import Comparing, claims
-from looplab.experiments.loop.report.curves import Sketch, sketches
+from looplab.experiments.loop.report.figures import Sketch, sketches
 from looplab.experiments.loop.report.tables import Table, tables
 from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing

@@ -1,7 +1,4 @@
-"""What figures 6.1 to 6.5 show, as numbers: CDFs, with the band of the repetitions' own CDFs.
-
-The drawing library is imported when a sketch is drawn, which another process may do.
-"""
+"""What figures 6.1 to 6.5 show, as numbers: CDFs, with the band of the repetitions' own CDFs."""
 
 from __future__ import annotations
 
@@ -11,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from looplab.experiments.loop.report import published
 from looplab.report.statistics import Floats
 
 if TYPE_CHECKING:
-    from looplab.report.drawing import Drawing
-    from looplab.report.samples import Measured, Runs
+    from looplab.report.samples import Measured
 
 METRICS = {"R": "R, getting the measurement from the robot", "O": "O, MQTT, network and containers"}
 LINE_POINTS = 240
@@ -36,34 +31,6 @@ class Curve:
     share: Floats
     low: Floats
     high: Floats
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """A figure to be drawn; `scenarios` are all that it should hold."""
-
-    figure: str
-    metric: str
-    fidelity: str
-    curves: Sequence[Curve]
-    scenarios: Sequence[str]
-
-    def draw(self) -> Drawing:
-        from looplab.experiments.loop.report.figures import draw
-
-        return draw(self)
-
-
-def sketches(runs: Runs, fidelity: str) -> list[Sketch]:
-    """Both metrics of each figure for which at least one run is here."""
-    found = []
-    for figure in published.figures():
-        held = [runs[name] for name in figure.scenarios if name in runs]
-        for metric in METRICS:
-            curves = [curve for m in held if (curve := curve_of(m, metric)) is not None]
-            if curves:
-                found.append(Sketch(figure.number, metric, fidelity, curves, figure.scenarios))
-    return found
 
 
 def curve_of(measured: Measured, metric: str) -> Curve | None:

@@ -3,49 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
 from looplab.experiments.loop.report import published
-from looplab.experiments.loop.report.curves import METRICS, Curve, Sketch
+from looplab.experiments.loop.report.curves import METRICS, Curve, curve_of
 from looplab.report.drawing import STYLES, Drawing, drawn
+from looplab.report.samples import Runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STYLE_OF = {f"scenario{number}": style for number, style in enumerate(STYLES)}
 # Beyond this ratio of p99.9 to p5, a linear axis hides either the body or the tail.
 LOG_FROM = 4.0
 
 
-def draw(sketch: Sketch) -> Drawing:
-    """Return the figure with its caption and its text."""
-    metric, curves = sketch.metric, sketch.curves
-    points = [p for p in published.points() if p.figure == sketch.figure and p.metric == metric]
-    logarithmic = _wants_log(curves, [p.below_us for p in points])
+@dataclass(frozen=True)
+class Sketch:
+    """A figure to be drawn; `scenarios` are all that it should hold."""
 
-    def put(axes: Axes) -> None:
-        for curve in curves:
-            _draw(axes, curve)
-        for rank, point in enumerate(points):
-            colour, _, mark = STYLE_OF[point.scenario]
-            # Ever smaller, so that a point under another one is still seen.
-            axes.plot(
-                point.below_us / 1000,
-                point.share,
-                mark,
-                color=colour,
-                markerfacecolor="none" if rank else "white",
-                ms=11 - 2 * rank,
-                mew=1.6,
-                zorder=5,
-                clip_on=False,
-            )
-        _axes(axes, metric, logarithmic)
+    figure: str
+    metric: str
+    fidelity: str
+    curves: Sequence[Curve]
+    scenarios: Sequence[str]
 
-    missing = [name for name in sketch.scenarios if name not in [curve.scenario for curve in curves]]
-    caption = _caption(metric, curves, missing, bool(points))
-    name = f"figure_{sketch.figure.replace('.', '_')}_{metric}_{sketch.fidelity}"
-    return drawn(name, sketch.figure, sketch.fidelity, caption, _alternative(metric, curves, points), put)
+    def draw(self) -> Drawing:
+        """Return the figure with its caption and its text."""
+        metric, curves = self.metric, self.curves
+        points = [p for p in published.points() if p.figure == self.figure and p.metric == metric]
+        logarithmic = _wants_log(curves, [p.below_us for p in points])
+
+        def put(axes: Axes) -> None:
+            for curve in curves:
+                _draw(axes, curve)
+            for rank, point in enumerate(points):
+                colour, _, mark = STYLE_OF[point.scenario]
+                # Ever smaller, so that a point under another one is still seen.
+                axes.plot(
+                    point.below_us / 1000,
+                    point.share,
+                    mark,
+                    color=colour,
+                    markerfacecolor="none" if rank else "white",
+                    ms=11 - 2 * rank,
+                    mew=1.6,
+                    zorder=5,
+                    clip_on=False,
+                )
+            _axes(axes, metric, logarithmic)
+
+        missing = [name for name in self.scenarios if name not in [curve.scenario for curve in curves]]
+        caption = _caption(metric, curves, missing, bool(points))
+        name = f"figure_{self.figure.replace('.', '_')}_{metric}_{self.fidelity}"
+        return drawn(name, self.figure, self.fidelity, caption, _alternative(metric, curves, points), put)
+
+
+def sketches(runs: Runs, fidelity: str) -> list[Sketch]:
+    """Both metrics of each figure for which at least one run is here."""
+    found = []
+    for figure in published.figures():
+        held = [runs[name] for name in figure.scenarios if name in runs]
+        for metric in METRICS:
+            curves = [curve for m in held if (curve := curve_of(m, metric)) is not None]
+            if curves:
+                found.append(Sketch(figure.number, metric, fidelity, curves, figure.scenarios))
+    return found
 
 
 def _draw(axes: Axes, curve: Curve) -> None:
@@ -68,6 +94,8 @@ def _draw(axes: Axes, curve: Curve) -> None:
 
 
 def _axes(axes: Axes, metric: str, logarithmic: bool) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
+
     if logarithmic:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))

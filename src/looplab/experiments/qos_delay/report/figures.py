@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from looplab.experiments.qos_delay.report.cell import DelayCell
 from looplab.experiments.qos_delay.report.findings import QOS, places, symmetrical, usable
+from looplab.report.drawing import STYLES, Drawing, drawn
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from looplab.report.drawing import Drawing
 
 TITLES = {
     "3a": "Figure 3a: latency",
@@ -57,8 +56,6 @@ class Sketch:
     ticks: tuple[str, ...] = ()
 
     def draw(self) -> Drawing:
-        from looplab.report.drawing import drawn
-
         name = f"qos_delay_figure_{self.figure}_{self.fidelity}"
         return drawn(name, self.figure, self.fidelity, self.caption, self.alternative, self._put)
 
@@ -83,8 +80,6 @@ class Sketch:
 
 
 def _series(axes: Axes, qos: int, held: Sequence[Point]) -> None:
-    from looplab.report.drawing import STYLES
-
     colour, line, mark = {0: STYLES[0], 1: ("#d55e00", "--", "s"), 2: ("#009e73", ":", "^")}[qos]
     axes.errorbar(
         [p.x for p in held],
