@@ -13,6 +13,7 @@ from support.e2e_lab import Lab, finished
 from support.handouts import HANDOUTS, commands, name_of
 
 from looplab.exercises.exercise import read_exercise
+from looplab.experiments.registry import EXPERIMENTS
 
 # Enough for every check to be judged, little enough for all handouts in a few minutes.
 SMALL = {"INTERVALS_MS": "20", "MESSAGES": "20", "REPETITIONS": "3"}
@@ -48,7 +49,7 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
     lab.forget_runs()
     shutil.rmtree(lab.root / "answers", ignore_errors=True)
     name = name_of(handout)
-    exercise = read_exercise(lab.root, name)
+    exercise = read_exercise(lab.root, name, EXPERIMENTS)
     scores = []
     for command in commands(handout):
         done = type_in(lab, command)

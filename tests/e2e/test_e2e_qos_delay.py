@@ -11,7 +11,9 @@ from support.e2e_lab import Lab
 from support.hardening import judge_container
 
 from looplab.experiments.qos_delay.document import SAMPLES_HEADER
-from looplab.experiments.qos_delay.report.runs import DelayRun, read
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.samples import read_cells
+from looplab.report.stored import StoredRun, Unusable, read_run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 MESSAGES = 250
@@ -95,4 +97,6 @@ def check_files(lab: Lab, run: dict[str, Any]) -> None:
     assert header == SAMPLES_HEADER
     assert columns(lines, "sequence") == [str(k) for k in range(2 * MESSAGES)]
     assert columns(lines, "delay_bs_ms") == ["8"] * MESSAGES + ["16"] * MESSAGES
-    assert isinstance(read(folder), DelayRun)
+    found = read_run(folder, EXPERIMENTS)
+    assert isinstance(found, StoredRun)
+    assert not isinstance(read_cells(found), Unusable)

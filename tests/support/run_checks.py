@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
 
-SCHEMA = json.loads((Path(__file__).parent / "run.schema.json").read_text())
+from support.places import ROOT
+
 SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
 COUNT_OF_OUTCOME = {"answered": "answered", "late": "late", "lost": "lost", "robot_error": "robot_errors"}
 
@@ -34,8 +37,15 @@ class Run:
 
 def check_run(folder: Path, run: dict[str, Any]) -> None:
     """Schema, sums, and samples.csv telling the same story as run.json."""
-    jsonschema.validate(run, SCHEMA, cls=jsonschema.Draft202012Validator)
+    written_today().validate(run)
     assert run["valid"] == (not run["invalid_because"])
+    assert run["fidelity"] in ("thesis", "corrected")
+    assert run["treatments"]
+    assert run["environment"]["cgroup"] in ("v1", "v2")
+    for image in run["environment"]["images"].values():
+        assert image["reference"]
+        assert re.fullmatch("sha256:[0-9a-f]{64}", image["id"])
+        assert image["origin"] in ("registry", "built")
     parameters = run["parameters"]
     assert [(cell["qos"], cell["interval_ms"]) for cell in run["cells"]] == [
         (qos, interval) for qos in parameters["qos"] for interval in parameters["intervals_ms"]
@@ -50,6 +60,25 @@ def check_run(folder: Path, run: dict[str, Any]) -> None:
     assert [int(row["sequence"]) for row in samples] == list(range(len(samples)))
     for row in samples:
         check_times(row)
+
+
+def written_today() -> Draft202012Validator:
+    """Return the schema of a run of the loop, stricter than for runs of any age: every property it names is there."""
+    frame, own = (
+        _all_required(json.loads((ROOT / "src/looplab" / path).read_text()))
+        for path in ("run/run.schema.json", "experiments/loop/run.schema.json")
+    )
+    registry: Registry[Any] = Resource.from_contents(frame) @ Registry()
+    return Draft202012Validator(own, registry=registry)
+
+
+def _all_required(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_all_required(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    strict = {key: _all_required(value) for key, value in schema.items()}
+    return {**strict, "required": [*schema["properties"]]} if "properties" in schema else strict
 
 
 def check_sums(cell: dict[str, Any], sent: int) -> None:

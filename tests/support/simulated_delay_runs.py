@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.qos_delay.report.runs import HEADERS
 from looplab.run.accounting import summarise
+from support.run_checks import SAMPLES_HEADER
 from support.simulated_runs import MACHINE
 
 SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
@@ -50,7 +50,7 @@ def write_delay_run(
     run_id = f"{start}-qos-delay"
     folder = results / run_id
     folder.mkdir(parents=True)
-    lines, cells, sequence = [HEADERS[-1]], [], 0
+    lines, cells, sequence = [f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"], [], 0
     for pb, bs in dict.fromkeys(pairs):
         for qos in (0, 1, 2):
             made_ms = float(pb + bs)

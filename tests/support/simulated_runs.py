@@ -12,7 +12,6 @@ from looplab.experiments.loop.document import SAMPLES_HEADER
 from looplab.run.accounting import summarise
 
 MACHINE = {"cpu": "Simulated", "cores": 4, "kernel": "6.1.0", "load_before": [0.1, 0.1, 0.1], "revision": "abc"}
-OUTCOME_COUNTS = {"answered": "answered", "late": "late", "lost": "lost", "robot_error": "robot_errors"}
 
 
 def simulated_cell(

@@ -1,4 +1,4 @@
-"""Stored runs for the report: real ones, made by the lab, under data/."""
+"""Stored runs for the report: real ones, made by the lab."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.places import STORED_RUNS as DATA
-
-
-def _copy(folder: Path) -> Path:
-    for run in DATA.iterdir():
-        shutil.copytree(run, folder / run.name)
-    return folder
+from support.places import STORED_RUNS
 
 
 @pytest.fixture
@@ -23,13 +17,7 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def real_results(results: Path) -> Path:
-    """The stored runs as a results/ of one's own."""
-    return _copy(results)
-
-
 @pytest.fixture(scope="module")
 def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same for tests that only read."""
-    return _copy(tmp_path_factory.mktemp("stored") / "results")
+    """The stored runs as a results/, for tests that only read."""
+    return Path(shutil.copytree(STORED_RUNS, tmp_path_factory.mktemp("stored") / "results"))

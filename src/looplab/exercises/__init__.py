@@ -1,1 +1,1 @@
-"""exercises."""
+"""Exercises: what is wanted and asked, and how runs and answers are marked."""

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.report.cell import STATISTICS, Key, cell_text
+from looplab.report.schema import fault
+from looplab.run.experiment import Experiments
 
-# An exercise is a scenario's or an experiment's, or stands in docs/exercises with runs of what is there already.
+# An exercise belongs to a scenario or an experiment, or is in docs/exercises with runs of what is there already.
 FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
 FILE = "expected.yaml"
-METRICS = ("T", "R", "O", "L", "transport_O", "transport_L", "lateness")
-STATISTICS = ("min", "max", "avg", "p50", "p95", "p99")
+SCHEMA = Path(__file__).parent / "expected.schema.json"
+# Figures of a cell of any experiment that are no latencies.
 COUNTS = ("sent", "answered", "late", "lost", "answered_share", "lost_share", "disconnects", "interval")
-# Figures of cells of qos-delay that are no times: latency over delay, MQTT packets in a TCP segment.
-DELAY_FIGURES = ("ratio", "packets_per_segment", "largest_segment_bytes")
+REMEDY = "See docs/marking.md."
 
-# A cell of the loop is one of interval in ms and QoS; a cell of qos-delay of both links' delays in ms and QoS.
-Key = tuple[float, ...]
+
+class ExercisePart(Protocol):
+    """The module `exercise` of an experiment: what may be asked about its cells."""
+
+    # The fields that name a cell in expected.yaml, with their defaults, in the order of its key; None is to be given.
+    FIELDS: Mapping[str, float | list[None]]
+    # Latencies, each with any of STATISTICS: "O" for O.p95.
+    METRICS: Sequence[str]
+    # Figures that are no latencies, apart from COUNTS.
+    FIGURES: Sequence[str]
+
+
+# From the name of a scenario to what may be asked about its cells.
+PartOf = Callable[[str], ExercisePart]
 
 
 @dataclass(frozen=True)
 class WantedRun:
-    """A run that must be there; `fidelity` "" means: that of the exercise's main run."""
+    """A run that must be there; `fidelity` "" is that of the exercise's main run."""
 
     handle: str
     scenario: str
@@ -36,19 +51,15 @@ class WantedRun:
 
 @dataclass(frozen=True)
 class Value:
-    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0, or L.avg at 10 + 10 ms and QoS 0."""
+    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0; `cell` is the key in words."""
 
     run: str
     name: str
     key: Key
+    cell: str
 
     def __str__(self) -> str:
-        return f"{self.name} of {self.run} at {said(self.key)}"
-
-
-def said(key: Key) -> str:
-    """A cell in words."""
-    return f"{' + '.join(f'{ms:g}' for ms in key[:-1])} ms, QoS {key[-1]:g}"
+        return f"{self.name} of {self.run} at {self.cell}"
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ class Band:
 
 @dataclass(frozen=True)
 class TreatmentFound:
-    """A treatment of a run was found as one of `found`; with none named, as it was wanted."""
+    """A treatment of a run was found as one of `found`; as it was wanted, if `found` is empty."""
 
     run: str
     what: str
@@ -83,10 +94,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is asked; the right answer comes out of the student's own run, never out of this file.
+    """One question; the right answer comes from the student's own run, never from this file.
 
     `options` are what may be chosen; `value` is a figure to be read off (`tolerance` is a share of it); `order`
-    names an option for each figure, the right one is that of the largest. With neither, any option is a prediction.
+    names an option for each figure: the one of the largest is right. With neither, any option is a prediction.
     """
 
     name: str
@@ -113,11 +124,11 @@ class Exercise:
 
     @property
     def total(self) -> int:
-        """All points there are; each run that must be there is worth one."""
+        """The sum of all points; each run that must be there is worth one."""
         return len(self.runs) + sum(p.worth for p in self.points) + sum(q.worth for q in self.questions)
 
     def cells_of(self, handle: str) -> set[Key]:
-        """The cells of a run that points and questions look at."""
+        """Return the cells of a run that points and questions refer to."""
         values: list[Value | None] = [v for q in self.questions for v in (q.value, *q.order.values())]
         for point in self.points:
             if isinstance(point.wants, Band):
@@ -126,145 +137,131 @@ class Exercise:
 
 
 def exercises(root: Path) -> list[str]:
-    """The names of all exercises there are."""
+    """Return the names of all exercises."""
     return [path.parent.name for folder in FOLDERS for path in sorted((root / folder).glob(f"[!_]*/{FILE}"))]
 
 
-def read_exercise(root: Path, name: str) -> Exercise:
-    """The exercise of that name; LabError (exit code 2) where there is none or its file is not sound."""
+def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
+    """Return the exercise of that name; LabError (exit code 2) if there is none or its file is not sound."""
     for folder in FOLDERS:
         path = root / folder / name / FILE
         if "/" not in name and path.is_file():
-            return parse_exercise(name, path.read_text(encoding="utf-8"), str(path.relative_to(root)))
+            part_of = partial(_part_of, root, experiments)
+            return parse_exercise(name, path.read_text(encoding="utf-8"), str(path.relative_to(root)), part_of)
     raise LabError(f"There is no exercise {name!r}.", f"Known are: {', '.join(exercises(root))}.", EXIT_USAGE)
 
 
-def parse_exercise(name: str, text: str, where: str) -> Exercise:
-    """An Exercise out of the text of an expected.yaml."""
+def _part_of(root: Path, experiments: Experiments, scenario: str) -> ExercisePart:
+    for experiment in experiments.values():
+        if any(folder.name == scenario for folder in root.glob(experiment.scenarios)):
+            found: ExercisePart = experiment.part("exercise")
+            return found
+    default: ExercisePart = experiments[experiments.default].part("exercise")
+    return default
+
+
+def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercise:
+    """Return the exercise in the text of an expected.yaml; LabError (exit code 2) names the place of a mistake."""
     try:
-        return _Reader(where).exercise(name, yaml.safe_load(text))
+        document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise LabError(f"{where} is no YAML: {' '.join(str(error).split())}", "Mend that line.", EXIT_USAGE) from error
+        raise LabError(
+            f"{where} is no YAML: {' '.join(str(error).split())}", "Correct that line.", EXIT_USAGE
+        ) from error
+    mistake = fault(document, SCHEMA)
+    if mistake:
+        raise LabError(f"{where}: {mistake}.", REMEDY, EXIT_USAGE)
+    runs = [
+        WantedRun(handle, run["scenario"], run.get("fidelity") or "", run.get("parameters") or {})
+        for handle, run in document["runs"].items()
+    ]
+    reader = _Reader(where, {run.handle: part_of(run.scenario) for run in runs})
+    least = document.get("least") or {}
+    return Exercise(
+        name=name,
+        title=str(document["title"]),
+        runs=runs,
+        repetitions=least.get("repetitions", 1),
+        messages=least.get("messages", 1),
+        points=[reader.point(key, entry) for key, entry in (document.get("points") or {}).items()],
+        questions=[reader.question(key, entry) for key, entry in (document.get("questions") or {}).items()],
+    )
 
 
+@dataclass(frozen=True)
 class _Reader:
-    """Turns plain YAML into the classes above and names the place of every mistake."""
+    """Turns the plain mappings of a file that fits the schema into the classes above."""
 
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._handles: list[str] = []
+    where: str
+    parts: Mapping[str, ExercisePart]
 
-    def exercise(self, name: str, document: Any) -> Exercise:
-        top = self._mapping(document, "the file", ("title", "runs"), ("least", "points", "questions"))
-        runs = [self._run(handle, entry) for handle, entry in self._mapping(top["runs"], "runs").items()]
-        self._handles = [run.handle for run in runs]
-        least = self._mapping(top.get("least") or {}, "least", (), ("repetitions", "messages"))
-        return Exercise(
-            name=name,
-            title=str(top["title"]),
-            runs=runs,
-            repetitions=int(least.get("repetitions", 1)),
-            messages=int(least.get("messages", 1)),
-            points=[self._point(key, entry) for key, entry in self._mapping(top.get("points") or {}, "points").items()],
-            questions=[
-                self._question(key, entry)
-                for key, entry in self._mapping(top.get("questions") or {}, "questions").items()
-            ],
-        )
-
-    def _run(self, handle: str, entry: Any) -> WantedRun:
-        fields = self._mapping(entry, f"runs.{handle}", ("scenario",), ("fidelity", "parameters"))
-        parameters = self._mapping(fields.get("parameters") or {}, f"runs.{handle}.parameters")
-        return WantedRun(handle, str(fields["scenario"]), str(fields.get("fidelity") or ""), parameters)
-
-    def _point(self, name: str, entry: Any) -> Point:
+    def point(self, name: str, entry: Mapping[str, Any]) -> Point:
         place = f"points.{name}"
-        fields = self._mapping(
-            entry, place, ("says",), ("worth", "value", "over", "from", "to", "treatment", "otherwise")
-        )
-        wants: Band | TreatmentFound
-        if "treatment" in fields:
-            wanted = self._mapping(fields["treatment"], f"{place}.treatment", ("run", "what"), ("found",))
+        says, otherwise = str(entry["says"]), str(entry.get("otherwise") or "")
+        return Point(name, says, entry.get("worth", 1), self._wants(entry, place), otherwise)
+
+    def _wants(self, entry: Mapping[str, Any], place: str) -> Band | TreatmentFound:
+        if "treatment" in entry:
+            wanted = entry["treatment"]
             named = wanted.get("found", [])
             found = named if isinstance(named, list) else [named]
-            wants = TreatmentFound(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, found)))
-        elif "value" in fields and ("from" in fields or "to" in fields):
-            over = self._value(fields["over"], f"{place}.over") if "over" in fields else None
-            value = self._value(fields["value"], f"{place}.value")
-            wants = Band(value, over, self._number(fields.get("from")), self._number(fields.get("to")))
-            if over is None and value.name.partition(".")[0] in METRICS:
-                raise self._wrong(f"{place} is a band of times", "Divide it by another with `over:`; machines differ.")
-        else:
+            return TreatmentFound(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, found)))
+        if "value" not in entry or not {"from", "to"} & entry.keys():
             raise self._wrong(f"{place} wants nothing", "Give it `treatment:`, or `value:` with `from:` or `to:`.")
-        return Point(name, str(fields["says"]), int(fields.get("worth", 1)), wants, str(fields.get("otherwise") or ""))
+        value = self._value(entry["value"], f"{place}.value")
+        over = self._value(entry["over"], f"{place}.over") if "over" in entry else None
+        if over is None and "." in value.name:
+            raise self._wrong(f"{place} is a band of times", "Divide it by another with `over:`; machines differ.")
+        return Band(value, over, entry.get("from"), entry.get("to"))
 
-    def _question(self, name: str, entry: Any) -> Question:
+    def question(self, name: str, entry: Mapping[str, Any]) -> Question:
         place = f"questions.{name}"
-        fields = self._mapping(entry, place, ("asks",), ("worth", "options", "value", "unit", "tolerance", "largest"))
         order = {
             str(option): self._value(value, f"{place}.largest.{option}")
-            for option, value in self._mapping(fields.get("largest") or {}, f"{place}.largest").items()
+            for option, value in (entry.get("largest") or {}).items()
         }
-        options = {
-            str(key): str(text) for key, text in self._mapping(fields.get("options") or {}, f"{place}.options").items()
-        }
-        value = self._value(fields["value"], f"{place}.value") if "value" in fields else None
+        options = {str(key): str(text) for key, text in (entry.get("options") or {}).items()}
+        value = self._value(entry["value"], f"{place}.value") if "value" in entry else None
         if bool(options) == (value is not None) or not set(order) <= set(options):
             raise self._wrong(
                 f"{place} is neither a choice nor a figure",
                 "Give it `options:` (and `largest:` with a figure for each), or `value:`.",
             )
-        return Question(
-            name,
-            str(fields["asks"]),
-            int(fields.get("worth", 1)),
-            options,
-            value,
-            str(fields.get("unit") or ""),
-            float(fields.get("tolerance", 0.05)),
-            order,
-        )
+        unit, tolerance = str(entry.get("unit") or ""), entry.get("tolerance", 0.05)
+        return Question(name, str(entry["asks"]), entry.get("worth", 1), options, value, unit, tolerance, order)
 
-    def _value(self, entry: Any, place: str) -> Value:
-        fields = self._mapping(entry, place, ("run", "name"), ("interval_ms", "delays_ms", "qos"))
-        name = str(fields["name"])
+    def _value(self, entry: Mapping[str, Any], place: str) -> Value:
+        run, name = self._handle(entry["run"], place), entry["name"]
+        part = self.parts[run]
         metric, _, statistic = name.partition(".")
-        plain = (*COUNTS, *DELAY_FIGURES)
-        if name not in plain and (metric not in METRICS or statistic not in STATISTICS):
+        plain = (*COUNTS, *part.FIGURES)
+        if name not in plain and (metric not in part.METRICS or statistic not in STATISTICS):
             raise self._wrong(
                 f"{place}: {name!r} is no figure of a run",
-                f"Use one of {', '.join(plain)}, or {'|'.join(METRICS)} with {'|'.join(STATISTICS)}, e.g. O.p95.",
+                f"Use one of {', '.join(plain)}, or {'|'.join(part.METRICS)} with {'|'.join(STATISTICS)}, e.g. "
+                f"{part.METRICS[0]}.p95.",
             )
-        run = self._handle(fields["run"], place)
-        qos = int(fields.get("qos", 0))
-        if "delays_ms" not in fields:
-            return Value(run, name, (float(fields.get("interval_ms", 20)), qos))
-        delays = fields["delays_ms"]
-        if not isinstance(delays, list) or len(delays) != 2:
-            raise self._wrong(f"{place}: delays_ms is no pair", "Write both links' delays: delays_ms: [10, 10]")
-        return Value(run, name, (float(delays[0]), float(delays[1]), qos))
+        named = self._cell(part, {k: v for k, v in entry.items() if k not in ("run", "name")}, place)
+        return Value(run, name, tuple(number for _, number in named), cell_text(named))
+
+    def _cell(self, part: ExercisePart, given: Mapping[str, Any], place: str) -> list[tuple[str, float]]:
+        """Return the key of the cell that the fields of a value give, each number with the name of its field."""
+        fields = {**part.FIELDS, **given}
+        named = [(k, number) for k, v in fields.items() for number in (v if isinstance(v, list) else [v])]
+        size = sum(len(value) if isinstance(value, list) else 1 for value in part.FIELDS.values())
+        if fields.keys() != part.FIELDS.keys() or len(named) != size or not all(_is_number(n) for _, n in named):
+            known = [f"{name}: {[10] * len(v) if isinstance(v, list) else f'{v:g}'}" for name, v in part.FIELDS.items()]
+            raise self._wrong(f"{place}: {dict(given)} names no cell of a run", f"Write it like {', '.join(known)}.")
+        return [(name, float(number)) for name, number in named]
 
     def _handle(self, handle: Any, place: str) -> str:
-        if handle not in self._handles:
-            raise self._wrong(f"{place}: there is no run {handle!r}", f"Runs are: {', '.join(self._handles)}.")
+        if handle not in self.parts:
+            raise self._wrong(f"{place}: there is no run {handle!r}", f"Runs are: {', '.join(self.parts)}.")
         return str(handle)
 
-    def _mapping(
-        self, entry: Any, place: str, needed: Sequence[str] = (), allowed: Sequence[str] | None = None
-    ) -> dict[str, Any]:
-        if not isinstance(entry, dict):
-            raise self._wrong(f"{place} is no mapping", "Write `name: value` lines under it.")
-        missing = [key for key in needed if key not in entry]
-        if missing:
-            raise self._wrong(f"{place} lacks {', '.join(missing)}", "Add it.")
-        unknown = [str(key) for key in entry if allowed is not None and key not in (*needed, *allowed)]
-        if unknown:
-            known = ", ".join((*needed, *(allowed or ())))
-            raise self._wrong(f"{place} has {', '.join(unknown)}, which is unknown", f"Known are: {known}.")
-        return entry
-
-    def _number(self, entry: Any) -> float | None:
-        return None if entry is None else float(entry)
-
     def _wrong(self, what: str, remedy: str) -> LabError:
-        return LabError(f"{self._where}: {what}.", remedy, EXIT_USAGE)
+        return LabError(f"{self.where}: {what}.", remedy, EXIT_USAGE)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -7,18 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from looplab.exercises.exercise import Band, Exercise, Key, Point, Question, TreatmentFound, Value, WantedRun, said
-from looplab.experiments.loop.report.cells import Cell
-from looplab.experiments.loop.report.claims import treatment
-from looplab.experiments.qos_delay.report.runs import DelayCell
-from looplab.report.reading import cells_by_key, keys
+from looplab.exercises.exercise import Band, Exercise, Point, Question, TreatmentFound, Value, WantedRun
+from looplab.report.cell import Cell, Key
+from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
 
-# What a mark is about: a wrong run is another thing than a wrong answer.
+# A wrong run is another thing than a wrong answer.
 RUN, RESULT, ANSWER = "run", "result", "answer"
-_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 @dataclass(frozen=True)
@@ -48,25 +43,29 @@ class Marked:
         return sum(mark.worth for mark in self.marks)
 
     def lost(self, kind: str) -> int:
-        """Points not given for marks of that kind."""
+        """Return the points not given for marks of that kind."""
         return sum(mark.worth - mark.got for mark in self.marks if mark.kind == kind)
 
 
 class Unjudged(Exception):
-    """A point that cannot be judged, with the reason as its text."""
+    """A point cannot be judged; the text is the reason."""
 
 
 def mark(exercise: Exercise, found: Sequence[StoredRun | Unusable], answers: Mapping[str, Any]) -> Marked:
-    """The marks for the runs in `found` (any order, any scenario) and the answers by question name."""
+    """Return the marks for the runs in `found` (any order, any scenario) and the answers by question name."""
     result = Marked()
-    cells: dict[str, Mapping[Key, Cell | DelayCell]] = {}
+    cells: dict[str, Mapping[Key, Cell]] = {}
     main = exercise.runs[-1]
     chosen = _choose(exercise, main, found, None)
     for wanted in exercise.runs:
         run = chosen if wanted is main else _choose(exercise, wanted, found, chosen)
-        reason, sound = _run_reason(exercise, wanted, run, found, chosen)
+        if run is None:
+            reason, sound = _no_run(wanted, found), False
+        else:
+            wrong = [why for good, why in _checks(exercise, wanted, run, chosen) if why and not good]
+            reason, sound = (wrong[0], False) if wrong else (run.run_id, True)
         if run is not None and sound:
-            read = cells_by_key(run)
+            read = read_cells(run)
             if isinstance(read, Unusable):
                 reason, sound = f"{run.run_id} is damaged: {read.meaning}", False
             else:
@@ -82,55 +81,44 @@ def mark(exercise: Exercise, found: Sequence[StoredRun | Unusable], answers: Map
 def _choose(
     exercise: Exercise, wanted: WantedRun, found: Sequence[StoredRun | Unusable], main: StoredRun | None
 ) -> StoredRun | None:
-    """The newest run that is what the exercise wants; of others the one that comes nearest."""
-    fidelity = wanted.fidelity or (main.fidelity if main else "")
+    """Return the newest run that is what the exercise wants, else the one that comes nearest."""
+
+    def nearness(run: StoredRun) -> tuple[list[bool], str]:
+        return [good for good, _ in _checks(exercise, wanted, run, main)], run.run_id
+
     candidates = [run for run in found if isinstance(run, StoredRun) and run.scenario == wanted.scenario]
-
-    def nearness(run: StoredRun) -> tuple[bool, bool, bool, bool, bool, bool, str]:
-        return (
-            not fidelity or run.fidelity == fidelity,
-            _with_parameters(run, wanted),
-            exercise.cells_of(wanted.handle) <= keys(run),
-            run.valid,
-            main is None or run.machine == main.machine,
-            run.repetitions >= exercise.repetitions and run.messages >= exercise.messages,
-            run.run_id,
-        )
-
     return max(candidates, key=nearness, default=None)
 
 
-def _with_parameters(run: StoredRun, wanted: WantedRun) -> bool:
-    return all(run.document["parameters"].get(name) == value for name, value in wanted.parameters.items())
+def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> list[tuple[bool, str]]:
+    """Return what a run must be, the most important first: whether it is, and the reason if not.
 
-
-def _run_reason(
-    exercise: Exercise,
-    wanted: WantedRun,
-    run: StoredRun | None,
-    found: Sequence[StoredRun | Unusable],
-    main: StoredRun | None,
-) -> tuple[str, bool]:
-    """Why a run counts or does not."""
-    if run is None:
-        return _no_run(wanted, found), False
+    A missing cell ("") makes another run nearer; the points that refer to it name it.
+    """
     fidelity = wanted.fidelity or (main.fidelity if main else "")
-    if fidelity and run.fidelity != fidelity:
-        return f"{run.run_id} has fidelity {run.fidelity}; wanted is {fidelity}: {_command(wanted, fidelity)}", False
-    if not _with_parameters(run, wanted):
-        asked = ", ".join(f"{name} = {value}" for name, value in wanted.parameters.items())
-        return f"{run.run_id} was not run with {asked}: {_command(wanted, fidelity)}", False
-    if not run.valid:
-        return f"{run.run_id} is INVALID: {'; '.join(map(str, run.document['invalid_because']))}", False
-    if run.repetitions < exercise.repetitions or run.messages < exercise.messages:
-        return (
+    command = _command(wanted, fidelity)
+    asked = ", ".join(f"{name} = {value}" for name, value in wanted.parameters.items())
+    return [
+        (
+            fidelity in ("", run.fidelity),
+            f"{run.run_id} has fidelity {run.fidelity}; wanted is {fidelity}: {command}",
+        ),
+        (
+            all(run.parameters.get(name) == value for name, value in wanted.parameters.items()),
+            f"{run.run_id} was not run with {asked}: {command}",
+        ),
+        (exercise.cells_of(wanted.handle) <= run.cells.keys(), ""),
+        (run.valid, f"{run.run_id} is INVALID: {run.invalid_because}"),
+        (
+            main is None or run.machine == main.machine,
+            f"{run.run_id} is of another machine than {main and main.run_id}: they cannot be compared.",
+        ),
+        (
+            run.repetitions >= exercise.repetitions and run.messages >= exercise.messages,
             f"{run.run_id} has {run.repetitions} x {run.messages} messages; at least "
-            f"{exercise.repetitions} x {exercise.messages} are wanted: {_command(wanted, fidelity)}",
-            False,
-        )
-    if main is not None and run.machine != main.machine:
-        return f"{run.run_id} is of another machine than {main.run_id}: they cannot be compared.", False
-    return run.run_id, True
+            f"{exercise.repetitions} x {exercise.messages} are wanted: {command}",
+        ),
+    ]
 
 
 def _no_run(wanted: WantedRun, found: Sequence[StoredRun | Unusable]) -> str:
@@ -152,9 +140,9 @@ def _setting(value: Any) -> str:
 
 
 class _Judge:
-    """Knows the sound runs by handle and looks figures up in them."""
+    """Judges points and answers by the figures of the sound runs, which it has by handle."""
 
-    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Mapping[Key, Cell | DelayCell]]) -> None:
+    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Mapping[Key, Cell]]) -> None:
         self._runs = runs
         self._cells = cells
 
@@ -185,9 +173,9 @@ class _Judge:
         return Mark(ANSWER, question.name, worth if good else 0, worth, why)
 
     def _treatment(self, wants: TreatmentFound) -> tuple[bool, str]:
-        entry = treatment(self._run(wants.run), wants.what)
+        entry = self._run(wants.run).treatment(wants.what)
         if entry is None:
-            return False, f"the run does not say anything of “{wants.what}”"
+            return False, f"the run records no treatment “{wants.what}”"
         found = str(entry["found"])
         if not wants.found:
             return bool(entry["verified"]), f"wanted {entry['wanted']}, found {found}"
@@ -232,52 +220,11 @@ class _Judge:
         run = self._run(value.run)
         cell = self._cells[value.run].get(value.key)
         if cell is None:
-            raise Unjudged(f"{run.run_id} has no cell at {said(value.key)}")
-        found = _look_up_delay(cell, value.name) if isinstance(cell, DelayCell) else _look_up(cell, value.name)
+            raise Unjudged(f"{run.run_id} has no cell at {value.cell}")
+        found = cell.figure(value.name)
         if found is None:
-            raise Unjudged(f"{run.run_id} holds no {value.name} at {said(value.key)}")
+            raise Unjudged(f"{run.run_id} holds no {value.name} at {value.cell}")
         return found
-
-
-def _look_up_delay(cell: DelayCell, name: str) -> float | None:
-    """A figure of a cell of qos-delay; None where it was not measured, or the cell is INVALID."""
-    if not cell.valid:
-        return None
-    if name == "ratio":
-        return cell.ratio.estimate if cell.made_ms else None
-    if name in ("packets_per_segment", "largest_segment_bytes"):
-        return cell.packets_per_segment if name == "packets_per_segment" else cell.largest_segment_bytes
-    metric, _, statistic = name.partition(".")
-    if metric == "L" and statistic in ("avg", *_SHARES):
-        found = cell.mean_us if statistic == "avg" else cell.quantiles_us[statistic]
-        return None if math.isnan(found.estimate) else found.estimate
-    return _told(cell.document, name)
-
-
-def _look_up(cell: Cell, name: str) -> float | None:
-    """A figure of a cell; T, R and O out of the samples themselves."""
-    metric, _, statistic = name.partition(".")
-    if metric in cell.latency_us:
-        values = cell.latency_us[metric]
-        if not values.size:
-            return None
-        if statistic in _SHARES:
-            return float(np.quantile(values, _SHARES[statistic]))
-        return float(values.mean() if statistic == "avg" else values.min() if statistic == "min" else values.max())
-    return _told(cell.counts, name)
-
-
-def _told(document: Mapping[str, Any], name: str) -> float | None:
-    """A figure that run.json itself gives for a cell."""
-    metric, _, statistic = name.partition(".")
-    if statistic:
-        told = document.get({"lateness": "send_lateness_us"}.get(metric, f"{metric}_us")) or {}
-        return None if told.get(statistic) is None else float(told[statistic])
-    if name == "interval":
-        return float(document["interval_ms"]) * 1000
-    if name.endswith("_share"):
-        return float(document[name.removesuffix("_share")]) / document["sent"] if document["sent"] else None
-    return float(document.get(name, 0))
 
 
 def _shown(value: Value, found: float) -> str:

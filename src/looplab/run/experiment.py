@@ -12,8 +12,9 @@ beside that call, as a Protocol, what it calls there:
 | `document.py` | run.json's cells, the lines of samples.csv |
 | `table.py` | `table(run)`, for a terminal of 80 columns |
 | `metrics.py` | `FAMILIES`, the cells of the running run, the text of a stored one |
-| `exercise.py` | what marking needs: keys of cells, cells by key |
-| `report/` | the page of stored runs |
+| `run.schema.json` | what a stored run adds to `looplab/run/run.schema.json` |
+| `exercise.py` | `FIELDS`, `METRICS`, `FIGURES`: what an exercise may ask about a cell |
+| `report/` | `LAYOUT` of stored runs, `PAGE`, `analyse(measured)` |
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from support.simulated_delay_runs import write_delay_run
 from support.simulated_runs import MACHINE, simulated_cell, write_run
 
 from looplab.errors import LabError
-from looplab.exercises.exercise import exercises, parse_exercise, read_exercise
+from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
 from looplab.exercises.marking import mark
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import answer_form, check
 from looplab.lab.commands.new import new
-from looplab.report.reading import read_any
-from looplab.report.stored import read_run
+from looplab.report.stored import StoredRun, read_run
 
 STRESS = [
     {"what": "stress load", "wanted": "running", "found": "running", "verified": True, "required": True, "note": ""}
@@ -52,8 +52,9 @@ def put_sound_runs(results: Path) -> None:
 
 def right_answers(lab: Path, name: str = "scenario2") -> dict[str, Any]:
     """Read off the runs as a student would, from run.json."""
-    run = read_run(lab / "results/20260101T000000Z-scenario2")
-    cell = next(c for c in run.document["cells"] if c["interval_ms"] == 20)  # type: ignore[union-attr]
+    run = read_run(lab / "results/20260101T000000Z-scenario2", EXPERIMENTS)
+    assert isinstance(run, StoredRun)
+    cell = run.cells[20.0, 0.0]
     return {
         "prediction": "b",
         "median": "b",
@@ -73,7 +74,7 @@ def test_before_starting_the_score_is_nought_and_a_form_is_there(
 ) -> None:
     assert check(lab, name) == 1
     said = capsys.readouterr().out
-    exercise = read_exercise(lab, name)
+    exercise = read_exercise(lab, name, EXPERIMENTS)
     assert f"score: 0 of {exercise.total}" in said
     assert "./lab run" in said
     form = yaml.safe_load((lab / f"answers/{name}.yaml").read_text())
@@ -200,7 +201,7 @@ def test_a_new_scenario_has_an_exercise_at_once(lab: Path, capsys: pytest.Captur
     assert "scenario9" in exercises(lab)
     handout = (lab / "compose/scenarios/scenario9/README.md").read_text()
     assert "@" not in handout
-    assert f"score: 0 of {read_exercise(lab, 'scenario9').total}`" in handout
+    assert f"score: 0 of {read_exercise(lab, 'scenario9', EXPERIMENTS).total}`" in handout
     put_run(lab / "results", "scenario9")
     check(lab, "scenario9")
     said = capsys.readouterr().out
@@ -208,28 +209,32 @@ def test_a_new_scenario_has_an_exercise_at_once(lab: Path, capsys: pytest.Captur
     assert "1/1  answered" in said
 
 
+def parsed(text: str, experiment: str = "loop") -> Exercise:
+    part = EXPERIMENTS[experiment].part("exercise")
+    return parse_exercise("x", text, "x/expected.yaml", lambda _scenario: part)
+
+
+HEAD = "title: x\nruns: {a: {scenario: s}}\n"
+
+
+def point(entry: str) -> str:
+    return f"{HEAD}points: {{p: {{says: s, {entry}}}}}\n"
+
+
 MISTAKES = {
-    "no mapping": ("- a\n", "the file is no mapping"),
+    "no mapping": ("- a\n", r"the file is \['a'\], expected type: object"),
     "no YAML": ("a: [", "is no YAML"),
-    "no runs": ("title: x\n", "lacks runs"),
-    "unknown word": ("title: x\nruns: {a: {scenario: s}}\npionts: {}\n", "has pionts"),
-    "unknown run": (
-        "title: x\nruns: {a: {scenario: s}}\npoints: {p: {says: s, value: {run: b, name: lost}, to: 0}}\n",
-        "there is no run 'b'",
-    ),
-    "unknown figure": (
-        "title: x\nruns: {a: {scenario: s}}\npoints: {p: {says: s, value: {run: a, name: O.p42}, to: 0}}\n",
-        "no figure of a run",
-    ),
-    "a time of one machine": (
-        "title: x\nruns: {a: {scenario: s}}\npoints: {p: {says: s, value: {run: a, name: O.p95}, to: 900}}\n",
-        "is a band of times",
-    ),
-    "wants nothing": ("title: x\nruns: {a: {scenario: s}}\npoints: {p: {says: s}}\n", "wants nothing"),
-    "asks nothing": (
-        "title: x\nruns: {a: {scenario: s}}\nquestions: {q: {asks: s}}\n",
-        "neither a choice nor a figure",
-    ),
+    "no runs": ("title: x\n", "the file lacks `runs`"),
+    "no runs in it": ("title: x\nruns: {}\n", "`runs` is {}, expected minProperties: 1"),
+    "unknown word": (f"{HEAD}pionts: {{}}\n", "the file has `pionts`; known are `title`, `runs`"),
+    "unknown run": (point("value: {run: b, name: lost}, to: 0"), "there is no run 'b'"),
+    "unknown figure": (point("value: {run: a, name: O.p42}, to: 0"), "no figure of a run"),
+    "a time of one machine": (point("value: {run: a, name: O.p95}, to: 900"), "is a band of times"),
+    "worth a word": (point("worth: much"), "`points.p.worth` is 'much', expected type: integer"),
+    "a cell of another experiment": (point("value: {run: a, name: lost, delays_ms: [1, 1]}, to: 0"), "names no cell"),
+    "no number": (point("value: {run: a, name: lost, qos: x}, to: 0"), "names no cell of a run"),
+    "wants nothing": (point("worth: 1"), "wants nothing"),
+    "asks nothing": (f"{HEAD}questions: {{q: {{asks: s}}}}\n", "neither a choice nor a figure"),
 }
 
 
@@ -237,16 +242,14 @@ MISTAKES = {
 def test_a_teachers_mistake_is_named_with_its_place(mistake: str) -> None:
     text, word = MISTAKES[mistake]
     with pytest.raises(LabError, match=word) as error:
-        parse_exercise("x", text, "x/expected.yaml")
+        parsed(text)
     assert error.value.exit_code == 2
     assert "x/expected.yaml" in error.value.message
 
 
 def test_the_form_is_yaml_whatever_the_questions_say() -> None:
-    exercise = parse_exercise(
-        "x",
-        "title: 'a: b # c'\nruns: {a: {scenario: s}}\nquestions: {q: {asks: 'x: y', options: {a: 'z: #', b: t}}}\n",
-        "x",
+    exercise = parsed(
+        "title: 'a: b # c'\nruns: {a: {scenario: s}}\nquestions: {q: {asks: 'x: y', options: {a: 'z: #', b: t}}}\n"
     )
     assert yaml.safe_load(answer_form(exercise)) == {"q": None}
     assert mark(exercise, [], {"q": "a"}).got == 1
@@ -274,14 +277,14 @@ questions:
     asks: How many packets?
     value: {run: thesis, name: packets_per_segment, delays_ms: [20, 20]}
 """
-    exercise = parse_exercise("delay", text, "expected.yaml")
+    exercise = parsed(text, "qos-delay")
     folder = write_delay_run(tmp_path, pairs=((20, 20), (0, 20), (20, 0)))
-    marked = mark(exercise, [read_any(folder)], {"carried": 8})
+    marked = mark(exercise, [read_run(folder, EXPERIMENTS)], {"carried": 8})
     assert (marked.got, marked.worth) == (4, 4), marked.marks
     too_slow = write_delay_run(
         tmp_path, start="20260301T000000Z", ratio=lambda _p, _b, _q: 4.0, pairs=((20, 20), (0, 20))
     )
-    marked = mark(exercise, [read_any(too_slow)], {"carried": 1})
+    marked = mark(exercise, [read_run(too_slow, EXPERIMENTS)], {"carried": 1})
     reasons = {m.name: m.reason for m in marked.marks}
     assert "expected 1.41 to 2.83" in reasons["round-trip"]
     assert "has no cell at 20 + 0 ms, QoS 1" in reasons["place"]

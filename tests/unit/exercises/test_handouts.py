@@ -15,6 +15,7 @@ from support.places import ROOT
 
 from looplab.exercises.exercise import Exercise, WantedRun, read_exercise
 from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import parser
 from looplab.lab.run_options import variables as run_variables
 from looplab.lab.scenarios import chosen
@@ -63,13 +64,13 @@ def test_all_have_the_same_form(handout: Path) -> None:
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_score_before_starting_is_the_one_the_handout_names(handout: Path) -> None:
-    total = read_exercise(ROOT, name_of(handout)).total
+    total = read_exercise(ROOT, name_of(handout), EXPERIMENTS).total
     assert f"`score: 0 of {total}`" in handout.read_text()
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
-    wanted = {run.scenario for run in read_exercise(ROOT, name_of(handout)).runs}
+    wanted = {run.scenario for run in read_exercise(ROOT, name_of(handout), EXPERIMENTS).runs}
     ran = set()
     for command in commands(handout):
         variables, words = words_of(command)
@@ -113,7 +114,7 @@ def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_runs_to_make_are_those_that_count(handout: Path) -> None:
-    exercise = read_exercise(ROOT, name_of(handout))
+    exercise = read_exercise(ROOT, name_of(handout), EXPERIMENTS)
     made = [parameters for command in commands(handout) for parameters in runs_of(command)]
     for wanted in exercise.runs:
         assert any(serves(parameters, wanted, exercise) for parameters in made), wanted

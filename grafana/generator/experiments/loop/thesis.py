@@ -23,10 +23,9 @@ def rules() -> Iterator[Rule]:
         bound_s = nearest_bound_s(point.below_us / 1e6, point.metric)
         labels = {"figure": point.figure, "scenario": point.scenario, "metric": point.metric, "le": repr(bound_s)}
         yield "published_latency_cdf_ratio", point.share, labels
-    for rows in published.tables().values():
-        for row in rows:
-            cell = {"scenario": row.scenario, "interval_ms": f"{row.interval_ms:g}", "qos": str(row.qos)}
-            for name, latency_us in row.latency_us.items():
-                metric, _, statistic = name.partition("_")
-                labels = {**cell, "metric": metric, "statistic": statistic}
-                yield "published_latency_seconds", latency_us / 1e6, labels
+    for row in published.rows():
+        cell = {"scenario": row.scenario, "interval_ms": f"{row.interval_ms:g}", "qos": str(row.qos)}
+        for name, latency_us in row.latency_us.items():
+            metric, _, statistic = name.partition("_")
+            labels = {**cell, "metric": metric, "statistic": statistic}
+            yield "published_latency_seconds", latency_us / 1e6, labels

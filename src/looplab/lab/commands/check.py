@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,8 +36,9 @@ def check(root: Path, name: str, run: str | None = None) -> int:
     """
     # Imported late: these need packages that the rest of the lab does without.
     from looplab.exercises.exercise import read_exercise
+    from looplab.experiments.registry import EXPERIMENTS
 
-    exercise = read_exercise(root, name)
+    exercise = read_exercise(root, name, EXPERIMENTS)
     folder = _class_folder(root, run)
     if folder is not None:
         return _check_class(exercise, folder)
@@ -60,8 +60,9 @@ def _check_one(root: Path, exercise: Exercise, run: str | None) -> int:
 
 def _check_class(exercise: Exercise, folder: Path) -> int:
     from looplab.exercises.marking import mark
+    from looplab.report.shell import write_csv
 
-    rows: list[tuple[str, Marked, list[str]]] = []
+    rows: list[dict[str, object]] = []
     tokens: dict[str, str] = {}
     unread = 0
     for hand_in in _hand_ins(exercise, folder):
@@ -72,20 +73,20 @@ def _check_class(exercise: Exercise, folder: Path) -> int:
             if owner != hand_in.student:
                 remarks.insert(0, f"{used.run_id} is the very run that {owner} handed in")
         unread += not hand_in.runs and not hand_in.answers
-        rows.append((hand_in.student, marked, remarks))
+        rows.append(_score_row(hand_in.student, marked, remarks))
         print(class_line(hand_in.student, marked))
         for remark in remarks:
             print(fitted(f"    {remark}", sys.stdout, " " * 8))
     if not rows:
         raise LabError(f"{folder} holds no student's folder.", "Give each student a folder in it.", EXIT_USAGE)
     sheet = folder / f"scores-{exercise.name}.csv"
-    _write_scores(sheet, rows)
+    write_csv(sheet, rows)
     print(f"\n{len(rows)} students, {sheet}")
     return EXIT_INVALID if unread else EXIT_GOOD
 
 
 def score_sheet(exercise: Exercise, marked: Marked) -> str:
-    """Every point with its reason, a wrong run told from a wrong answer, the score last."""
+    """Return every point with its reason, wrong runs apart from wrong answers, the score last."""
     lines = [f"{exercise.name}: {exercise.title}"]
     for kind, title in KINDS.items():
         marks = [mark for mark in marked.marks if mark.kind == kind]
@@ -108,7 +109,7 @@ def class_line(student: str, marked: Marked) -> str:
 
 
 def answer_form(exercise: Exercise) -> str:
-    """A YAML file to fill in: each question as a comment, its name with nothing behind it."""
+    """Return a YAML file to fill in: each question as a comment, its name with nothing behind it."""
     lines = [f"# {exercise.title}. Write your answer behind each colon, then: ./lab check {exercise.name}"]
     for question in exercise.questions:
         lines += ["", f"# {question.asks}"]
@@ -120,30 +121,34 @@ def answer_form(exercise: Exercise) -> str:
 
 
 def _runs(root: Path, exercise: Exercise, run: str | None) -> list[StoredRun | Unusable]:
-    """All runs in results/; with `run`, of its scenario that one alone."""
-    from looplab.report.reading import read_any
-    from looplab.report.stored import StoredRun, Unusable
+    """Return all runs in results/; if `run` is named, of its scenario and fidelity that one alone."""
+    from looplab.report.stored import Unusable, run_folder, run_folders
 
     results = root / "results"
-    everything = [read_any(path) for path in sorted(results.iterdir()) if path.is_dir()] if results.is_dir() else []
+    everything = [_read(path) for path in run_folders(results)] if results.is_dir() else []
     if run is None:
         return everything
-    places = [path for path in (results / run, Path(run)) if path.is_dir()]
-    if not places:
-        raise LabError(f"There is no run {run!r}.", "Name a folder of results/, or the path of a run.", EXIT_USAGE)
-    named = read_any(places[0])
+    named = _read(run_folder(results, run))
     if isinstance(named, Unusable):
         raise LabError(f"{named.name} cannot be marked: it is {named.kind}.", named.meaning)
     if named.scenario not in [wanted.scenario for wanted in exercise.runs]:
         wanted = ", ".join(dict.fromkeys(w.scenario for w in exercise.runs))
         raise LabError(f"{named.run_id} is a run of {named.scenario}.", f"{exercise.name} wants runs of {wanted}.")
-    others = [r for r in everything if not (isinstance(r, StoredRun) and _same_place(r, named))]
-    return [*others, named]
+    return [*(other for other in everything if not _competes(other, named)), named]
 
 
-def _same_place(run: StoredRun, named: StoredRun) -> bool:
-    """Whether `run` would compete with the run that was named."""
-    return (run.scenario, run.fidelity) == (named.scenario, named.fidelity)
+def _read(folder: Path) -> StoredRun | Unusable:
+    from looplab.experiments.registry import EXPERIMENTS
+    from looplab.report.stored import read_run
+
+    return read_run(folder, EXPERIMENTS)
+
+
+def _competes(run: StoredRun | Unusable, named: StoredRun) -> bool:
+    """Return whether `run` could be marked in place of the run that was named."""
+    from looplab.report.stored import Unusable
+
+    return not isinstance(run, Unusable) and (run.scenario, run.fidelity) == (named.scenario, named.fidelity)
 
 
 def _answers(path: Path) -> dict[str, Any]:
@@ -161,7 +166,7 @@ def _answers(path: Path) -> dict[str, Any]:
 
 
 def _class_folder(root: Path, run: str | None) -> Path | None:
-    """The folder of students' folders that `run` names, None where it names a run."""
+    """Return the folder of students' folders that `run` names, None if it names a run."""
     if run is None or not Path(run).is_dir():
         return None
     folder = Path(run)
@@ -171,8 +176,6 @@ def _class_folder(root: Path, run: str | None) -> Path | None:
 
 
 def _hand_ins(exercise: Exercise, folder: Path) -> Iterator[HandIn]:
-    from looplab.report.reading import read_any
-
     for student in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
         places = sorted({path.parent for name in ("run.json", "samples.csv") for path in student.rglob(name)})
         forms = sorted(student.rglob(f"{exercise.name}.yaml"))
@@ -181,14 +184,15 @@ def _hand_ins(exercise: Exercise, folder: Path) -> Iterator[HandIn]:
         except LabError as error:
             print(f"{student.name}: {error.message}")
             answers = {}
-        yield HandIn(student.name, [read_any(place) for place in places], answers)
+        yield HandIn(student.name, [_read(place) for place in places], answers)
 
 
-def _write_scores(path: Path, rows: Sequence[tuple[str, Marked, Sequence[str]]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["student", "score", "of", *[f"lost_for_{kind}" for kind in KINDS], "runs", "remarks"])
-        for student, marked, remarks in rows:
-            lost = [marked.lost(kind) for kind in KINDS]
-            runs = " ".join(run.run_id for run in marked.runs.values())
-            writer.writerow([student, marked.got, marked.worth, *lost, runs, "; ".join(remarks)])
+def _score_row(student: str, marked: Marked, remarks: Sequence[str]) -> dict[str, object]:
+    return {
+        "student": student,
+        "score": marked.got,
+        "of": marked.worth,
+        **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
+        "runs": " ".join(run.run_id for run in marked.runs.values()),
+        "remarks": "; ".join(remarks),
+    }

@@ -1,99 +1,122 @@
-"""From a selection of stored runs to everything a report shows."""
+"""From measured runs to everything that the report shows: verdicts, figures, CSV files, page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from looplab.experiments.loop.report import published
+from looplab.experiments.loop.report import notes, published
 from looplab.experiments.loop.report.causes import beside
-from looplab.experiments.loop.report.cells import read_cells
-from looplab.experiments.loop.report.claims import Claim, Measured, Runs, Verdict, claims
-from looplab.experiments.loop.report.notes import notes
-from looplab.experiments.loop.report.tables import Table, table
-from looplab.report.stored import Selection, StoredRun, Unusable, run_order
-
-FIDELITIES = ("thesis", "corrected")
-# Fixed, so that the same runs give the same report.
-SEED = 20201028
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """The runs that are used, the answers they give, and what was left out and why."""
-
-    measured: Sequence[Measured]
-    runs: Mapping[str, Runs]
-    verdicts: Sequence[tuple[Claim, Mapping[str, Verdict]]]
-    tables: Sequence[tuple[str, Mapping[str, Table]]]
-    notes: Sequence[str]
-    unusable: Sequence[Unusable] = field(default_factory=list)
-    older: Sequence[StoredRun] = field(default_factory=list)
-
-    @property
-    def fidelities(self) -> list[str]:
-        """Those of the lab, then any other that a run names."""
-        return [*FIDELITIES, *sorted(set(self.runs) - set(FIDELITIES))]
+from looplab.experiments.loop.report.claims import Comparing, claims
+from looplab.experiments.loop.report.figures import Sketch, sketches
+from looplab.experiments.loop.report.tables import Table, tables
+from looplab.report.cell import QUANTILES
+from looplab.report.drawing import Drawing
+from looplab.report.samples import Measured, by_fidelity
+from looplab.report.shell import Analysis, number, spread
+from looplab.report.statistics import Comparison
+from looplab.report.verdicts import SIGNS, Verdicts, count, judge
 
 
-def analyse(selection: Selection) -> Analysis:
-    """Read, check and analyse the selected runs, one for each scenario and fidelity."""
-    measured = _measure(selection)
-    runs: dict[str, dict[str, Measured]] = {}
-    for m in measured:
-        runs.setdefault(m.run.fidelity, {})[m.run.scenario] = m
-    return Analysis(
-        measured=measured,
-        runs=runs,
-        verdicts=_verdicts(runs),
-        tables=_tables(runs),
-        notes=notes(measured),
-        unusable=selection.unusable,
-        older=selection.older,
-    )
-
-
-def _measure(selection: Selection) -> list[Measured]:
-    """One run for each scenario and fidelity: the newest whose samples are sound."""
-    waiting = sorted([*selection.runs, *selection.older], key=lambda run: run.path.name)
-    selection.older = []
-    held: dict[tuple[str, str], Measured] = {}
-    while waiting:
-        run = waiting.pop()
-        if (run.scenario, run.fidelity) in held:
-            selection.older.append(run)
-            continue
-        cells = read_cells(run)
-        if isinstance(cells, Unusable):
-            selection.unusable.append(cells)
-            continue
-        for cell in cells:
-            cell.analyse()
-        held[run.scenario, run.fidelity] = Measured(run, {(cell.interval_ms, cell.qos): cell for cell in cells})
-    return sorted(held.values(), key=lambda m: run_order(m.run))
-
-
-def _verdicts(runs: Mapping[str, Runs]) -> Sequence[tuple[Claim, Mapping[str, Verdict]]]:
-    answered = []
-    for claim in claims():
-        verdicts = {}
-        for fidelity in FIDELITIES:
-            verdict = claim.judge(runs.get(fidelity, {}), np.random.default_rng(SEED))
+def analyse(measured: Sequence[Measured]) -> Analysis:
+    """Return what these runs show: one of each scenario and fidelity."""
+    runs = by_fidelity(measured)
+    verdicts = judge(claims(), runs)
+    for claim, answers in verdicts:
+        for fidelity, verdict in answers.items():
             verdict.beside += beside(claim.name, fidelity, runs)
-            verdicts[fidelity] = verdict
-        answered.append((claim, verdicts))
-    return answered
+    shown = tables(runs)
+    drawable = [sketch for fidelity, held in runs.items() for sketch in sketches(held, fidelity)]
+
+    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
+        return {
+            "sections": {"claims": "Claims", "know": "What to know", "tables": "Tables"}.items(),
+            "figures": [
+                (f"Figure {figure.number}", figure.text, [d for d in drawn if d.figure == figure.number])
+                for figure in published.figures()
+            ],
+            "counts": {word: count(verdicts, word) for word in SIGNS},
+            "titles": published.titles(),
+            "tables": shown,
+            "notes": notes.notes(measured),
+        }
+
+    csv_files = {
+        "tables.csv": _table_rows(shown),
+        "verdicts.csv": _verdict_rows(verdicts),
+        "figures.csv": _curve_rows(drawable),
+    }
+    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
 
 
-def _tables(runs: Mapping[str, Runs]) -> Sequence[tuple[str, Mapping[str, Table]]]:
-    """Every scenario of the thesis, then every other that was run; for each fidelity that has a run of it."""
-    named = list(dict.fromkeys(row.scenario for rows in published.tables().values() for row in rows))
-    others = sorted({m.run.scenario for held in runs.values() for m in held.values()} - set(named))
-    result = []
-    for scenario in [*named, *others]:
-        held = {fidelity: found[scenario] for fidelity, found in runs.items() if scenario in found}
-        shown: dict[str, Table] = {fidelity: table(scenario, m) for fidelity, m in sorted(held.items(), reverse=True)}
-        result.append((scenario, shown or {"": table(scenario, None)}))
-    return result
+def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[dict[str, object]]:
+    for scenario, held in shown:
+        for fidelity, table in held.items():
+            run = table.measured.run if table.measured else None
+            for row in table.rows:
+                yield {
+                    "table": table.number,
+                    "scenario": scenario,
+                    "fidelity": fidelity,
+                    "run_id": run.run_id if run else "",
+                    "valid": "" if run is None else "yes" if run.valid else "no",
+                    "interval_ms": f"{row.interval_ms:g}",
+                    "qos": row.qos,
+                    "metric": row.metric,
+                    "sent": row.cell.sent if row.cell else "",
+                    "answered": row.cell.answered if row.cell else "",
+                    "published_outcome": row.printed_outcome,
+                    **{f"published_{name}_us": number(row.printed_us(name)) for name in ("min", "avg", "max")},
+                    **{f"{name}_us": number(row.extreme_us(name)) for name in ("min", "max")},
+                    **spread("mean_us", row.mean),
+                    **spread("difference_us", row.difference),
+                    **{
+                        key: text
+                        for name in QUANTILES
+                        for key, text in spread(f"{name}_us", row.quantile(name)).items()
+                    },
+                    "remark": row.slip,
+                }
+
+
+def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
+    for claim, answers in verdicts:
+        for fidelity, verdict in answers.items():
+            assert isinstance(verdict, Comparing)
+            effects: Mapping[str, Comparison | None] = verdict.effects or {"": None}
+            for name, e in effects.items():
+                yield {
+                    "claim": claim.name,
+                    "fidelity": fidelity,
+                    "verdict": verdict.outcome,
+                    "reason": verdict.reason,
+                    "cells": verdict.cells,
+                    "statistic": name,
+                    "before_us": number(e.before if e else None),
+                    "after_us": number(e.after if e else None),
+                    **spread("difference_us", e.difference if e else None),
+                    **spread("share", e.share if e else None, ".4f"),
+                    "p_value": number(e.p_value if e else None, ".4f"),
+                    "effect_size_sd": number(e.effect_size if e else None, ".2f"),
+                    "repetitions": e.repetitions if e else "",
+                    "published_share": number(verdict.published_share, ".4f"),
+                    "runs": " ".join(verdict.run_ids),
+                    "beside": " ".join(verdict.beside),
+                }
+
+
+def _curve_rows(drawable: Sequence[Sketch]) -> Iterator[dict[str, object]]:
+    for sketch in drawable:
+        for curve in sketch.curves:
+            for x, share, low, high in zip(curve.x_us, curve.share, curve.low, curve.high, strict=True):
+                yield {
+                    "figure": sketch.figure,
+                    "metric": sketch.metric,
+                    "fidelity": sketch.fidelity,
+                    "scenario": curve.scenario,
+                    "value_us": f"{x:.3f}",
+                    "share": f"{share:.5f}",
+                    "band_low": f"{low:.5f}",
+                    "band_high": f"{high:.5f}",
+                }

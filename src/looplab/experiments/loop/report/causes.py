@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.experiments.loop.report.cells import Cell
-from looplab.experiments.loop.report.claims import Measured, Runs, treatment
+from looplab.report.cell import Cell
+from looplab.report.samples import Measured, Runs
 
 _PRIORITY = {
     "broker-priority": ("scenario4",),
@@ -38,9 +38,9 @@ def beside(claim: str, fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
 def _priority(measured: Measured) -> list[str]:
     notes = []
     for role, wanted in (("broker", "priority_broker"), ("controller", "priority_controller")):
-        if not measured.run.document["parameters"].get(wanted):
+        if not measured.run.parameters.get(wanted):
             continue
-        found = treatment(measured.run, f"{role} scheduling policy")
+        found = measured.run.treatment(f"{role} scheduling policy")
         if found is None:
             continue
         policy = str(found.get("found"))
@@ -58,7 +58,7 @@ def _stress_reached(measured: Measured) -> list[str]:
     """Bridge and robot stand for other machines; where the load reached them, R and O hold it, too."""
     reached = []
     for role in ("bridge", "robot"):
-        found = treatment(measured.run, f"{role} apart from the load")
+        found = measured.run.treatment(f"{role} apart from the load")
         if found is not None and not found.get("verified"):
             reached.append(role)
     if not reached:
@@ -86,7 +86,7 @@ def _nodelay(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
                 f": {1 - fast / slow:.0%} of it was Nagle and delayed acknowledgements, not QoS" if fast < slow else ""
             )
             notes.append(
-                f"QoS {key[1]} at {key[0]:g} ms: the median of O is {slow / 1000:.1f} ms with TCP_NODELAY off and "
+                f"QoS {key[1]:g} at {key[0]:g} ms: the median of O is {slow / 1000:.1f} ms with TCP_NODELAY off and "
                 f"{fast / 1000:.1f} ms with it on{part}."
             )
     return notes
@@ -97,10 +97,10 @@ def _framing(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
         return []
     lost: dict[str, int] = {}
     for name in ("thesis", "corrected"):
-        held = [m for m in runs.get(name, {}).values() if m.run.document["parameters"].get("command") == "T"]
+        held = [m for m in runs.get(name, {}).values() if m.run.parameters.get("command") == "T"]
         cells = [m.cells[10.0, 0] for m in held if (10.0, 0) in m.cells]
         if cells:
-            lost[name] = sum(int(cell.counts["lost"]) for cell in cells)
+            lost[name] = sum(cell.lost for cell in cells)
     if len(lost) < 2:
         return ["To see what framing has to do with it, run the same scenario with --fidelity thesis and corrected."]
     if not any(lost.values()):
@@ -112,9 +112,8 @@ def _framing(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
 
 
 def _nodelay_of(measured: Measured) -> Any:
-    return measured.run.document["parameters"].get("tcp_nodelay")
+    return measured.run.parameters.get("tcp_nodelay")
 
 
 def _median_us(cell: Cell) -> float | None:
-    quantiles = cell.quantiles.get("O")
-    return quantiles["p50"].estimate if quantiles else None
+    return cell.statistic("O", "p50")

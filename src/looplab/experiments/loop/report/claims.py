@@ -2,74 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from looplab.experiments.loop.protocol import FRAMINGS
 from looplab.experiments.loop.report import published
-from looplab.experiments.loop.report.cells import Cell
+from looplab.report.cell import Cell, Key
+from looplab.report.page import show_percent
+from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_REPETITIONS, Comparison, compare, smallest_found
 from looplab.report.stored import StoredRun
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, SIGNIFICANCE, UNDECIDED, Claim, Verdict
 
-REPRODUCED, NOT_REPRODUCED, UNDECIDED, NO_RUN = "reproduced", "not reproduced", "undecided", "not run"
-# A difference below this share is none that matters; the thesis itself calls 3 % "little difference".
+# A difference below this share does not matter; the thesis itself calls 3 % "little difference".
 MATTERS = 0.10
-SIGNIFICANCE = 0.05
-# As many messages a cell as published: none lost among fewer says little.
+# As many messages a cell as published: no loss among fewer proves little.
 PUBLISHED_MESSAGES = 1000
 STATISTICS = ("mean", "p50", "p95")
 
-Key = tuple[float, int]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A run and its analysed cells by (interval_ms, qos)."""
-
-    run: StoredRun
-    cells: Mapping[Key, Cell]
-
-
-# The measured runs of one fidelity, by scenario.
-Runs = Mapping[str, Measured]
-
 
 @dataclass
-class Verdict:
-    """One claim at one fidelity: the answer, why, and what stands beside it."""
+class Comparing(Verdict):
+    """A verdict on the O of two sides, as differences by statistic, or on counts of messages (no `effects`)."""
 
-    outcome: str
-    reason: str
     effects: dict[str, Comparison] = field(default_factory=dict)
     sides: tuple[str, str] = ("before", "after")
     cells: str = ""
     published_share: float | None = None
     run_ids: list[str] = field(default_factory=list)
-    beside: list[str] = field(default_factory=list)
 
-
-@dataclass(frozen=True)
-class Claim:
-    """`judge` answers it from the runs of one fidelity."""
-
-    name: str
-    title: str
-    judge: Callable[[Runs, np.random.Generator], Verdict]
+    @property
+    def glance(self) -> str:
+        if "mean" not in self.effects:
+            return ""
+        return f"{show_percent(self.effects['mean'].share.estimate)} (published {show_percent(self.published_share)})"
 
 
 def claims() -> list[Claim]:
-    """The thesis's claims, in the order of its chapters."""
+    """Return the thesis's claims in the order of its chapters."""
     return [
-        _shift("no-arduino-slower", "Without the Arduino, O is higher than with it", "scenario1", "scenario0", +1),
-        _shift("no-arduino-slower-stress", "The same under CPU stress", "scenario2", "scenario3", +1),
-        _shift("stress", "CPU stress raises O", "scenario1", "scenario2", +1),
-        _shift("stress-no-arduino", "CPU stress raises O, without Arduino", "scenario0", "scenario3", +1),
-        _shift("broker-priority", "Broker priority lowers O under stress", "scenario2", "scenario4", -1),
-        _shift("broker-priority-no-arduino", "The same without Arduino", "scenario3", "scenario6", -1),
-        Claim("client-priority", "Prioritising the client as well adds nothing", _client_priority),
+        _between("no-arduino-slower", "Without the Arduino, O is higher than with it", ("1", "0"), _higher),
+        _between("no-arduino-slower-stress", "The same under CPU stress", ("2", "3"), _higher),
+        _between("stress", "CPU stress raises O", ("1", "2"), _higher),
+        _between("stress-no-arduino", "CPU stress raises O, without Arduino", ("0", "3"), _higher),
+        _between("broker-priority", "Broker priority lowers O under stress", ("2", "4"), _lower),
+        _between("broker-priority-no-arduino", "The same without Arduino", ("3", "6"), _lower),
+        _between("client-priority", "Prioritising the client as well adds nothing", ("4", "5"), _no_gain),
         Claim("loss-10-ms", "At 10 ms the robot's answers are fewer than the requests", _loss_at_10_ms),
         Claim("flood-qos-0", "Under the MQTT flood, QoS 0 loses messages or the connection", _flood_qos_0),
         Claim("flood-qos-1-2", "Under the MQTT flood, QoS 1 and 2 lose nothing", _flood_qos_1_2),
@@ -77,78 +57,87 @@ def claims() -> list[Claim]:
     ]
 
 
-def _shift(name: str, title: str, before: str, after: str, direction: int) -> Claim:
-    def judge(runs: Runs, rng: np.random.Generator) -> Verdict:
-        missing = _missing(runs, before, after)
+# From a comparison to an outcome and its reason.
+Rule = Callable[[Comparison], tuple[str, str]]
+
+
+def _between(name: str, title: str, numbers: tuple[str, str], rule: Rule) -> Claim:
+    """Return a claim that compares the O of two scenarios, given by their numbers."""
+    before, after = (f"scenario{number}" for number in numbers)
+
+    def judge(runs: Runs, rng: np.random.Generator) -> Comparing:
+        missing = [name for name in (before, after) if name not in runs]
         if missing:
-            return missing
+            return _no_run(missing)
         a, b = runs[before], runs[after]
         keys = _common_keys(a, b)
-        verdict = _compared([(a.cells[k], b.cells[k]) for k in keys], rng, lambda c: _directed(c, direction))
-        return _finish(verdict, a, b, keys)
+        verdict = _compared([(a.cells[k], b.cells[k]) for k in keys], rng, rule)
+        verdict.cells, verdict.sides = _said(keys), (before, after)
+        if not keys:
+            verdict.reason = "The two runs have no cell (interval and QoS) in common."
+        intervals = tuple(interval for interval, _ in keys)
+        verdict.published_share = _share(
+            published.mean_us(before, intervals, 0), published.mean_us(after, intervals, 0)
+        )
+        return _guarded(verdict, [a, b])
 
     return Claim(name, title, judge)
 
 
-def _client_priority(runs: Runs, rng: np.random.Generator) -> Verdict:
-    missing = _missing(runs, "scenario4", "scenario5")
-    if missing:
-        return missing
-    a, b = runs["scenario4"], runs["scenario5"]
-    keys = _common_keys(a, b)
-    return _finish(_compared([(a.cells[k], b.cells[k]) for k in keys], rng, _no_gain), a, b, keys)
-
-
-def _qos_2(runs: Runs, rng: np.random.Generator) -> Verdict:
-    missing = _missing(runs, "scenario8")
-    if missing:
-        return missing
+def _qos_2(runs: Runs, rng: np.random.Generator) -> Comparing:
+    if "scenario8" not in runs:
+        return _no_run(["scenario8"])
     a = runs["scenario8"]
     intervals = sorted({interval for interval, _ in a.cells if (interval, 1) in a.cells and (interval, 2) in a.cells})
     if not intervals:
-        return Verdict(NO_RUN, "The run of scenario8 has no cells of both QoS 1 and QoS 2.", run_ids=[a.run.run_id])
-    pairs = [(a.cells[i, 1], a.cells[i, 2]) for i in intervals]
-    verdict = _compared(pairs, rng, lambda c: _directed(c, +1))
+        return Comparing(NO_RUN, "The run of scenario8 has no cells of both QoS 1 and QoS 2.", run_ids=[a.run.run_id])
+    verdict = _compared([(a.cells[i, 1], a.cells[i, 2]) for i in intervals], rng, _higher)
     verdict.cells = _said([(i, 2) for i in intervals]).replace("QoS 2", "QoS 1 and 2")
     verdict.sides = ("QoS 1", "QoS 2")
-    one, two = published.mean_us("scenario8", tuple(intervals), 1), published.mean_us("scenario8", tuple(intervals), 2)
-    verdict.published_share = two / one - 1 if one and two else None
+    verdict.published_share = _share(*(published.mean_us("scenario8", intervals, qos) for qos in (1, 2)))
     return _guarded(verdict, [a])
 
 
-def _loss_at_10_ms(runs: Runs, _rng: np.random.Generator) -> Verdict:
+def _share(first: float | None, second: float | None) -> float | None:
+    return second / first - 1 if first and second else None
+
+
+def _no_run(missing: Sequence[str]) -> Comparing:
+    return Comparing(NO_RUN, f"There is no usable run: ./lab run {' '.join(missing)}")
+
+
+def _loss_at_10_ms(runs: Runs, _rng: np.random.Generator) -> Comparing:
     wanted = ("scenario1", "scenario2", "scenario4", "scenario5")
     held = [runs[name] for name in wanted if name in runs and (10.0, 0) in runs[name].cells]
     if not held:
-        return Verdict(NO_RUN, "No run of scenario 1, 2, 4 or 5 has a cell at 10 ms.")
-    cells = [m.cells[10.0, 0] for m in held]
-    verdict = _losses(list(zip([m.run.scenario for m in held], cells, strict=True)), every=True)
+        return Comparing(NO_RUN, "No run of scenario 1, 2, 4 or 5 has a cell at 10 ms.")
+    verdict = _losses([(m.run.scenario, m.cells[10.0, 0]) for m in held], every=True)
     verdict.cells = "10 ms, QoS 0"
     verdict.beside += _merged(held)
     return _guarded(verdict, held)
 
 
-def _flood_qos_0(runs: Runs, _rng: np.random.Generator) -> Verdict:
+def _flood_qos_0(runs: Runs, _rng: np.random.Generator) -> Comparing:
     held = [m for name in ("scenario7", "scenario8") if (m := runs.get(name)) and (20.0, 0) in m.cells]
     if not held:
-        return Verdict(NO_RUN, "No run of scenario 7 or 8 has a cell at 20 ms and QoS 0.")
+        return Comparing(NO_RUN, "No run of scenario 7 or 8 has a cell at 20 ms and QoS 0.")
     verdict = _losses([(m.run.scenario, m.cells[20.0, 0]) for m in held], every=False)
     verdict.cells = "20 ms, QoS 0"
     return _guarded(verdict, held)
 
 
-def _flood_qos_1_2(runs: Runs, _rng: np.random.Generator) -> Verdict:
+def _flood_qos_1_2(runs: Runs, _rng: np.random.Generator) -> Comparing:
     measured = runs.get("scenario8")
     cells = [cell for (_, qos), cell in measured.cells.items() if qos > 0] if measured else []
     if measured is None or not cells:
-        return Verdict(NO_RUN, "No run of scenario 8 has cells of QoS 1 or 2.")
-    lost = sum(int(cell.counts["lost"]) for cell in cells)
-    said = ", ".join(f"QoS {cell.qos}: {cell.counts['lost']} of {cell.sent} lost" for cell in cells)
+        return Comparing(NO_RUN, "No run of scenario 8 has cells of QoS 1 or 2.")
+    lost = sum(cell.lost for cell in cells)
+    said = ", ".join(f"QoS {cell.qos}: {cell.lost} of {cell.sent} lost" for cell in cells)
     if lost:
         outcome = NOT_REPRODUCED
     else:
         outcome = REPRODUCED if min(cell.sent for cell in cells) >= PUBLISHED_MESSAGES else UNDECIDED
-    verdict = Verdict(
+    verdict = Comparing(
         outcome, said + "." + _few_messages(outcome, cells), cells=_said([(c.interval_ms, c.qos) for c in cells])
     )
     if lost:
@@ -157,23 +146,20 @@ def _flood_qos_1_2(runs: Runs, _rng: np.random.Generator) -> Verdict:
 
 
 def _merged(held: Sequence[Measured]) -> list[str]:
-    """What framing did; the bridge counts since it was started, which may be several runs ago."""
-    notes = []
-    for m in held:
-        count = _bridge_count(m.run, "merged")
-        if count is not None:
-            notes.append(
-                f"{m.run.scenario}: framing {m.run.document['parameters'].get('robot_framing')}; since it was started, "
-                f"the bridge had merged {count} requests into another's answer."
-            )
-    return notes
+    """Return what framing did; the bridge counts since its start, which may be several runs ago."""
+    return [
+        f"{m.run.scenario}: framing {m.run.parameters.get('robot_framing')}; since its start, the bridge merged "
+        f"{count} requests into another's answer."
+        for m in held
+        if (count := _bridge_count(m.run, "merged")) is not None
+    ]
 
 
-def _losses(cells: Sequence[tuple[str, Cell]], *, every: bool) -> Verdict:
-    """Whether messages were lost: in every cell, or (where `every` is false) in any."""
+def _losses(cells: Sequence[tuple[str, Cell]], *, every: bool) -> Comparing:
+    """Judge whether messages were lost: in every cell, or (if not `every`) in any."""
     said, gone = [], []
     for name, cell in cells:
-        lost, broken = int(cell.counts["lost"]), int(cell.counts.get("disconnects", 0))
+        lost, broken = cell.lost, int(cell.document.get("disconnects", 0))
         gone.append(lost + broken > 0)
         breaks = f", connection lost {broken} times" if broken else ""
         said.append(f"{name}: {lost} of {cell.sent} lost{breaks}")
@@ -183,7 +169,7 @@ def _losses(cells: Sequence[tuple[str, Cell]], *, every: bool) -> Verdict:
         outcome = NOT_REPRODUCED
     else:
         outcome = UNDECIDED
-    return Verdict(outcome, "; ".join(said) + "." + _few_messages(outcome, [cell for _, cell in cells]))
+    return Comparing(outcome, "; ".join(said) + "." + _few_messages(outcome, [cell for _, cell in cells]))
 
 
 def _few_messages(outcome: str, cells: Sequence[Cell]) -> str:
@@ -195,21 +181,16 @@ def _few_messages(outcome: str, cells: Sequence[Cell]) -> str:
     )
 
 
-def _compared(
-    pairs: Sequence[tuple[Cell, Cell]], rng: np.random.Generator, rule: Callable[[Comparison], tuple[str, str]]
-) -> Verdict:
-    """The verdict stands on the mean, which the thesis judges by; p50 and p95 are shown beside it."""
-    effects = {}
-    for statistic in STATISTICS:
-        before, after = ([pair[side].by_repetition["O"][statistic] for pair in pairs] for side in (0, 1))
-        comparison = compare(before, after, rng)
-        if comparison is not None:
-            effects[statistic] = comparison
+def _compared(pairs: Sequence[tuple[Cell, Cell]], rng: np.random.Generator, rule: Rule) -> Comparing:
+    """Judge by the mean, as the thesis does; p50 and p95 are shown beside it."""
+    before, after = ([pair[side].by_repetition("O") for pair in pairs] for side in (0, 1))
+    compared = {name: compare([a[name] for a in before], [b[name] for b in after], rng) for name in STATISTICS}
+    effects = {name: comparison for name, comparison in compared.items() if comparison is not None}
     if "mean" not in effects:
         fewest = min((cell.repetitions for pair in pairs for cell in pair), default=0)
-        return Verdict(
+        return Comparing(
             UNDECIDED,
-            f"{fewest} answered repetition(s) in a cell; {FEWEST_REPETITIONS} are the fewest that tell a spread, "
+            f"{fewest} answered repetition(s) in a cell; {FEWEST_REPETITIONS} are the fewest that show a spread, "
             "10 are as published.",
         )
     outcome, reason = rule(effects["mean"])
@@ -219,7 +200,15 @@ def _compared(
             f" With {effects['mean'].repetitions} repetitions a side, a shift below about {found:.1f} standard "
             "deviations of a repetition is likely to be missed."
         )
-    return Verdict(outcome, reason, effects)
+    return Comparing(outcome, reason, effects=effects)
+
+
+def _higher(c: Comparison) -> tuple[str, str]:
+    return _directed(c, +1)
+
+
+def _lower(c: Comparison) -> tuple[str, str]:
+    return _directed(c, -1)
 
 
 def _directed(c: Comparison, direction: int) -> tuple[str, str]:
@@ -245,48 +234,22 @@ def _no_gain(c: Comparison) -> tuple[str, str]:
     return UNDECIDED, "The interval holds both no gain and one of 10 % or more."
 
 
-def _missing(runs: Runs, *names: str) -> Verdict | None:
-    missing = [name for name in names if name not in runs]
-    if not missing:
-        return None
-    return Verdict(NO_RUN, f"There is no usable run: ./lab run {' '.join(missing)}")
-
-
 def _common_keys(a: Measured, b: Measured) -> list[Key]:
-    """Cells that both have; of these the ones the thesis gives figures for, where there are any."""
+    """Return the cells that both have; only those with published figures, if there are any."""
     both = [key for key in a.cells if key in b.cells]
-    named = [key for key in both if all(_is_published(m.run.scenario, key) for m in (a, b))]
+    sides = (a.run.scenario, b.run.scenario)
+    named = [key for key in both if all(published.mean_us(name, key[:1], int(key[1])) is not None for name in sides)]
     return named or both
 
 
-def _is_published(scenario: str, key: Key) -> bool:
-    row = published.row_of(scenario, key[0], key[1])
-    return row is not None and row.figure("O", "avg") is not None
-
-
-def _finish(verdict: Verdict, a: Measured, b: Measured, keys: list[Key]) -> Verdict:
-    verdict.cells = _said(keys)
-    verdict.sides = (a.run.scenario, b.run.scenario)
-    if not keys:
-        verdict.reason = "The two runs have no cell (interval and QoS) in common."
-    intervals = tuple(interval for interval, _ in keys)
-    first, second = published.mean_us(a.run.scenario, intervals, 0), published.mean_us(b.run.scenario, intervals, 0)
-    verdict.published_share = second / first - 1 if first and second else None
-    return _guarded(verdict, [a, b])
-
-
-def _guarded(verdict: Verdict, held: Sequence[Measured]) -> Verdict:
-    """No verdict from runs that are invalid, of different machines or of different factors."""
+def _guarded(verdict: Comparing, held: Sequence[Measured]) -> Comparing:
+    """Give no verdict from runs that are invalid, of different machines or of different factors."""
     verdict.run_ids = [m.run.run_id for m in held]
-    troubles = [
-        f"{m.run.run_id} is INVALID ({'; '.join(map(str, m.run.document['invalid_because']))})"
-        for m in held
-        if not m.run.valid
-    ]
+    troubles = [f"{m.run.run_id} is INVALID ({m.run.invalid_because})" for m in held if not m.run.valid]
     if len({m.run.machine for m in held}) > 1:
-        troubles.append("the runs are of different machines: " + ", ".join(sorted({_machine(m.run) for m in held})))
+        troubles.append("the runs are of different machines: " + ", ".join(sorted({m.run.machine_text for m in held})))
     for factor in ("tcp_nodelay", "robot_framing", "apply_priority"):
-        values = {m.run.scenario: _shown(m.run.document["parameters"].get(factor)) for m in held}
+        values = {m.run.scenario: _shown(m.run.parameters.get(factor)) for m in held}
         if len(set(values.values())) > 1:
             listed = ", ".join(f"{name}: {value}" for name, value in values.items())
             troubles.append(f"the runs differ in {factor.upper()} too ({listed})")
@@ -298,26 +261,18 @@ def _guarded(verdict: Verdict, held: Sequence[Measured]) -> Verdict:
 
 
 def _overrides(held: Sequence[Measured]) -> list[str]:
-    """Factors that were set apart from what their fidelity says."""
+    """Name the factors that were set otherwise than their fidelity has them."""
     notes = []
     for m in held:
         corrected = m.run.fidelity == "corrected"
         usual = {"tcp_nodelay": corrected, "robot_framing": FRAMINGS.get(m.run.fidelity), "apply_priority": corrected}
-        found = m.run.document["parameters"]
+        found = m.run.parameters
         apart = [
             f"{name.upper()}={_shown(found[name])}" for name, value in usual.items() if found.get(name, value) != value
         ]
         if apart:
             notes.append(f"{m.run.scenario} was run with {', '.join(apart)}, which is not fidelity {m.run.fidelity}.")
     return notes
-
-
-def treatment(run: StoredRun, what: str) -> dict[str, Any] | None:
-    """One treatment of a run by its name."""
-    for entry in run.document["treatments"]:
-        if isinstance(entry, dict) and entry.get("what") == what:
-            return entry
-    return None
 
 
 def _bridge_count(run: StoredRun, name: str) -> int | None:
@@ -327,17 +282,12 @@ def _bridge_count(run: StoredRun, name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _machine(run: StoredRun) -> str:
-    cpu, cores, kernel = run.machine
-    return f"{cpu}, {cores} cores, kernel {kernel}"
-
-
 def _said(keys: Sequence[Key]) -> str:
-    qos = sorted({q for _, q in keys})
+    qos = sorted({f"{q:g}" for _, q in keys})
     intervals = sorted({i for i, _ in keys}, reverse=True)
     if not keys:
         return "none"
-    return f"{', '.join(f'{i:g}' for i in intervals)} ms, QoS {', '.join(map(str, qos))}"
+    return f"{', '.join(f'{i:g}' for i in intervals)} ms, QoS {', '.join(qos)}"
 
 
 def _shown(value: object) -> str:

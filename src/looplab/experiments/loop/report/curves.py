@@ -1,7 +1,4 @@
-"""What figures 6.1 to 6.5 show, as numbers: CDFs, and how the repetitions' own CDFs lie about them.
-
-Knows neither the drawing library nor the columnar one, so that drawing can be another process's work.
-"""
+"""What figures 6.1 to 6.5 show, as numbers: CDFs, with the band of the repetitions' own CDFs."""
 
 from __future__ import annotations
 
@@ -11,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from looplab.experiments.loop.report import published
 from looplab.report.statistics import Floats
 
 if TYPE_CHECKING:
-    from looplab.experiments.loop.report.claims import Measured, Runs
+    from looplab.report.samples import Measured
 
 METRICS = {"R": "R, getting the measurement from the robot", "O": "O, MQTT, network and containers"}
 LINE_POINTS = 240
@@ -35,47 +31,6 @@ class Curve:
     share: Floats
     low: Floats
     high: Floats
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """A figure to be drawn; `scenarios` are all that it should hold."""
-
-    figure: str
-    metric: str
-    fidelity: str
-    curves: Sequence[Curve]
-    scenarios: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One drawn figure: as text for those who do not see it, as SVG and PNG for the others."""
-
-    figure: str
-    metric: str
-    fidelity: str
-    alternative: str
-    caption: str
-    svg: bytes
-    png: bytes
-    curves: Sequence[Curve]
-
-    @property
-    def name(self) -> str:
-        return f"figure_{self.figure.replace('.', '_')}_{self.metric}_{self.fidelity}"
-
-
-def sketches(runs: Runs, fidelity: str) -> list[Sketch]:
-    """Both metrics of each figure for which at least one run is here."""
-    found = []
-    for figure in published.figures():
-        held = [runs[name] for name in figure.scenarios if name in runs]
-        for metric in METRICS:
-            curves = [curve for m in held if (curve := curve_of(m, metric)) is not None]
-            if curves:
-                found.append(Sketch(figure.number, metric, fidelity, curves, figure.scenarios))
-    return found
 
 
 def curve_of(measured: Measured, metric: str) -> Curve | None:

@@ -1,73 +1,81 @@
-"""Figures 6.1 to 6.5 anew: CDFs of what was measured, with a band for the repetitions and the published points."""
+"""Draw figures 6.1 to 6.5: CDFs of what was measured, with a band for the repetitions and the published points."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
 from looplab.experiments.loop.report import published
-from looplab.experiments.loop.report.curves import METRICS, Curve, Panel, Sketch
+from looplab.experiments.loop.report.curves import METRICS, Curve, curve_of
+from looplab.report.drawing import STYLES, Drawing, drawn
+from looplab.report.samples import Runs
 
-# Told apart by line and mark, not by colour alone: the page is read in grey print, too.
-STYLES = {
-    "scenario0": ("#0072b2", "-", "o"),
-    "scenario1": ("#000000", "--", "s"),
-    "scenario2": ("#d55e00", "-", "^"),
-    "scenario3": ("#cc79a7", "-.", "D"),
-    "scenario4": ("#009e73", "--", "v"),
-    "scenario5": ("#56b4e9", ":", "P"),
-    "scenario6": ("#e69f00", ":", "X"),
-}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STYLE_OF = {f"scenario{number}": style for number, style in enumerate(STYLES)}
 # Beyond this ratio of p99.9 to p5, a linear axis hides either the body or the tail.
 LOG_FROM = 4.0
-SIZE_INCHES = (4.7, 3.3)
-PLACE = (0.14, 0.145, 0.835, 0.75)
-PNG_DPI = 160
 
 
-def draw(sketch: Sketch) -> Panel:
-    """The figure as SVG and PNG, with its caption and its text."""
-    number, metric, curves = sketch.figure, sketch.metric, sketch.curves
-    points = [p for p in published.points() if p.figure == number and p.metric == metric]
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "looplab", "font.size": 9.5}):
-        canvas = Canvas(figsize=SIZE_INCHES)
-        # A fixed place: matplotlib's own layout takes as long as the drawing.
-        axes = canvas.add_axes(PLACE)
-        for curve in curves:
-            _draw(axes, curve)
-        for rank, point in enumerate(points):
-            colour, _, mark = STYLES[point.scenario]
-            # Ever smaller, so that a point under another one is still seen.
-            axes.plot(
-                point.below_us / 1000,
-                point.share,
-                mark,
-                color=colour,
-                markerfacecolor="none" if rank else "white",
-                ms=11 - 2 * rank,
-                mew=1.6,
-                zorder=5,
-                clip_on=False,
-            )
+@dataclass(frozen=True)
+class Sketch:
+    """A figure to be drawn; `scenarios` are all that it should hold."""
+
+    figure: str
+    metric: str
+    fidelity: str
+    curves: Sequence[Curve]
+    scenarios: Sequence[str]
+
+    def draw(self) -> Drawing:
+        """Return the figure with its caption and its text."""
+        metric, curves = self.metric, self.curves
+        points = [p for p in published.points() if p.figure == self.figure and p.metric == metric]
         logarithmic = _wants_log(curves, [p.below_us for p in points])
-        _axes(axes, metric, logarithmic)
-        svg, png = io.BytesIO(), io.BytesIO()
-        canvas.savefig(svg, format="svg", metadata={"Date": None})
-        canvas.savefig(png, format="png", dpi=PNG_DPI, pil_kwargs={"compress_level": 4})
-    missing = [name for name in sketch.scenarios if name not in [curve.scenario for curve in curves]]
-    caption = _caption(metric, logarithmic, curves, missing, bool(points))
-    alternative = _alternative(metric, curves, points)
-    return Panel(number, metric, sketch.fidelity, alternative, caption, svg.getvalue(), png.getvalue(), curves)
+
+        def put(axes: Axes) -> None:
+            for curve in curves:
+                _draw(axes, curve)
+            for rank, point in enumerate(points):
+                colour, _, mark = STYLE_OF[point.scenario]
+                # Ever smaller, so that a point under another one is still seen.
+                axes.plot(
+                    point.below_us / 1000,
+                    point.share,
+                    mark,
+                    color=colour,
+                    markerfacecolor="none" if rank else "white",
+                    ms=11 - 2 * rank,
+                    mew=1.6,
+                    zorder=5,
+                    clip_on=False,
+                )
+            _axes(axes, metric, logarithmic)
+
+        missing = [name for name in self.scenarios if name not in [curve.scenario for curve in curves]]
+        caption = _caption(metric, curves, missing, bool(points))
+        name = f"figure_{self.figure.replace('.', '_')}_{metric}_{self.fidelity}"
+        return drawn(name, self.figure, self.fidelity, caption, _alternative(metric, curves, points), put)
+
+
+def sketches(runs: Runs, fidelity: str) -> list[Sketch]:
+    """Both metrics of each figure for which at least one run is here."""
+    found = []
+    for figure in published.figures():
+        held = [runs[name] for name in figure.scenarios if name in runs]
+        for metric in METRICS:
+            curves = [curve for m in held if (curve := curve_of(m, metric)) is not None]
+            if curves:
+                found.append(Sketch(figure.number, metric, fidelity, curves, figure.scenarios))
+    return found
 
 
 def _draw(axes: Axes, curve: Curve) -> None:
-    colour, line, mark = STYLES[curve.scenario]
+    colour, line, mark = STYLE_OF[curve.scenario]
     x = curve.x_us / 1000
     if curve.repetitions > 1:
         axes.fill_between(x, curve.low, curve.high, step="post", color=colour, alpha=0.16, linewidth=0)
@@ -86,6 +94,8 @@ def _draw(axes: Axes, curve: Curve) -> None:
 
 
 def _axes(axes: Axes, metric: str, logarithmic: bool) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
+
     if logarithmic:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
@@ -95,18 +105,6 @@ def _axes(axes: Axes, metric: str, logarithmic: bool) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel(f"{metric} in ms{' (logarithmic)' if logarithmic else ''}")
     axes.set_ylabel("share of messages below")
-    axes.grid(alpha=0.35, linewidth=0.6)
-    # Above the axes, where no curve can be.
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.1, 1.0),
-        ncols=4,
-        fontsize=8.5,
-        frameon=False,
-        columnspacing=1.0,
-        handlelength=2.4,
-        borderaxespad=0.2,
-    )
 
 
 def _wants_log(curves: Sequence[Curve], points_us: Sequence[float]) -> bool:
@@ -115,7 +113,7 @@ def _wants_log(curves: Sequence[Curve], points_us: Sequence[float]) -> bool:
     return lowest > 0 and highest / lowest > LOG_FROM
 
 
-def _caption(metric: str, logarithmic: bool, curves: Sequence[Curve], missing: Sequence[str], points: bool) -> str:
+def _caption(metric: str, curves: Sequence[Curve], missing: Sequence[str], points: bool) -> str:
     parts = [METRICS[metric] + "."]
     parts.append("Bands hold the middle 90 % of the repetitions' own curves.")
     if any(curve.repetitions == 1 for curve in curves):

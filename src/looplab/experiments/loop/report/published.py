@@ -1,8 +1,9 @@
-"""What the thesis published, from the data in looplab/published."""
+"""What the thesis published, from the files in published/."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,13 +30,13 @@ class PublishedRow:
         return self.latency_us.get(f"{metric}_{statistic}")
 
     def slip(self, metric: str) -> str:
-        """What is odd about the printed figures, "" where nothing is."""
+        """Return what is odd about the printed figures, "" if nothing is."""
         return SLIPS.get((self.table, self.interval_ms, metric), "")
 
 
 @dataclass(frozen=True)
 class Point:
-    """The text of figure `figure` says: `share` of the messages of `scenario` lay below `below_us`."""
+    """`share` of the messages of `scenario` lay below `below_us`, in the words about figure `figure`."""
 
     figure: str
     scenario: str
@@ -46,52 +47,50 @@ class Point:
 
 @dataclass(frozen=True)
 class Figure:
-    """A CDF figure of the thesis: what it compares and what is said about it."""
+    """A CDF figure of the thesis, with every scenario that its text gives a point for, and what the text reads."""
 
     number: str
     compares: str
     scenarios: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        held = "; ".join(f"{name}: {titles()[name]}" for name in self.scenarios)
+        return f"{held}. The thesis says of it: {self.compares}."
+
 
 @cache
-def tables() -> dict[str, list[PublishedRow]]:
-    """The rows of each table, by its number, in the order printed."""
-    found: dict[str, list[PublishedRow]] = {}
-    for line in _lines("thesis_tables.csv"):
-        latency = {
-            key.removesuffix("_us"): float(value) for key, value in line.items() if key.endswith("_us") and value
-        }
-        row = PublishedRow(
+def rows() -> list[PublishedRow]:
+    """Return the rows of all tables in the order printed."""
+    return [
+        PublishedRow(
             line["table"],
             f"scenario{line['scenario']}",
             int(line["qos"]),
             float(line["interval_ms"]),
             line["outcome"],
-            latency,
+            {key.removesuffix("_us"): float(us) for key, us in line.items() if key.endswith("_us") and us},
         )
-        found.setdefault(row.table, []).append(row)
-    return found
+        for line in _lines("thesis_tables.csv")
+    ]
 
 
 @cache
 def titles() -> dict[str, str]:
-    """What each of the nine scenarios is, in a few words."""
+    """Return what each of the nine scenarios is, in a few words."""
     return {f"scenario{line['scenario']}": line["title"] for line in _lines("thesis_scenarios.csv")}
 
 
 @cache
 def points() -> list[Point]:
     return [
-        Point(
-            line["figure"], f"scenario{line['scenario']}", line["metric"], float(line["share"]), float(line["below_us"])
-        )
-        for line in _lines("thesis_figure_points.csv")
+        Point(at["figure"], f"scenario{at['scenario']}", at["metric"], float(at["share"]), float(at["below_us"]))
+        for at in _lines("thesis_figure_points.csv")
     ]
 
 
 @cache
 def figures() -> list[Figure]:
-    """The figures, each with every scenario that its text gives a point for."""
     texts: dict[str, list[str]] = {}
     for line in _lines("thesis_figures.csv"):
         texts.setdefault(line["figure"], []).append(f"{line['metric']}: {line['claim']}")
@@ -101,20 +100,10 @@ def figures() -> list[Figure]:
     ]
 
 
-def row_of(scenario: str, interval_ms: float, qos: int) -> PublishedRow | None:
-    """The published cell of that scenario, None where there is none."""
-    for rows in tables().values():
-        for row in rows:
-            if (row.scenario, row.interval_ms, row.qos) == (scenario, interval_ms, qos):
-                return row
-    return None
-
-
-def mean_us(scenario: str, intervals_ms: tuple[float, ...], qos: int, metric: str = "O") -> float | None:
-    """The published averages of some intervals, averaged; None where one of them is missing."""
-    rows = [row_of(scenario, interval, qos) for interval in intervals_ms]
-    values = [row.figure(metric, "avg") for row in rows if row is not None]
-    known = [value for value in values if value is not None]
+def mean_us(scenario: str, intervals_ms: Sequence[float], qos: int) -> float | None:
+    """Return the mean of the published averages of O at some intervals; None if one of them is missing."""
+    printed = {row.interval_ms: row.figure("O", "avg") for row in rows() if (row.scenario, row.qos) == (scenario, qos)}
+    known = [value for interval in intervals_ms if (value := printed.get(interval)) is not None]
     return sum(known) / len(known) if known and len(known) == len(intervals_ms) else None
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from looplab.experiments.loop.document import robot_free_us
 from looplab.experiments.loop.report import published
-from looplab.experiments.loop.report.cells import Cell
-from looplab.experiments.loop.report.claims import Measured
 from looplab.experiments.loop.report.published import PublishedRow
+from looplab.report.cell import Cell
+from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Interval
 
 METRICS = ("T", "O", "R")
@@ -29,7 +31,7 @@ class Row:
 
     @property
     def printed_outcome(self) -> str:
-        """What stands where the thesis prints no figures: loss, connection lost."""
+        """The words in place of figures that the thesis does not print: loss, connection lost."""
         return self.printed.outcome if self.printed and self.printed.outcome != "answered" else ""
 
     @property
@@ -38,17 +40,19 @@ class Row:
 
     @property
     def mean(self) -> Interval | None:
-        return self.cell.mean.get(self.metric) if self.cell else None
+        return self.cell.mean(self.metric) if self.cell else None
 
     def quantile(self, name: str) -> Interval | None:
-        return self.cell.quantiles.get(self.metric, {}).get(name) if self.cell else None
+        return self.cell.quantile(self.metric, name) if self.cell else None
 
     def extreme_us(self, name: str) -> float | None:
-        """min or max of what was measured."""
-        if self.cell is None or self.cell.measured == 0:
-            return None
-        values = self.cell.latency_us[self.metric]
-        return float(values.min() if name == "min" else values.max())
+        """Return the measured "min" or "max"."""
+        return self.cell.statistic(self.metric, name) if self.cell else None
+
+    @property
+    def robot_free_us(self) -> dict[str, Any]:
+        """R without queueing at the robot, {} if no request queued."""
+        return robot_free_us(self.cell.document) if self.cell else {}
 
     @property
     def difference(self) -> Interval | None:
@@ -61,29 +65,44 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """One scenario at one fidelity; `number` is the thesis's table, "" where it has none."""
+    """One scenario at one fidelity; `number` is the thesis's table, "" if it has none."""
 
     number: str
-    scenario: str
     measured: Measured | None
     rows: Sequence[Row]
 
     @property
     def waited(self) -> bool:
-        """Whether in any cell a request waited for the robot to be done with earlier ones."""
-        return any(row.cell is not None and row.cell.robot_free_us for row in self.rows)
+        """Whether in any cell a request queued at the robot."""
+        return any(row.robot_free_us for row in self.rows)
+
+
+def tables(runs: Mapping[str, Runs]) -> list[tuple[str, Mapping[str, Table]]]:
+    """Return the tables of every scenario of the thesis, then of every other that was run, by fidelity."""
+    named = dict.fromkeys(row.scenario for row in published.rows())
+    others = sorted({scenario for held in runs.values() for scenario in held} - set(named))
+    found: list[tuple[str, Mapping[str, Table]]] = []
+    for scenario in [*named, *others]:
+        held = {fidelity: table(scenario, runs[fidelity][scenario]) for fidelity in _with(scenario, runs)}
+        found.append((scenario, held or {"": table(scenario, None)}))
+    return found
+
+
+def _with(scenario: str, runs: Mapping[str, Runs]) -> list[str]:
+    """Return the fidelities that have a run of `scenario`, thesis first."""
+    return sorted((fidelity for fidelity, held in runs.items() if scenario in held), reverse=True)
 
 
 def table(scenario: str, measured: Measured | None) -> Table:
-    """All cells that were printed or measured, in the thesis's order first."""
-    printed = [row for rows in published.tables().values() for row in rows if row.scenario == scenario]
+    """Return all cells that were printed or measured, in the thesis's order first."""
+    printed = [row for row in published.rows() if row.scenario == scenario]
     cells = dict(measured.cells) if measured else {}
     rows: list[Row] = []
     for line in printed:
         rows += _rows(line.interval_ms, line.qos, line, cells.pop((line.interval_ms, line.qos), None))
-    for (interval_ms, qos), cell in cells.items():
-        rows += _rows(interval_ms, qos, None, cell)
-    return Table(printed[0].table if printed else "", scenario, measured, rows)
+    for cell in cells.values():
+        rows += _rows(cell.interval_ms, cell.qos, None, cell)
+    return Table(printed[0].table if printed else "", measured, rows)
 
 
 def _rows(interval_ms: float, qos: int, printed: PublishedRow | None, cell: Cell | None) -> Iterator[Row]:

@@ -9,15 +9,27 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from looplab.experiments.loop.report.claims import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
-from looplab.experiments.qos_delay.report.runs import DelayCell, DelayRun
+from looplab.experiments.qos_delay import NAME
+from looplab.experiments.qos_delay.report.cell import DelayCell
+from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Interval
+from looplab.report.verdicts import (
+    NO_RUN,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    SEED,
+    SIGNIFICANCE,
+    UNDECIDED,
+    Claim,
+    Verdict,
+    Verdicts,
+)
 
 NEAR = math.sqrt(2)
 QOS = (0, 1, 2)
@@ -26,16 +38,13 @@ MATTERS = 0.25
 PLACE_MATTERS = 0.20
 # Fewer delays than this show no growth: the permutation test could not reach 5 %.
 FEWEST_DELAYS = 4
-SIGNIFICANCE = 0.05
 PERMUTATIONS = 5000
-# Fixed, so that the same run gives the same report.
-SEED = 20201028
 _FILE = Path(__file__).resolve().parent / "published" / "qos_delay.csv"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One figure that a verdict stands on, with its interval where there is one."""
+    """One figure behind a verdict, with its interval if there is one."""
 
     what: str
     value: Interval
@@ -44,61 +53,81 @@ class Line:
 
 
 @dataclass
-class Finding:
-    """The verdict on one finding at one fidelity."""
+class Finding(Verdict):
+    """The verdict on one finding of the paper, with the figures behind it."""
 
-    outcome: str
-    reason: str
     lines: Sequence[Line] = ()
-    beside: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Question:
-    """One finding of the paper."""
-
-    name: str
-    title: str
-    judge: Callable[[DelayRun], Finding]
 
 
 @cache
 def published() -> dict[str, float]:
-    """The figures that the paper's text gives, by finding."""
+    """Return the figures that the paper's text gives, by finding."""
     with _FILE.open(encoding="utf-8", newline="") as file:
         return {line["finding"]: float(line["published"]) for line in csv.DictReader(file)}
 
 
-def questions() -> list[Question]:
-    """In the order of the paper."""
+def claims() -> list[Claim]:
+    """Return the findings in the order of the paper."""
     return [
-        Question("one-way-when-short", "QoS 0 and 1 take one end-to-end delay where the round trip fits in the period",
-                 _one_way),
-        Question("round-trip-beyond", "QoS 0 and 1 take about a whole round trip beyond", _round_trip),
-        Question("qos-2-average", "QoS 2 takes at least four end-to-end delays on average", _qos_2_average),
-        Question("qos-2-most", "QoS 2 takes up to more than seven end-to-end delays", _qos_2_most),
-        Question("aggregation-grows", "A TCP segment carries the more MQTT packets the longer the delay", _grows),
-        Question("segment-size", "The largest segments hold about 600 bytes", _segment_size),
-        Question("aggregation-qos", "How many packets a segment carries hardly depends on QoS", _by_qos),
-        Question("place", "For one end-to-end delay the broker's place does not matter", _place),
-    ]  # fmt: skip
+        _asked(
+            "one-way-when-short",
+            "QoS 0 and 1 take one end-to-end delay where the round trip fits in the period",
+            _one_way,
+        ),
+        _asked("round-trip-beyond", "QoS 0 and 1 take about a whole round trip beyond", _round_trip),
+        _asked("qos-2-average", "QoS 2 takes at least four end-to-end delays on average", _qos_2_average),
+        _asked("qos-2-most", "QoS 2 takes up to more than seven end-to-end delays", _qos_2_most),
+        _asked("aggregation-grows", "A TCP segment carries the more MQTT packets the longer the delay", _grows),
+        _asked("segment-size", "The largest segments hold about 600 bytes", _segment_size),
+        _asked("aggregation-qos", "How many packets a segment carries hardly depends on QoS", _by_qos),
+        _asked("place", "For one end-to-end delay the broker's place does not matter", _place),
+    ]
 
 
-def judge(question: Question, run: DelayRun | None) -> Finding:
-    """No verdict without a run, nor from one that is INVALID as a whole."""
-    if run is None:
-        return Finding(NO_RUN, "There is no usable run: ./lab run qos-delay")
-    finding = question.judge(run)
-    if not run.run.valid and finding.outcome != NO_RUN:
-        because = "; ".join(map(str, run.run.document["invalid_because"]))
-        finding.beside.append(f"{run.run.run_id} is INVALID ({because}); only its valid cells were used.")
-    return finding
+def _asked(name: str, title: str, answer: Callable[[Measured], Finding]) -> Claim:
+    """Return a claim without a verdict if there is no run, and with the name of an INVALID one beside it."""
+
+    def judge(runs: Runs, _rng: np.random.Generator) -> Finding:
+        run = runs.get(NAME)
+        if run is None:
+            return Finding(NO_RUN, f"There is no usable run: ./lab run {NAME}")
+        finding = answer(run)
+        if not run.run.valid and finding.outcome != NO_RUN:
+            finding.beside.append(
+                f"{run.run.run_id} is INVALID ({run.run.invalid_because}); only its valid cells were used."
+            )
+        return finding
+
+    return Claim(name, title, judge)
 
 
-def causes(runs: Mapping[str, DelayRun], findings: Mapping[str, Mapping[str, Finding]]) -> None:
-    """Where the corrected run shows another cause, that stands beside the finding."""
+def delay_cells(run: Measured) -> list[DelayCell]:
+    return [cell for cell in run.cells.values() if isinstance(cell, DelayCell)]
+
+
+def usable(run: Measured) -> list[DelayCell]:
+    """Return the valid cells whose delay is known."""
+    return [cell for cell in delay_cells(run) if cell.valid and cell.made_ms > 0]
+
+
+def symmetrical(run: Measured, qos: int) -> list[DelayCell]:
+    """Return the usable cells with both links alike, by growing delay."""
+    return sorted((c for c in usable(run) if c.symmetrical and c.qos == qos), key=lambda c: c.end_to_end_ms)
+
+
+def places(run: Measured) -> dict[tuple[float, int], list[DelayCell]]:
+    """Return, by end-to-end delay and QoS, the usable cells with the broker at more than one place."""
+    groups: dict[tuple[float, int], list[DelayCell]] = {}
+    for cell in usable(run):
+        groups.setdefault((cell.end_to_end_ms, cell.qos), []).append(cell)
+    return {key: sorted(cells, key=lambda c: c.delay_pb_ms) for key, cells in sorted(groups.items()) if len(cells) > 1}
+
+
+def add_causes(runs: Mapping[str, Measured], verdicts: Verdicts) -> None:
+    """Where the corrected run shows another cause, put it beside the finding."""
     if not {"thesis", "corrected"} <= runs.keys():
         return
+    findings = {claim.name: found for claim, found in verdicts}
     for name in ("round-trip-beyond", "aggregation-grows"):
         found = findings[name]
         if found["thesis"].outcome == REPRODUCED and found["corrected"].outcome == NOT_REPRODUCED:
@@ -106,7 +135,8 @@ def causes(runs: Mapping[str, DelayRun], findings: Mapping[str, Mapping[str, Fin
                 "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
                 "holds a small packet back until the one before it was acknowledged, makes it."
             )
-    both = [(c, runs["corrected"].cells[c.key]) for c in runs["thesis"].symmetrical(2) if _held(runs["corrected"], c)]
+    corrected = {cell.key: cell for cell in usable(runs["corrected"])}
+    both = [(c, corrected[c.key]) for c in symmetrical(runs["thesis"], 2) if c.key in corrected]
     if both:
         before, after = (float(np.mean([pair[k].ratio.estimate for pair in both])) for k in (0, 1))
         findings["qos-2-average"]["thesis"].beside.append(
@@ -114,40 +144,33 @@ def causes(runs: Mapping[str, DelayRun], findings: Mapping[str, Mapping[str, Fin
         )
 
 
-def _held(run: DelayRun, cell: DelayCell) -> bool:
-    other = run.cells.get(cell.key)
-    return other is not None and other.valid and other.made_ms > 0
-
-
-def _one_way(run: DelayRun) -> Finding:
-    cells = [c for qos in (0, 1) for c in run.symmetrical(qos) if 2 * c.made_ms < c.interval_ms]
+def _one_way(run: Measured) -> Finding:
+    cells = [c for qos in (0, 1) for c in symmetrical(run, qos) if 2 * c.made_ms < c.interval_ms]
     return _about(cells, published()["one-way-when-short"], "no symmetrical cell whose round trip is below the period")
 
 
-def _round_trip(run: DelayRun) -> Finding:
-    cells = [c for qos in (0, 1) for c in run.symmetrical(qos) if 2 * c.made_ms >= c.interval_ms]
+def _round_trip(run: Measured) -> Finding:
+    cells = [c for qos in (0, 1) for c in symmetrical(run, qos) if 2 * c.made_ms >= c.interval_ms]
     return _about(cells, published()["round-trip-beyond"], "no symmetrical cell whose round trip is above the period")
 
 
 def _about(cells: Sequence[DelayCell], wanted: float, missing: str) -> Finding:
     if not cells:
         return Finding(NO_RUN, f"The run has {missing}.")
-    lines = [Line(_said(c), c.ratio, f"{wanted:g}") for c in cells]
+    lines = [Line(str(c), c.ratio, f"{wanted:g}") for c in cells]
     inside = [_within(c.ratio, wanted / NEAR, wanted * NEAR) for c in cells]
     if all(x is True for x in inside):
-        return Finding(REPRODUCED, f"Every cell lies within a factor 1.41 of {wanted:g}.", lines)
-    out = [_said(c) for c, x in zip(cells, inside, strict=True) if x is False]
+        return Finding(REPRODUCED, f"Every cell lies within a factor 1.41 of {wanted:g}.", lines=lines)
+    out = [str(c) for c, x in zip(cells, inside, strict=True) if x is False]
     if out:
-        return Finding(
-            NOT_REPRODUCED,
-            f"{len(out)} of {len(cells)} cells lie more than a factor 1.41 from {wanted:g}: {_few(out)}.",
-            lines,
-        )
-    return Finding(UNDECIDED, f"The intervals hold both about {wanted:g} and something else.", lines)
+        named = ", ".join(out[:3]) + (" and others" if len(out) > 3 else "")
+        reason = f"{len(out)} of {len(cells)} cells lie more than a factor 1.41 from {wanted:g}: {named}."
+        return Finding(NOT_REPRODUCED, reason, lines=lines)
+    return Finding(UNDECIDED, f"The intervals hold both about {wanted:g} and something else.", lines=lines)
 
 
-def _qos_2_average(run: DelayRun) -> Finding:
-    cells = run.symmetrical(2)
+def _qos_2_average(run: Measured) -> Finding:
+    cells = symmetrical(run, 2)
     if not cells:
         return Finding(NO_RUN, "The run has no symmetrical cell at QoS 2.")
     wanted = published()["qos-2-average"]
@@ -156,34 +179,34 @@ def _qos_2_average(run: DelayRun) -> Finding:
     # Averaging the bounds treats the cells' errors as if they went together: too wide rather than too narrow.
     mean = Interval(*map(float, bounds)) if known else Interval(float(bounds[0]), math.nan, math.nan)
     lines = [Line(f"mean of {len(cells)} cells", mean, f"at least {wanted:g}")]
-    lines += [Line(_said(c), c.ratio, "") for c in cells]
+    lines += [Line(str(c), c.ratio, "") for c in cells]
     return _at_least(mean, wanted, lines, "on average")
 
 
-def _qos_2_most(run: DelayRun) -> Finding:
-    cells = [c for c in run.cells.values() if c.qos == 2 and c.valid and c.made_ms > 0]
+def _qos_2_most(run: Measured) -> Finding:
+    cells = [c for c in usable(run) if c.qos == 2]
     if not cells:
         return Finding(NO_RUN, "The run has no valid cell at QoS 2.")
     most = max(cells, key=lambda c: c.ratio.estimate)
     wanted = published()["qos-2-most"]
-    return _at_least(most.ratio, wanted, [Line(_said(most), most.ratio, f"above {wanted:g}")], "at most")
+    return _at_least(most.ratio, wanted, [Line(str(most), most.ratio, f"above {wanted:g}")], "at most")
 
 
 def _at_least(value: Interval, wanted: float, lines: Sequence[Line], how: str) -> Finding:
     said = f"{value.estimate:.2f} end-to-end delays {how}, published are {wanted:g}."
     within = _within(value, wanted, math.inf)
     if within is None:
-        return Finding(UNDECIDED, f"{said} The interval holds both.", lines)
-    return Finding(REPRODUCED if within else NOT_REPRODUCED, said, lines)
+        return Finding(UNDECIDED, f"{said} The interval holds both.", lines=lines)
+    return Finding(REPRODUCED if within else NOT_REPRODUCED, said, lines=lines)
 
 
-def _grows(run: DelayRun) -> Finding:
+def _grows(run: Measured) -> Finding:
     lines, steps, verdicts = [], [], []
     rng = np.random.default_rng(SEED)
     for qos in QOS:
-        cells = [c for c in run.symmetrical(qos) if c.packets_per_segment is not None]
+        cells = [c for c in symmetrical(run, qos) if c.packets_per_segment is not None]
         ends = [cells[0], cells[-1]] if len(cells) > 1 else cells
-        lines += [Line(_said(c), _exact(c.packets_per_segment or math.nan), "", "packets") for c in ends]
+        lines += [Line(str(c), _exact(c.packets_per_segment or math.nan), "", "packets") for c in ends]
         if len(cells) < FEWEST_DELAYS:
             continue
         values = np.array([c.packets_per_segment for c in cells], dtype=np.float64)
@@ -192,9 +215,9 @@ def _grows(run: DelayRun) -> Finding:
         steps.append(f"QoS {qos}: {values[0]:.2f} to {values[-1]:.2f} (rank correlation {rho:.2f}, p {_p(p)})")
         verdicts.append(rho > 0 and p < SIGNIFICANCE and growth > MATTERS)
     if not verdicts:
-        return Finding(NO_RUN if not lines else UNDECIDED, f"Needs segments at {FEWEST_DELAYS} delays at least.", lines)
+        return Finding(UNDECIDED if lines else NO_RUN, f"Needs segments at {FEWEST_DELAYS} delays.", lines=lines)
     outcome = REPRODUCED if all(verdicts) else NOT_REPRODUCED if not any(verdicts) else UNDECIDED
-    return Finding(outcome, "; ".join(steps) + ".", lines)
+    return Finding(outcome, "; ".join(steps) + ".", lines=lines)
 
 
 def _rank_correlation(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
@@ -212,8 +235,8 @@ def _rank_correlation(values: np.ndarray, rng: np.random.Generator) -> tuple[flo
     return rho, float((1 + np.sum(drawn >= rho - 1e-12)) / (1 + PERMUTATIONS))
 
 
-def _segment_size(run: DelayRun) -> Finding:
-    sizes = [(c.largest_segment_bytes, c) for c in run.cells.values() if c.valid and c.largest_segment_bytes]
+def _segment_size(run: Measured) -> Finding:
+    sizes = [(c.largest_segment_bytes, c) for c in delay_cells(run) if c.valid and c.largest_segment_bytes]
     if not sizes:
         return Finding(NO_RUN, "No segments were counted in this run.")
     size, cell = max(sizes, key=lambda pair: pair[0] or 0)
@@ -222,54 +245,44 @@ def _segment_size(run: DelayRun) -> Finding:
     return Finding(
         REPRODUCED if near else NOT_REPRODUCED,
         f"The largest segment held {size:.0f} bytes.",
-        [Line(_said(cell), _exact(size or math.nan), f"about {wanted:g}", "bytes")],
+        lines=[Line(str(cell), _exact(size or math.nan), f"about {wanted:g}", "bytes")],
     )
 
 
-def _by_qos(run: DelayRun) -> Finding:
-    lines, shares = [], []
-    delays = sorted({c.end_to_end_ms for qos in QOS for c in run.symmetrical(qos)})
-    for delay in delays:
-        found = [
-            c.packets_per_segment
-            for qos in QOS
-            for c in run.symmetrical(qos)
-            if c.end_to_end_ms == delay and c.packets_per_segment is not None
-        ]
-        if len(found) == len(QOS):
-            shares.append(max(found) / min(found))
-            lines.append(Line(f"{delay:g} ms: most over least", _exact(shares[-1]), "about 1"))
+def _by_qos(run: Measured) -> Finding:
+    carried: dict[float, list[float]] = {}
+    for cell in (c for qos in QOS for c in symmetrical(run, qos)):
+        if cell.packets_per_segment is not None:
+            carried.setdefault(cell.end_to_end_ms, []).append(cell.packets_per_segment)
+    shares = {delay: max(found) / min(found) for delay, found in sorted(carried.items()) if len(found) == len(QOS)}
+    lines = [Line(f"{delay:g} ms: most over least", _exact(share), "about 1") for delay, share in shares.items()]
     if not shares:
         return Finding(NO_RUN, "No delay was measured at all three qualities of service.")
-    middle = float(np.exp(np.mean(np.log(shares))))
+    middle = float(np.exp(np.mean(np.log([*shares.values()]))))
     said = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
-    return Finding(REPRODUCED if middle <= 1 + MATTERS else NOT_REPRODUCED, said, lines)
+    return Finding(REPRODUCED if middle <= 1 + MATTERS else NOT_REPRODUCED, said, lines=lines)
 
 
-def _place(run: DelayRun) -> Finding:
-    groups: dict[tuple[float, int], list[DelayCell]] = {}
-    for c in run.cells.values():
-        if c.valid and c.made_ms > 0:
-            groups.setdefault((c.end_to_end_ms, c.qos), []).append(c)
-    compared = {key: cells for key, cells in sorted(groups.items()) if len(cells) > 1}
+def _place(run: Measured) -> Finding:
+    compared = places(run)
     if not compared:
         return Finding(NO_RUN, "No end-to-end delay was measured with the broker at more than one place.")
     lines, verdicts, worst = [], [], ("", 0.0)
     for (delay, qos), cells in compared.items():
         middle = float(np.mean([c.ratio.estimate for c in cells]))
-        for c in sorted(cells, key=lambda c: c.delay_pb_ms):
+        for c in cells:
             share = Interval(*(value / middle for value in (c.ratio.estimate, c.ratio.low, c.ratio.high)))
-            lines.append(Line(f"{_said(c)}, over the mean of its group", share, "about 1"))
+            lines.append(Line(f"{c}, over the mean of its group", share, "about 1"))
             verdicts.append(_within(share, 1 - PLACE_MATTERS, 1 + PLACE_MATTERS))
             if abs(share.estimate - 1) > abs(worst[1]):
                 worst = (f"{delay:g} ms, QoS {qos}", share.estimate - 1)
     outcome = REPRODUCED if all(v is True for v in verdicts) else NOT_REPRODUCED if False in verdicts else UNDECIDED
     said = f"The places differ from their group's mean by {abs(worst[1]):.0%} at most ({worst[0]})."
-    return Finding(outcome, f"{said} Less than {PLACE_MATTERS:.0%} counts as no matter.", lines)
+    return Finding(outcome, f"{said} Less than {PLACE_MATTERS:.0%} counts as no matter.", lines=lines)
 
 
 def _within(value: Interval, low: float, high: float) -> bool | None:
-    """Whether the whole interval lies inside (True) or outside (False); None where it holds both."""
+    """Return whether the whole interval lies inside (True) or outside (False); None if it holds both."""
     ends = (value.low, value.high) if value.known else (value.estimate, value.estimate)
     if low <= ends[0] and ends[1] <= high:
         return True
@@ -278,14 +291,6 @@ def _within(value: Interval, low: float, high: float) -> bool | None:
 
 def _exact(value: float) -> Interval:
     return Interval(value, math.nan, math.nan)
-
-
-def _said(cell: DelayCell) -> str:
-    return f"{cell.delay_pb_ms:g} + {cell.delay_bs_ms:g} ms, QoS {cell.qos}"
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
 
 
 def _p(value: float) -> str:

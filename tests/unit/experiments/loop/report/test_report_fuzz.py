@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.reports import shown
 from support.simulated_runs import simulated_cell, write_run
-
-from looplab.experiments.loop.report.analysis import analyse
-from looplab.experiments.loop.report.page import page
-from looplab.report.stored import select
 
 # For each of three seeds; a night's worth is LOOPLAB_FUZZ_DOCUMENTS=1000.
 DOCUMENTS = int(os.environ.get("LOOPLAB_FUZZ_DOCUMENTS") or 20)
@@ -49,6 +46,6 @@ def test_any_value_anywhere(results: Path, seed: int) -> None:
             except (KeyError, IndexError, TypeError):
                 continue
         (folder / "run.json").write_text(json.dumps(document))
-        text = page(analyse(select(results, [])), [])
+        text = shown(results).text
         assert folder.name in text or str(document.get("run_id")) in text or not document.get("run_id")
         assert "<script>" not in text

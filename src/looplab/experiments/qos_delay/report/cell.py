@@ -1,0 +1,74 @@
+"""One cell of qos-delay: the delay of each link, the latency over it, what the publisher's segments carried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from looplab.report.cell import Cell
+from looplab.report.statistics import Interval
+
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
+# Figures of a cell that are no latencies: latency over delay, MQTT packets in a TCP segment.
+FIGURES = ("ratio", "packets_per_segment", "largest_segment_bytes")
+
+
+class DelayCell(Cell):
+    """One pair of link delays at one QoS."""
+
+    @property
+    def delay_pb_ms(self) -> float:
+        return self.key[0]
+
+    @property
+    def delay_bs_ms(self) -> float:
+        return self.key[1]
+
+    @property
+    def end_to_end_ms(self) -> float:
+        """As wanted: the order of the cells."""
+        return self.delay_pb_ms + self.delay_bs_ms
+
+    @property
+    def symmetrical(self) -> bool:
+        return self.delay_pb_ms == self.delay_bs_ms
+
+    @property
+    def made_ms(self) -> float:
+        """The mean delay of both links as the emulator made it, 0 if it is not known."""
+        return float((self.document.get("end_to_end_ms") or {}).get("total") or 0.0)
+
+    @property
+    def ratio(self) -> Interval:
+        """The mean latency over the delay that was made, taken as exact: it is the mean of thousands of packets."""
+        mean = self.mean("L")
+        if mean is None or self.made_ms <= 0:
+            return UNKNOWN
+        return Interval(*(value / (1000 * self.made_ms) for value in (mean.estimate, mean.low, mean.high)))
+
+    @property
+    def packets_per_segment(self) -> float | None:
+        """The mean number of MQTT packets in a TCP segment of the publisher."""
+        return (self._publisher.get("mqtt_packets_per_segment") or {}).get("mean")
+
+    @property
+    def largest_segment_bytes(self) -> float | None:
+        return (self._publisher.get("size_bytes") or {}).get("max")
+
+    @property
+    def packets_per_message(self) -> Mapping[str, float]:
+        """The MQTT control packets of each type that one message cost."""
+        return self.document.get("packets_per_message") or {}
+
+    def figure(self, name: str) -> float | None:
+        if name not in FIGURES or not self.valid:
+            return super().figure(name)
+        if name != "ratio":
+            value: float | None = getattr(self, name)
+            return value
+        return None if math.isnan(self.ratio.estimate) else self.ratio.estimate
+
+    @property
+    def _publisher(self) -> Mapping[str, Any]:
+        return (self.document.get("segments") or {}).get("publisher") or {}

@@ -1,0 +1,137 @@
+"""One cell of a stored run: its latencies with their intervals, and the counts of run.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from looplab.report.statistics import Floats, Interval, cell_intervals
+
+QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
+    "min": np.min,
+    "max": np.max,
+    "avg": np.mean,
+    **{name: partial(np.quantile, q=share) for name, share in QUANTILES.items()},
+}
+# A repetition's own figure needs at least this many answers.
+FEWEST_ANSWERS = 5
+
+# What tells the cells of a run apart, e.g. interval in ms and QoS.
+Key = tuple[float, ...]
+
+
+def cell_text(named: Iterable[tuple[str, float]]) -> str:
+    """Return a cell in words from the names and values of its key: "20 ms, QoS 0", "10 + 10 ms, QoS 2"."""
+    pairs = list(named)
+    times = " + ".join(f"{value:g}" for name, value in pairs if name.endswith("_ms"))
+    others = [f"{'QoS' if name == 'qos' else name} {value:g}" for name, value in pairs if not name.endswith("_ms")]
+    return ", ".join([f"{times} ms", *others] if times else others)
+
+
+@dataclass
+class Cell:
+    """One cell, named by `text`: latencies in microseconds by metric, their repetitions, the cell of run.json."""
+
+    key: Key
+    text: str
+    document: Mapping[str, Any]
+    repetition: NDArray[np.int64]
+    latency_us: Mapping[str, Floats]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def qos(self) -> int:
+        return int(self.key[-1])
+
+    @property
+    def interval_ms(self) -> float:
+        return float(self.document["interval_ms"])
+
+    @property
+    def sent(self) -> int:
+        return int(self.document["sent"])
+
+    @property
+    def answered(self) -> int:
+        return int(self.document["answered"])
+
+    @property
+    def lost(self) -> int:
+        return int(self.document["lost"])
+
+    @property
+    def valid(self) -> bool:
+        return bool(self.document.get("valid", True))
+
+    @property
+    def measured(self) -> int:
+        """How many messages have a latency."""
+        return int(self.repetition.size)
+
+    @property
+    def repetitions(self) -> int:
+        """How many repetitions have at least one latency."""
+        return int(np.unique(self.repetition).size)
+
+    @property
+    def lateness_p99_us(self) -> float | None:
+        value = self.document.get("send_lateness_us", {}).get("p99")
+        return None if value is None else float(value)
+
+    def mean(self, metric: str) -> Interval | None:
+        """Return the mean latency in microseconds, None if nothing was measured."""
+        return self._intervals[metric][0] if metric in self._intervals else None
+
+    def quantile(self, metric: str, name: str) -> Interval | None:
+        """Return one of QUANTILES in microseconds, None if nothing was measured."""
+        return self._intervals[metric][1][name] if metric in self._intervals else None
+
+    def statistic(self, metric: str, name: str) -> float | None:
+        """Return one of STATISTICS in microseconds, None if nothing was measured."""
+        values = self.latency_us[metric]
+        return float(STATISTICS[name](values)) if values.size else None
+
+    def by_repetition(self, metric: str) -> dict[str, Floats]:
+        """Return mean, p50 and p95 of every repetition that has FEWEST_ANSWERS."""
+        order = np.argsort(self.repetition, kind="stable")
+        starts = np.flatnonzero(np.diff(self.repetition[order])) + 1
+        pieces = [p for p in np.split(self.latency_us[metric][order], starts) if p.size >= FEWEST_ANSWERS]
+        figures = {"mean": STATISTICS["avg"], "p50": STATISTICS["p50"], "p95": STATISTICS["p95"]}
+        return {name: np.array([figure(piece) for piece in pieces]) for name, figure in figures.items()}
+
+    def figure(self, name: str) -> float | None:
+        """Return a figure by its name in expected.yaml, e.g. "O.p95" or "lost_share".
+
+        None if it was not measured or the cell is INVALID. Latencies of `latency_us` come from the samples, other
+        figures from run.json.
+        """
+        if not self.valid:
+            return None
+        metric, _, statistic = name.partition(".")
+        if metric in self.latency_us:
+            return self.statistic(metric, statistic)
+        if statistic:
+            value = self.document.get("send_lateness_us" if metric == "lateness" else f"{metric}_us", {}).get(statistic)
+            return None if value is None else float(value)
+        if name == "interval":
+            return self.interval_ms * 1000
+        if name.endswith("_share"):
+            return float(self.document[name.removesuffix("_share")]) / self.sent if self.sent else None
+        return float(self.document.get(name, 0))
+
+    @cached_property
+    def _intervals(self) -> dict[str, tuple[Interval, dict[str, Interval]]]:
+        found = {}
+        for metric, values in self.latency_us.items():
+            if values.size:
+                mean, quantiles = cell_intervals(values, self.repetition, list(QUANTILES.values()))
+                found[metric] = mean, dict(zip(QUANTILES, quantiles, strict=True))
+        return found

@@ -1,0 +1,76 @@
+"""Draw figures as SVG and PNG in one style, with a text for readers who do not see them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZE_INCHES = (4.7, 3.3)
+# A fixed place: matplotlib's own layout takes as long as the drawing.
+PLACE = (0.14, 0.145, 0.835, 0.75)
+PNG_DPI = 160
+# Colour (palette of Okabe and Ito), line and mark: the page is read in grey print, too.
+STYLES = (
+    ("#0072b2", "-", "o"),
+    ("#000000", "--", "s"),
+    ("#d55e00", "-", "^"),
+    ("#cc79a7", "-.", "D"),
+    ("#009e73", "--", "v"),
+    ("#56b4e9", ":", "P"),
+    ("#e69f00", ":", "X"),
+)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One drawn figure; `figure` is its number in the publication."""
+
+    name: str
+    figure: str
+    fidelity: str
+    caption: str
+    alternative: str
+    svg: bytes
+    png: bytes
+
+
+class Sketch(Protocol):
+    """The numbers of a figure: cheap to send to another process, which draws it."""
+
+    def draw(self) -> Drawing:
+        """Return the figure."""
+
+
+def drawn(
+    name: str, figure: str, fidelity: str, caption: str, alternative: str, draw: Callable[[Axes], None]
+) -> Drawing:
+    """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added."""
+    # Imported late: it takes a second, and sketches are made before.
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "looplab", "font.size": 9.5}):
+        canvas = Canvas(figsize=SIZE_INCHES)
+        axes = canvas.add_axes(PLACE)
+        draw(axes)
+        axes.grid(alpha=0.35, linewidth=0.6)
+        # Above the axes, where no curve can be.
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(-0.1, 1.0),
+            ncols=4,
+            fontsize=8.5,
+            frameon=False,
+            columnspacing=1.0,
+            handlelength=2.4,
+            borderaxespad=0.2,
+        )
+        svg, png = io.BytesIO(), io.BytesIO()
+        canvas.savefig(svg, format="svg", metadata={"Date": None})
+        canvas.savefig(png, format="png", dpi=PNG_DPI, pil_kwargs={"compress_level": 4})
+    return Drawing(name, figure, fidelity, caption, alternative, svg.getvalue(), png.getvalue())

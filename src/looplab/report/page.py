@@ -1,0 +1,70 @@
+"""One self-contained HTML page: nothing is fetched to read it, nothing but text and images is in it."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from looplab import __version__
+from looplab.report.statistics import Interval
+from looplab.report.verdicts import NOT_REPRODUCED, REPRODUCED, SIGNS, UNDECIDED
+
+if TYPE_CHECKING:
+    from looplab.report.drawing import Drawing
+
+STYLES = {REPRODUCED: "v-reproduced", NOT_REPRODUCED: "v-not", UNDECIDED: "v-undecided"}
+
+
+def page(template: Path, context: Mapping[str, Any], made: datetime | None = None) -> str:
+    """Return the page that `template` makes of `context`; it extends frame.html.j2 of this folder."""
+    environment = Environment(
+        loader=FileSystemLoader([template.parent, Path(__file__).parent]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(ms=show_ms, percent=show_percent, signed_ms=show_signed_ms, bounds=show_bounds)
+    return environment.get_template(template.name).render(
+        **context, signs=SIGNS, styles=STYLES, data_uri=_data_uri, made=made or datetime.now(UTC), version=__version__
+    )
+
+
+def show_ms(value_us: float | None) -> str:
+    """Return milliseconds with as many decimals as have a meaning; a dash for None and NaN."""
+    if value_us is None or value_us != value_us:
+        return "–"
+    if math.isinf(value_us):
+        return "∞"
+    value = value_us / 1000
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
+
+
+def show_signed_ms(value_us: float | None) -> str:
+    text = show_ms(value_us)
+    return text if text.startswith("–") else ("+" if (value_us or 0) >= 0 else "−") + text.lstrip("-")
+
+
+def show_percent(share: float | None) -> str:
+    """Return a signed percentage; a factor from three times on."""
+    if share is None or share != share:
+        return "–"
+    if share >= 2:
+        return f"× {1 + share:.3g}" if share < 999 else f"× {1 + share:.0f}"
+    return f"{share:+.0%}".replace("-", "−")
+
+
+def show_bounds(interval: Interval | None) -> str:
+    """Return the interval's ends in milliseconds, "" if they are not known."""
+    return f"{show_ms(interval.low)} … {show_ms(interval.high)}" if interval is not None and interval.known else ""
+
+
+def _data_uri(drawing: Drawing) -> Markup:
+    return Markup("data:image/svg+xml;base64," + base64.b64encode(drawing.svg).decode("ascii"))

@@ -1,0 +1,189 @@
+"""Write the reports on stored runs: a page for each experiment that has runs, with figures and CSV files.
+
+What an experiment's `report` package gives is stated by `ReportPart`; `./lab report` hands the experiments in.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.report.painters import Painters
+from looplab.report.stored import APART, Layout, Selection, StoredRun, Unusable, read_run, run_folders
+from looplab.run.experiment import Experiment, Experiments
+from looplab.system.terminal import fitted
+
+if TYPE_CHECKING:
+    from looplab.report.drawing import Drawing, Sketch
+    from looplab.report.samples import Measured
+    from looplab.report.statistics import Interval
+    from looplab.report.verdicts import Verdicts
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What the runs of one experiment show.
+
+    `csv_files` holds rows by file name; `context` makes, from the drawn figures, what the template of the
+    experiment shows beside that of every report.
+    """
+
+    verdicts: Verdicts
+    sketches: Sequence[Sketch]
+    csv_files: Mapping[str, Iterable[Mapping[str, object]]]
+    template: Path
+    context: Callable[[Sequence[Drawing]], Mapping[str, Any]]
+
+
+class ReportPart(Protocol):
+    """The package `report` of an experiment: light to import; `analyse` imports what it needs."""
+
+    LAYOUT: Layout
+    # The name of its page.
+    PAGE: str
+
+    def analyse(self, measured: Sequence[Measured]) -> Analysis:
+        """Return what these runs show: one of each scenario and fidelity."""
+
+
+def write_reports(results: Path, named: Sequence[str], out: Path, experiments: Experiments) -> int:
+    """Write a report on the runs of `named` (run ids or folders), or on the newest of each kind in `results`.
+
+    A folder that is no run stands on the page of the default experiment. The exit code is 1 if no run of a report could
+    be used, or if one that was named could not. LabError (exit code 3) if `out` cannot be written.
+    """
+    selections = _select([read_run(folder, experiments) for folder in run_folders(results, named)], experiments)
+    code = EXIT_GOOD
+    rows: list[dict[str, str]] = []
+    for name, selection in selections.items():
+        apart = []
+        if name == experiments.default and not named:
+            apart = [_apart(run) for other, held in selections.items() if other != name for run in held.found]
+        measured = _write_report(experiments[name], selection, apart, out)
+        rows += _run_rows(measured, selection)
+        if not measured or (named and selection.unusable):
+            code = EXIT_INVALID
+    write_csv(out / "runs.csv", rows)
+    return code
+
+
+def _select(found: Sequence[StoredRun | Unusable], experiments: Experiments) -> dict[str, Selection]:
+    """Return the runs by experiment; without any, an empty selection for the default one."""
+    selections = {name: Selection() for name in experiments}
+    for run in found:
+        if isinstance(run, StoredRun):
+            selections[run.experiment].runs.append(run)
+        else:
+            selections[run.experiment].unusable.append(run)
+    return {name: held for name, held in selections.items() if held.found} or {experiments.default: Selection()}
+
+
+def _apart(run: StoredRun | Unusable) -> Unusable:
+    return Unusable(run.name, APART, f"of the experiment {run.experiment}, left to its own report.", run.experiment)
+
+
+def _write_report(
+    experiment: Experiment, selection: Selection, apart: Sequence[Unusable], out: Path
+) -> Sequence[Measured]:
+    """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
+    part: ReportPart = experiment.part("report")
+    with Painters(len({(run.scenario, run.fidelity) for run in selection.runs})) as painters:
+        # Imported here: it takes as long as the painters take to get ready.
+        from looplab.report.samples import measure
+
+        measured = measure(selection)
+        analysis = part.analyse(measured)
+        drawn = painters.draw(analysis.sketches)
+    try:
+        _write_files(out, part.PAGE, analysis, drawn, page_text(analysis, measured, selection, apart, drawn))
+    except OSError as error:
+        raise LabError(
+            f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR", EXIT_MACHINE
+        ) from error
+    _print_findings(experiment.name, measured, analysis.verdicts)
+    for meaning, runs in Counter(problem.meaning for problem in apart).items():
+        print(fitted(f"apart: {runs} run(s) {meaning}", sys.stdout))
+    for problem in selection.unusable:
+        print(fitted(str(problem), sys.stdout))
+    # Never broken, so that it can be copied.
+    print(out / part.PAGE)
+    return measured
+
+
+def page_text(
+    analysis: Analysis,
+    measured: Sequence[Measured],
+    selection: Selection,
+    apart: Sequence[Unusable] = (),
+    drawn: Sequence[Drawing] = (),
+) -> str:
+    """Return the page of one experiment; runs in `apart` have a page of their own."""
+    from looplab.report.page import page
+
+    context = {
+        "measured": measured,
+        "verdicts": analysis.verdicts,
+        "unusable": [*selection.unusable, *apart],
+        "older": selection.older,
+        "files": [*analysis.csv_files, "runs.csv"],
+        **analysis.context(drawn),
+    }
+    return page(analysis.template, context)
+
+
+def _write_files(out: Path, page_name: str, analysis: Analysis, drawn: Sequence[Drawing], text: str) -> None:
+    figures = out / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    for drawing in drawn:
+        (figures / f"{drawing.name}.svg").write_bytes(drawing.svg)
+        (figures / f"{drawing.name}.png").write_bytes(drawing.png)
+    for name, rows in analysis.csv_files.items():
+        write_csv(out / name, rows)
+    (out / page_name).write_text(text, encoding="utf-8")
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Write rows that all have the same columns."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for number, row in enumerate(rows):
+            writer = csv.DictWriter(file, row.keys(), lineterminator="\n")
+            if not number:
+                writer.writeheader()
+            writer.writerow(row)
+
+
+def spread(name: str, interval: Interval | None, form: str = ".3f") -> dict[str, str]:
+    """Return an interval as three columns of a CSV file, e.g. mean_us, mean_low_us and mean_high_us; "" if unknown."""
+    stem, _, unit = name.rpartition("_") if name.endswith(("_us", "_ms")) else (name, "", "")
+    names = [f"{stem}{end}{'_' if unit else ''}{unit}" for end in ("", "_low", "_high")]
+    bounds = (interval.estimate, interval.low, interval.high) if interval else (None, None, None)
+    return {key: number(bound, form) for key, bound in zip(names, bounds, strict=True)}
+
+
+def number(value: float | None, form: str = ".3f") -> str:
+    """Return a figure for a CSV file, "" for None and NaN."""
+    return "" if value is None or value != value else f"{value:{form}}"
+
+
+def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> None:
+    print(f"{name}: {len(measured)} run(s), {sum(m.run.samples for m in measured):,} messages")
+    for claim, by_fidelity in verdicts:
+        said = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in by_fidelity.items()]
+        print(fitted(f"  {claim.title}\n      {', '.join(said)}", sys.stdout, " " * 6))
+
+
+def _run_rows(measured: Sequence[Measured], selection: Selection) -> list[dict[str, str]]:
+    older = "a newer run of the same scenario is used"
+    shown = [(m.run, "yes", "valid" if m.run.valid else "INVALID", m.run.invalid_because) for m in measured]
+    whole = [*shown, *((run, "no", "older", older) for run in selection.older)]
+    lines = [(run.run_id, run.scenario, run.fidelity, *rest) for run, *rest in whole]
+    lines += [(bad.name, "", "", "no", bad.kind, bad.meaning) for bad in selection.unusable]
+    return [
+        dict(zip(("run_id", "scenario", "fidelity", "used", "state", "remark"), line, strict=True)) for line in lines
+    ]

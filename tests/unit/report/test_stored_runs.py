@@ -1,0 +1,243 @@
+"""Whatever lies in results/: each folder is used or named with what it means, and nothing crashes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.reports import rows, shown, write
+from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
+from support.simulated_runs import simulated_cell, write_run
+from support.terminal import printing_to_a_terminal
+
+from looplab.errors import LabError
+from looplab.report.cell import cell_text
+from looplab.run.accounting import summarise
+
+Spoil = Callable[[Path], object]
+
+
+def small_run(results: Path, start: str = "20260101T000000Z", **changes: Any) -> Path:
+    rng = np.random.default_rng(1)
+    return write_run(
+        results, "scenario1", start=start, cells={(20.0, 0): simulated_cell(rng, 4, 20, 900, 4200)}, **changes
+    )
+
+
+def edit(place: str, value: Any = None) -> Spoil:
+    """Set a place in run.json, e.g. cells.0.lost; None takes it out."""
+
+    def spoil(folder: Path) -> None:
+        run = target = json.loads((folder / "run.json").read_text())
+        *path, last = [int(step) if step.isdigit() else step for step in place.split(".")]
+        for step in path:
+            target = target[step]
+        target[last] = value
+        if value is None:
+            del target[last]
+        (folder / "run.json").write_text(json.dumps(run))
+
+    return spoil
+
+
+def put(name: str, content: bytes) -> Spoil:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def rewrite(change: Callable[[str], str]) -> Spoil:
+    """Write samples.csv again as `change` makes it."""
+
+    def spoil(folder: Path) -> None:
+        before = (folder / "samples.csv").read_text()
+        assert change(before) != before
+        (folder / "samples.csv").write_text(change(before))
+
+    return spoil
+
+
+def put_latency(latencies: str) -> Spoil:
+    """Write over T, R and O of the last message."""
+    return rewrite(lambda text: re.sub(r"[^,]*,[^,]*,[^,]*,answered\n$", f"{latencies},answered\n", text))
+
+
+CUT_LINES = rewrite(lambda text: "".join(text.splitlines(keepends=True)[:-3]))
+TWICE = {"interval_ms": 20, "qos": 0} | dict.fromkeys(("sent", "answered", "late", "lost", "robot_errors"), 0)
+SPOILT: dict[str, tuple[Spoil, str, str]] = {
+    "nothing in it": (lambda f: [path.unlink() for path in f.iterdir()], "foreign", "neither run.json nor samples.csv"),
+    "no document": (lambda f: (f / "run.json").unlink(), "half-written", "80 samples"),
+    "interrupted": (lambda f: (f / "run.json").rename(f / "interrupted.json"), "interrupted", "80 samples"),
+    "no JSON": (put("run.json", b'{"schema": 1, '), "damaged", "run.json cannot be read"),
+    "binary": (put("run.json", b"\xff\xfe\x00"), "damaged", "run.json cannot be read"),
+    "a list": (put("run.json", b"[]"), "foreign", "not a document"),
+    "other schema": (edit("schema", "x"), "foreign", "schema"),
+    "newer schema": (edit("schema", 2), "newer", "update the lab"),
+    "no cells": (edit("cells"), "damaged", "the file lacks `cells` in run.json"),
+    "cells no list": (edit("cells", {}), "damaged", "`cells` is {}, expected type: array"),
+    "counts": (edit("cells.0.lost", 3), "damaged", "do not add up"),
+    "count negative": (edit("cells.0.sent", -1), "damaged", "`cells[0].sent` is -1, expected minimum: 0"),
+    "count missing": (edit("cells.0.late"), "damaged", "`cells[0]` lacks `late`"),
+    "a cell twice": (edit("cells", [TWICE, TWICE]), "damaged", "A cell is listed twice"),
+    "treatments": (edit("treatments", ["x"]), "damaged", "`treatments[0]` is 'x'"),
+    "no samples": (lambda f: (f / "samples.csv").unlink(), "damaged", "samples.csv is missing"),
+    "samples cut at a line": (CUT_LINES, "damaged", "disagree"),
+    "samples cut in a line": (rewrite(lambda text: text[:-40]), "damaged", "not whole"),
+    "samples empty": (put("samples.csv", b""), "damaged", "first line"),
+    "samples foreign": (put("samples.csv", b"a,b\n1,2\n"), "damaged", "first line"),
+    "samples binary": (put("samples.csv", b"\x00\xff" * 100), "damaged", "first line"),
+    "outcome unknown": (rewrite(lambda text: text.replace("answered", "answerd", 1)), "damaged", "samples.csv"),
+    "outcome edited": (rewrite(lambda text: text.replace("answered", "lost", 1)), "damaged", "disagree"),
+    "latency missing": (put_latency(",,"), "damaged", "no numbers"),
+    "latency edited": (put_latency("4300.000,4200.000,100.000"), "damaged", "edited"),
+}
+EDITED = rewrite(lambda text: re.sub(r"[^,]*,,,answered", "9.000,,,answered", text, count=1))
+# The same of qos-delay, as far as another schema or other columns read it.
+SPOILT_DELAY: dict[str, tuple[Spoil, str, str]] = {
+    "cut in run.json": (put("run.json", b"{"), "damaged", "run.json cannot be read"),
+    "newer schema": (edit("schema", 2), "newer", "update the lab"),
+    "counts": (edit("cells.0.sent", 601), "damaged", "do not add up"),
+    "a delay missing": (edit("cells.0.delay_pb_ms"), "damaged", "`cells[0]` lacks `delay_pb_ms`"),
+    "a cell twice": (edit("cells.2.qos", 1), "damaged", "listed twice"),
+    "no samples": (lambda f: (f / "samples.csv").unlink(), "damaged", "samples.csv is missing"),
+    "samples cut at a line": (CUT_LINES, "damaged", "disagree at 2 + 2 ms, QoS 2"),
+    "samples cut in a line": (rewrite(lambda text: text[:-25]), "damaged", "not whole"),
+    "latency edited": (EDITED, "damaged", "one of the two was edited"),
+}
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_spoilt_run_is_named_with_what_it_means(results: Path, how: str) -> None:
+    spoil, kind, word = SPOILT[how]
+    spoil(small_run(results))
+    (problem,) = shown(results).selection.unusable
+    assert problem.kind == kind
+    assert word in problem.meaning
+
+
+@pytest.mark.parametrize("how", SPOILT_DELAY)
+def test_a_spoilt_run_of_qos_delay_is_named_with_what_it_means(results: Path, how: str) -> None:
+    spoil, kind, word = SPOILT_DELAY[how]
+    spoil(write_delay_run(results, pairs=SYMMETRICAL[:1]))
+    (problem,) = shown(results, "qos-delay").selection.unusable
+    assert problem.kind == kind
+    assert word in problem.meaning
+
+
+@pytest.fixture(scope="module")
+def report_over_spoilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One report over a sound run and one spoilt in each way, all newer; what a terminal got is in said.txt."""
+    results, out = tmp_path_factory.mktemp("spoilt"), tmp_path_factory.mktemp("out")
+    small_run(results, SOUND)
+    for how, (spoil, _kind, _word) in SPOILT.items():
+        spoil(small_run(results, start_of(how)))
+    with printing_to_a_terminal() as said:
+        assert write(results, out) == 0
+    (out / "said.txt").write_text(said.getvalue())
+    return out
+
+
+SOUND = "20260101T000000Z"
+
+
+def start_of(how: str) -> str:
+    """Each spoilt run has a minute of its own."""
+    return f"20260202T00{list(SPOILT).index(how):02}00Z"
+
+
+def test_a_report_over_spoilt_runs_uses_the_sound_one_and_names_the_others(report_over_spoilt: Path) -> None:
+    page = (report_over_spoilt / "index.html").read_text()
+    listed = {row["run_id"]: row for row in rows(report_over_spoilt / "runs.csv")}
+    sound = listed.pop(f"{SOUND}-scenario1")
+    del sound["run_id"], sound["remark"]
+    assert [*sound.values()] == ["scenario1", "thesis", "yes", "valid"]
+    assert len(listed) == len(SPOILT)
+    for how, (_spoil, kind, _word) in SPOILT.items():
+        row = listed[f"{start_of(how)}-scenario1"]
+        assert (row["used"], row["state"]) == ("no", kind)
+        told = next(entry for entry in re.split(r"<(?:li|tr)\b", page) if row["run_id"] in entry)
+        assert kind in told
+
+
+def test_a_terminal_gets_no_line_wider_than_itself_but_the_path(report_over_spoilt: Path) -> None:
+    *lines, path = (report_over_spoilt / "said.txt").read_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("not used: ") for line in lines) == len(SPOILT)
+    assert path == str(report_over_spoilt / "index.html")
+
+
+def test_a_cell_is_named_by_the_values_of_its_key() -> None:
+    assert cell_text([("interval_ms", 20), ("qos", 0)]) == "20 ms, QoS 0"
+    assert cell_text([("delay_pb_ms", 2.5), ("delay_bs_ms", 18), ("qos", 2)]) == "2.5 + 18 ms, QoS 2"
+    assert cell_text([("devices", 100), ("cores", 2)]) == "devices 100, cores 2"
+
+
+def test_a_run_in_progress_is_named(results: Path) -> None:
+    small_run(results).rename(results / ".20260101T000000Z-scenario1.partial")
+    assert [problem.kind for problem in shown(results).selection.unusable] == ["in progress"]
+
+
+def test_only_spoilt_runs_still_give_a_page_and_exit_code_1(results: Path, tmp_path: Path) -> None:
+    (small_run(results) / "run.json").unlink()
+    (results / "holiday pictures").mkdir()
+    assert write(results, tmp_path / "out") == 1
+    page = (tmp_path / "out/index.html").read_text()
+    assert "holiday pictures" in page
+    assert "half-written" in page
+
+
+def test_a_named_run_that_cannot_be_used_is_exit_code_1(results: Path, tmp_path: Path) -> None:
+    good, bad = small_run(results), small_run(results, "20260202T000000Z")
+    (bad / "samples.csv").unlink()
+    assert write(results, tmp_path / "a", good.name) == 0
+    assert write(results, tmp_path / "b", good.name, bad.name) == 1
+    with pytest.raises(LabError, match="There is no run 'nonsense'") as error:
+        write(results, tmp_path / "c", "nonsense")
+    assert error.value.exit_code == 2
+
+
+def test_no_results_at_all_is_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(LabError) as error:
+        write(tmp_path / "results", tmp_path / "out")
+    assert error.value.exit_code == 2
+
+
+def test_of_two_runs_of_one_scenario_the_newer_is_used_and_the_older_named(results: Path, tmp_path: Path) -> None:
+    for start in ("20260101T000000Z", "20260301T000000Z", "20260201T000000Z"):
+        small_run(results, start)
+    assert write(results, tmp_path / "out") == 0
+    runs = (tmp_path / "out/runs.csv").read_text()
+    assert "20260301T000000Z-scenario1,scenario1,thesis,yes" in runs
+    assert runs.count(",no,older,") == 2
+    # Naming both does not leave one out in silence either.
+    names = ["20260101T000000Z-scenario1", "20260301T000000Z-scenario1"]
+    assert write(results, tmp_path / "both", *names) == 0
+    assert (tmp_path / "both/runs.csv").read_text().count("scenario1,thesis") == 2
+
+
+def test_where_requests_waited_for_the_robot_the_page_shows_r_without_the_wait(results: Path, tmp_path: Path) -> None:
+    cells = {(interval, 0): simulated_cell(np.random.default_rng(1), 4, 20, 900, 8400) for interval in (50.0, 20.0)}
+    folder = write_run(results, "scenario2", start="20260303T000000Z", cells=cells)
+
+    edit("cells.0.service_R_us", summarise([4_111_000]))(folder)
+    edit("cells.1.service_R_us", summarise([4_200_000, 4_300_000]))(folder)
+    edit("cells.1.waited", 37)(folder)
+    assert write(results, tmp_path / "out", folder.name) == 0
+    page = (tmp_path / "out" / "index.html").read_text()
+    (row,) = re.findall(r'<th scope="row">R free</th>(.*?)</tr>', page, re.DOTALL)
+    assert "37 waited" in row
+    assert re.findall(r"<td[^>]*>([0-9.]+)</td>", row) == ["4.200", "4.250", "4.300", "4.250", "4.295", "4.299"]
+    assert page.count("R free is the part of R") == 1
+    # Runs of before it was measured.
+    write(results, tmp_path / "out", small_run(results, start="20260304T000000Z").name)
+    assert "R free" not in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_runs_of_an_unknown_experiment_are_named(results: Path, tmp_path: Path) -> None:
+    folder = small_run(results, changes={"experiment": "something-else"})
+    assert write(results, tmp_path / "out") == 1
+    assert "of the experiment something-else, left to its own report" in (tmp_path / "out/index.html").read_text()
+    assert write(results, tmp_path / "out", folder.name) == 1
