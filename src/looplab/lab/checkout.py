@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.lab.commands.setup import SetUp, set_up
-from looplab.lab.docker import images as lab_images
+from looplab.lab.credentials.grafana_password import ensure_password
 from looplab.lab.docker.compose import Compose, run_environment
 from looplab.lab.docker.engine import find_engine, require_compose, show_version
-from looplab.lab.docker.own_images import OwnImages
-from looplab.lab.docker.own_names import NAMES, TAG, own_reference, release_tag
-from looplab.lab.machine.machine import project_name, read_machine_file
+from looplab.lab.docker.image_names import BASE_IMAGE, NAMES, TAG, own_reference, release_tag
+from looplab.lab.docker.images import Images, image_facts
+from looplab.lab.docker.installing import ensure_compose, ensure_engine
+from looplab.lab.docker.own_images import FLOOD, OwnImages
+from looplab.lab.machine.machine import Machine, inspect_machine, machine_variables
 from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call
-from looplab.lab.settings import check_settings
+from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
 from looplab.system.env_files import read_env, read_port
 from looplab.system.terminal import say
 
@@ -25,6 +27,14 @@ UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """What a set-up found and decided: facts of this machine, variables for Compose."""
+
+    machine: Machine
+    variables: dict[str, str]
 
 
 class Lab:
@@ -96,22 +106,31 @@ class Lab:
         return int(text) if text.isdigit() else 1000
 
     def make_ready(self, *, ask_again: bool = False) -> SetUp:
-        """Engine, Compose, images: what is missing is installed, pulled or built.
+        """Install, pull or build what is missing: engine, Compose, upstream images, `.env.machine`, own images.
 
-        `ask_again` for what could not be had last time, too.
+        No registry is asked unless an image is missing; with `ask_again` also for what an earlier set-up replaced.
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         (self.root / "results").mkdir(exist_ok=True)
         update_profiles(self.root)
         settled = {} if ask_again else self._machine(read_env(self.root / ".env"))
         decided = {name: value for name, value in settled.items() if name == TAG}
-        return set_up(
-            self.root,
-            self.upstream_images(afresh=ask_again),
-            OwnImages(self.root, self.own_images(afresh=ask_again), decided),
-            ports=self.ports(),
-            settled=settled,
-        )
+        own = OwnImages(self.root, self.own_images(afresh=ask_again), decided)
+        images = Images(self.root)
+        ensure_compose(ensure_engine(), images.ensure_base)
+        own.fetch(images)
+        images.ensure_upstream(self.upstream_images(afresh=ask_again), own.references[FLOOD], settled)
+        if building := own.must_build():
+            images.ensure_base()
+        machine = inspect_machine(self.root, self.ports().items(), probe_images=(BASE_IMAGE, *own.references.values()))
+        administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_password(self.root)
+        variables = machine_variables(machine, {**images.variables, **own.variables, **administrator})
+        write_machine_file(self.root, variables)
+        for note in images.notes:
+            say(note)
+        if building:
+            own.build(variables)
+        return SetUp(machine, variables)
 
     def down(self) -> int:
         """Stop and remove every container and network of the lab; returns the exit code."""
@@ -142,7 +161,7 @@ class Lab:
             "engine": f"{engine.server_version} ({engine.operating_system})",
             "compose": show_version(engine.compose) if engine.compose else "unknown",
             "cgroup": f"v{engine.cgroup_version}",
-            "images": lab_images.image_facts(named),
+            "images": image_facts(named),
             "revision": self.revision(),
         }
 

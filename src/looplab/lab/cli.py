@@ -61,29 +61,13 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
             root, options.scenario, variables(root, options), as_json=options.json, allow_invalid=options.allow_invalid
         )
     if command == "setup":
-        from looplab.lab.checkout import Lab
-        from looplab.lab.commands.pair import prepare
-        from looplab.lab.credentials.identities import exist
-        from looplab.system.terminal import say
+        from looplab.lab.commands.setup import setup
 
-        lab = Lab(root)
-        lab.make_ready(ask_again=True)
-        if lab.listens_with_tls() or exist(root):
-            prepare(lab)
-        say("This machine is ready: ./lab run scenario5")
-        return EXIT_GOOD
+        return setup(root)
     if command == "doctor":
-        from looplab.lab.checkout import Lab
         from looplab.lab.commands.doctor import doctor
 
-        lab = Lab(root)
-        return doctor(
-            root,
-            as_json=options.json,
-            ports=lab.ports(),
-            upstream=lab.upstream_images(),
-            own=tuple(lab.own_images().values()),
-        )
+        return doctor(root, as_json=options.json)
     if command == "down":
         from looplab.lab.checkout import Lab
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
+from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.images import BASE_IMAGE, build_image, image_facts
-from looplab.lab.docker.registry import ask_registry
+from looplab.lab.docker.image_names import BASE_IMAGE
+from looplab.lab.docker.images import ask_registry, image_facts
 from looplab.lab.machine.limits import probe_limits, rt_budget_us
 from looplab.lab.machine.machine import machine_variables
 

@@ -14,7 +14,7 @@ from looplab.errors import LabError
 from looplab.lab import virtual_environment
 from looplab.lab.commands import bundle
 from looplab.lab.commands.bundle import load_bundle, read_bundle, write_bundle
-from looplab.lab.docker.own_names import RELEASES
+from looplab.lab.docker.image_names import RELEASES
 from looplab.lab.wheels import fetch_wheels, read_pythons, this_python
 
 PAYLOAD = os.urandom(3_000_000)

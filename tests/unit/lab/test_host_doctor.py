@@ -11,7 +11,7 @@ import pytest
 
 from looplab.lab.commands.doctor import report, table
 from looplab.lab.docker.engine import Engine
-from looplab.lab.docker.registry import Registry
+from looplab.lab.docker.images import Registry
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
 from looplab.lab.machine.facts import HostFacts, PortUse, SerialDevice
 from looplab.lab.machine.limits import Limits

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from looplab.lab.machine.facts import cpu_name_from, host_facts, listening_inode, port_uses, serial_devices
-from looplab.lab.machine.machine import read_machine_file, read_published_ports, write_machine_file
+from looplab.lab.machine.machine import read_published_ports
+from looplab.lab.settings import read_machine_file, write_machine_file
 
 PROC_NET_TCP = (
     "   0: 0100007F:075B 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1883        0 40291 1 0 100 0 0 10 0"

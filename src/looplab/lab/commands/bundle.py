@@ -24,12 +24,12 @@ from looplab import __version__
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.lab.checkout import UPSTREAM, Lab
 from looplab.lab.docker.engine import find_engine, require_compose
+from looplab.lab.docker.image_names import TAG, is_pinned, release_tag, without_digest
 from looplab.lab.docker.images import image_fact
 from looplab.lab.docker.own_images import STAMP
-from looplab.lab.docker.own_names import TAG, is_pinned, release_tag, without_digest
-from looplab.lab.machine.machine import read_machine_file, write_machine_file
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen
+from looplab.lab.settings import read_machine_file, write_machine_file
 from looplab.lab.virtual_environment import REPORT, ensure_environment, requirements, wheels_place
 from looplab.lab.wheels import fetch_wheels, this_python
 from looplab.system.terminal import Step, say

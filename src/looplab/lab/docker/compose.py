@@ -6,20 +6,21 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.lab.docker.broken_yaml import tell_broken_yaml
-from looplab.lab.machine.machine import project_name
 from looplab.lab.programs import Outcome, call
+from looplab.lab.settings import project_name
 
 UP_TIMEOUT_S = 300.0
 DOWN_TIMEOUT_S = 120.0
 LAST_WORDS_LINES = "3"
 # What the engine puts before the reason.
 _BEFORE = re.compile(r".*unable to start container process: |driver failed programming [^:]*: ")
+_YAML_FAULT = re.compile(r"yaml: (?:unmarshal errors:|line \d+)")
 _ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d+)')
 
 
@@ -149,8 +150,25 @@ class Compose:
             own_session=self._own_session,
         )
         if not done.good:
-            tell_broken_yaml(self._root, done.stderr)
+            check_yaml(self._root, done.stderr)
         return done
+
+
+def check_yaml(root: Path, said: str) -> None:
+    """Raise LabError (exit code 2) with the file that Compose cannot read, if `said` complains about YAML.
+
+    Compose names a line and no file: each file is given to it alone, in a folder without the files it refers to.
+    """
+    if not _YAML_FAULT.search(said):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for path in [root / "compose.yaml", *sorted((root / "compose").rglob("*.yaml"))]:
+            alone = ["docker", "compose", "--project-directory", folder, "--file", "-", "config", "--quiet"]
+            done = call(alone, feed=path.read_text(encoding="utf-8", errors="replace"))
+            if _YAML_FAULT.search(done.stderr) and done.said in said:
+                name = path.relative_to(root)
+                remedy = f"Correct that line, or restore the file: git checkout {name}"
+                raise LabError(f"{name} cannot be read: {done.said}.", remedy, EXIT_USAGE)
 
 
 def run_environment(machine: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from looplab.lab.docker.engine import Engine
+from looplab.lab.docker.image_names import BASE_IMAGE
 from looplab.lab.programs import Outcome, call
 
-BASE_IMAGE = "debian:trixie-slim"
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 # The published limits; where the engine refuses them the treatment is recorded as not applied.

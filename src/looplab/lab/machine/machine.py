@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from looplab.lab.docker.engine import Engine, find_engine
-from looplab.lab.docker.registry import Registry, ask_registry
+from looplab.lab.docker.image_names import BASE_IMAGE
+from looplab.lab.docker.images import Registry, ask_registry
 from looplab.lab.machine.facts import HostFacts, PortUse, host_facts, port_uses
 from looplab.lab.machine.limits import (
-    BASE_IMAGE,
     RT_BUDGET_US,
     RT_RUNTIME_US,
     RTPRIO_BROKER,
@@ -20,12 +19,9 @@ from looplab.lab.machine.limits import (
     probe_limits,
 )
 from looplab.lab.programs import call
-from looplab.system.env_files import read_env
+from looplab.lab.settings import PROJECT, project_name
 
-PROJECT = "looplab"
-MACHINE_FILE = ".env.machine"
 LIMITS_CACHE = Path(".cache/limits.json")
-_HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
 
 
 @dataclass(frozen=True)
@@ -55,17 +51,6 @@ def inspect_machine(
         ports=port_uses(ports, _published_ports(engine, project_name(root))) if engine.local else (),
         registry=ask_registry(ask_for) if ask_for and engine.serves else None,
     )
-
-
-def project_name(root: Path) -> str:
-    """The name Compose gives this lab's containers: the shell's, else .env's, else the one in compose.yaml."""
-    name = "COMPOSE_PROJECT_NAME"
-    if os.environ.get(name):
-        return os.environ[name]
-    try:
-        return read_env(root / ".env").get(name) or PROJECT
-    except OSError:
-        return PROJECT
 
 
 def _published_ports(engine: Engine, project: str) -> dict[int, str]:
@@ -114,30 +99,3 @@ def rt_runtimes_us(limits: Limits) -> dict[str, int]:
         return dict(RT_RUNTIME_US)
     # A smaller budget is shared out in the same proportions, rounded down so that the sum fits.
     return {name: wanted_us * budget_us // RT_BUDGET_US for name, wanted_us in RT_RUNTIME_US.items()}
-
-
-def write_machine_file(root: Path, variables: Mapping[str, str]) -> Path:
-    """Replace `.env.machine` in one go, since a run may be reading it."""
-    path = root / MACHINE_FILE
-    half = root / f"{MACHINE_FILE}.{os.getpid()}"
-    half.write_text(_HEADER + "".join(f"{name}={value}\n" for name, value in variables.items()))
-    half.replace(path)
-    return path
-
-
-def read_machine_file(root: Path) -> dict[str, str]:
-    """What the last set-up found; empty before the first one."""
-    try:
-        return read_env(root / MACHINE_FILE)
-    except FileNotFoundError:
-        return {}
-
-
-__all__ = [
-    "BASE_IMAGE",
-    "Machine",
-    "inspect_machine",
-    "machine_variables",
-    "read_machine_file",
-    "write_machine_file",
-]
