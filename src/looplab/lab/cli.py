@@ -91,8 +91,7 @@ def _dispatch(root: Path, options: argparse.Namespace) -> int:
 
         return check(root, options.exercise, options.run)
     if command == "bundle":
-        from looplab.lab.commands.bundle import bundle
-        from looplab.lab.wheels import read_pythons
+        from looplab.lab.commands.bundle import bundle, read_pythons
 
         return bundle(root, options.file, options.scenario, read_pythons(options.pythons))
     if command == "load":
