@@ -13,8 +13,8 @@ from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.image_names import BASE_IMAGE
 from looplab.lab.docker.images import ask_registry, image_facts
-from looplab.lab.machine.limits import probe_limits, rt_budget_us
-from looplab.lab.machine.machine import machine_variables
+from looplab.lab.machine.facts import inspect_machine
+from looplab.lab.machine.limits import machine_variables, probe_limits, rt_budget_us
 
 pytestmark = pytest.mark.engine
 
@@ -58,14 +58,8 @@ def test_the_shares_fit_the_budget() -> None:
     budget_us = rt_budget_us(engine)
     if budget_us is None:
         pytest.skip("this kernel does not ration real-time CPU time")
-    variables = machine_variables_of_this_machine()
+    variables = machine_variables(inspect_machine(ROOT).limits)
     assert sum(int(value) for name, value in variables.items() if "RT_RUNTIME" in name) <= budget_us
-
-
-def machine_variables_of_this_machine() -> dict[str, str]:
-    from looplab.lab.machine.machine import inspect_machine
-
-    return machine_variables(inspect_machine(ROOT))
 
 
 def test_a_registry_is_asked_within_its_patience() -> None:

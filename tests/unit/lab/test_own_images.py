@@ -195,8 +195,8 @@ def test_what_a_machine_built_in_place_of_a_release_holds_as_long_as_that_is_pin
     assert lab.own_images() == {name: without_digest(reference) for name, reference in pinned.items()}
     assert lab.upstream_images() == {"FLOOD_IMAGE": "a/b:1"}
     # ./lab setup asks again.
-    assert lab.own_images(afresh=True) == pinned
-    assert lab.upstream_images(afresh=True) == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}"}
+    assert lab.own_images(original=True) == pinned
+    assert lab.upstream_images(original=True) == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}"}
     text = (lab.root / ".env").read_text()
     (lab.root / ".env").write_text(text.replace("0.2.0@", "0.3.0@"))
     assert lab.own_images()["bridge"] == f"{REGISTRY}looplab/bridge:0.3.0@{DIGEST}"

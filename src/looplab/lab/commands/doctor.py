@@ -14,7 +14,8 @@ from looplab.lab.checkout import Lab
 from looplab.lab.docker.image_names import BASE_IMAGE, is_published
 from looplab.lab.docker.images import Registry, ask_registry, local_images
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
-from looplab.lab.machine.machine import Machine, inspect_machine, machine_variables
+from looplab.lab.machine.facts import Machine, inspect_machine
+from looplab.lab.machine.limits import machine_variables
 
 WIDTH = 80
 NAME_WIDTH = 18
@@ -59,7 +60,7 @@ def report(machine: Machine, checks: Sequence[Check]) -> dict[str, Any]:
         "schema": 1,
         "run_possible": run_is_possible(checks),
         "checks": [check.as_dict() for check in checks],
-        "variables": machine_variables(machine),
+        "variables": machine_variables(machine.limits),
         "cpu": machine.host.cpu,
         "cores": machine.host.cores,
         "memory_bytes": machine.host.memory_bytes,

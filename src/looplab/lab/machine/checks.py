@@ -1,4 +1,4 @@
-"""Judge the facts of a machine: each check with what was found, its state and its remedy."""
+"""Judge the facts of a machine: each check has a finding, a state and a remedy."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from looplab.lab.docker.engine import (
 )
 from looplab.lab.docker.image_names import repository_of
 from looplab.lab.docker.images import GRAFANA_REPOSITORY
-from looplab.lab.machine.facts import HostFacts, PortUse, files_with_crlf
+from looplab.lab.machine.facts import HostFacts, Machine, PortUse, files_with_crlf
 from looplab.lab.machine.limits import RT_BUDGET_US, RTPRIO_CONTROLLER, Limits
-from looplab.lab.machine.machine import Machine
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -31,7 +30,7 @@ DISK_ADVISED_BYTES = GIB
 MEMORY_ADVISED_BYTES = 2 * GIB
 # Reading one of these takes a microsecond or more, and they may step.
 SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
-# Where a carriage return would become part of a value or of a command.
+# Files in which a carriage return would become part of a value or of a command.
 CRLF_SENSITIVE = (
     "lab",
     ".env",
@@ -45,7 +44,7 @@ CRLF_SENSITIVE = (
 
 @dataclass(frozen=True)
 class Check:
-    """One line of ./lab doctor. `why` tells a student what the finding means for the measurement."""
+    """One line of ./lab doctor; `why` explains what the finding means for the measurement."""
 
     name: str
     found: str
@@ -62,7 +61,7 @@ def run_is_possible(checks: Sequence[Check]) -> bool:
 
 
 def check_machine(root: Path, machine: Machine, images: Mapping[str, bool] | None = None) -> list[Check]:
-    """All checks in the order a person would ask; `images` says of each upstream image if it is here."""
+    """Return all checks, the host's first; `images` holds for each upstream image whether it is here."""
     checks = [*_check_host(machine.host), _check_line_ends(root), *_check_engine(machine.engine)]
     checks += [_check_port(use) for use in machine.ports]
     if machine.engine.serves:
@@ -145,7 +144,7 @@ def _check_port(use: PortUse) -> Check:
     if not use.taken:
         return Check(name, "free")
     if use.owner.endswith("of this lab"):
-        return Check(name, f"used by {use.owner}", WARN, "Run ./lab down if no run is meant to be going on.")
+        return Check(name, f"used by {use.owner}", WARN, "Run ./lab down unless a run is going on.")
     return Check(name, f"used by {use.owner}", FAIL, f"Stop that, or set {use.variable} in .env to another port.")
 
 
@@ -165,8 +164,8 @@ def _check_rtprio(limits: Limits) -> Check:
         name,
         f"{granted} ({limits.rtprio_refusal})",
         WARN,
-        "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to have it as published.",
-        "The published runs only permit priority (rtprio 90, 99); a run here says it was not applied.",
+        "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to run as published.",
+        "The published runs only permit priority (rtprio 90, 99); a run here records that it was not applied.",
     )
 
 
@@ -182,7 +181,7 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
         f"does not work in containers ({limits.fifo_refusal})",
         WARN,
         _fifo_remedy(limits, engine),
-        "Runs with applied priority (fidelity corrected) are marked invalid: priority did not take.",
+        "Runs with applied priority (fidelity corrected) are marked invalid: it has no effect.",
     )
 
 
@@ -205,7 +204,7 @@ def _check_sockets(limits: Limits) -> Check:
         f"cannot be read ({limits.pidfd_refusal})",
         WARN,
         "Needs Linux 5.6 and an engine whose seccomp profile allows pidfd_getfd with SYS_PTRACE.",
-        "TCP_NODELAY of broker and clients stays unverified, and the run says so.",
+        "TCP_NODELAY of broker and clients stays unverified, and the run records that.",
     )
 
 
@@ -216,7 +215,7 @@ def _check_images(machine: Machine, images: Mapping[str, bool]) -> list[Check]:
         return checks
     if registry.answers:
         return [*checks, Check("Image registry", "answers")]
-    remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without any network: ./lab load FILE."
+    remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without a network: ./lab load FILE."
     return [*checks, Check("Image registry", f"does not answer ({registry.detail})", WARN, remedy)]
 
 
@@ -233,7 +232,7 @@ def _check_upstream(machine: Machine, images: Mapping[str, bool]) -> Check:
 
 
 def _check_certificate(root: Path) -> list[Check]:
-    """Nothing where no Pi was ever paired and no run had TLS."""
+    """Return nothing if no Pi was ever paired and no run had TLS."""
     if not identities.exist(root):
         return []
     name = "Certificates"

@@ -1,10 +1,10 @@
-"""What the engine's kernel lets a container do about real-time priority, found out by trying."""
+"""What real-time priority the engine grants its containers, found by trying; and the Compose variables that follow."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from looplab.lab.programs import Outcome, call
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 
-# The published limits; where the engine refuses them the treatment is recorded as not applied.
+# The published limits; if the engine refuses them, the treatment is recorded as not applied.
 RTPRIO_BROKER = 90
 RTPRIO_CONTROLLER = 99
-# CPU time at real-time priority, of each second, on kernels that share it out by control group.
+# CPU time at real-time priority, of each second, on kernels that ration it by control group.
 RT_RUNTIME_US = {
     "LAB_RT_RUNTIME_BROKER_US": 130_000,
     "LAB_RT_RUNTIME_CONTROLLER_US": 130_000,
@@ -28,7 +28,7 @@ RT_RUNTIME_US = {
 }
 # What the engine's own group should hold: the sum above and room for probes, below the kernel's 950000.
 RT_BUDGET_US = 900_000
-# Small enough to fit beside a run that is going on.
+# Small enough to fit beside a run.
 PROBE_RUNTIME_US = 10_000
 
 # pidfd_open is call 434 and pidfd_getfd 438 on every architecture; the child takes another user's
@@ -59,7 +59,7 @@ echo "pidfd_getfd=$(perl -MSocket -MPOSIX -e '
 
 @dataclass(frozen=True)
 class Limits:
-    """`known` is False where no image was there to try with; then nothing is assumed to work."""
+    """`known` is False if there was no image to try with; then nothing is assumed to work."""
 
     known: bool = False
     rtprio_max: int = 0
@@ -74,7 +74,7 @@ class Limits:
 
 
 def rt_budget_file(engine: Engine) -> Path | None:
-    """The engine's parent group on cgroup v1 with RT_GROUP_SCHED; None where there is no such thing."""
+    """Return the file of the engine's parent group on cgroup v1 with RT_GROUP_SCHED; None on other machines."""
     if not engine.local or engine.rootless or engine.cgroup_version != 1:
         return None
     group = "system.slice" if engine.cgroup_driver == "systemd" else "docker"
@@ -86,7 +86,7 @@ def rt_budget_file(engine: Engine) -> Path | None:
 
 
 def rt_budget_us(engine: Engine) -> int | None:
-    """Real-time CPU time the engine's containers may share, of each second; None where not rationed."""
+    """Return the real-time CPU time that all containers may share, of each second; None if it is not rationed."""
     file = rt_budget_file(engine)
     if file is None:
         return None
@@ -97,11 +97,12 @@ def rt_budget_us(engine: Engine) -> int | None:
 
 
 def give_rt_budget(engine: Engine) -> bool:
-    """Let containers have real-time time (needs root); the group may not exist before the first one."""
+    """Give the engine's containers a real-time budget, which needs root; return whether they have one."""
     file = rt_budget_file(engine)
     if file is None or (rt_budget_us(engine) or 0) > 0:
         return True
     try:
+        # The group may not exist before the first container.
         file.parent.mkdir(exist_ok=True)
         file.write_text(str(RT_BUDGET_US))
     except OSError:
@@ -110,9 +111,9 @@ def give_rt_budget(engine: Engine) -> bool:
 
 
 def probe_limits(engine: Engine, images: Sequence[str] = (BASE_IMAGE,), cache: Path | None = None) -> Limits:
-    """Try in throw-away containers (about 2 s), or take the answer found earlier on this very machine.
+    """Try in throw-away containers (about 2 s), or return what was found earlier on this very machine.
 
-    Any Debian image serves: the first of `images` that is here is taken.
+    Any Debian image serves: the first local one of `images` is used.
     """
     if not engine.serves:
         return Limits(unknown_because="no engine answers")
@@ -163,7 +164,7 @@ def _try_fifo_with_budget(image: str, budget_us: int | None) -> tuple[bool, str]
 
 
 def _try_rtprio(image: str) -> tuple[int, str]:
-    """The highest of the published limits that the engine grants."""
+    """Return the highest of the published limits that the engine grants, and why it refuses more."""
     refusal = ""
     for wanted in (RTPRIO_CONTROLLER, RTPRIO_BROKER):
         tried = _in_container(image, "true", f"--ulimit=rtprio={wanted}")
@@ -179,7 +180,7 @@ def _in_container(image: str, script: str, *options: str) -> Outcome:
 
 
 def engine_complaint(outcome: Outcome) -> str:
-    """The telling end of the engine's long chain of causes ("... : error setting rlimit type 14: ...")."""
+    """Return the end of the engine's long chain of causes ("... : error setting rlimit type 14: ...")."""
     lines = [line for line in outcome.stderr.splitlines() if line and not line.startswith("Run 'docker")]
     if not lines:
         return outcome.said
@@ -188,7 +189,7 @@ def engine_complaint(outcome: Outcome) -> str:
 
 
 def _machine_key(engine: Engine) -> dict[str, str]:
-    """Whatever changes one of these may change what the kernel grants."""
+    """Return the facts that decide what the kernel grants."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -221,3 +222,26 @@ def _remember(cache: Path | None, key: dict[str, str], limits: Limits) -> None:
         half.replace(cache)
     except OSError:
         return  # A cache that cannot be written only costs the next call 2 s.
+
+
+def machine_variables(limits: Limits, images: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the Compose variables that follow from the limits, and those of `images`.
+
+    Only refused priorities are set: a granted one keeps the value of .env, which the user may have chosen.
+    """
+    published = {"LAB_RTPRIO_BROKER": RTPRIO_BROKER, "LAB_RTPRIO_CONTROLLER": RTPRIO_CONTROLLER}
+    return {
+        **{name: "0" for name, wanted in published.items() if limits.rtprio_max < wanted},
+        **{name: str(runtime_us) for name, runtime_us in rt_runtimes_us(limits).items()},
+        **(images or {}),
+    }
+
+
+def rt_runtimes_us(limits: Limits) -> dict[str, int]:
+    """Return each container's real-time budget; 0, which sets none, unless the kernel rations real-time CPU."""
+    budget_us = RT_BUDGET_US if limits.rt_budget_us is None else limits.rt_budget_us
+    if not (limits.rt_group_sched and limits.fifo and budget_us > 0):
+        return dict.fromkeys(RT_RUNTIME_US, 0)
+    # A smaller budget is shared out in the same proportions, rounded down so that the sum fits.
+    share_us = min(budget_us, RT_BUDGET_US)
+    return {name: wanted_us * share_us // RT_BUDGET_US for name, wanted_us in RT_RUNTIME_US.items()}

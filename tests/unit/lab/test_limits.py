@@ -9,9 +9,16 @@ from support import host_fakes as fakes
 
 from looplab.lab.docker.engine import Engine, find_engine
 from looplab.lab.machine import limits as limits_module
-from looplab.lab.machine.facts import host_facts
-from looplab.lab.machine.limits import RT_BUDGET_US, Limits, give_rt_budget, probe_limits, rt_budget_file, rt_budget_us
-from looplab.lab.machine.machine import Machine, machine_variables, rt_runtimes_us
+from looplab.lab.machine.limits import (
+    RT_BUDGET_US,
+    Limits,
+    give_rt_budget,
+    machine_variables,
+    probe_limits,
+    rt_budget_file,
+    rt_budget_us,
+    rt_runtimes_us,
+)
 
 NO_GROUPS_FIFO = "fifo=yes\npidfd_getfd=yes\n"
 GROUPS_NO_FIFO = "rt_group_sched=yes\nfifo=no\npidfd_getfd=no: Operation not permitted\n"
@@ -35,10 +42,6 @@ def cgroup_v1(tmp_path: Path, budget_us: int | None) -> None:
         (top / "docker" / "cpu.rt_runtime_us").write_text(f"{budget_us}\n")
 
 
-def variables(limits: Limits) -> dict[str, str]:
-    return machine_variables(Machine(Engine(), host_facts(Path("/")), limits))
-
-
 def answers(script: str, *, rtprio: fakes.Answer, fifo: fakes.Answer = ("", "", 0)) -> dict[str, fakes.Answer]:
     return {
         "info*": fakes.good_info(),
@@ -53,7 +56,7 @@ def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
     limits = probe_limits(find_engine())
     assert limits == Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True)
-    found = variables(limits)
+    found = machine_variables(limits)
     assert "LAB_RTPRIO_BROKER" not in found  # the value of .env stands
     assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
     assert not any("--cpu-rt-runtime" in call for call in programs.calls("docker"))
@@ -64,8 +67,8 @@ def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs
     limits = probe_limits(find_engine())
     assert limits.rtprio_max == 0
     assert limits.rtprio_refusal == "error setting rlimit type 14: operation not permitted"
-    assert variables(limits)["LAB_RTPRIO_BROKER"] == "0"
-    assert variables(limits)["LAB_RTPRIO_CONTROLLER"] == "0"
+    assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"
+    assert machine_variables(limits)["LAB_RTPRIO_CONTROLLER"] == "0"
 
 
 def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:
@@ -75,7 +78,7 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
     assert limits.fifo
     assert limits.rt_budget_us == RT_BUDGET_US
     assert limits.pidfd_refusal == "Operation not permitted"
-    assert {name: value for name, value in variables(limits).items() if "RUNTIME" in name} == {
+    assert {name: value for name, value in machine_variables(limits).items() if "RUNTIME" in name} == {
         "LAB_RT_RUNTIME_BROKER_US": "130000",
         "LAB_RT_RUNTIME_CONTROLLER_US": "130000",
         "LAB_RT_RUNTIME_BRIDGE_US": "130000",
@@ -145,4 +148,4 @@ def test_without_an_image_nothing_is_claimed(programs: fakes.Programs, tmp_path:
     assert not limits.known
     assert not limits.fifo
     assert not cache.exists()
-    assert variables(limits)["LAB_RTPRIO_BROKER"] == "0"
+    assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"
