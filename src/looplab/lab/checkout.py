@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.lab.credentials.grafana_password import ensure_password
+from looplab.lab.credentials.secret_files import ensure_grafana_password
 from looplab.lab.docker.compose import Compose, run_environment
 from looplab.lab.docker.engine import find_engine, require_compose, show_version
 from looplab.lab.docker.image_names import BASE_IMAGE, NAMES, TAG, own_reference, release_tag
@@ -120,7 +120,7 @@ class Lab:
         if building := own.must_build():
             images.ensure_base()
         machine = inspect_machine(self.root, self.ports().items(), probe_images=(BASE_IMAGE, *own.references.values()))
-        administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_password(self.root)
+        administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         variables = machine_variables(machine.limits, {**images.variables, **own.variables, **administrator})
         write_machine_file(self.root, variables)
         for note in images.notes:

@@ -25,6 +25,7 @@ from looplab.lab.virtual_environment import (
     PIP_OPTIONS,
     REPORT,
     ensure_environment,
+    python_with_pip,
     requirements,
 )
 from looplab.system.terminal import Step, say
@@ -122,7 +123,7 @@ def fetch_wheels(place: Path, wanted: Sequence[str], pythons: Sequence[str]) -> 
     options += ["--progress-bar=off", "--only-binary=:all:", f"--dest={place}"]
     missed = {}
     for version in pythons:
-        command = [sys.executable, "-m", "pip", "download", *options, f"--python-version={version}", *wanted]
+        command = [python_with_pip(), "-m", "pip", "download", *options, f"--python-version={version}", *wanted]
         with Step(f"Getting the Python packages of report and check for Python {version}", expected_s=30) as step:
 
             def show(line: str, step: Step = step) -> None:

@@ -67,7 +67,7 @@ def check_machine(root: Path, machine: Machine, images: Mapping[str, bool] | Non
     if machine.engine.serves:
         checks += _check_limits(machine.limits, machine.engine)
         checks += _check_images(machine, images or {})
-    return [*checks, *_check_certificate(root), _check_serial(machine.host)]
+    return [*checks, *check_certificate(root), _check_serial(machine.host)]
 
 
 def _check_host(host: HostFacts) -> list[Check]:
@@ -231,7 +231,7 @@ def _check_upstream(machine: Machine, images: Mapping[str, bool]) -> Check:
     return Check(name, found, WARN, "Run ./lab setup.")
 
 
-def _check_certificate(root: Path) -> list[Check]:
+def check_certificate(root: Path) -> list[Check]:
     """Return nothing if no Pi was ever paired and no run had TLS."""
     if not identities.exist(root):
         return []
