@@ -21,7 +21,6 @@ from typing import IO, Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.lab.docker.images import local_images
-from looplab.lab.virtual_environment import wheels_place
 from looplab.system.terminal import Step
 
 SCHEMA = 1
@@ -63,8 +62,8 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
     return manifest
 
 
-def load_bundle(file: Path) -> dict[str, Any]:
-    """Check all checksums, give the images to the engine and the packages to .cache; return the manifest."""
+def load_bundle(file: Path, place: Path) -> dict[str, Any]:
+    """Check all checksums, give the images to the engine and the packages to `place`; return the manifest."""
     manifest = read_bundle(file)
     if manifest["architecture"] != platform.machine():
         raise LabError(
@@ -76,7 +75,7 @@ def load_bundle(file: Path) -> dict[str, Any]:
     with tarfile.open(file, "r:") as archive:
         _verify(archive, file.name, {IMAGES: manifest["archive"], **files})
         _give_to_engine(archive, manifest)
-        place = wheels_place()
+        # Those of an earlier bundle go.
         shutil.rmtree(place, ignore_errors=True)
         for name in files:
             place.mkdir(parents=True, exist_ok=True)

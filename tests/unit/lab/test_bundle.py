@@ -12,7 +12,6 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import LabError
-from looplab.lab import virtual_environment
 from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
 from looplab.lab.commands.bundle import THIS_PYTHON, decisions, fetch_wheels, read_pythons, tag_pinned
 from looplab.lab.docker.image_names import RELEASES
@@ -27,7 +26,6 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
     """An engine that has IMAGES and saves PAYLOAD."""
     programs = fakes.Programs(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(virtual_environment, "CACHE", tmp_path / "cache")
     docker = fakes.Docker(programs)
     docker.has(*IMAGES)
     (docker.place / "payload").write_bytes(PAYLOAD)
@@ -51,17 +49,17 @@ def file(docker: fakes.Docker, wheels: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_what_was_saved_is_what_the_engine_gets(docker: fakes.Docker, file: Path) -> None:
-    manifest = load_bundle(file)
+def test_what_was_saved_is_what_the_engine_gets(docker: fakes.Docker, file: Path, tmp_path: Path) -> None:
+    manifest = load_bundle(file, tmp_path / "loaded")
     assert gzip.decompress((docker.place / "loaded").read_bytes()) == PAYLOAD
     assert manifest["images"] == {name: f"sha256:{name}" for name in IMAGES}
 
 
-def test_the_packages_lie_where_the_launcher_looks(file: Path) -> None:
-    place = virtual_environment.wheels_place()
+def test_the_packages_replace_those_of_an_earlier_bundle(file: Path, tmp_path: Path) -> None:
+    place = tmp_path / "loaded"
     place.mkdir(parents=True)
     (place / "old-0.9-py3-none-any.whl").write_text("of an earlier bundle")
-    load_bundle(file)
+    load_bundle(file, tmp_path / "loaded")
     assert {path.name: path.read_bytes() for path in place.iterdir()} == PACKAGES
 
 
@@ -90,25 +88,27 @@ def test_a_bundle_can_be_unpacked_by_hand(file: Path) -> None:
         assert gzip.decompress(member.read()) == PAYLOAD
 
 
-@pytest.mark.parametrize("place", [0.0, 0.001, 0.3, 0.5, 0.9, 0.978, 0.99])
-def test_one_changed_byte_is_refused_and_nothing_is_loaded(docker: fakes.Docker, file: Path, place: float) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 0.978, 0.99])
+def test_one_changed_byte_is_refused_and_nothing_is_loaded(
+    docker: fakes.Docker, file: Path, tmp_path: Path, share: float
+) -> None:
     content = bytearray(file.read_bytes())
-    at = int(place * len(content))
+    at = int(share * len(content))
     content[at] ^= 1
     file.write_bytes(content)
     with pytest.raises(LabError) as error:
-        load_bundle(file)
+        load_bundle(file, tmp_path / "loaded")
     assert error.value.exit_code == 1
     assert not (docker.place / "loaded").exists()
-    assert not virtual_environment.wheels_place().exists()
+    assert not (tmp_path / "loaded").exists()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
-def test_a_cut_copy_is_refused(docker: fakes.Docker, file: Path, share: float) -> None:
+def test_a_cut_copy_is_refused(docker: fakes.Docker, file: Path, tmp_path: Path, share: float) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
     with pytest.raises(LabError, match=r"not a whole bundle|damaged"):
-        load_bundle(file)
+        load_bundle(file, tmp_path / "loaded")
     assert not (docker.place / "loaded").exists()
 
 
@@ -126,7 +126,7 @@ def test_a_bundle_of_another_kind_is_named(
     path = tmp_path / "other.bundle"
     write_bundle(path, IMAGES, {"lab": "0.1.0", **change}, wheels)
     with pytest.raises(LabError, match=word) as error:
-        load_bundle(path)
+        load_bundle(path, tmp_path / "loaded")
     assert error.value.exit_code == code
 
 
@@ -151,7 +151,7 @@ def test_a_failing_engine_leaves_no_half_bundle(docker: fakes.Docker, file: Path
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
     docker.fails("load", "no space left on device")
     with pytest.raises(LabError, match="no space left") as error:
-        load_bundle(file)
+        load_bundle(file, tmp_path / "loaded")
     assert "docker system df" in error.value.remedy
 
 

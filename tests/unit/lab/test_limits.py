@@ -8,7 +8,6 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.lab.docker.engine import Engine, find_engine
-from looplab.lab.machine import limits as limits_module
 from looplab.lab.machine.limits import (
     RT_BUDGET_US,
     Limits,
@@ -29,12 +28,12 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
     programs = fakes.Programs(tmp_path / "bin")
     monkeypatch.setenv("PATH", str(programs.folder))
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(limits_module, "CGROUP_ROOT", tmp_path / "cgroup")
+    monkeypatch.setenv("LAB_HOST", str(tmp_path))
     return programs
 
 
 def cgroup_v1(tmp_path: Path, budget_us: int | None) -> None:
-    top = tmp_path / "cgroup" / "cpu"
+    top = tmp_path / "sys/fs/cgroup/cpu"
     top.mkdir(parents=True)
     (top / "cpu.rt_runtime_us").write_text("950000\n")
     if budget_us is not None:
@@ -104,7 +103,7 @@ def test_shares_never_exceed_the_budget(budget_us: int) -> None:
 
 
 def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "CGROUP_ROOT", tmp_path / "cgroup")
+    monkeypatch.setenv("LAB_HOST", str(tmp_path))
     cgroup_v1(tmp_path, None)
     engine = Engine(server_version="20.10", cgroup_version=1, cgroup_driver="cgroupfs")
     assert rt_budget_us(engine) == 0
@@ -123,7 +122,7 @@ def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path, mon
 def test_other_engines_have_no_budget_file_here(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits_module, "CGROUP_ROOT", tmp_path / "cgroup")
+    monkeypatch.setenv("LAB_HOST", str(tmp_path))
     cgroup_v1(tmp_path, RT_BUDGET_US)
     assert rt_budget_file(engine) is None
 

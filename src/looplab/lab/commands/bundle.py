@@ -27,6 +27,7 @@ from looplab.lab.virtual_environment import (
     ensure_environment,
     python_with_pip,
     requirements,
+    wheels_place,
 )
 from looplab.system.terminal import Step, say
 
@@ -69,7 +70,7 @@ def bundle(root: Path, file: Path, profiles: Sequence[str], pythons: Sequence[st
 def load(root: Path, file: Path) -> int:
     """Load a bundle that is whole and of this kind of machine; return the exit code."""
     require_compose(find_engine())
-    manifest = load_bundle(file)
+    manifest = load_bundle(file, wheels_place())
     decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
     write_machine_file(root, {**read_machine_file(root), **decided})
     wanted = Lab(root).own_images()
