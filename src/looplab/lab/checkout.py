@@ -12,7 +12,7 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.lab.credentials.secret_files import ensure_grafana_password
 from looplab.lab.docker.compose import Compose, run_environment
 from looplab.lab.docker.engine import find_engine, require_compose, show_version
-from looplab.lab.docker.image_names import BASE_IMAGE, NAMES, TAG, own_reference, release_tag
+from looplab.lab.docker.image_names import NAMES, TAG, own_reference, release_tag
 from looplab.lab.docker.images import Images, image_facts
 from looplab.lab.docker.installing import ensure_compose, ensure_engine
 from looplab.lab.docker.own_images import FLOOD, OwnImages
@@ -28,6 +28,8 @@ UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
+# The image that finds out what the engine grants: its service uses priority and other processes' sockets.
+PROBE = "treatments"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Lab:
         return int(text) if text.isdigit() else 1000
 
     def make_ready(self, *, ask_again: bool = False) -> SetUp:
-        """Install, pull or build what is missing: engine, Compose, upstream images, `.env.machine`, own images.
+        """Install, pull or build what is missing: engine, Compose, upstream images, own images, `.env.machine`.
 
         No registry is asked unless an image is missing; with `ask_again` also for what an earlier set-up replaced.
         """
@@ -117,16 +119,15 @@ class Lab:
         ensure_compose(ensure_engine(), images.ensure_base)
         own.fetch(images)
         images.ensure_upstream(self.upstream_images(original=ask_again), own.references[FLOOD], settled)
-        if building := own.must_build():
+        for note in images.notes:
+            say(note)
+        if own.must_build():
             images.ensure_base()
-        machine = inspect_machine(self.root, self.ports().items(), probe_images=(BASE_IMAGE, *own.references.values()))
+            own.build({**images.variables, **own.variables})
+        machine = inspect_machine(self.root, self.ports().items(), own.references[PROBE])
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         variables = machine_variables(machine.limits, {**images.variables, **own.variables, **administrator})
         write_machine_file(self.root, variables)
-        for note in images.notes:
-            say(note)
-        if building:
-            own.build(variables)
         return SetUp(machine, variables)
 
     def down(self) -> int:

@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.containers import own_image
 from support.places import ROOT
 
 from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.image_names import BASE_IMAGE
 from looplab.lab.docker.images import ask_registry, image_facts
-from looplab.lab.machine.facts import inspect_machine
 from looplab.lab.machine.limits import machine_variables, probe_limits, rt_budget_us
 
 pytestmark = pytest.mark.engine
@@ -34,7 +34,7 @@ def test_the_engine_and_its_compose_are_found() -> None:
 def test_a_container_starts_with_the_limits_that_were_found() -> None:
     """Whatever was found out must be true: the same flags, as Compose would set them, start a container."""
     engine = find_engine()
-    limits = probe_limits(engine)
+    limits = probe_limits(engine, own_image("treatments"))
     assert limits.known
     options = ["--cap-add=SYS_NICE"]
     if limits.rt_group_sched:
@@ -58,7 +58,7 @@ def test_the_shares_fit_the_budget() -> None:
     budget_us = rt_budget_us(engine)
     if budget_us is None:
         pytest.skip("this kernel does not ration real-time CPU time")
-    variables = machine_variables(inspect_machine(ROOT).limits)
+    variables = machine_variables(probe_limits(engine, own_image("treatments")))
     assert sum(int(value) for name, value in variables.items() if "RT_RUNTIME" in name) <= budget_us
 
 

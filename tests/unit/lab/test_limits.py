@@ -19,6 +19,7 @@ from looplab.lab.machine.limits import (
     rt_runtimes_us,
 )
 
+IMAGE = "looplab/treatments:1"
 NO_GROUPS_FIFO = "fifo=yes\npidfd_getfd=yes\n"
 GROUPS_NO_FIFO = "rt_group_sched=yes\nfifo=no\npidfd_getfd=no: Operation not permitted\n"
 
@@ -53,7 +54,7 @@ def answers(script: str, *, rtprio: fakes.Answer, fifo: fakes.Answer = ("", "", 
 
 def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
-    limits = probe_limits(find_engine())
+    limits = probe_limits(find_engine(), IMAGE)
     assert limits == Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True)
     found = machine_variables(limits)
     assert "LAB_RTPRIO_BROKER" not in found  # the value of .env stands
@@ -63,7 +64,7 @@ def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
 
 def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs) -> None:
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", fakes.RTPRIO_REFUSED, 125)))
-    limits = probe_limits(find_engine())
+    limits = probe_limits(find_engine(), IMAGE)
     assert limits.rtprio_max == 0
     assert limits.rtprio_refusal == "error setting rlimit type 14: operation not permitted"
     assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"
@@ -73,7 +74,7 @@ def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs
 def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:
     cgroup_v1(tmp_path, RT_BUDGET_US)
     programs.add("docker", answers(GROUPS_NO_FIFO, rtprio=("", "", 0)))
-    limits = probe_limits(find_engine())
+    limits = probe_limits(find_engine(), IMAGE)
     assert limits.fifo
     assert limits.rt_budget_us == RT_BUDGET_US
     assert limits.pidfd_refusal == "Operation not permitted"
@@ -89,7 +90,7 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
 def test_real_time_groups_without_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:
     cgroup_v1(tmp_path, 0)
     programs.add("docker", answers(GROUPS_NO_FIFO, rtprio=("", "", 0), fifo=("", "chrt: refused", 1)))
-    limits = probe_limits(find_engine())
+    limits = probe_limits(find_engine(), IMAGE)
     assert not limits.fifo
     assert "budget" in limits.fifo_refusal
     assert set(rt_runtimes_us(limits).values()) == {0}
@@ -130,20 +131,20 @@ def test_other_engines_have_no_budget_file_here(
 def test_limits_are_remembered_until_the_engine_changes(programs: fakes.Programs, tmp_path: Path) -> None:
     cache = tmp_path / "cache" / "limits.json"
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
-    first = probe_limits(find_engine(), cache=cache)
+    first = probe_limits(find_engine(), IMAGE, cache)
     runs = [call for call in programs.calls("docker") if call.startswith("run")]
-    assert probe_limits(find_engine(), cache=cache) == first
+    assert probe_limits(find_engine(), IMAGE, cache) == first
     assert [call for call in programs.calls("docker") if call.startswith("run")] == runs
     programs.add(
         "docker", {**answers(GROUPS_NO_FIFO, rtprio=("", "", 0)), "info*": fakes.good_info(ServerVersion="28")}
     )
-    assert probe_limits(find_engine(), cache=cache) != first
+    assert probe_limits(find_engine(), IMAGE, cache) != first
 
 
 def test_without_an_image_nothing_is_claimed(programs: fakes.Programs, tmp_path: Path) -> None:
     programs.add("docker", {"info*": fakes.good_info(), "'image inspect'*": ("[]", "Error: No such image", 1)})
     cache = tmp_path / "limits.json"
-    limits = probe_limits(find_engine(), ("debian:trixie-slim", "looplab/robot:1"), cache=cache)
+    limits = probe_limits(find_engine(), IMAGE, cache)
     assert not limits.known
     assert not limits.fifo
     assert not cache.exists()

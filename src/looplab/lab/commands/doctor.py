@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
-from looplab.lab.checkout import Lab
+from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.image_names import BASE_IMAGE, is_published
 from looplab.lab.docker.images import Registry, ask_registry, local_images
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
@@ -27,14 +27,14 @@ _PLAIN = "\x1b[0m"
 def doctor(root: Path, *, as_json: bool = False) -> int:
     """Print the findings and return 0 if a run is possible, else 3; changes nothing on the machine."""
     lab = Lab(root)
-    own = list(lab.own_images().values())
-    machine = inspect_machine(root, lab.ports().items(), ask_for=BASE_IMAGE, probe_images=(BASE_IMAGE, *own))
-    images: dict[str, bool] = {}
+    own = lab.own_images()
+    machine = inspect_machine(root, lab.ports().items(), own[PROBE], ask_for=BASE_IMAGE)
+    checks = check_machine(root, machine)
     if machine.engine.serves:
         upstream = lab.upstream_images().values()
         here = local_images(upstream)
-        images = {reference: reference in here for reference in upstream}
-    checks = [*check_machine(root, machine, images), *(check_own_registry(own) if machine.engine.serves else [])]
+        checks = check_machine(root, machine, {reference: reference in here for reference in upstream})
+        checks += check_own_registry(list(own.values()))
     if as_json:
         print(json.dumps(report(machine, checks), indent=2))
     else:

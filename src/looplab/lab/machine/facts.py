@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from looplab.lab.docker.engine import Engine, find_engine
-from looplab.lab.docker.image_names import BASE_IMAGE
 from looplab.lab.docker.images import Registry, ask_registry
 from looplab.lab.machine.limits import Limits, probe_limits
 from looplab.lab.programs import call
@@ -72,18 +71,14 @@ class Machine:
 
 
 def inspect_machine(
-    root: Path,
-    ports: Iterable[tuple[str, int]] = (),
-    *,
-    ask_for: str | None = None,
-    probe_images: Sequence[str] = (BASE_IMAGE,),
+    root: Path, ports: Iterable[tuple[str, int]], probe_image: str, *, ask_for: str | None = None
 ) -> Machine:
     """Collect all facts; `ask_for` is an image whose registry is asked whether it answers."""
     engine = find_engine()
     return Machine(
         engine=engine,
         host=host_facts(root / "results"),
-        limits=probe_limits(engine, probe_images, cache=root / LIMITS_CACHE),
+        limits=probe_limits(engine, probe_image, cache=root / LIMITS_CACHE),
         ports=port_uses(ports, _published_ports(engine, project_name(root))) if engine.local else (),
         registry=ask_registry(ask_for) if ask_for and engine.serves else None,
     )
