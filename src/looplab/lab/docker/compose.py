@@ -22,6 +22,19 @@ LAST_WORDS_LINES = "3"
 _BEFORE = re.compile(r".*unable to start container process: |driver failed programming [^:]*: ")
 _YAML_FAULT = re.compile(r"yaml: (?:unmarshal errors:|line \d+)")
 _ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d+)')
+# What the engine prints, and what to do about it.
+_REMEDIES = {
+    ("port is already allocated", "address already in use"): (
+        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT or LAB_GRAFANA_PORT in .env to a free port."
+    ),
+    ("cannot assign requested address",): ("LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."),
+    ("rlimit",): "This engine refuses real-time limits: LAB_RTPRIO_BROKER=0 and LAB_RTPRIO_CONTROLLER=0 in .env.",
+    ("cpu_rt", "rt_runtime", "real-time"): (
+        "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
+    ),
+    ("No such image", "pull access", "not found"): "Run ./lab setup: an image is missing.",
+    ("no space left",): "Free disk space: docker system df shows what takes it.",
+}
 
 
 class Compose:
@@ -190,17 +203,5 @@ def _reason(done: Outcome) -> str:
 
 
 def _remedy(done: Outcome) -> str:
-    text = done.stderr
-    if "port is already allocated" in text or "address already in use" in text:
-        return "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT or LAB_GRAFANA_PORT in .env to a free port."
-    if "cannot assign requested address" in text:
-        return "LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."
-    if "rlimit" in text:
-        return "This engine refuses real-time limits: LAB_RTPRIO_BROKER=0 and LAB_RTPRIO_CONTROLLER=0 in .env."
-    if "cpu_rt" in text or "rt_runtime" in text or "real-time" in text:
-        return "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
-    if "No such image" in text or "pull access" in text or "not found" in text:
-        return "Run ./lab setup: an image is missing."
-    if "no space left" in text:
-        return "Free disk space: docker system df shows what takes it."
-    return "Run ./lab doctor; `docker compose logs` shows what the containers printed."
+    found = (remedy for signs, remedy in _REMEDIES.items() if any(sign in done.stderr for sign in signs))
+    return next(found, "Run ./lab doctor; `docker compose logs` shows what the containers printed.")
