@@ -11,13 +11,6 @@ from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.docker.builds import build_command, build_image, build_with_compose, read_build_step
 
 
-@pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", str(programs.folder))
-    return fakes.Docker(programs)
-
-
 @pytest.mark.parametrize(
     ("said", "remedy"),
     [

@@ -32,13 +32,6 @@ OWN = f"{REGISTRY}looplab/robot"
 LABELLED = {"Config": {"Labels": {"looplab.origin": "built"}}}
 
 
-@pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", str(programs.folder))
-    return fakes.Docker(programs)
-
-
 def ensured(
     root: Path, references: dict[str, str], stand_in: str = "", settled: dict[str, str] | None = None
 ) -> Images:

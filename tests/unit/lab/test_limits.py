@@ -24,13 +24,10 @@ NO_GROUPS_FIFO = "fifo=yes\npidfd_getfd=yes\n"
 GROUPS_NO_FIFO = "rt_group_sched=yes\nfifo=no\npidfd_getfd=no: Operation not permitted\n"
 
 
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", str(programs.folder))
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
+@pytest.fixture(autouse=True)
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without control groups."""
     monkeypatch.setenv("LAB_HOST", str(tmp_path))
-    return programs
 
 
 def cgroup_v1(tmp_path: Path, budget_us: int | None) -> None:
@@ -103,8 +100,7 @@ def test_shares_never_exceed_the_budget(budget_us: int) -> None:
     assert shares["LAB_RT_RUNTIME_ROBOT_US"] > shares["LAB_RT_RUNTIME_BROKER_US"] > 0
 
 
-def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAB_HOST", str(tmp_path))
+def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path) -> None:
     cgroup_v1(tmp_path, None)
     engine = Engine(server_version="20.10", cgroup_version=1, cgroup_driver="cgroupfs")
     assert rt_budget_us(engine) == 0
@@ -120,10 +116,7 @@ def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path, mon
         Engine(server_version="28", cgroup_version=1, endpoint="tcp://192.0.2.1:2375"),
     ],
 )
-def test_other_engines_have_no_budget_file_here(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LAB_HOST", str(tmp_path))
+def test_other_engines_have_no_budget_file_here(engine: Engine, tmp_path: Path) -> None:
     cgroup_v1(tmp_path, RT_BUDGET_US)
     assert rt_budget_file(engine) is None
 

@@ -120,13 +120,6 @@ def test_parts_of_a_reference(reference: str, registry: str, repository: str) ->
     assert repository_of(reference) == repository
 
 
-@pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", str(programs.folder))
-    return fakes.Docker(programs)
-
-
 def own(root: Path, settings: dict[str, str]) -> OwnImages:
     return OwnImages(root, {name: own_reference(name, settings) for name in NAMES})
 
