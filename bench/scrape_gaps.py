@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from looplab.lab.checkout import Lab  # noqa: E402
-from looplab.lab.machine.machine import project_name  # noqa: E402
+from looplab.lab.settings import project_name  # noqa: E402
 
 # A scrape is due each second; a missing one makes it two. Half a second is for the machine's lateness.
 GAP_S = 1.5

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab import __version__
-from looplab.lab.commands.bundle import write_bundle
+from looplab.lab.bundle_file import write_bundle
 from support.containers import own_image
 from support.e2e_lab import Background, Lab, free_port
 from support.run_checks import check_run, read_samples, total, treatments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -96,3 +97,79 @@ class Programs:
 
     def _log(self, name: str) -> Path:
         return self.folder / f".{name}.log"
+
+
+_DOCKER = r"""
+place() { printf '%s' "$here/$1/$(printf '%s' "$2" | /usr/bin/tr '/:@' '___')"; }
+fails() { [ -e "$here/fails-$1" ] || return 1; /bin/cat "$here/fails-$1"; /bin/cat "$here/fails-$1" >&2; }
+for last; do :; done
+case "$1 $2" in
+"image inspect")
+    shift 4
+    code=0
+    for name; do
+        /bin/cat "$(place images "$name")" 2>/dev/null || { echo; echo "No such image: $name" >&2; code=1; }
+    done
+    exit $code
+    ;;
+"pull "*)
+    case $last in *@sha256:0000*) /bin/cat "$here/registry" >&2; exit 1 ;; esac
+    echo "layer: Pulling fs layer"
+    /bin/mv "$(place registry-has "$last")" "$(place images "$last")" || exit 1
+    ;;
+"build "*)
+    fails build && exit 1
+    printf 'Step 1/1 : FROM x\nSuccessfully tagged %s\n' "$3"
+    echo "{\"Id\": \"sha256:built\", \"RepoTags\": [\"$3\"]}" >"$(place images "$3")"
+    ;;
+"compose "*) fails compose && exit 1 ;;
+"load --quiet") /bin/cat >"$here/loaded"; fails load && exit 1 ;;
+"save "*) fails save && exit 1; /bin/cat "$here/payload" ;;
+esac
+exit 0
+"""
+SILENT = 'Error response from daemon: Get "https://registry.test/v2/": dial tcp: lookup registry.test: no such host\n'
+ANSWERS = "Error response from daemon: manifest for debian@sha256:0000 not found: manifest unknown\n"
+
+
+class Docker:
+    """An engine that keeps images: which it has, which a registry gives, what it was asked for."""
+
+    def __init__(self, programs: Programs) -> None:
+        self.place = programs.folder / ".docker"
+        self._programs = programs
+        for name in ("images", "registry-has"):
+            (self.place / name).mkdir(parents=True)
+        self.registry(answers=False)
+        programs.script("docker", f"here={self.place}", _DOCKER)
+
+    def registry(self, *, answers: bool) -> None:
+        """Whether the registries answer."""
+        (self.place / "registry").write_text(ANSWERS if answers else SILENT)
+
+    def has(self, *names: str, **facts: Any) -> None:
+        """Put images there, with what else `docker image inspect` shows of them."""
+        self._put("images", names, facts)
+
+    def gives(self, *names: str) -> None:
+        """Let the registry give images."""
+        self.registry(answers=True)
+        self._put("registry-has", names, {})
+
+    def fails(self, command: str, said: str) -> None:
+        """Let build, compose, load or save fail with these words."""
+        (self.place / f"fails-{command}").write_text(said)
+
+    def calls(self, command: str = "") -> list[str]:
+        """What it was called with, of one command or all."""
+        return [call for call in self._programs.calls("docker") if call.startswith(command)]
+
+    def built(self) -> list[str]:
+        """The tags of what was built by `docker build`, in the order of the calls."""
+        return [call.split()[2] for call in self.calls("build")]
+
+    def _put(self, folder: str, names: tuple[str, ...], facts: dict[str, Any]) -> None:
+        for name in names:
+            names_of = {"RepoDigests" if "@" in name else "RepoTags": [name]}
+            document = {"Id": f"sha256:{name}", **names_of, "Config": {}, **facts}
+            (self.place / folder / re.sub("[/:@]", "_", name)).write_text(json.dumps(document) + "\n")

@@ -17,8 +17,8 @@ from support.e2e_lab import PROJECT, PROJECT_LABEL, Lab, finished, free_port
 from support.local_registry import LocalRegistry, serve_registry
 from support.run_checks import check_run
 
-from looplab.lab.docker.own_names import NAMES, own_reference, without_digest
-from looplab.lab.docker.pinning import images_to_pin
+from looplab.lab.docker.image_names import NAMES, own_reference, without_digest
+from looplab.lab.docker.release import images_to_pin
 from looplab.lab.programs import call
 from looplab.system.env_files import read_env
 

@@ -1,23 +1,26 @@
-"""What ./lab knows of this checkout: its settings, images and ports; and how it makes the machine ready."""
+"""This checkout of the lab: its settings, images and ports; and how it makes the machine ready."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.lab.commands.setup import SetUp, set_up
-from looplab.lab.docker import images as lab_images
+from looplab.lab.credentials.secret_files import ensure_grafana_password
 from looplab.lab.docker.compose import Compose, run_environment
 from looplab.lab.docker.engine import find_engine, require_compose, show_version
-from looplab.lab.docker.own_images import OwnImages
-from looplab.lab.docker.own_names import NAMES, TAG, own_reference, release_tag
-from looplab.lab.machine.machine import project_name, read_machine_file
+from looplab.lab.docker.image_names import NAMES, TAG, own_reference, release_tag
+from looplab.lab.docker.images import Images, image_facts
+from looplab.lab.docker.installing import ensure_compose, ensure_engine
+from looplab.lab.docker.own_images import FLOOD, OwnImages
+from looplab.lab.machine.facts import Machine, inspect_machine
+from looplab.lab.machine.limits import machine_variables
 from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call
-from looplab.lab.settings import check_settings
+from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
 from looplab.system.env_files import read_env, read_port
 from looplab.system.terminal import say
 
@@ -25,6 +28,16 @@ UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
+# The image that finds out what the engine grants: its service uses priority and other processes' sockets.
+PROBE = "treatments"
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """What a set-up found and decided: facts of this machine, variables for Compose."""
+
+    machine: Machine
+    variables: dict[str, str]
 
 
 class Lab:
@@ -34,45 +47,41 @@ class Lab:
         self.root = root
         self._options = dict(options or {})
 
-    def settings(self, *, afresh: bool = False) -> dict[str, str]:
-        """Every variable Compose sees: .env, then this machine's, the shell's, the options'.
+    def settings(self, *, original: bool = False) -> dict[str, str]:
+        """Return every variable Compose sees: .env, over it this machine's, the shell's, the options'.
 
-        `afresh` leaves out which images this machine took in place of others.
+        `original` leaves out the images that this machine uses in place of others.
         """
         try:
             fixed = read_env(self.root / ".env")
         except FileNotFoundError as error:
             raise LabError(f"{self.root} has no .env.", "Restore it: git checkout .env", EXIT_USAGE) from error
         machine = self._machine(fixed)
-        if afresh:
+        if original:
             machine = {name: value for name, value in machine.items() if name not in (*UPSTREAM, TAG)}
         return {**fixed, **run_environment(machine, self._options)}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
-        """Compose with this lab's variables and `extra` above them."""
-        # Said outright: Compose takes an empty one in the shell for "looplab", whatever .env says.
+        """Return Compose with this lab's variables and `extra` over them."""
+        # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
         given = {**ours, **self._user(), **self._options, **(extra or {})}
         variables = run_environment(read_machine_file(self.root), given)
         return Compose(self.root, variables)
 
-    def upstream_images(self, *, afresh: bool = False) -> dict[str, str]:
-        """The references .env names, by variable; for `afresh` see settings."""
-        settings = self.settings(afresh=afresh)
+    def upstream_images(self, *, original: bool = False) -> dict[str, str]:
+        """Return the upstream references by variable; for `original` see settings."""
+        settings = self.settings(original=original)
         return {name: settings[name] for name in UPSTREAM if settings.get(name)}
 
-    def own_images(self, *, afresh: bool = False) -> dict[str, str]:
-        """The lab's own images by name; for `afresh` see settings."""
-        settings = self.settings(afresh=afresh)
+    def own_images(self, *, original: bool = False) -> dict[str, str]:
+        """Return the references of the lab's own images by name; for `original` see settings."""
+        settings = self.settings(original=original)
         names = {name: own_reference(name, settings) for name in NAMES}
         return {**names, "stress": settings.get("STRESS_IMAGE") or names["stress"]}
 
-    def sources(self) -> str:
-        """A fingerprint of what our own images are built from."""
-        return OwnImages(self.root, self.own_images()).fingerprint()
-
     def ports(self) -> dict[str, int]:
-        """The ports a run publishes, by variable."""
+        """Return the ports a run publishes, by variable."""
         settings = self.settings()
         found = {name: self.port(name) for name in PORTS}
         if settings.get("GRAFANA") == "off":
@@ -82,48 +91,56 @@ class Lab:
         return found
 
     def port(self, name: str) -> int:
-        """The port that a variable names; LabError (exit code 2) where it names none."""
+        """Return the port that a variable holds; LabError (exit code 2) if it holds none."""
         return read_port(self.settings(), name)
 
     def listens_with_tls(self) -> bool:
-        """Whether the broker has a listener with TLS: as BROKER_TLS says, else where the robot is remote."""
+        """Return whether the broker has a TLS listener: as BROKER_TLS sets it, else only for a remote robot."""
         settings = self.settings()
         return (settings.get("BROKER_TLS") or ("on" if settings.get("ROBOT") == REMOTE else "off")) == "on"
 
     def user_id(self) -> int:
-        """The user that the controller's container runs as."""
+        """Return the user that the controller's container runs as."""
         text = {**self.settings(), **self._user()}.get("LAB_UID", "")
         return int(text) if text.isdigit() else 1000
 
     def make_ready(self, *, ask_again: bool = False) -> SetUp:
-        """Engine, Compose, images: what is missing is installed, pulled or built.
+        """Install, pull or build what is missing: engine, Compose, upstream images, own images, `.env.machine`.
 
-        `ask_again` for what could not be had last time, too.
+        No registry is asked unless an image is missing; with `ask_again` also for what an earlier set-up replaced.
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         (self.root / "results").mkdir(exist_ok=True)
         update_profiles(self.root)
         settled = {} if ask_again else self._machine(read_env(self.root / ".env"))
         decided = {name: value for name, value in settled.items() if name == TAG}
-        return set_up(
-            self.root,
-            self.upstream_images(afresh=ask_again),
-            OwnImages(self.root, self.own_images(afresh=ask_again), decided),
-            ports=self.ports(),
-            settled=settled,
-        )
+        own = OwnImages(self.root, self.own_images(original=ask_again), decided)
+        images = Images(self.root)
+        ensure_compose(ensure_engine(), images.ensure_base)
+        own.fetch(images)
+        images.ensure_upstream(self.upstream_images(original=ask_again), own.references[FLOOD], settled)
+        for note in images.notes:
+            say(note)
+        if own.must_build():
+            images.ensure_base()
+            own.build({**images.variables, **own.variables})
+        machine = inspect_machine(self.root, self.ports().items(), own.references[PROBE])
+        administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
+        variables = machine_variables(machine.limits, {**images.variables, **own.variables, **administrator})
+        write_machine_file(self.root, variables)
+        return SetUp(machine, variables)
 
     def down(self) -> int:
-        """Stop and remove every container and network of the lab; returns the exit code."""
+        """Stop and remove every container and network of the lab; return the exit code."""
         require_compose(find_engine())
         done = self.compose().down()
         if not done.good:
             raise LabError(f"Compose could not stop the lab: {done.said}", "See `docker ps`.", EXIT_MACHINE)
-        say("Everything is stopped; results/ is as it was.")
+        say("Everything is stopped; results/ is unchanged.")
         return EXIT_GOOD
 
     def check_ports(self, done: SetUp) -> None:
-        """LabError (exit code 3) where a port is held by something that is not this lab."""
+        """Raise LabError (exit code 3) if a port is held by something that is not this lab."""
         wanted = self.ports()
         for use in done.machine.ports:
             if use.variable in wanted and use.taken and "of this lab" not in use.owner:
@@ -134,7 +151,7 @@ class Lab:
                 )
 
     def environment_facts(self, done: SetUp) -> dict[str, Any]:
-        """What run.json says of the host, that no container can see."""
+        """Return what run.json records of the host and no container can see."""
         engine = done.machine.engine
         references = {**self.upstream_images(), **done.variables, **self.own_images()}
         named = {name: value for name, value in references.items() if ":" in value}
@@ -142,12 +159,12 @@ class Lab:
             "engine": f"{engine.server_version} ({engine.operating_system})",
             "compose": show_version(engine.compose) if engine.compose else "unknown",
             "cgroup": f"v{engine.cgroup_version}",
-            "images": lab_images.image_facts(named),
+            "images": image_facts(named),
             "revision": self.revision(),
         }
 
     def revision(self) -> str:
-        """The git commit, with "+changes" where the checkout differs from it."""
+        """Return the git commit, with "+changes" if the checkout differs from it."""
         commit = call(["git", "-C", str(self.root), "rev-parse", "HEAD"])
         if not commit.good:
             return "no git checkout"
@@ -155,14 +172,14 @@ class Lab:
         return commit.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
 
     def _machine(self, fixed: Mapping[str, str]) -> dict[str, str]:
-        """.env.machine, but for a LAB_TAG that stands in place of a release which .env no longer pins."""
+        """Return .env.machine, without a LAB_TAG that replaces a release which .env no longer pins."""
         machine = read_machine_file(self.root)
         if TAG in machine and machine[TAG] != release_tag({**fixed, **os.environ}):
             del machine[TAG]
         return machine
 
     def _user(self) -> dict[str, str]:
-        """Files in results/ belong to whoever owns that folder; root hands them to .env's LAB_UID."""
+        """Return the owner of results/ as the containers' user; a folder of root's leaves .env's LAB_UID."""
         facts = (self.root / "results").stat()
         if facts.st_uid == 0 or "LAB_UID" in os.environ:
             return {}

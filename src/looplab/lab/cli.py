@@ -94,10 +94,10 @@ COMMANDS = {
     "run": Command("run scenarios and show their tables", "run:command", run_options.add_arguments),
     "doctor": Command(
         "what this machine can and cannot do",
-        "doctor:command",
+        "doctor:doctor",
         _arguments(("--json", {**_FLAG, "dest": "as_json", "help": "one JSON document"})),
     ),
-    "setup": Command("install, pull and build what a run needs", "setup:command"),
+    "setup": Command("install, pull and build what a run needs", "setup:setup"),
     "down": Command("stop and remove all containers; results stay", "down:down"),
     "pair": Command(
         "one file with all that a Raspberry Pi needs to reach this broker",

@@ -1,15 +1,22 @@
-"""What .env hands to the engine as it is: checked first, for the engine's own words name no variable."""
+"""Settings of this checkout: .env, whose values are checked before the engine sees them, and .env.machine."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.lab.docker.own_names import PULL, REGISTRY, TAG, release_tag
+from looplab.lab.docker.image_names import PULL, REGISTRY, TAG, release_tag
 from looplab.lab.machine.limits import RT_RUNTIME_US
+from looplab.system.env_files import read_env
 from looplab.treatments.loads import loads
+
+PROJECT = "looplab"
+MACHINE_FILE = ".env.machine"
+_HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
 
 _NUMBER = (r"[0-9]{1,9}", "a whole number")
 _PRIORITY = (r"[0-9]{1,2}", "a whole number from 0 to 99")
@@ -30,7 +37,7 @@ ADDRESSES = ("LAB_BIND", "LAB_LAN_BIND")
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """LabError (exit code 2) naming the first variable whose value nothing can be made of; an empty one is none."""
+    """Raise LabError (exit code 2) with the first variable whose value is invalid; an empty one counts as unset."""
     for name, (pattern, expected) in RULES.items():
         text = settings.get(name, "").strip()
         if text and not re.fullmatch(pattern, text):
@@ -43,7 +50,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 
 def _is_address(text: str) -> bool:
-    # Compose takes one of IPv6 in brackets alone.
+    # Compose accepts an IPv6 address only in brackets.
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     try:
         version = ipaddress.ip_address(bare).version
@@ -53,4 +60,32 @@ def _is_address(text: str) -> bool:
 
 
 def _wrong(name: str, text: str, expected: str) -> LabError:
-    return LabError(f"{name}={text!r}: expected {expected}.", "Mend it where it is set: the shell or .env.", EXIT_USAGE)
+    return LabError(f"{name}={text!r}: expected {expected}.", "Correct it in the shell or in .env.", EXIT_USAGE)
+
+
+def project_name(root: Path) -> str:
+    """Return the name Compose gives this lab's containers: the shell's, else .env's, else the one in compose.yaml."""
+    name = "COMPOSE_PROJECT_NAME"
+    if os.environ.get(name):
+        return os.environ[name]
+    try:
+        return read_env(root / ".env").get(name) or PROJECT
+    except OSError:
+        return PROJECT
+
+
+def write_machine_file(root: Path, variables: Mapping[str, str]) -> Path:
+    """Replace `.env.machine` by a rename: a run may be reading it."""
+    path = root / MACHINE_FILE
+    half = root / f"{MACHINE_FILE}.{os.getpid()}"
+    half.write_text(_HEADER + "".join(f"{name}={value}\n" for name, value in variables.items()))
+    half.replace(path)
+    return path
+
+
+def read_machine_file(root: Path) -> dict[str, str]:
+    """Return what the last set-up found, {} before the first one."""
+    try:
+        return read_env(root / MACHINE_FILE)
+    except FileNotFoundError:
+        return {}

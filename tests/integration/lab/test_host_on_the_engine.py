@@ -7,13 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.containers import own_image
 from support.places import ROOT
 
+from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.images import BASE_IMAGE, build_image, image_facts
-from looplab.lab.docker.registry import ask_registry
-from looplab.lab.machine.limits import probe_limits, rt_budget_us
-from looplab.lab.machine.machine import machine_variables
+from looplab.lab.docker.image_names import BASE_IMAGE
+from looplab.lab.docker.images import ask_registry, image_facts
+from looplab.lab.machine.limits import machine_variables, probe_limits, rt_budget_us
 
 pytestmark = pytest.mark.engine
 
@@ -33,7 +34,7 @@ def test_the_engine_and_its_compose_are_found() -> None:
 def test_a_container_starts_with_the_limits_that_were_found() -> None:
     """Whatever was found out must be true: the same flags, as Compose would set them, start a container."""
     engine = find_engine()
-    limits = probe_limits(engine)
+    limits = probe_limits(engine, own_image("treatments"))
     assert limits.known
     options = ["--cap-add=SYS_NICE"]
     if limits.rt_group_sched:
@@ -57,14 +58,8 @@ def test_the_shares_fit_the_budget() -> None:
     budget_us = rt_budget_us(engine)
     if budget_us is None:
         pytest.skip("this kernel does not ration real-time CPU time")
-    variables = machine_variables_of_this_machine()
+    variables = machine_variables(probe_limits(engine, own_image("treatments")))
     assert sum(int(value) for name, value in variables.items() if "RT_RUNTIME" in name) <= budget_us
-
-
-def machine_variables_of_this_machine() -> dict[str, str]:
-    from looplab.lab.machine.machine import inspect_machine
-
-    return machine_variables(inspect_machine(ROOT))
 
 
 def test_a_registry_is_asked_within_its_patience() -> None:

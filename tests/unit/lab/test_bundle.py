@@ -9,51 +9,27 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from support import host_fakes as fakes
 
 from looplab.errors import LabError
-from looplab.lab import virtual_environment
-from looplab.lab.commands import bundle
-from looplab.lab.commands.bundle import load_bundle, read_bundle, write_bundle
-from looplab.lab.docker.own_names import RELEASES
-from looplab.lab.wheels import fetch_wheels, read_pythons, this_python
+from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
+from looplab.lab.commands.bundle import THIS_PYTHON, decisions, fetch_wheels, read_pythons, tag_pinned
+from looplab.lab.docker.image_names import RELEASES
 
-PAYLOAD = os.urandom(3_000_000)
-DOCKER = """#!/bin/sh
-here=$(dirname "$0")
-case "$1 $2" in
-    "image inspect")
-        for reference; do :; done
-        [ -e "$here/images/$(echo "$reference" | tr ':/' '__')" ] || exit 1
-        echo "{\\"Id\\": \\"sha256:$(cat "$here/images/$(echo "$reference" | tr ':/' '__')")\\", \\"Config\\": {}}"
-        ;;
-    "load --quiet")
-        cat >"$here/loaded"
-        [ ! -e "$here/load-fails" ] || { echo "no space left on device" >&2; exit 1; }
-        ;;
-    "tag "*) echo "$2 $3" >>"$here/tagged" ;;
-    "save "*)
-        [ ! -e "$here/save-fails" ] || { echo "cannot save" >&2; exit 1; }
-        cat "$here/payload"
-        ;;
-esac
-"""
+PAYLOAD = os.urandom(1_500_000)
 IMAGES = ("looplab/robot:1", "eclipse-mosquitto:2")
 PACKAGES = {"one-1.0-py3-none-any.whl": os.urandom(70_001), "two-2.0-py3-none-any.whl": b""}
 
 
 @pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a docker that has IMAGES."""
-    place = tmp_path / "bin"
-    (place / "images").mkdir(parents=True)
-    (place / "docker").write_text(DOCKER)
-    (place / "docker").chmod(0o755)
-    (place / "payload").write_bytes(PAYLOAD)
-    for number, name in enumerate(IMAGES):
-        (place / "images" / name.replace(":", "_").replace("/", "_")).write_text(f"{number}" * 64)
-    monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(virtual_environment, "CACHE", tmp_path / "cache")
-    return place
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
+    """An engine that has IMAGES and saves PAYLOAD."""
+    programs = fakes.Programs(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
+    docker = fakes.Docker(programs)
+    docker.has(*IMAGES)
+    (docker.place / "payload").write_bytes(PAYLOAD)
+    return docker
 
 
 @pytest.fixture
@@ -67,23 +43,23 @@ def wheels(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def file(engine: Path, wheels: Path, tmp_path: Path) -> Path:
+def file(docker: fakes.Docker, wheels: Path, tmp_path: Path) -> Path:
     path = tmp_path / "room.bundle"
     write_bundle(path, IMAGES, {"lab": "0.1.0"}, wheels)
     return path
 
 
-def test_what_was_saved_is_what_the_engine_gets(engine: Path, file: Path) -> None:
-    manifest = load_bundle(file)
-    assert gzip.decompress((engine / "loaded").read_bytes()) == PAYLOAD
-    assert manifest["images"] == {name: f"sha256:{f'{n}' * 64}" for n, name in enumerate(IMAGES)}
+def test_what_was_saved_is_what_the_engine_gets(docker: fakes.Docker, file: Path, tmp_path: Path) -> None:
+    manifest = load_bundle(file, tmp_path / "loaded")
+    assert gzip.decompress((docker.place / "loaded").read_bytes()) == PAYLOAD
+    assert manifest["images"] == {name: f"sha256:{name}" for name in IMAGES}
 
 
-def test_the_packages_lie_where_the_launcher_looks(file: Path) -> None:
-    place = virtual_environment.wheels_place()
+def test_the_packages_replace_those_of_an_earlier_bundle(file: Path, tmp_path: Path) -> None:
+    place = tmp_path / "loaded"
     place.mkdir(parents=True)
     (place / "old-0.9-py3-none-any.whl").write_text("of an earlier bundle")
-    load_bundle(file)
+    load_bundle(file, tmp_path / "loaded")
     assert {path.name: path.read_bytes() for path in place.iterdir()} == PACKAGES
 
 
@@ -97,10 +73,10 @@ def test_packages_that_cannot_be_had_are_told_by_version(tmp_path: Path, monkeyp
 
 
 def test_versions_of_python() -> None:
-    assert read_pythons(None) == [this_python()]
+    assert read_pythons(None) == [THIS_PYTHON]
     assert read_pythons("3.11, 3.13,3.11") == ["3.11", "3.13"]
     for text in ("", "3", "3.10", "3.11;3.12", "three"):
-        with pytest.raises(LabError, match="no Python the lab runs on"):
+        with pytest.raises(LabError, match="not a Python version"):
             read_pythons(text)
 
 
@@ -112,26 +88,28 @@ def test_a_bundle_can_be_unpacked_by_hand(file: Path) -> None:
         assert gzip.decompress(member.read()) == PAYLOAD
 
 
-@pytest.mark.parametrize("place", [0.0, 0.001, 0.3, 0.5, 0.9, 0.978, 0.99])
-def test_one_changed_byte_is_refused_and_nothing_is_loaded(engine: Path, file: Path, place: float) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 0.978, 0.99])
+def test_one_changed_byte_is_refused_and_nothing_is_loaded(
+    docker: fakes.Docker, file: Path, tmp_path: Path, share: float
+) -> None:
     content = bytearray(file.read_bytes())
-    at = int(place * len(content))
+    at = int(share * len(content))
     content[at] ^= 1
     file.write_bytes(content)
     with pytest.raises(LabError) as error:
-        load_bundle(file)
+        load_bundle(file, tmp_path / "loaded")
     assert error.value.exit_code == 1
-    assert not (engine / "loaded").exists()
-    assert not virtual_environment.wheels_place().exists()
+    assert not (docker.place / "loaded").exists()
+    assert not (tmp_path / "loaded").exists()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
-def test_a_cut_copy_is_refused(engine: Path, file: Path, share: float) -> None:
+def test_a_cut_copy_is_refused(docker: fakes.Docker, file: Path, tmp_path: Path, share: float) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(LabError, match=r"no whole bundle|damaged"):
-        load_bundle(file)
-    assert not (engine / "loaded").exists()
+    with pytest.raises(LabError, match=r"not a whole bundle|damaged"):
+        load_bundle(file, tmp_path / "loaded")
+    assert not (docker.place / "loaded").exists()
 
 
 @pytest.mark.parametrize(
@@ -139,71 +117,71 @@ def test_a_cut_copy_is_refused(engine: Path, file: Path, share: float) -> None:
     [
         ({"schema": 2}, "schema 2", 2),
         ({"architecture": "pdp11"}, "images for pdp11", 3),
-        ({"images": {IMAGES[0]: "sha256:other"}}, "not what the bundle says", 3),
+        ({"images": {IMAGES[0]: "sha256:other"}}, "not the image of the bundle", 3),
     ],
 )
 def test_a_bundle_of_another_kind_is_named(
-    engine: Path, wheels: Path, tmp_path: Path, change: dict, word: str, code: int
+    docker: fakes.Docker, wheels: Path, tmp_path: Path, change: dict, word: str, code: int
 ) -> None:
     path = tmp_path / "other.bundle"
     write_bundle(path, IMAGES, {"lab": "0.1.0", **change}, wheels)
     with pytest.raises(LabError, match=word) as error:
-        load_bundle(path)
+        load_bundle(path, tmp_path / "loaded")
     assert error.value.exit_code == code
 
 
 def test_what_is_no_bundle_at_all(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear bundle")
-    with pytest.raises(LabError, match="no whole bundle"):
+    with pytest.raises(LabError, match="not a whole bundle"):
         read_bundle(tmp_path / "letter.txt")
     with pytest.raises(LabError, match="There is no file"):
         read_bundle(tmp_path / "nothing")
     with tarfile.open(tmp_path / "other.tar", "w") as archive:
         archive.add(tmp_path / "letter.txt", "bundle.json")
-    with pytest.raises(LabError, match="no whole bundle"):
+    with pytest.raises(LabError, match="not a whole bundle"):
         read_bundle(tmp_path / "other.tar")
 
 
-def test_a_failing_engine_leaves_no_half_bundle(engine: Path, file: Path, tmp_path: Path) -> None:
+def test_a_failing_engine_leaves_no_half_bundle(docker: fakes.Docker, file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
-    (engine / "save-fails").touch()
+    docker.fails("save", "cannot save")
     with pytest.raises(LabError, match="cannot save"):
         write_bundle(file, IMAGES, {"lab": "0.1.0"}, tmp_path)
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
-    (engine / "load-fails").touch()
+    docker.fails("load", "no space left on device")
     with pytest.raises(LabError, match="no space left") as error:
-        load_bundle(file)
+        load_bundle(file, tmp_path / "loaded")
     assert "docker system df" in error.value.remedy
 
 
-def test_an_image_that_is_not_here_is_named(engine: Path, tmp_path: Path) -> None:
+def test_an_image_that_is_not_here_is_named(docker: fakes.Docker, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="missing:1"):
         write_bundle(tmp_path / "x", [*IMAGES, "missing:1"], {}, tmp_path)
     assert not (tmp_path / "x").exists()
 
 
-def test_the_manifest_says_what_it_holds(file: Path) -> None:
-    manifest, members = read_bundle(file)
+def test_the_manifest_holds_a_size_for_each_member(file: Path) -> None:
+    manifest = read_bundle(file)
     assert json.dumps(manifest)
-    assert members["images.tar.gz"] == (512, manifest["archive"]["bytes"])
-    assert {name: members[name][1] for name in manifest["files"]} == {
-        f"wheels/{name}": len(content) for name, content in PACKAGES.items()
-    }
+    wanted = {"images.tar.gz": manifest["archive"]["bytes"]}
+    wanted |= {name: facts["bytes"] for name, facts in manifest["files"].items()}
+    with tarfile.open(file) as archive:
+        assert {member.name: member.size for member in archive if member.name != "bundle.json"} == wanted
+    assert list(wanted.values())[1:] == [len(content) for content in PACKAGES.values()]
 
 
-def test_what_is_pinned_is_saved_and_named_without_its_digest(engine: Path) -> None:
+def test_what_is_pinned_is_saved_and_named_without_its_digest(docker: fakes.Docker) -> None:
     """An engine saves an image of a digest without any name."""
     digest = "sha256:" + "1" * 64
     robot, broker = f"house.test/looplab/robot:0.2.0@{digest}", f"eclipse-mosquitto:2@{digest}"
     names = ["eclipse-mosquitto:2", "house.test/looplab/robot:0.2.0", "looplab/flood:1"]
-    assert bundle._tagged([robot, broker, "looplab/flood:1"]) == names
-    tagged = (engine / "tagged").read_text().splitlines()
-    assert tagged == [f"{robot} {names[1]}", f"{broker} {names[0]}"]
+    assert tag_pinned([robot, broker, "looplab/flood:1"]) == names
+    assert docker.calls("tag") == [f"tag {robot} {names[1]}", f"tag {broker} {names[0]}"]
 
     chosen = {"GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1", "PROMETHEUS_IMAGE": "prom/prometheus:v3"}
-    assert bundle._decided({**chosen, "LAB_TAG": "0.1.0"}) == {"GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1"}
+    assert decisions({**chosen, "LAB_TAG": "0.1.0"}) == {"GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1"}
     pinned = {"MOSQUITTO_IMAGE": broker, "LAB_TAG": "", **dict.fromkeys(RELEASES, f"0.2.0@{digest}")}
-    assert bundle._decided({**chosen, **pinned}) == {
+    assert decisions({**chosen, **pinned}) == {
         "GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1", "MOSQUITTO_IMAGE": names[0], "LAB_TAG": "0.2.0",
     }  # fmt: skip

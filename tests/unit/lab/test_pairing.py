@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
@@ -94,7 +95,7 @@ def test_a_certificate_near_its_end_is_made_anew_and_an_ended_one_stops_a_run(ro
     for days, state in ((identities.RENEW_BEFORE.days - 1, checks.WARN), (-1, checks.WARN)):
         for name, text in zip(("key", "crt"), certificates.make_server(authority, ["broker"], days), strict=True):
             write_secret(lan / f"broker/server.{name}", text)
-        (found,) = checks._check_certificate(root)
+        (found,) = checks.check_certificate(root)
         assert found.state == state
     assert found.found.startswith("expired on ")
     with pytest.raises(LabError, match="expired on") as caught:
@@ -102,13 +103,13 @@ def test_a_certificate_near_its_end_is_made_anew_and_an_ended_one_stops_a_run(ro
     assert caught.value.exit_code == EXIT_MACHINE
     assert ensure(root) == ["the broker's certificate"]
     identities.check(root)
-    (found,) = checks._check_certificate(root)
+    (found,) = checks.check_certificate(root)
     assert found.state == checks.OK
     assert identities.ends(root) - datetime.now(UTC) > timedelta(days=390)
 
 
 def test_without_identities_nothing_is_checked_and_a_run_with_tls_is_told(root: Path) -> None:
-    assert checks._check_certificate(root) == []
+    assert checks.check_certificate(root) == []
     with pytest.raises(LabError, match="no certificate") as caught:
         identities.check(root)
     assert caught.value.exit_code == EXIT_MACHINE
@@ -130,18 +131,20 @@ def test_each_has_a_password_of_its_own_that_the_broker_knows_by_its_hash_alone(
 
 
 @pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No broker is looked for, and the shell's settings are not the test's."""
-    monkeypatch.setattr(pair, "_reload", lambda _lab: None)
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
+    """An engine without a broker; the shell's settings are not the test's."""
+    programs = fakes.Programs(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
     for name in ("LAB_TLS_PORT", "LAB_LAN_BIND", "FIDELITY", "LAB_TAG", "LAB_UID"):
         monkeypatch.delenv(name, raising=False)
+    return fakes.Docker(programs)
 
 
 def run_pair(root: Path, file: Path | None, identity: str = "bridge", address: str | None = "lab.example") -> int:
     return pair.pair(root, file, identity=identity, address=address, renew=False)
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.usefixtures("docker")
 def test_pair_writes_one_file_for_its_owner_alone(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = root / "pi.env"
     assert run_pair(root, file) == 0
@@ -160,17 +163,17 @@ def test_pair_writes_one_file_for_its_owner_alone(root: Path, capfd: pytest.Capt
     assert read_pairing(file).password == kept.password
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.usefixtures("docker")
 def test_pair_takes_no_other_file_and_wants_one(root: Path) -> None:
-    with pytest.raises(LabError, match="no pairing file") as caught:
+    with pytest.raises(LabError, match="not a pairing file") as caught:
         run_pair(root, root / ".env")
     assert caught.value.exit_code == EXIT_USAGE
-    with pytest.raises(LabError, match="wants a file") as caught:
+    with pytest.raises(LabError, match="needs a file") as caught:
         run_pair(root, None)
     assert caught.value.exit_code == EXIT_USAGE
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.usefixtures("docker")
 @pytest.mark.parametrize("name", ["results", "", "nowhere/pi.env"])
 def test_pair_says_where_it_cannot_write_before_it_makes_anything(root: Path, name: str) -> None:
     with pytest.raises(LabError, match="cannot be written") as caught:
@@ -204,9 +207,9 @@ def test_what_no_pi_could_reach_is_no_address(text: str) -> None:
     assert "192.168.1.10" in caught.value.remedy
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.usefixtures("docker")
 @pytest.mark.parametrize(
-    ("address", "word"), [("lab.local", "names that end in .local"), ("2001:db8::5", "an IPv4 address is surer")]
+    ("address", "word"), [("lab.local", "names that end in .local"), ("2001:db8::5", "an IPv4 address is safer")]
 )
 def test_an_address_that_may_not_be_enough_gets_a_word(
     root: Path, capfd: pytest.CaptureFixture[str], address: str, word: str
@@ -232,45 +235,35 @@ def test_a_pairing_that_went_through_windows_is_the_same(root: Path) -> None:
         read_pairing(root / "pi.env")
 
 
-@pytest.mark.parametrize(("step", "renew"), [("make_server", True), ("make_server", False), ("_make_users", True)])
-def test_what_was_cut_short_is_made_again_whole(
-    root: Path, monkeypatch: pytest.MonkeyPatch, step: str, renew: bool
-) -> None:
-    """By Ctrl-C, or a full disk: no authority is left beside what a former one signed."""
+@pytest.mark.parametrize("renew", [True, False])
+@pytest.mark.parametrize("file", ["broker/server.key", "broker/passwords"])
+def test_what_was_cut_short_is_made_again_whole(root: Path, file: str, renew: bool) -> None:
+    """As by Ctrl-C, or a full disk: no authority is left beside what a former one signed."""
+    path = root / identities.LAN / file
     if renew:
         ensure(root)
-    calls = 0
-
-    def full(*_words: object, **_more: object) -> None:
-        nonlocal calls
-        calls += 1
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(identities if step == "_make_users" else certificates, step, full)
-        with pytest.raises(OSError, match="No space"):
-            ensure(root, renew=renew)
-    assert calls == 1
+        path.unlink()
+    # Nothing can take the place of a folder.
+    path.mkdir(parents=True)
+    with pytest.raises(OSError, match=path.name):
+        ensure(root, renew=renew)
+    path.rmdir()
     ensure(root)
     authority = (root / identities.LAN / "ca.crt").read_text()
     assert {identities.pairing_of(root, who).ca_pem for who in WHO} == {authority}
-    verify = [
-        "openssl",
-        "verify",
-        "-CAfile",
-        str(root / identities.LAN / "ca.crt"),
-        str(root / identities.SERVER_CERTIFICATE),
-    ]
-    assert subprocess.run(verify, capture_output=True, timeout=30, check=False).returncode == 0
+    signed = ["-CAfile", root / identities.LAN / "ca.crt", root / identities.SERVER_CERTIFICATE]
+    assert subprocess.run(["openssl", "verify", *signed], capture_output=True, timeout=30, check=False).returncode == 0
     assert ensure(root) == []
 
 
-def test_dockers_own_networks_are_no_way_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dockers_own_networks_are_no_way_to_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = (
         '[{"ifname":"eth0","addr_info":[{"local":"192.0.2.1"}]},{"ifname":"br-1","addr_info":[{"local":"172.18.0.1"}]},'
         '{"ifname":"docker0","addr_info":[{"local":"172.17.0.1"}]},{}]'
     )
-    monkeypatch.setattr(pair, "call", lambda _command: type("Done", (), {"good": True, "stdout": said})())
+    programs = fakes.Programs(tmp_path / "bin")
+    programs.add("ip", {"*": (said, "", 0)})
+    monkeypatch.setenv("PATH", str(programs.folder))
     assert pair.own_addresses() == ["192.0.2.1"]
 
 

@@ -1,20 +1,21 @@
-"""./lab doctor: what this machine can and cannot do, each with its remedy."""
+"""./lab doctor: what this machine can and cannot do, with a remedy for each fault."""
 
 from __future__ import annotations
 
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
-from looplab.lab.docker.images import BASE_IMAGE, image_fact
-from looplab.lab.docker.own_names import is_published
-from looplab.lab.docker.registry import Registry, ask_registry
+from looplab.lab.checkout import PROBE, Lab
+from looplab.lab.docker.image_names import BASE_IMAGE, is_published
+from looplab.lab.docker.images import Registry, ask_registry, local_images
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
-from looplab.lab.machine.machine import Machine, inspect_machine, machine_variables
+from looplab.lab.machine.facts import Machine, inspect_machine
+from looplab.lab.machine.limits import machine_variables
 
 WIDTH = 80
 NAME_WIDTH = 18
@@ -23,31 +24,26 @@ _COLOURS = {OK: "\x1b[32m", WARN: "\x1b[33m", FAIL: "\x1b[31m"}
 _PLAIN = "\x1b[0m"
 
 
-def doctor(
-    root: Path,
-    *,
-    as_json: bool = False,
-    ports: Mapping[str, int] | None = None,
-    upstream: Mapping[str, str] | None = None,
-    own: Sequence[str] = (),
-    stream: TextIO | None = None,
-) -> int:
-    """Print the findings; 0 when a run is possible, 3 when not. Changes nothing on the machine."""
-    output = stream if stream is not None else sys.stdout
-    machine = inspect_machine(root, (ports or {}).items(), ask_for=BASE_IMAGE, probe_images=(BASE_IMAGE, *own))
-    here = {}
+def doctor(root: Path, *, as_json: bool = False) -> int:
+    """Print the findings and return 0 if a run is possible, else 3; changes nothing on the machine."""
+    lab = Lab(root)
+    own = lab.own_images()
+    machine = inspect_machine(root, lab.ports().items(), own[PROBE], ask_for=BASE_IMAGE)
+    checks = check_machine(root, machine)
     if machine.engine.serves:
-        here = {reference: image_fact(reference) is not None for reference in (upstream or {}).values()}
-    checks = [*check_machine(root, machine, here), *(check_own_registry(own) if machine.engine.serves else [])]
+        upstream = lab.upstream_images().values()
+        here = local_images(upstream)
+        checks = check_machine(root, machine, {reference: reference in here for reference in upstream})
+        checks += check_own_registry(list(own.values()))
     if as_json:
-        output.write(json.dumps(report(machine, checks), indent=2) + "\n")
+        print(json.dumps(report(machine, checks), indent=2))
     else:
-        output.write(table(checks, colour=output.isatty()))
+        print(table(checks, colour=sys.stdout.isatty()), end="")
     return EXIT_GOOD if run_is_possible(checks) else EXIT_MACHINE
 
 
 def check_own_registry(own: Sequence[str], ask: Callable[[str], Registry] = ask_registry) -> list[Check]:
-    """Whether the registry that is named for the lab's own images answers; nothing where none is named."""
+    """Return whether the registry of the lab's own images answers; nothing if no registry is named for them."""
     published = [reference for reference in own if is_published(reference)]
     if not published:
         return []
@@ -59,12 +55,12 @@ def check_own_registry(own: Sequence[str], ask: Callable[[str], Registry] = ask_
 
 
 def report(machine: Machine, checks: Sequence[Check]) -> dict[str, Any]:
-    """The one document of --json."""
+    """Return the one document of --json."""
     return {
         "schema": 1,
         "run_possible": run_is_possible(checks),
         "checks": [check.as_dict() for check in checks],
-        "variables": machine_variables(machine),
+        "variables": machine_variables(machine.limits),
         "cpu": machine.host.cpu,
         "cores": machine.host.cores,
         "memory_bytes": machine.host.memory_bytes,
@@ -77,7 +73,7 @@ def report(machine: Machine, checks: Sequence[Check]) -> dict[str, Any]:
 
 
 def table(checks: Sequence[Check], *, colour: bool = False) -> str:
-    """At most 80 columns; what is wrong is followed by what it means and what to do."""
+    """Return lines of at most 80 columns; each fault is followed by what it means and what to do."""
     lines: list[str] = []
     for check in checks:
         lines += _rows(check, colour)
@@ -97,15 +93,3 @@ def _rows(check: Check, colour: bool) -> list[str]:
     for text in (check.why, check.remedy and f"-> {check.remedy}"):
         rows += [indent + line for line in textwrap.wrap(text, room, break_on_hyphens=False)]
     return rows
-
-
-__all__ = ["doctor", "report", "table"]
-
-
-def command(root: Path, as_json: bool) -> int:
-    """Report on this machine for this checkout; return the exit code."""
-    from looplab.lab.checkout import Lab
-
-    lab = Lab(root)
-    own = tuple(lab.own_images().values())
-    return doctor(root, as_json=as_json, ports=lab.ports(), upstream=lab.upstream_images(), own=own)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_USAGE, LabError
-from looplab.lab.checkout import Lab
+from looplab.lab.checkout import TLS_PORT, Lab
 from looplab.lab.credentials import identities
 from looplab.lab.credentials.secret_files import write_secret
 from looplab.lab.programs import call
@@ -20,23 +20,23 @@ from looplab.system.terminal import say
 
 # What a Pi takes over, so that both sides run alike.
 SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING")
-# Which image; one that is empty here must not stay there, for LAB_TAG stands above a pinned one.
+# Which image; an empty one must replace the Pi's, for LAB_TAG overrides a pinned one.
 IMAGE = ("LAB_REGISTRY", "LAB_TAG", "BRIDGE_RELEASE")
 ANYWHERE = ("", "0.0.0.0", "[::]")
-# An address for documents (RFC 5737): nothing is sent there, but the system says from where it would.
+# An address for documents (RFC 5737): nothing is sent there; the system only shows which address it would send from.
 ELSEWHERE = ("192.0.2.1", 9)
 _HOST_NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_-]{1,63})*\Z")
 MARK = "# Pairing of Looplab"
-HEADER = f"""{MARK}: who has this file can speak to the lab's broker as its {{user}}. Keep it secret, mode 600.
-# On the Pi: sudo rpi/install.sh --pairing FILE. The bridge reads it where BROKER_PAIRING names it: address, port, user,
-# password, and the authority that vouches for the broker (PEM in base64). The other lines are settings of the lab.
+HEADER = f"""{MARK}: this file allows its reader to use the lab's broker as {{user}}. Keep it secret, mode 600.
+# On the Pi: sudo rpi/install.sh --pairing FILE. BROKER_PAIRING names it to the bridge: address, port, user, password,
+# and the authority that signed the broker's certificate (PEM in base64). The other lines are settings of the lab.
 """
 
 
 def pair(root: Path, file: Path | None, *, identity: str, address: str | None, renew: bool) -> int:
-    """Write `identity`'s pairing to `file` (mode 600), making what is missing first; returns the exit code."""
+    """Write `identity`'s pairing to `file` (mode 600), after making what is missing; return the exit code."""
     if file is None and not renew:
-        raise LabError("./lab pair wants a file to write.", "For example ./lab pair pi.env", EXIT_USAGE)
+        raise LabError("./lab pair needs a file to write.", "For example ./lab pair pi.env", EXIT_USAGE)
     if file is not None:
         _refuse_other(file)
     lab = Lab(root)
@@ -44,7 +44,7 @@ def pair(root: Path, file: Path | None, *, identity: str, address: str | None, r
     prepare(lab, address, renew=renew)
     if file is not None:
         _write(lab, file, identity, address)
-        say(f"{file} is written: {identity} reaches this broker at {address}:{_port(lab)}. Keep it secret.")
+        say(f"{file} is written: {identity} reaches this broker at {address}:{lab.port(TLS_PORT)}. Keep it secret.")
         if identity == "bridge":
             say(f"Bring it to the Pi (rpi/README.md); there: sudo rpi/install.sh --pairing {file.name}")
         _doubt(address)
@@ -52,12 +52,12 @@ def pair(root: Path, file: Path | None, *, identity: str, address: str | None, r
 
 
 def read_address(text: str) -> str:
-    """An address or host name that a certificate and a Pi can take; LabError (exit code 2) for anything else."""
+    """Return an address or host name in one spelling; LabError (exit code 2) if a Pi cannot reach it."""
     plain = text.strip().removeprefix("[").removesuffix("]")
     try:
         found = ipaddress.ip_address(plain)
     except ValueError:
-        # What looks like an address is none, whatever else a name may be.
+        # Digits and dots alone are a wrong address, never a name.
         if _HOST_NAME.match(plain) and not re.fullmatch(r"[0-9.]+", plain):
             return plain
     else:
@@ -71,33 +71,33 @@ def read_address(text: str) -> str:
 
 
 def _doubt(address: str) -> None:
-    """A word where an address is good and may not be enough."""
+    """Print a hint if an address is valid but may not be enough."""
     if address.endswith(".local"):
-        say("Containers cannot look up names that end in .local: where the Pi does not find it, give the address.")
+        say("Containers cannot look up names that end in .local: if the Pi does not find it, give the address.")
     if ":" in address:
-        say("Docker's networks are IPv4 as a rule, on the Pi as well as here (LAB_LAN_BIND): an IPv4 address is surer.")
+        say("Docker's networks usually are IPv4, on the Pi as well as here (LAB_LAN_BIND): an IPv4 address is safer.")
 
 
 def prepare(lab: Lab, *addresses: str, renew: bool = False) -> None:
-    """Authority, certificate and passwords for this machine as it is now; a running broker takes them up."""
+    """Make authority, certificate and passwords for this machine as it is now; a running broker reloads them."""
     names = [*own_names(), *own_addresses(), *addresses]
     made = identities.ensure(lab.root, names, controller_uid=lab.user_id(), renew=renew)
     if made:
         say(f"Made {', '.join(made)} (secrets/lan).")
         _reload(lab)
     if renew:
-        say("What was paired before no longer is: ./lab pair FILE for each Pi.")
+        say("Earlier pairings no longer work: ./lab pair FILE for each Pi.")
 
 
 def make_sure(lab: Lab) -> None:
-    """Before a run with TLS: identities where there are none yet; LabError (exit code 3) where they have ended."""
+    """Make identities if there are none yet; LabError (exit code 3) if they expired."""
     if not identities.exist(lab.root):
         prepare(lab)
     identities.check(lab.root)
 
 
 def own_address(bound_to: str) -> str:
-    """The address by which others find this machine: the chosen one, else the one it would send from."""
+    """Return the address by which others find this machine: the chosen one, else the one it would send from."""
     if bound_to not in ANYWHERE:
         return read_address(bound_to)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -111,13 +111,13 @@ def own_address(bound_to: str) -> str:
 
 
 def own_names() -> list[str]:
-    """This machine's name, also as multicast DNS has it."""
+    """Return this machine's name, also as multicast DNS has it."""
     name = socket.gethostname().partition(".")[0]
     return [name, f"{name}.local"] if name and name != "localhost" else []
 
 
 def own_addresses() -> list[str]:
-    """The addresses of this machine's networks, Docker's own left out; [] where `ip` cannot tell."""
+    """Return the addresses of this machine's networks without Docker's own; [] if `ip` fails."""
     said = call(["ip", "-json", "address", "show", "scope", "global", "up"])
     if not said.good:
         return []
@@ -129,25 +129,21 @@ def _of_docker(interface: str) -> bool:
     return interface.startswith(("docker", "br-", "veth"))
 
 
-def _port(lab: Lab) -> int:
-    return lab.port("LAB_TLS_PORT")
-
-
 def _refuse_other(file: Path) -> None:
-    """LabError (exit code 2) where something else than a pairing file would be overwritten."""
+    """Raise LabError (exit code 2) if a file that is not a pairing would be overwritten, or none can be written."""
     try:
         other = file.exists() and not file.read_text(encoding="utf-8-sig", errors="replace").startswith(MARK)
     except OSError as error:
         raise LabError(f"{file} cannot be written: {error.strerror}.", "Choose another place.", EXIT_USAGE) from error
     if other:
-        raise LabError(f"{file} is there and is no pairing file.", "Choose another name.", EXIT_USAGE)
+        raise LabError(f"{file} exists and is not a pairing file.", "Choose another name.", EXIT_USAGE)
     if not file.parent.is_dir():
         raise LabError(f"{file} cannot be written: there is no folder {file.parent}.", "Make it first.", EXIT_USAGE)
 
 
 def _write(lab: Lab, file: Path, identity: str, address: str) -> None:
     settings = lab.settings()
-    pairing = replace(identities.pairing_of(lab.root, identity), host=address, port=_port(lab))
+    pairing = replace(identities.pairing_of(lab.root, identity), host=address, port=lab.port(TLS_PORT))
     shared = {name: settings[name] for name in SHARED if settings.get(name)}
     shared |= {name: settings.get(name, "") for name in IMAGE}
     lines = "".join(f"{name}={value}\n" for name, value in shared.items())
@@ -158,7 +154,7 @@ def _write(lab: Lab, file: Path, identity: str, address: str) -> None:
 
 
 def _reload(lab: Lab) -> None:
-    """A broker reads certificate, passwords and access list anew on SIGHUP; who is no longer known is put out."""
+    """Have running brokers reload certificate, passwords and access list; they disconnect users who are gone."""
     for service, container in lab.compose().listed().items():
         if service.endswith("-broker"):
             call(["docker", "kill", "--signal", "HUP", container], environment=dict(os.environ))

@@ -1,4 +1,4 @@
-"""An authority of the lab's own and the broker's certificate, made and read by the openssl program."""
+"""The lab's own authority and the broker's certificate, made and read by the program openssl."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes
 
 
 def make_authority() -> tuple[str, str]:
-    """A new authority: its private key and its certificate, PEM."""
+    """Make an authority; return its private key and its certificate (PEM)."""
     with tempfile.TemporaryDirectory(prefix="looplab-") as place:
         folder = Path(place)
-        # A name of its own: with an equal one a client could not tell an unknown authority from a forged signature.
+        # A random name: with an equal one an unknown authority would look like a forged signature to a client.
         subject = f"/O=Looplab/CN=Looplab authority {secrets.token_hex(4)}"
         _openssl(
             *("req", "-x509", *_NEW_KEY, "-days", str(AUTHORITY_DAYS), "-subj", subject),
@@ -34,7 +34,7 @@ def make_authority() -> tuple[str, str]:
 
 
 def make_server(authority: tuple[str, str], names: Sequence[str], days: int = SERVER_DAYS) -> tuple[str, str]:
-    """Private key and certificate (PEM) of a server with these host names and addresses, signed by `authority`."""
+    """Return private key and certificate (PEM) of a server with these names, signed by `authority`."""
     extensions = (
         f"subjectAltName={','.join(_alternative(name) for name in names)}\n"
         "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth\n"
@@ -54,14 +54,14 @@ def make_server(authority: tuple[str, str], names: Sequence[str], days: int = SE
 
 
 def expiry(certificate: Path) -> datetime:
-    """When a certificate ends (UTC)."""
+    """Return the end of a certificate (UTC)."""
     said = _openssl("x509", "-noout", "-enddate", "-in", str(certificate)).stdout
     end = datetime.strptime(said.strip().removeprefix("notAfter="), "%b %d %H:%M:%S %Y GMT")
     return end.replace(tzinfo=UTC)
 
 
 def names_of(certificate: Path) -> list[str]:
-    """The host names and addresses a certificate is for."""
+    """Return the host names and addresses a certificate is for."""
     said = _openssl("x509", "-noout", "-ext", "subjectAltName", "-in", str(certificate)).stdout
     entries = [entry.strip() for line in said.splitlines()[1:] for entry in line.split(",")]
     names = [entry.removeprefix("DNS:") for entry in entries if entry.startswith("DNS:")]
@@ -81,8 +81,9 @@ def _openssl(*words: str) -> Outcome:
     if not done.found:
         raise LabError("The program openssl is not installed.", "sudo apt-get install openssl", EXIT_MACHINE)
     if not done.good:
-        raise LabError(f"openssl {words[0]} failed: {done.said}", "Is its version 1.1.1 or later?", EXIT_MACHINE)
+        raise LabError(
+            f"openssl {words[0]} failed: {done.said}",
+            "It needs openssl 1.1.1 or later.",
+            EXIT_MACHINE,
+        )
     return done
-
-
-__all__ = ["expiry", "make_authority", "make_server", "names_of"]

@@ -1,7 +1,7 @@
-"""Who may talk to the broker over the LAN: an authority, the broker's certificate, a user and password for each part.
+"""Identities on the LAN: an authority, the broker's certificate, a user and a password for each part.
 
-All of it lies under secrets/lan: `ca.key`, `ca.crt`; `broker/` (what mosquitto reads); a folder with a pairing file
-for each identity. `compose/listeners.yaml` mounts these folders read-only, one to each container.
+All files are under secrets/lan: `ca.key`, `ca.crt`; `broker/` (what mosquitto reads); a folder with a pairing file for
+each identity. `compose/listeners.yaml` mounts these folders read-only, one into each container.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ LAN = FOLDER / "lan"
 ACCESS_LIST = Path("compose/mosquitto/lan/acl")
 SERVER_CERTIFICATE = LAN / "broker/server.crt"
 PAIRING = "pairing"
-# There while authority and passwords are being made: what was cut short is made again, whole.
+# Exists while authority and passwords are made: after an interruption all are made again.
 UNFINISHED = LAN / "unfinished"
 # Users of the containers that read the files (images/*/Dockerfile); the controller's is LAB_UID.
 BROKER_UID = 1883
 READERS = {"controller": 1000, "bridge": 10002, "flood": 10005, "observer": None}
-# Where the parts on this machine find it: the listener within the Docker network.
+# The listener within the Docker network, for the parts on this machine.
 NETWORK_HOST, NETWORK_PORT = "broker", 8883
 ALWAYS_NAMED = (NETWORK_HOST, "localhost", "127.0.0.1")
 RENEW_BEFORE = timedelta(days=30)
-# As mosquitto_passwd does; the passwords are random, so no dictionary needs slowing down.
+# As mosquitto_passwd does: the passwords are random, so no dictionary attack needs slowing down.
 _HASH_ROUNDS = 101
 _SALT_BYTES = 12
 REMEDY = "Run ./lab setup."
 
 
 def ensure(root: Path, names: Sequence[str], *, controller_uid: int, renew: bool = False) -> list[str]:
-    """Make what is missing, or with `renew` everything, the authority too; returns in words what was made.
+    """Make what is missing, or with `renew` everything, the authority, too; return in words what was made.
 
-    The broker's certificate is made anew where it lacks one of `names` or ends within RENEW_BEFORE.
+    The broker gets a new certificate if the old one does not hold all of `names` or ends within RENEW_BEFORE.
     """
     ensure_folder(root)
     folder = root / LAN
@@ -70,17 +70,17 @@ def ensure(root: Path, names: Sequence[str], *, controller_uid: int, renew: bool
 
 
 def pairing_of(root: Path, identity: str) -> Pairing:
-    """What `identity` needs to connect from within the Docker network; LabError where there is none yet."""
+    """Return what `identity` needs to connect from within the Docker network; LabError if it was not made yet."""
     return read_pairing(root / LAN / identity / PAIRING)
 
 
 def exist(root: Path) -> bool:
-    """Whether this machine has identities at all."""
+    """Return whether this machine has identities at all."""
     return (root / SERVER_CERTIFICATE).exists()
 
 
 def check(root: Path) -> None:
-    """LabError (exit code 3) where a broker with TLS would not start, or nobody would trust it any longer."""
+    """Raise LabError (exit code 3) if a broker with TLS would not start, or no client would trust it."""
     if not exist(root):
         raise LabError("The broker has no certificate for its TLS listener yet.", REMEDY, EXIT_MACHINE)
     for what, path in (
@@ -91,13 +91,13 @@ def check(root: Path) -> None:
         if end <= datetime.now(UTC):
             raise LabError(
                 f"{what} expired on {end:%Y-%m-%d}: no bridge will trust this broker.",
-                "Run ./lab setup: it makes a new one. Where the authority ended, pair each Pi again, too.",
+                "Run ./lab setup: it makes a new one. If the authority expired, pair each Pi again, too.",
                 EXIT_MACHINE,
             )
 
 
 def ends(root: Path) -> datetime:
-    """When the first of authority and broker's certificate ends."""
+    """Return when the first of authority and broker's certificate ends."""
     return min(certificates.expiry(root / SERVER_CERTIFICATE), certificates.expiry(root / LAN / "ca.crt"))
 
 
@@ -113,7 +113,7 @@ def _serves(root: Path, names: Sequence[str]) -> bool:
 
 
 def _normal(names: Sequence[str]) -> list[str]:
-    """Each once, addresses in one spelling."""
+    """Return each name once, addresses in one spelling."""
     return list(dict.fromkeys(_spelled(name) for name in (*ALWAYS_NAMED, *names)))
 
 
@@ -127,11 +127,11 @@ def _spelled(name: str) -> str:
 def _make_server(root: Path, names: Sequence[str]) -> None:
     folder = root / LAN
     authority = ((folder / "ca.key").read_text(), (folder / "ca.crt").read_text())
-    # An address that a Pi was once paired with stays good.
+    # An address that a Pi was once paired with stays valid.
     before = certificates.names_of(root / SERVER_CERTIFICATE) if exist(root) else []
     key, certificate = certificates.make_server(authority, _normal([*names, *before]))
     (folder / "broker").mkdir(mode=0o755, exist_ok=True)
-    # First, so that no certificate is ever left beside another one's key.
+    # First: a certificate must never be left beside another one's key.
     (root / SERVER_CERTIFICATE).unlink(missing_ok=True)
     write_secret(folder / "broker/server.key", key, BROKER_UID)
     write_secret(folder / "broker/server.crt", certificate, BROKER_UID)
@@ -151,7 +151,7 @@ def _make_users(root: Path, readers: Mapping[str, int | None]) -> None:
 
 
 def password_line(user: str, password: str) -> str:
-    """A line of mosquitto's password file: PBKDF2 with SHA-512, as mosquitto_passwd of 2.0 writes it."""
+    """Return a line of mosquitto's password file: PBKDF2 with SHA-512, as mosquitto_passwd of 2.0 writes it."""
     salt = os.urandom(_SALT_BYTES)
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _HASH_ROUNDS)
     encoded = (base64.b64encode(part).decode() for part in (salt, digest))

@@ -1,26 +1,29 @@
-"""Files under secrets/ that one reader alone may open."""
+"""Files under secrets/ that one reader alone may open; Grafana's administrator has its password in one."""
 
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 FOLDER = Path("secrets")
+GRAFANA_PASSWORD_FILE = FOLDER / "grafana_admin_password"
+# The user of the image grafana/grafana.
+GRAFANA_UID = 472
 
 
-def ensure_folder(root: Path) -> Path:
-    """`secrets/`, which keeps every other user of this machine out."""
+def ensure_folder(root: Path) -> None:
+    """Make `secrets/`, which keeps every other user of this machine out."""
     path = root / FOLDER
     path.mkdir(mode=0o700, exist_ok=True)
     path.chmod(0o700)
-    return path
 
 
 def write_secret(path: Path, text: str, reader: int | None = None) -> None:
-    """Replace `path` in one go: mode 600, or readable by the container user with id `reader`.
+    """Replace `path` by a rename: mode 600, or readable by the container user with id `reader`.
 
-    Only root can give a file away. Elsewhere the container's user could not read its owner's file: it is opened for
-    all, and the folder above, which no container has, keeps this machine's other users out.
+    Only root can give a file away. Without root the container's user could not read its owner's file: then all may
+    read it, and the folder above, which no container has, keeps this machine's other users out.
     """
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
@@ -32,3 +35,13 @@ def write_secret(path: Path, text: str, reader: int | None = None) -> None:
     elif reader is not None and reader != os.geteuid():
         fresh.chmod(0o444)
     fresh.replace(path)
+
+
+def ensure_grafana_password(root: Path) -> dict[str, str]:
+    """Write a random password unless there is one; return the variables that Compose needs for it."""
+    path = root / GRAFANA_PASSWORD_FILE
+    ensure_folder(root)
+    if not (path.is_file() and path.stat().st_size):
+        write_secret(path, secrets.token_urlsafe(24), GRAFANA_UID)
+    # Compose reads a secret's path from the folder of the file that names it.
+    return {"GRAFANA_PASSWORD_FILE": f"../{GRAFANA_PASSWORD_FILE}", "GRAFANA_NO_ADMIN": "false"}

@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 
 from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab.docker.builds import BUNDLE_REMEDY
+from looplab.lab.docker.image_names import ORIGIN_LABEL
 from looplab.lab.machine.apt import install_packages
 from looplab.lab.programs import call, follow, is_there
 from looplab.system.terminal import Step, say
@@ -19,10 +21,8 @@ SUITE = "trixie"
 DEBOOTSTRAP_LINES = 400
 # Unpacking needs device nodes and programs that may run: /tmp is often mounted without either.
 SCRATCH = "/var/tmp"
-ORIGIN_LABEL = "looplab.origin"
 # Debian's name of an architecture: the engine's, with its variant.
 ARCHITECTURES = {"amd64": ("amd64", ""), "arm64": ("arm64", ""), "armhf": ("arm", "v7")}
-BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
 
 # The image runs no services of its own and keeps no documentation, as images of Debian do.
 _POLICY = "#!/bin/sh\nexit 101\n"

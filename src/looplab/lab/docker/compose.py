@@ -6,25 +6,39 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.lab.docker.broken_yaml import tell_broken_yaml
-from looplab.lab.machine.machine import project_name
 from looplab.lab.programs import Outcome, call
+from looplab.lab.settings import project_name
 
 UP_TIMEOUT_S = 300.0
 DOWN_TIMEOUT_S = 120.0
 LAST_WORDS_LINES = "3"
-# What the engine puts before the reason.
+# What the engine prints before the reason.
 _BEFORE = re.compile(r".*unable to start container process: |driver failed programming [^:]*: ")
+_YAML_FAULT = re.compile(r"yaml: (?:unmarshal errors:|line \d+)")
 _ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d+)')
+# What the engine prints, and what to do about it.
+_REMEDIES = {
+    ("port is already allocated", "address already in use"): (
+        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT or LAB_GRAFANA_PORT in .env to a free port."
+    ),
+    ("cannot assign requested address",): ("LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."),
+    ("rlimit",): "This engine refuses real-time limits: LAB_RTPRIO_BROKER=0 and LAB_RTPRIO_CONTROLLER=0 in .env.",
+    ("cpu_rt", "rt_runtime", "real-time"): (
+        "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
+    ),
+    ("No such image", "pull access", "not found"): "Run ./lab setup: an image is missing.",
+    ("no space left",): "Free disk space: docker system df shows what takes it.",
+}
 
 
 class Compose:
-    """`docker compose` in `root` with `environment` above the shell's own."""
+    """`docker compose` in `root` with `environment` over the shell's own."""
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root = root
@@ -32,14 +46,14 @@ class Compose:
         self._own_session = False
 
     def up(self, profile: str) -> None:
-        """Start a profile in the background; LabError says which container refused and why.
+        """Start a profile in the background; LabError (exit code 3) names the container that failed and the reason.
 
-        What runs is left as it is: replacing the owner of the PID namespace would end all who joined it.
+        Running containers stay: replacing the owner of the PID namespace would end all that joined it.
         """
         self._up(profile, "--no-recreate")
 
     def renew(self, profile: str, services: list[str]) -> None:
-        """Start some services alone, anew where their configuration has changed."""
+        """Start some services alone; replace those whose configuration has changed."""
         self._up(profile, "--no-deps", *services)
 
     def _up(self, profile: str, *words: str) -> None:
@@ -64,11 +78,11 @@ class Compose:
         self._call("--profile", "*", "rm", "--stop", "--force", "--volumes", *services, timeout_s=DOWN_TIMEOUT_S)
 
     def shield(self) -> None:
-        """From now on a Ctrl-C that is typed at the terminal ends no call."""
+        """Protect all later calls from a Ctrl-C at the terminal."""
         self._own_session = True
 
     def stop(self, service: str) -> None:
-        """Ask a service to end and wait for it."""
+        """Stop a service and wait for its end."""
         self._call("--profile", "*", "stop", service, timeout_s=DOWN_TIMEOUT_S)
 
     def down(self) -> Outcome:
@@ -76,7 +90,7 @@ class Compose:
         return self._call("--profile", "*", "down", "--remove-orphans", timeout_s=DOWN_TIMEOUT_S)
 
     def fallen(self) -> dict[str, str]:
-        """The last words of each service whose container ended, or is started again and again."""
+        """Return the last lines of each service whose container ended, or restarts again and again."""
         states = [word for state in ("exited", "restarting", "dead") for word in ("--filter", f"status={state}")]
         fallen = {}
         for service, container in self.listed("--all", *states).items():
@@ -85,11 +99,11 @@ class Compose:
         return fallen
 
     def said(self) -> str:
-        """What the containers have said so far."""
+        """Return what the containers have printed so far."""
         return self._call("--profile", "*", "logs", "--no-color", "--timestamps").stdout
 
     def config(self, profile: str = "*") -> dict[str, Any]:
-        """The whole configuration as Compose understands it; LabError (exit code 2) where it does not."""
+        """Return the whole configuration as Compose reads it; LabError (exit code 2) if it cannot."""
         done = self._call("--profile", profile, "config", "--format", "json")
         if not done.good:
             raise LabError(f"The Compose files do not fit together: {done.said}", _remedy(done), 2)
@@ -97,21 +111,21 @@ class Compose:
         return result
 
     def running(self) -> list[str]:
-        """The services that have a running container."""
+        """Return the services that have a running container."""
         return list(self.listed())
 
     def containers(self) -> list[str]:
-        """The services that have a container, running or not."""
+        """Return the services that have a container, running or not."""
         return list(self.listed("--all"))
 
     def container(self, service: str) -> str:
-        """The id of a service's container, "" where there is none."""
+        """Return the id of a service's container, "" if there is none."""
         return self.listed("--all").get(service, "")
 
     def listed(self, *words: str) -> dict[str, str]:
-        """Container by service, of running ones unless `words` say more.
+        """Return {service: container}, of running ones unless `words` ask for more.
 
-        The engine's own list: Compose would read every file first, half a second a look.
+        The engine's own list: Compose would read every file first, which takes half a second.
         """
         project = self._environment.get("COMPOSE_PROJECT_NAME") or project_name(self._root)
         listing = call(
@@ -125,7 +139,7 @@ class Compose:
         return dict(line.split(" ", 1) for line in listing.stdout.splitlines() if " " in line)
 
     def events(self, service: str) -> Iterator[dict[str, Any]]:
-        """The JSON lines a service prints, as they come, until it ends; other lines as {"text": …}."""
+        """Yield the JSON lines a service prints, as they come, until it ends; other lines as {"text": …}."""
         command = ["docker", "logs", "--follow", self.container(service)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             assert process.stdout is not None
@@ -149,12 +163,29 @@ class Compose:
             own_session=self._own_session,
         )
         if not done.good:
-            tell_broken_yaml(self._root, done.stderr)
+            check_yaml(self._root, done.stderr)
         return done
 
 
+def check_yaml(root: Path, said: str) -> None:
+    """Raise LabError (exit code 2) with the file that Compose cannot read, if `said` complains about YAML.
+
+    Compose names a line and no file: each file is given to it alone, in a folder without the files it refers to.
+    """
+    if not _YAML_FAULT.search(said):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for path in [root / "compose.yaml", *sorted((root / "compose").rglob("*.yaml"))]:
+            alone = ["docker", "compose", "--project-directory", folder, "--file", "-", "config", "--quiet"]
+            done = call(alone, feed=path.read_text(encoding="utf-8", errors="replace"))
+            if _YAML_FAULT.search(done.stderr) and done.said in said:
+                name = path.relative_to(root)
+                remedy = f"Correct that line, or restore the file: git checkout {name}"
+                raise LabError(f"{name} cannot be read: {done.said}.", remedy, EXIT_USAGE)
+
+
 def run_environment(machine: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """What stands above .env: this machine's facts, then the shell, then the command line's options."""
+    """Return what overrides .env: this machine's facts, over these the shell, over that the command line's options."""
     return {**machine, **os.environ, **options}
 
 
@@ -172,17 +203,5 @@ def _reason(done: Outcome) -> str:
 
 
 def _remedy(done: Outcome) -> str:
-    text = done.stderr
-    if "port is already allocated" in text or "address already in use" in text:
-        return "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT or LAB_GRAFANA_PORT in .env to a free port."
-    if "cannot assign requested address" in text:
-        return "LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."
-    if "rlimit" in text:
-        return "This engine refuses real-time limits: LAB_RTPRIO_BROKER=0 and LAB_RTPRIO_CONTROLLER=0 in .env."
-    if "cpu_rt" in text or "rt_runtime" in text or "real-time" in text:
-        return "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
-    if "No such image" in text or "pull access" in text or "not found" in text:
-        return "Run ./lab setup: an image is missing."
-    if "no space left" in text:
-        return "Free disk space: docker system df shows what takes it."
-    return "Run ./lab doctor; `docker compose logs` shows what the containers said."
+    found = (remedy for signs, remedy in _REMEDIES.items() if any(sign in done.stderr for sign in signs))
+    return next(found, "Run ./lab doctor; `docker compose logs` shows what the containers printed.")

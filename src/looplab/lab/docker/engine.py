@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,6 +22,14 @@ NO_RIGHTS = "no rights"
 NO_ANSWER = "no answer"
 NOT_DOCKER = "not docker"
 NOT_LINUX = "not linux"
+
+_REMEDIES = {
+    NO_CLIENT: "Run sudo ./lab setup (on Debian and Ubuntu it installs docker.io), or install Docker Engine.",
+    NO_RIGHTS: "Run sudo usermod -aG docker $USER, log out and in again (or newgrp docker); or use sudo ./lab.",
+    NOT_DOCKER: "Install Docker Engine (docker.io) and remove podman-docker.",
+    NOT_LINUX: "Switch Docker Desktop to Linux containers.",
+}
+COMPOSE_REMEDY = "Run ./lab setup: it installs one (without root, for this user alone)."
 
 USUAL_ENDPOINTS = ("", "default", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
 INFO_COMMAND = ("docker", "info", "--format", "{{json .}}")
@@ -100,11 +109,10 @@ def read_engine(outcome: Outcome, endpoint: str = "") -> Engine:
 
 
 def _document(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
+    with contextlib.suppress(ValueError):
+        if isinstance(document := json.loads(text), dict):
+            return document
+    return {}
 
 
 def _trouble(outcome: Outcome, info: dict[str, Any]) -> tuple[str, str]:
@@ -143,36 +151,22 @@ def _legacy_compose() -> Version | None:
 
 def engine_remedy(engine: Engine) -> str:
     """Return what the user can do about an engine that does not serve."""
-    where = f" at {engine.endpoint}" if engine.endpoint not in ("", "default") else ""
-    match engine.trouble:
-        case "no client":
-            return "Run sudo ./lab setup (on Debian and Ubuntu it installs docker.io), or install Docker Engine."
-        case "no rights":
-            return (
-                "Run sudo usermod -aG docker $USER, log out and in again (or newgrp docker); "
-                "or put sudo before the command."
-            )
-        case "not docker":
-            return "Install Docker Engine (docker.io) and remove podman-docker."
-        case "not linux":
-            return "Switch Docker Desktop to Linux containers."
-        case _ if where:
-            return f"Start the engine{where}, or unset DOCKER_HOST / run docker context use default."
-        case _:
-            return "Run ./lab setup as root, or sudo systemctl start docker, or start Docker Desktop."
+    if engine.trouble in _REMEDIES:
+        return _REMEDIES[engine.trouble]
+    if engine.endpoint not in ("", "default"):
+        return f"Start the engine at {engine.endpoint}, or unset DOCKER_HOST / run docker context use default."
+    return "Run ./lab setup as root, or sudo systemctl start docker, or start Docker Desktop."
 
 
 def engine_message(engine: Engine) -> str:
     """Return one sentence on what is wrong with the engine."""
-    match engine.trouble:
-        case "no client":
-            return "Docker is not installed: no docker command was found."
-        case "no rights":
-            return "The Docker engine runs, but this user may not use it (permission denied on its socket)."
-        case "not docker" | "not linux":
-            return f"This is no engine the lab can use: {engine.detail}."
-        case _:
-            return f"The Docker engine does not answer: {engine.detail}"
+    if engine.trouble == NO_CLIENT:
+        return "Docker is not installed: no docker command was found."
+    if engine.trouble == NO_RIGHTS:
+        return "The Docker engine runs, but this user may not use it (permission denied on its socket)."
+    if engine.trouble in (NOT_DOCKER, NOT_LINUX):
+        return f"The lab cannot use this engine: {engine.detail}."
+    return f"The Docker engine does not answer: {engine.detail}"
 
 
 def compose_message(engine: Engine) -> str:
@@ -184,9 +178,6 @@ def compose_message(engine: Engine) -> str:
         legacy = show_version(engine.legacy_compose)
         return f"Only the legacy docker-compose {legacy} is here; the lab needs docker compose {needed} or later."
     return f"Docker Compose is not installed: the lab needs docker compose {needed} or later."
-
-
-COMPOSE_REMEDY = "Run ./lab setup: it installs one (without root, for this user alone)."
 
 
 def require_engine(engine: Engine) -> None:

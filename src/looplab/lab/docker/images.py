@@ -1,94 +1,83 @@
-"""Have every image the lab runs: the local one, else the registry's, else one built from Debian packages."""
+"""Have every image that a run needs: the local one, else the registry's, else one built from Debian's packages."""
 
 from __future__ import annotations
 
 import json
-import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.docker.base_image import BUNDLE_REMEDY, ORIGIN_LABEL, make_base_image
-from looplab.lab.docker.broken_yaml import tell_broken_yaml
-from looplab.lab.docker.own_names import is_own, is_published, without_digest
-from looplab.lab.docker.registry import Registry, ask_registry, registry_of, repository_of
-from looplab.lab.programs import Outcome, call, follow
-from looplab.system.terminal import Step, say
+from looplab.lab.docker.base_image import make_base_image
+from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
+from looplab.lab.docker.image_names import (
+    BASE_IMAGE,
+    ORIGIN_LABEL,
+    is_own,
+    is_published,
+    registry_of,
+    repository_of,
+    without_digest,
+)
+from looplab.lab.programs import TIMED_OUT, Outcome, call, follow
+from looplab.system.terminal import Step
 
-BASE_IMAGE = "debian:trixie-slim"
-BASE_VARIABLE = "BASE_IMAGE"
-# Upstream repositories whose program Debian packages too: the folder that builds the stand-in.
+# Upstream repositories whose program Debian packages, too: the folder that builds the stand-in.
 STAND_INS = {"eclipse-mosquitto": "images/mosquitto", "prom/prometheus": "images/prometheus"}
 GRAFANA_REPOSITORY = "grafana/grafana"
 FLOOD_REPOSITORY = "inovex/mqtt-stresser"
 
 PULL_TIMEOUT_S = 1800.0
-BUILD_TIMEOUT_S = 1800.0
-BUILD_EXPECTED_S = 60.0
-# "Step 3/12 : RUN ..." of the classic builder, "#7 [robot build 2/5] RUN ..." of BuildKit.
-_BUILD_STEP = re.compile(r"^(?:Step (\d+)/(\d+) :|#\d+ \[(?:[\w.-]+ )*(\d+)/(\d+)\])")
-_BUILT_IMAGE = re.compile(r"(?:Successfully tagged|naming to) (\S+)")
+REGISTRY_PATIENCE_S = 15.0
+# No image has this digest: a registry that answers refuses it without sending anything.
+NO_SUCH_DIGEST = "sha256:" + "0" * 64
+_ANSWERS = ("manifest unknown", "not found", "toomanyrequests", "denied", "unauthorized", "no such manifest")
+_UNREACHABLE = ("no such host", "connection refused", "timeout", "unreachable", "tls", "x509", "certificate")
 
 
 @dataclass(frozen=True)
 class ImageFact:
-    """What `run.json` records of an image."""
+    """What run.json records of an image."""
 
     reference: str
     id: str
     origin: str
 
     def as_dict(self) -> dict[str, str]:
-        return {"reference": self.reference, "id": self.id, "origin": self.origin}
-
-
-@dataclass
-class Images:
-    """Outcome of ensure_images: variables for Compose, and what a person should know once."""
-
-    variables: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    facts: dict[str, ImageFact] = field(default_factory=dict)
+        return asdict(self)
 
 
 def image_fact(reference: str) -> ImageFact | None:
-    """The local image of that name, None where there is none."""
+    """Return the local image of that name, None if there is none."""
     answer = call(["docker", "image", "inspect", "--format", "{{json .}}", reference])
     return read_image_fact(reference, answer.stdout) if answer.good else None
 
 
 def read_image_fact(reference: str, document: str) -> ImageFact:
+    """Return the facts in one document of `docker image inspect`."""
     image = json.loads(document)
+    digests = image.get("RepoDigests") or ()
     if is_own(reference):
-        # Labels are its base's, too: they tell nothing here.
-        built = not _was_pulled(reference, image)
+        # Labels are its base's, too; a pulled image has a digest in the registry of its name.
+        repository = repository_of(reference)
+        built = not (is_published(reference) and any(str(digest).startswith(f"{repository}@") for digest in digests))
     else:
         labels = (image.get("Config") or {}).get("Labels") or {}
-        # Imported by hand: neither label nor digest (one loaded from a bundle has no digest either).
-        imported = not image.get("RepoDigests") and str(image.get("Comment", "")).startswith("Imported from")
+        # An image loaded from a bundle has no digest either, but no such comment.
+        imported = not digests and str(image.get("Comment", "")).startswith("Imported from")
         built = labels.get(ORIGIN_LABEL) == "built" or imported
     return ImageFact(reference, str(image["Id"]), "built" if built else "registry")
 
 
-def _was_pulled(reference: str, image: Mapping[str, Any]) -> bool:
-    """Of one of the lab's own: the engine knows its digest in the registry that its name tells."""
-    repository = repository_of(reference)
-    digests = image.get("RepoDigests") or ()
-    return is_published(reference) and any(str(digest).startswith(f"{repository}@") for digest in digests)
-
-
 def local_images(references: Iterable[str]) -> dict[str, ImageFact]:
-    """Those of `references` that are here, by reference: the engine is asked once for all that it knows by name."""
+    """Return the local ones of `references`; one question to the engine covers all that it lists by name."""
     names = list(dict.fromkeys(references))
-    # It prints the ones it has, an empty line where that is none, and complains of the others.
+    # It prints the images it has and complains about the others.
     answer = call(["docker", "image", "inspect", "--format", "{{json .}}", *names])
     lines = filter(None, answer.stdout.splitlines())
     known = {name: line for line in lines for name in _names_of(json.loads(line))}
-    documents = {name: known.get(_key(name)) for name in names}
+    documents = {name: known.get(_listed_name(name)) for name in names}
     found = {name: read_image_fact(name, line) if line else image_fact(name) for name, line in documents.items()}
     return {name: fact for name, fact in found.items() if fact is not None}
 
@@ -97,218 +86,143 @@ def _names_of(image: Mapping[str, Any]) -> list[str]:
     return [*(image.get("RepoTags") or ()), *(image.get("RepoDigests") or ())]
 
 
-def _key(reference: str) -> str:
-    """The name by which the engine lists an image: its tag or its digest, never both."""
+def _listed_name(reference: str) -> str:
+    """Return the name by which the engine lists an image: its tag or its digest, never both."""
     name, at, digest = reference.partition("@")
     return f"{repository_of(name)}@{digest}" if at else name
 
 
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """For run.json: {name: {reference, id, origin}} of those images that are here."""
+    """Return {name: {reference, id, origin}} of the local images, for run.json."""
     here = local_images(references.values())
     return {name: here[reference].as_dict() for name, reference in references.items() if reference in here}
 
 
-class Registries:
-    """Asks each registry once: an unreachable one must not cost its patience for every image."""
+@dataclass(frozen=True)
+class Registry:
+    """Whether a registry answers and, if not, why; `name` is "" for the engine's default one."""
 
-    def __init__(self, ask: Callable[[str], Registry] = ask_registry) -> None:
-        self._ask = ask
-        self._known: dict[str, Registry] = {}
-
-    def of(self, reference: str) -> Registry:
-        name = registry_of(reference)
-        if name not in self._known:
-            self._known[name] = self._ask(reference)
-        return self._known[name]
+    name: str
+    answers: bool
+    detail: str = ""
 
 
-def ensure_images(
-    root: Path,
-    references: Mapping[str, str],
-    *,
-    flood_stand_in: str = "",
-    registries: Registries | None = None,
-    images: Images | None = None,
-    settled: Mapping[str, str] | None = None,
-) -> Images:
-    """Make every reference of `references` (variable name -> upstream image) usable, or do without it.
+def ask_registry(reference: str) -> Registry:
+    """Ask the registry of `reference`, through the engine, which has its own proxies and mirrors."""
+    question = ["docker", "pull", f"{repository_of(reference)}@{NO_SUCH_DIGEST}"]
+    return read_registry(registry_of(reference), call(question, timeout_s=REGISTRY_PATIENCE_S))
 
-    Variables for Compose come back: GRAFANA=off and FLOOD_IMAGE, where those had to change. The base is made only
-    when a stand-in needs it: a room that loaded a bundle has all images and no base. `settled` holds the
-    variables of an earlier call: what was done without then is not asked for again.
+
+def read_registry(name: str, outcome: Outcome) -> Registry:
+    """Return what the engine's refusal shows: a registry that refuses is there, one that is silent is not."""
+    if outcome.code == TIMED_OUT:
+        return Registry(name, False, f"no answer within {REGISTRY_PATIENCE_S:g} s")
+    said = outcome.said.lower()
+    if any(sign in said for sign in _UNREACHABLE):
+        return Registry(name, False, outcome.said.rpartition(": ")[2])
+    answers = outcome.good or any(sign in said for sign in _ANSWERS)
+    return Registry(name, answers, "" if answers else outcome.said)
+
+
+class Images:
+    """What one set-up does about images: `variables` for Compose, `notes` for the user.
+
+    It asks each registry once: a silent one must not cost its patience for every image.
     """
-    asked = registries or Registries()
-    images = images or Images()
-    for variable, reference in references.items():
-        without = repository_of(reference) == GRAFANA_REPOSITORY and (settled or {}).get("GRAFANA") == "off"
-        if without and image_fact(reference) is None:
-            images.variables["GRAFANA"] = "off"
-        elif flood_stand_in and is_own(reference) and repository_of(reference) == repository_of(flood_stand_in):
-            images.variables[variable] = flood_stand_in
+
+    def __init__(self, root: Path, ask: Callable[[str], Registry] = ask_registry) -> None:
+        self.variables: dict[str, str] = {}
+        self.notes: list[str] = []
+        self._root = root
+        self._ask = ask
+        self._registries: dict[str, Registry] = {}
+
+    def registry(self, reference: str) -> Registry:
+        """Return what is known of the registry of `reference`."""
+        name = registry_of(reference)
+        if name not in self._registries:
+            self._registries[name] = self._ask(reference)
+        return self._registries[name]
+
+    def pull(self, reference: str) -> bool:
+        """Return whether the registry gave the image; a registry that does not answer is not tried."""
+        if not self.registry(reference).answers:
+            return False
+        layers: dict[str, bool] = {}
+        with Step(f"Getting {without_digest(reference)}", expected_s=30) as step:
+
+            def count(line: str) -> None:
+                note_layer(layers, line)
+                step.advance(sum(layers.values()), len(layers), f"{sum(layers.values())} of {len(layers)} layers")
+
+            done = follow(["docker", "pull", reference], count, timeout_s=PULL_TIMEOUT_S)
+            if not done.good:
+                step.finish_as(f"not available: {done.said}")
+        return done.good
+
+    def ensure_base(self) -> None:
+        """Have the image that all own ones are built from, and that Compose may have to come out of."""
+        if image_fact(BASE_IMAGE) is None and not self.pull(BASE_IMAGE):
+            make_base_image(BASE_IMAGE)
+            self.notes.append(f"{BASE_IMAGE} was built from Debian's packages: no registry gave it.")
+
+    def ensure_upstream(
+        self, references: Mapping[str, str], flood_stand_in: str = "", settled: Mapping[str, str] | None = None
+    ) -> None:
+        """Make each of `references` ({variable: upstream image}) usable, or do without it.
+
+        `flood_stand_in` is the lab's own flood. `settled` holds the variables of an earlier set-up: an image that was
+        replaced then stays replaced.
+        """
+        settled = settled or {}
+        for variable, reference in references.items():
+            repository = repository_of(reference)
+            if repository == GRAFANA_REPOSITORY and settled.get("GRAFANA") == "off" and image_fact(reference) is None:
+                self.variables["GRAFANA"] = "off"
+            elif flood_stand_in and repository == repository_of(flood_stand_in):
+                self.variables[variable] = flood_stand_in
+            else:
+                self._ensure(variable, reference, flood_stand_in)
+                if settled.get(variable) == reference:
+                    self.variables.setdefault(variable, reference)
+
+    def _ensure(self, variable: str, reference: str, flood_stand_in: str) -> None:
+        # An image that was built or loaded has no digest of the registry: its name goes without the pinned one.
+        name = without_digest(reference)
+        own = is_own(reference)
+        if image_fact(reference) is not None or (not own and self.pull(reference)):
+            return
+        if name != reference and image_fact(name) is not None:
+            self.variables[variable] = name
+        # The lab's own images come later, all at once (own_images.py).
+        elif not own:
+            self._replace(variable, reference, flood_stand_in)
+
+    def _replace(self, variable: str, reference: str, flood_stand_in: str) -> None:
+        """Build a stand-in or do without; LabError (exit code 3) if the lab needs the image."""
+        name, repository = without_digest(reference), repository_of(reference)
+        if repository in STAND_INS:
+            self.ensure_base()
+            build_image(self._root / STAND_INS[repository], name)
+            if name != reference:
+                self.variables[variable] = name
+            self.notes.append(f"{name} was built from Debian's package: no registry gave it.")
+        elif repository == FLOOD_REPOSITORY and flood_stand_in:
+            self.variables[variable] = flood_stand_in
+            stand_in = without_digest(flood_stand_in)
+            self.notes.append(f"{reference} is not available here: {stand_in}, with the same flags, floods.")
+        elif repository == GRAFANA_REPOSITORY:
+            self.variables["GRAFANA"] = "off"
+            self.notes.append(f"{reference} is not available here and has no stand-in: no Grafana.")
         else:
-            _ensure_one(root, variable, reference, flood_stand_in, asked, images)
-            if (settled or {}).get(variable) == reference:
-                # What an earlier call put in place of .env's reference stays in place.
-                images.variables.setdefault(variable, reference)
-    return images
-
-
-def ensure_base(asked: Registries, images: Images) -> None:
-    """The image that all of our own are FROM, and that Compose may have to come out of."""
-    if BASE_VARIABLE in images.facts:
-        return
-    if image_fact(BASE_IMAGE) is None and not pull_image(BASE_IMAGE, asked):
-        make_base_image(BASE_IMAGE)
-        images.notes.append(f"{BASE_IMAGE} was built from Debian's packages: no registry gave it.")
-    _record(BASE_VARIABLE, BASE_IMAGE, images)
-
-
-def _ensure_one(
-    root: Path, variable: str, reference: str, flood_stand_in: str, asked: Registries, images: Images
-) -> None:
-    repository = repository_of(reference)
-    ours = is_own(reference)
-    # What is built or loaded has a digest of its own: its name goes without the pinned one.
-    name = without_digest(reference)
-    here = image_fact(reference)
-    if here is not None:
-        images.facts[variable] = here
-    # Our own images are had later, all at once (own_images.py).
-    elif not ours and pull_image(reference, asked):
-        _record(variable, reference, images)
-    elif name != reference and image_fact(name) is not None:
-        # Built here before, or loaded from a bundle.
-        images.variables[variable] = name
-        _record(variable, name, images)
-    elif repository in STAND_INS:
-        ensure_base(asked, images)
-        build_image(root / STAND_INS[repository], name)
-        if name != reference:
-            images.variables[variable] = name
-        images.notes.append(f"{name} was built from Debian's package: no registry gave it.")
-        _record(variable, name, images)
-    elif repository == FLOOD_REPOSITORY and flood_stand_in:
-        images.variables[variable] = flood_stand_in
-        stand_in = without_digest(flood_stand_in)
-        images.notes.append(f"{reference} cannot be had here: {stand_in}, with the same flags, floods.")
-    elif repository == GRAFANA_REPOSITORY:
-        images.variables["GRAFANA"] = "off"
-        images.notes.append(f"{reference} cannot be had here and has no stand-in: no Grafana.")
-    elif not ours:
-        registry = asked.of(reference)
-        because = registry.detail or "the registry does not have it"
-        raise LabError(f"The image {reference} cannot be had: {because}.", BUNDLE_REMEDY, EXIT_MACHINE)
-
-
-def _record(variable: str, reference: str, images: Images) -> None:
-    fact = image_fact(reference)
-    if fact is not None:
-        images.facts[variable] = fact
-
-
-def pull_image(reference: str, asked: Registries) -> bool:
-    """Whether the registry gave it; a registry that does not answer was asked once and is not asked again."""
-    if not asked.of(reference).answers:
-        return False
-    layers: dict[str, bool] = {}
-    with Step(f"Getting {without_digest(reference)}", expected_s=30) as step:
-
-        def count(line: str) -> None:
-            note_layer(layers, line)
-            step.advance(sum(layers.values()), len(layers), f"{sum(layers.values())} of {len(layers)} layers")
-
-        done = follow(["docker", "pull", reference], count, timeout_s=PULL_TIMEOUT_S)
-        if not done.good:
-            step.finish_as(f"not to be had: {done.said}")
-    return done.good
+            because = self.registry(reference).detail or "the registry does not have it"
+            raise LabError(f"The image {reference} is not available: {because}.", BUNDLE_REMEDY, EXIT_MACHINE)
 
 
 def note_layer(layers: dict[str, bool], line: str) -> None:
-    """Keep count of the layers from what `docker pull` prints where it is no terminal."""
+    """Keep count of the layers that `docker pull` prints without a terminal: {layer: whether it is complete}."""
     layer, _, state = line.partition(": ")
     if state.startswith(("Pulling fs layer", "Waiting")):
         layers.setdefault(layer, False)
     elif state.startswith(("Pull complete", "Already exists")):
         layers[layer] = True
-
-
-def read_build_step(line: str) -> tuple[int, int] | None:
-    """(step, of how many) where the line opens a step of a build."""
-    found = _BUILD_STEP.match(line)
-    if found is None:
-        return None
-    number, total = (found[1], found[2]) if found[1] else (found[3], found[4])
-    return int(number), int(total)
-
-
-def build_command(
-    folder: Path, reference: str, *, context: Path | None = None, options: Sequence[str] = ()
-) -> list[str]:
-    """docker build of the Dockerfile in `folder`."""
-    command = ["docker", "build", "--tag", reference, "--file", str(folder / "Dockerfile"), *options]
-    return [*command, str(context or folder)]
-
-
-def build_image(folder: Path, reference: str, *, context: Path | None = None, options: Sequence[str] = ()) -> None:
-    """docker build with progress; a failing build shows its last lines, since the reason stands there."""
-    _build(f"Building {reference}", [build_command(folder, reference, context=context, options=options)], reference)
-
-
-def build_with_compose(root: Path, count: int, beside: Sequence[Sequence[str]] = ()) -> None:
-    """Build the lab's own images by Compose, and at the same time by the commands of `beside`.
-
-    `count` says how many images that makes, for the time left.
-    """
-    commands = [["docker", "compose", "--profile", "*", "build"], *beside]
-    _build("Building the lab's images", commands, "the lab's images", root, count)
-
-
-def _build(
-    title: str, commands: Sequence[Sequence[str]], what: str, directory: Path | None = None, images: int = 1
-) -> None:
-    built: set[str] = set()
-    with Step(title, expected_s=BUILD_EXPECTED_S) as step, ThreadPoolExecutor(len(commands)) as pool:
-
-        def watch(line: str) -> None:
-            if (named := _BUILT_IMAGE.search(line)) is not None:
-                built.add(named[1])
-            at = read_build_step(line)
-            if images == 1 and at is not None:
-                step.advance(at[0] - 1, at[1], f"step {at[0]} of {at[1]}")
-            elif images > 1:
-                # Several are built at once and share layers: only whole images say how far it is.
-                step.advance(min(len(built), images), images, f"{len(built)} of {images} images")
-
-        def build(command: Sequence[str]) -> Outcome:
-            return follow(command, watch, timeout_s=BUILD_TIMEOUT_S, directory=str(directory or "."))
-
-        first, *others = commands
-        beside = [pool.submit(build, command) for command in others]
-        ended = [build(first), *(other.result() for other in beside)]
-    for done in ended:
-        if not done.good:
-            raise _failure(what, done, directory)
-
-
-def _failure(what: str, done: Outcome, directory: Path | None) -> LabError:
-    """Shows the last lines of the build on the way."""
-    if directory is not None:
-        tell_broken_yaml(directory, done.stdout)
-    tail = [line for line in done.stdout.splitlines() if line.strip()][-15:]
-    print("\n".join(f"  | {line}" for line in tail), file=sys.stderr)
-    return LabError(f"Building {what} failed: {done.said}", _build_remedy(done.stdout, done.command), EXIT_MACHINE)
-
-
-def _build_remedy(output: str, command: Sequence[str]) -> str:
-    network_signs = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
-    if any(sign in output for sign in network_signs):
-        return f"Debian's package mirror cannot be reached from a build. {BUNDLE_REMEDY}"
-    if "no space left on device" in output:
-        return "Free disk space: docker system df shows what takes it, docker image prune removes old layers."
-    return f"The lines above say why. To see everything: {' '.join(command)}"
-
-
-def say_notes(images: Images) -> None:
-    for note in images.notes:
-        say(note)

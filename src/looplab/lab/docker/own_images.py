@@ -8,17 +8,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from looplab.lab.docker.images import (
-    BASE_IMAGE,
-    Images,
-    Registries,
-    build_command,
-    build_with_compose,
-    image_fact,
-    local_images,
-    pull_image,
-)
-from looplab.lab.docker.own_names import TAG, is_pinned, is_published, without_digest
+from looplab.lab.docker.builds import build_command, build_with_compose
+from looplab.lab.docker.image_names import BASE_IMAGE, TAG, is_pinned, is_published, without_digest
+from looplab.lab.docker.images import Images, image_fact, local_images
 
 # The rooms that containers run; .dockerignore keeps out the others.
 IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "system", "treatments")
@@ -40,41 +32,40 @@ class OwnImages:
         self.references = dict(references)
         self.variables = dict(variables or {})
 
-    def fetch(self, asked: Registries, images: Images) -> None:
-        """Pull what is published and not here. Where one cannot be had all are built, and LAB_TAG names them then."""
-        # Without a registry for them the engine need not be asked, too.
-        if not any(is_published(name) or is_pinned(name) for name in self.references.values()):
+    def fetch(self, images: Images) -> None:
+        """Pull the published images that are missing; if one is not available, all are built, named by LAB_TAG."""
+        # Without a registry the engine need not be asked.
+        if not any(map(_from_registry, self.references.values())):
             return
-        missing = [name for name in self._missing() if is_published(name) or is_pinned(name)]
+        missing = list(filter(_from_registry, self._missing()))
         if not missing:
             return
-        if all(pull_image(reference, asked) for reference in missing):
+        if all(map(images.pull, missing)):
             if not self._missing():
-                self._write_stamp()
+                self.write_stamp()
             return
-        registry = asked.of(missing[0])
-        because = registry.detail or f"{registry.name or 'the registry'} does not give all of them"
+        registry = images.registry(missing[0])
+        because = registry.detail or f"{registry.name or 'the registry'} does not have all of them"
         images.notes.append(f"The lab's own images are those of this checkout, not the published ones: {because}.")
         if any(map(is_pinned, self.references.values())):
-            tag = without_digest(missing[0]).rpartition(":")[2]
+            self.variables[TAG] = without_digest(missing[0]).rpartition(":")[2]
             self.references = {name: without_digest(reference) for name, reference in self.references.items()}
-            self.variables[TAG] = tag
 
     def must_build(self) -> bool:
-        """Never what is pinned; without the base, as in a room that loaded a bundle, only what is missing."""
+        """Return whether a build is due: never of pinned images; without the base only of missing ones."""
         if all(map(is_pinned, self.references.values())):
             return False
-        return bool(self._missing()) or (image_fact(BASE_IMAGE) is not None and not self._as_stamped())
+        return bool(self._missing()) or (image_fact(BASE_IMAGE) is not None and not self._is_stamped())
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables`, which may name images."""
         os.environ.update({name: value for name, value in variables.items() if not os.environ.get(name)})
         flood = build_command(self._root / "images" / FLOOD, self.references[FLOOD])
         build_with_compose(self._root, len(self.references), [flood])
-        self._write_stamp()
+        self.write_stamp()
 
     def fingerprint(self) -> str:
-        """Over the images' names and what .dockerignore lets into their builds."""
+        """Return a digest of the images' names and of the files that .dockerignore lets into their builds."""
         names = {name: without_digest(reference) for name, reference in self.references.items()}
         digest = hashlib.sha256(json.dumps(names).encode())
         for source, pattern in SOURCES.items():
@@ -83,15 +74,20 @@ class OwnImages:
                     digest.update(str(path.relative_to(self._root)).encode() + b"\0" + path.read_bytes())
         return digest.hexdigest()
 
+    def write_stamp(self) -> None:
+        """Note that the images are those of the sources as they are now."""
+        stamp = self._root / STAMP
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(self.fingerprint())
+
     def _missing(self) -> list[str]:
         here = local_images(self.references.values())
         return [reference for reference in self.references.values() if reference not in here]
 
-    def _as_stamped(self) -> bool:
+    def _is_stamped(self) -> bool:
         stamp = self._root / STAMP
         return stamp.exists() and stamp.read_text() == self.fingerprint()
 
-    def _write_stamp(self) -> None:
-        stamp = self._root / STAMP
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(self.fingerprint())
+
+def _from_registry(reference: str) -> bool:
+    return is_published(reference) or is_pinned(reference)

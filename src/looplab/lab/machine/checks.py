@@ -1,4 +1,4 @@
-"""Judge the facts of a machine: each check with what was found, its state and its remedy."""
+"""Judge the facts of a machine: each check has a finding, a state and a remedy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from looplab.lab.docker.engine import (
     engine_remedy,
     show_version,
 )
+from looplab.lab.docker.image_names import repository_of
 from looplab.lab.docker.images import GRAFANA_REPOSITORY
-from looplab.lab.docker.registry import repository_of
-from looplab.lab.machine.facts import HostFacts, PortUse, files_with_crlf
+from looplab.lab.machine.facts import HostFacts, Machine, PortUse, files_with_crlf
 from looplab.lab.machine.limits import RT_BUDGET_US, RTPRIO_CONTROLLER, Limits
-from looplab.lab.machine.machine import Machine
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -31,7 +30,7 @@ DISK_ADVISED_BYTES = GIB
 MEMORY_ADVISED_BYTES = 2 * GIB
 # Reading one of these takes a microsecond or more, and they may step.
 SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
-# Where a carriage return would become part of a value or of a command.
+# Files in which a carriage return would become part of a value or of a command.
 CRLF_SENSITIVE = (
     "lab",
     ".env",
@@ -45,7 +44,7 @@ CRLF_SENSITIVE = (
 
 @dataclass(frozen=True)
 class Check:
-    """One line of ./lab doctor. `why` tells a student what the finding means for the measurement."""
+    """One line of ./lab doctor; `why` explains what the finding means for the measurement."""
 
     name: str
     found: str
@@ -62,50 +61,45 @@ def run_is_possible(checks: Sequence[Check]) -> bool:
 
 
 def check_machine(root: Path, machine: Machine, images: Mapping[str, bool] | None = None) -> list[Check]:
-    """All checks in the order a person would ask; `images` says of each upstream image if it is here."""
+    """Return all checks, the host's first; `images` holds for each upstream image whether it is here."""
     checks = [*_check_host(machine.host), _check_line_ends(root), *_check_engine(machine.engine)]
     checks += [_check_port(use) for use in machine.ports]
     if machine.engine.serves:
         checks += _check_limits(machine.limits, machine.engine)
         checks += _check_images(machine, images or {})
-    return [*checks, *_check_certificate(root), _check_serial(machine.host)]
+    return [*checks, *check_certificate(root), _check_serial(machine.host)]
+
+
+def _warn_unless(good: bool, name: str, found: str, remedy: str, why: str = "") -> Check:
+    return Check(name, found) if good else Check(name, found, WARN, remedy, why)
 
 
 def _check_host(host: HostFacts) -> list[Check]:
     return [
         Check("System", f"{host.release}, kernel {host.kernel}, {host.architecture}"),
-        _check_cores(host),
-        _check_memory(host),
-        _check_clock(host),
+        _warn_unless(
+            host.cores >= 2,
+            "Processor",
+            f"{host.cores} x {host.cpu}",
+            "Give the machine a second core if it is a virtual one.",
+            "On one core controller, broker and robot take turns.",
+        ),
+        _warn_unless(
+            host.memory_bytes >= MEMORY_ADVISED_BYTES,
+            "Memory",
+            f"{host.memory_bytes / GIB:.1f} GiB",
+            "Lower the --vm options of the stress scenarios.",
+            "They take 640 MiB.",
+        ),
+        _warn_unless(
+            host.clock_source not in SLOW_CLOCKS,
+            "Clock source",
+            host.clock_source or "the system's own",
+            "Boot with clocksource=tsc if the processor has a constant one.",
+            "Each reading of this clock is slow, and a message is stamped four times.",
+        ),
         _check_disk(host),
     ]
-
-
-def _check_cores(host: HostFacts) -> Check:
-    found = f"{host.cores} x {host.cpu}"
-    if host.cores >= 2:
-        return Check("Processor", found)
-    remedy = "Give the machine a second core if it is a virtual one."
-    return Check("Processor", found, WARN, remedy, "On one core controller, broker and robot take turns.")
-
-
-def _check_memory(host: HostFacts) -> Check:
-    found = f"{host.memory_bytes / GIB:.1f} GiB"
-    if host.memory_bytes >= MEMORY_ADVISED_BYTES:
-        return Check("Memory", found)
-    return Check("Memory", found, WARN, "Lower the --vm options of the stress scenarios.", "They take 640 MiB.")
-
-
-def _check_clock(host: HostFacts) -> Check:
-    if host.clock_source not in SLOW_CLOCKS:
-        return Check("Clock source", host.clock_source or "the system's own")
-    return Check(
-        "Clock source",
-        host.clock_source,
-        WARN,
-        "Boot with clocksource=tsc where the processor has a constant one.",
-        "Each reading of this clock is slow, and a message is stamped four times.",
-    )
 
 
 def _check_disk(host: HostFacts) -> Check:
@@ -114,9 +108,8 @@ def _check_disk(host: HostFacts) -> Check:
         return Check("Disk", "results/ is not writable", FAIL, "Run sudo chown -R $USER results.")
     if host.disk_free_bytes < DISK_NEEDED_BYTES:
         return Check("Disk", found, FAIL, "Free some space, or move old runs out of results/.")
-    if host.disk_free_bytes < DISK_ADVISED_BYTES:
-        return Check("Disk", found, WARN, "Free some space: images need about 1 GiB.")
-    return Check("Disk", found)
+    enough = host.disk_free_bytes >= DISK_ADVISED_BYTES
+    return _warn_unless(enough, "Disk", found, "Free some space: images need about 1 GiB.")
 
 
 def _check_line_ends(root: Path) -> Check:
@@ -145,7 +138,7 @@ def _check_port(use: PortUse) -> Check:
     if not use.taken:
         return Check(name, "free")
     if use.owner.endswith("of this lab"):
-        return Check(name, f"used by {use.owner}", WARN, "Run ./lab down if no run is meant to be going on.")
+        return Check(name, f"used by {use.owner}", WARN, "Run ./lab down unless a run is going on.")
     return Check(name, f"used by {use.owner}", FAIL, f"Stop that, or set {use.variable} in .env to another port.")
 
 
@@ -157,16 +150,14 @@ def _check_limits(limits: Limits, engine: Engine) -> list[Check]:
 
 
 def _check_rtprio(limits: Limits) -> Check:
-    name = "rtprio limit"
-    if limits.rtprio_max >= RTPRIO_CONTROLLER:
-        return Check(name, f"up to {limits.rtprio_max} is granted")
     granted = f"only {limits.rtprio_max} is granted" if limits.rtprio_max else "refused by the engine"
-    return Check(
-        name,
-        f"{granted} ({limits.rtprio_refusal})",
-        WARN,
-        "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to have it as published.",
-        "The published runs only permit priority (rtprio 90, 99); a run here says it was not applied.",
+    good = limits.rtprio_max >= RTPRIO_CONTROLLER
+    return _warn_unless(
+        good,
+        "rtprio limit",
+        f"up to {limits.rtprio_max} is granted" if good else f"{granted} ({limits.rtprio_refusal})",
+        "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to run as published.",
+        "The published runs only permit priority (rtprio 90, 99); a run here records that it was not applied.",
     )
 
 
@@ -177,13 +168,8 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
         return Check(name, found, why="This kernel rations real-time CPU by control group (RT_GROUP_SCHED).")
     if limits.fifo:
         return Check(name, "works", why="A real-time thread runs before every ordinary one, also under stress.")
-    return Check(
-        name,
-        f"does not work in containers ({limits.fifo_refusal})",
-        WARN,
-        _fifo_remedy(limits, engine),
-        "Runs with applied priority (fidelity corrected) are marked invalid: priority did not take.",
-    )
+    why = "Runs with applied priority (fidelity corrected) are marked invalid: it has no effect."
+    return Check(name, f"does not work in containers ({limits.fifo_refusal})", WARN, _fifo_remedy(limits, engine), why)
 
 
 def _fifo_remedy(limits: Limits, engine: Engine) -> str:
@@ -197,53 +183,44 @@ def _fifo_remedy(limits: Limits, engine: Engine) -> str:
 
 
 def _check_sockets(limits: Limits) -> Check:
-    name = "Socket options"
-    if limits.pidfd_getfd:
-        return Check(name, "TCP_NODELAY of running programs can be read")
-    return Check(
-        name,
-        f"cannot be read ({limits.pidfd_refusal})",
-        WARN,
+    readable = "TCP_NODELAY of running programs can be read"
+    return _warn_unless(
+        limits.pidfd_getfd,
+        "Socket options",
+        readable if limits.pidfd_getfd else f"cannot be read ({limits.pidfd_refusal})",
         "Needs Linux 5.6 and an engine whose seccomp profile allows pidfd_getfd with SYS_PTRACE.",
-        "TCP_NODELAY of broker and clients stays unverified, and the run says so.",
+        "TCP_NODELAY of broker and clients stays unverified, and the run records that.",
     )
 
 
 def _check_images(machine: Machine, images: Mapping[str, bool]) -> list[Check]:
-    checks = [_check_upstream(machine, images)] if images else []
     registry = machine.registry
-    if registry is None:
-        return checks
-    if registry.answers:
-        return [*checks, Check("Image registry", "answers")]
-    remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without any network: ./lab load FILE."
-    return [*checks, Check("Image registry", f"does not answer ({registry.detail})", WARN, remedy)]
+    checks = []
+    if images:
+        missing = [reference for reference, here in images.items() if not here]
+        remedy = "Run ./lab setup."
+        silent = registry is not None and not registry.answers
+        if silent and all(repository_of(reference) == GRAFANA_REPOSITORY for reference in missing):
+            remedy = "None here: it has no stand-in, and the lab runs without it (GRAFANA=off)."
+        found = f"missing: {', '.join(missing)}" if missing else "all here"
+        checks.append(_warn_unless(not missing, "Upstream images", found, remedy))
+    if registry is not None:
+        found = "answers" if registry.answers else f"does not answer ({registry.detail})"
+        remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without a network: ./lab load FILE."
+        checks.append(_warn_unless(registry.answers, "Image registry", found, remedy))
+    return checks
 
 
-def _check_upstream(machine: Machine, images: Mapping[str, bool]) -> Check:
-    name = "Upstream images"
-    missing = [reference for reference, here in images.items() if not here]
-    if not missing:
-        return Check(name, "all here")
-    found = f"missing: {', '.join(missing)}"
-    silent = machine.registry is not None and not machine.registry.answers
-    if silent and all(repository_of(reference) == GRAFANA_REPOSITORY for reference in missing):
-        return Check(name, found, WARN, "None here: it has no stand-in, and the lab runs without it (GRAFANA=off).")
-    return Check(name, found, WARN, "Run ./lab setup.")
-
-
-def _check_certificate(root: Path) -> list[Check]:
-    """Nothing where no Pi was ever paired and no run had TLS."""
+def check_certificate(root: Path) -> list[Check]:
+    """Return nothing if no Pi was ever paired and no run had TLS."""
     if not identities.exist(root):
         return []
-    name = "Certificates"
     end = identities.ends(root)
     left = end - datetime.now(UTC)
     found = f"{'valid until' if left > timedelta(0) else 'expired on'} {end:%Y-%m-%d}"
-    if left > identities.RENEW_BEFORE:
-        return [Check(name, found)]
     why = "Without a valid one no bridge on a Pi trusts this broker." if left <= timedelta(0) else ""
-    return [Check(name, found, WARN, "Run ./lab setup: it makes a new one.", why)]
+    good = left > identities.RENEW_BEFORE
+    return [_warn_unless(good, "Certificates", found, "Run ./lab setup: it makes a new one.", why)]
 
 
 def _check_serial(host: HostFacts) -> Check:

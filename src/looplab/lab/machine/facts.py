@@ -1,4 +1,4 @@
-"""Facts of the host itself that need no engine: processor, memory, disk, ports, serial devices."""
+"""All facts of this machine: the host itself, the ports the lab uses, the engine, its limits and its registry."""
 
 from __future__ import annotations
 
@@ -12,24 +12,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from looplab.lab.docker.engine import Engine, find_engine
+from looplab.lab.docker.images import Registry, ask_registry
+from looplab.lab.machine.limits import Limits, probe_limits
+from looplab.lab.programs import call
+from looplab.lab.settings import PROJECT, project_name
+
 CLOCK_SOURCE_FILE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+LIMITS_CACHE = Path(".cache/limits.json")
 SERIAL_BY_ID = Path("/dev/serial/by-id")
 SERIAL_PATTERNS = ("ttyUSB*", "ttyACM*")
 
 
 @dataclass(frozen=True)
 class SerialDevice:
-    """A USB serial device; `path` is the by-id one where udev made it, since ttyUSB numbers change."""
+    """A USB serial device; `path` is the by-id one if udev made it, since ttyUSB numbers change."""
 
     path: str
     device: str
     group_id: int
-    usable: bool
 
 
 @dataclass(frozen=True)
 class PortUse:
-    """Whether a port that the lab publishes on 127.0.0.1 is taken, by whom, and which variable moves it."""
+    """Whether a port that the lab publishes on 127.0.0.1 is taken, by what, and which variable moves it."""
 
     variable: str
     port: int
@@ -39,9 +45,8 @@ class PortUse:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The machine as its kernel describes it."""
+    """The host as its kernel describes it."""
 
-    system: str
     release: str
     kernel: str
     architecture: str
@@ -54,21 +59,88 @@ class HostFacts:
     serial: tuple[SerialDevice, ...] = ()
 
 
+@dataclass(frozen=True)
+class Machine:
+    """`registry` is None if it was not asked (that takes up to 15 s)."""
+
+    engine: Engine
+    host: HostFacts
+    limits: Limits
+    ports: tuple[PortUse, ...] = ()
+    registry: Registry | None = None
+
+
+def inspect_machine(
+    root: Path, ports: Iterable[tuple[str, int]], probe_image: str, *, ask_for: str | None = None
+) -> Machine:
+    """Collect all facts; `ask_for` is an image whose registry is asked whether it answers."""
+    engine = find_engine()
+    return Machine(
+        engine=engine,
+        host=host_facts(root / "results"),
+        limits=probe_limits(engine, probe_image, cache=root / LIMITS_CACHE),
+        ports=port_uses(ports, _published_ports(engine, project_name(root))) if engine.local else (),
+        registry=ask_registry(ask_for) if ask_for and engine.serves else None,
+    )
+
+
 def host_facts(results: Path) -> HostFacts:
-    """`results` is where runs are stored; its disk is the one that counts."""
+    """Return the host's facts; `results` is the folder that needs disk space."""
+    folder = _existing(results)
     return HostFacts(
-        system=platform.system(),
         release=_release(),
         kernel=platform.release(),
         architecture=platform.machine(),
         cpu=_cpu_name(),
-        cores=_usable_cores(),
-        memory_bytes=_memory_bytes(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         clock_source=_first_line(CLOCK_SOURCE_FILE),
-        disk_free_bytes=disk_free_bytes(results),
-        results_writable=os.access(_existing(results), os.W_OK),
+        disk_free_bytes=shutil.disk_usage(folder).free,
+        results_writable=os.access(folder, os.W_OK),
         serial=serial_devices(),
     )
+
+
+def cpu_name_from(cpuinfo: str) -> str:
+    """Return the name in /proc/cpuinfo: "model name" on x86, "Model" on a Raspberry Pi."""
+    for key in ("model name", "Model", "Hardware"):
+        if found := re.search(rf"^{key}\s*:\s*(.+)$", cpuinfo, re.MULTILINE):
+            return found[1].strip()
+    return ""
+
+
+def serial_devices(by_id: Path = SERIAL_BY_ID, dev: Path = Path("/dev")) -> tuple[SerialDevice, ...]:
+    """Return every USB serial device once, by its lasting name if it has one."""
+    lasting = {link.resolve(): link for link in sorted(by_id.glob("*"))} if by_id.is_dir() else {}
+    nodes = sorted({node for pattern in SERIAL_PATTERNS for node in dev.glob(pattern)} | set(lasting))
+    return tuple(
+        SerialDevice(str(lasting.get(node, node)), str(node), node.stat().st_gid) for node in nodes if node.exists()
+    )
+
+
+def port_uses(ports: Iterable[tuple[str, int]], owners: dict[int, str] | None = None) -> tuple[PortUse, ...]:
+    """Try to bind each port on 127.0.0.1; `owners` holds the containers that publish ports."""
+    return tuple(_port_use(variable, port, (owners or {}).get(port, "")) for variable, port in ports)
+
+
+def read_published_ports(listing: str, lab: str = PROJECT) -> dict[int, str]:
+    """Return {port: container} from lines of project, container and "127.0.0.1:1883->1883/tcp, …"."""
+    owners: dict[int, str] = {}
+    for line in listing.splitlines():
+        project, name, published = [*line.split("\t"), "", ""][:3]
+        owner = f"container {name} of this lab" if project == lab else f"container {name}"
+        for mapping in published.split(", "):
+            outside, arrow, _ = mapping.partition("->")
+            first, _, last = outside.rpartition(":")[2].partition("-")
+            if arrow and first.isdigit():
+                owners.update(dict.fromkeys(range(int(first), int(last or first) + 1), owner))
+    return owners
+
+
+def files_with_crlf(root: Path, patterns: Sequence[str]) -> list[str]:
+    """Return the files with Windows line ends: inside Linux containers the CR becomes part of a value."""
+    paths = [path for pattern in patterns for path in sorted(root.glob(pattern)) if path.is_file()]
+    return [str(path.relative_to(root)) for path in paths if b"\r\n" in path.read_bytes()[:65536]]
 
 
 def _first_line(path: Path) -> str:
@@ -85,15 +157,6 @@ def _release() -> str:
         return platform.platform(terse=True)
 
 
-def cpu_name_from(cpuinfo: str) -> str:
-    """x86 says "model name", a Raspberry Pi "Model"."""
-    for key in ("model name", "Model", "Hardware"):
-        found = re.search(rf"^{key}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-        if found:
-            return found[1].strip()
-    return ""
-
-
 def _cpu_name() -> str:
     try:
         name = cpu_name_from(Path("/proc/cpuinfo").read_text(errors="replace"))
@@ -102,48 +165,18 @@ def _cpu_name() -> str:
     return name or _first_line(Path("/proc/device-tree/model")) or platform.processor() or platform.machine()
 
 
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _memory_bytes() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0
-
-
 def _existing(path: Path) -> Path:
-    """The nearest folder that is there already."""
+    """Return the nearest folder that exists."""
     path = path.absolute()
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return path
+    return next((folder for folder in (path, *path.parents) if folder.exists()), path)
 
 
-def disk_free_bytes(path: Path) -> int:
-    try:
-        return shutil.disk_usage(_existing(path)).free
-    except OSError:
-        return 0
-
-
-def serial_devices(by_id: Path = SERIAL_BY_ID, dev: Path = Path("/dev")) -> tuple[SerialDevice, ...]:
-    """Every USB serial device once, by its lasting name where it has one."""
-    lasting = {link.resolve(): link for link in sorted(by_id.glob("*"))} if by_id.is_dir() else {}
-    nodes = sorted({node for pattern in SERIAL_PATTERNS for node in dev.glob(pattern)} | set(lasting))
-    return tuple(_serial_device(node, lasting.get(node, node)) for node in nodes if node.exists())
-
-
-def _serial_device(node: Path, path: Path) -> SerialDevice:
-    return SerialDevice(str(path), str(node), node.stat().st_gid, os.access(node, os.R_OK | os.W_OK))
-
-
-def port_uses(ports: Iterable[tuple[str, int]], owners: dict[int, str] | None = None) -> tuple[PortUse, ...]:
-    """Try to bind each port on 127.0.0.1; `owners` names who publishes a port, where that is known."""
-    return tuple(_port_use(variable, port, (owners or {}).get(port, "")) for variable, port in ports)
+def _published_ports(engine: Engine, project: str) -> dict[int, str]:
+    """Return which container holds which port: the engine's own proxy process would explain nothing."""
+    if not engine.serves:
+        return {}
+    columns = '{{.Label "com.docker.compose.project"}}\t{{.Names}}\t{{.Ports}}'
+    return read_published_ports(call(["docker", "ps", "--format", columns]).stdout, project)
 
 
 def _port_use(variable: str, port: int, owner: str) -> PortUse:
@@ -155,64 +188,16 @@ def _port_use(variable: str, port: int, owner: str) -> PortUse:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as problem:
-            if problem.errno in (errno.EADDRINUSE, errno.EACCES):
-                return PortUse(variable, port, taken=True, owner=_listener(port, problem))
-            raise
+            if problem.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            return PortUse(variable, port, taken=True, owner=_listener(port, problem))
     return PortUse(variable, port, taken=False)
 
 
 def _listener(port: int, problem: OSError) -> str:
     if problem.errno == errno.EACCES:
         return "the kernel (ports below 1024 need root)"
-    inodes = _listening_inodes(port)
-    for process in Path("/proc").glob("[0-9]*"):
-        if inodes and inodes & _socket_inodes(process):
-            return f"{_first_line(process / 'comm')} (process {process.name})"
-    return "another program"
-
-
-def _listening_inodes(port: int) -> set[str]:
-    inodes = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            lines = Path(table).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        inodes |= {inode for line in lines if (inode := listening_inode(line, port))}
-    return inodes
-
-
-def listening_inode(line: str, port: int) -> str:
-    """The socket's inode if this line of /proc/net/tcp is a listener on `port`, else ""."""
-    fields = line.split()
-    listening = "0A"
-    if len(fields) > 9 and fields[3] == listening and int(fields[1].rpartition(":")[2], 16) == port:
-        return fields[9]
-    return ""
-
-
-def _socket_inodes(process: Path) -> set[str]:
-    try:
-        handles = list((process / "fd").iterdir())
-    except OSError:
-        return set()
-    targets = (_link_target(handle) for handle in handles)
-    return {target[8:-1] for target in targets if target.startswith("socket:[")}
-
-
-def _link_target(link: Path) -> str:
-    """A handle may be closed while we look."""
-    try:
-        return os.readlink(link)
-    except OSError:
-        return ""
-
-
-def files_with_crlf(root: Path, patterns: Sequence[str]) -> list[str]:
-    """Files that a Windows checkout has spoilt: inside Linux containers a CR is part of a value."""
-    spoilt = []
-    for pattern in patterns:
-        for path in sorted(root.glob(pattern)):
-            if path.is_file() and b"\r\n" in path.read_bytes()[:65536]:
-                spoilt.append(str(path.relative_to(root)))
-    return spoilt
+    # The program's name is known of processes of this user, to root of all.
+    listed = call(["ss", "--no-header", "--listening", "--tcp", "--processes", "--numeric", f"sport = :{port}"]).stdout
+    found = re.search(r'\(\("([^"]+)",pid=(\d+)', listed)
+    return f"{found[1]} (process {found[2]})" if found else "another program"

@@ -1,23 +1,20 @@
-"""What the engine's kernel lets a container do about real-time priority, found out by trying."""
+"""What real-time priority the engine grants its containers, found by trying; and the Compose variables that follow."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from looplab.lab.docker.engine import Engine
 from looplab.lab.programs import Outcome, call
 
-BASE_IMAGE = "debian:trixie-slim"
-CGROUP_ROOT = Path("/sys/fs/cgroup")
-
-# The published limits; where the engine refuses them the treatment is recorded as not applied.
+# The published limits; if the engine refuses them, the treatment is recorded as not applied.
 RTPRIO_BROKER = 90
 RTPRIO_CONTROLLER = 99
-# CPU time at real-time priority, of each second, on kernels that share it out by control group.
+# CPU time at real-time priority, of each second, on kernels that ration it by control group.
 RT_RUNTIME_US = {
     "LAB_RT_RUNTIME_BROKER_US": 130_000,
     "LAB_RT_RUNTIME_CONTROLLER_US": 130_000,
@@ -28,38 +25,39 @@ RT_RUNTIME_US = {
 }
 # What the engine's own group should hold: the sum above and room for probes, below the kernel's 950000.
 RT_BUDGET_US = 900_000
-# Small enough to fit beside a run that is going on.
+# Small enough to fit beside a run.
 PROBE_RUNTIME_US = 10_000
 
-# pidfd_open is call 434 and pidfd_getfd 438 on every architecture; the child takes another user's
-# identity, so that only SYS_PTRACE (and the seccomp profile) decides, as between broker and observer.
-_PROBE_SCRIPT = r"""
-for file in /sys/fs/cgroup/cpu*/cpu.rt_runtime_us; do
-    [ -e "$file" ] && echo rt_group_sched=yes && break
-done
-if chrt -f 90 true 2>/dev/null; then echo fifo=yes; else echo fifo=no; fi
-echo "pidfd_getfd=$(perl -MSocket -MPOSIX -e '
-    pipe(my $ready, my $tell);
-    my $child = fork;
-    if (!$child) {
-        socket(my $socket, PF_INET, SOCK_STREAM, 0);
-        POSIX::setuid(65534);
-        syswrite($tell, fileno($socket) . "\n");
-        sleep 10;
-        exit;
-    }
-    my $number = <$ready> + 0;
-    my $handle = syscall(434, $child, 0);
-    my $copy = $handle < 0 ? -1 : syscall(438, $handle, $number, 0);
-    print $copy >= 0 ? "yes" : "no: $!";
-    kill 9, $child;
-' 2>&1)"
+# pidfd_getfd is call 438 on every architecture. The child becomes another user, so that only SYS_PTRACE (and the
+# seccomp profile) decides, as between broker and observer.
+_FIFO = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(90))"
+_PROBE = """
+import ctypes, glob, os, signal, socket
+if glob.glob("/sys/fs/cgroup/cpu*/cpu.rt_runtime_us"):
+    print("rt_group_sched=yes")
+reader, writer = os.pipe()
+child = os.fork()
+if not child:
+    held = socket.socket()
+    os.setuid(65534)
+    os.write(writer, str(held.fileno()).encode())
+    signal.pause()
+number = int(os.read(reader, 9))
+libc = ctypes.CDLL(None, use_errno=True)
+copy = libc.syscall(438, os.pidfd_open(child), number, 0)
+print("pidfd_getfd=" + ("yes" if copy >= 0 else "no: " + os.strerror(ctypes.get_errno())))
+os.kill(child, signal.SIGKILL)
+try:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(90))
+    print("fifo=yes")
+except OSError:
+    print("fifo=no")
 """
 
 
 @dataclass(frozen=True)
 class Limits:
-    """`known` is False where no image was there to try with; then nothing is assumed to work."""
+    """`known` is False if there was no image to try with; then nothing is assumed to work."""
 
     known: bool = False
     rtprio_max: int = 0
@@ -74,19 +72,21 @@ class Limits:
 
 
 def rt_budget_file(engine: Engine) -> Path | None:
-    """The engine's parent group on cgroup v1 with RT_GROUP_SCHED; None where there is no such thing."""
+    """Return the file of the engine's parent group on cgroup v1 with RT_GROUP_SCHED; None on other machines."""
     if not engine.local or engine.rootless or engine.cgroup_version != 1:
         return None
     group = "system.slice" if engine.cgroup_driver == "systemd" else "docker"
+    # Tests set LAB_HOST to a folder with the few files of a host that they need (scripts/install-engine).
+    cgroups = Path(os.environ.get("LAB_HOST") or "/") / "sys/fs/cgroup"
     for controller in ("cpu", "cpu,cpuacct", "cpuacct,cpu"):
-        top = CGROUP_ROOT / controller
+        top = cgroups / controller
         if (top / "cpu.rt_runtime_us").exists():
             return top / group / "cpu.rt_runtime_us"
     return None
 
 
 def rt_budget_us(engine: Engine) -> int | None:
-    """Real-time CPU time the engine's containers may share, of each second; None where not rationed."""
+    """Return the real-time CPU time that all containers may share, of each second; None if it is not rationed."""
     file = rt_budget_file(engine)
     if file is None:
         return None
@@ -97,11 +97,12 @@ def rt_budget_us(engine: Engine) -> int | None:
 
 
 def give_rt_budget(engine: Engine) -> bool:
-    """Let containers have real-time time (needs root); the group may not exist before the first one."""
+    """Give the engine's containers a real-time budget, which needs root; return whether they have one."""
     file = rt_budget_file(engine)
     if file is None or (rt_budget_us(engine) or 0) > 0:
         return True
     try:
+        # The group may not exist before the first container.
         file.parent.mkdir(exist_ok=True)
         file.write_text(str(RT_BUDGET_US))
     except OSError:
@@ -109,10 +110,10 @@ def give_rt_budget(engine: Engine) -> bool:
     return True
 
 
-def probe_limits(engine: Engine, images: Sequence[str] = (BASE_IMAGE,), cache: Path | None = None) -> Limits:
-    """Try in throw-away containers (about 2 s), or take the answer found earlier on this very machine.
+def probe_limits(engine: Engine, image: str, cache: Path | None = None) -> Limits:
+    """Try in throw-away containers (about 2 s), or return what was found earlier on this very machine.
 
-    Any Debian image serves: the first of `images` that is here is taken.
+    `image` is the lab's own one of the service that uses priority and sockets: it has Python.
     """
     if not engine.serves:
         return Limits(unknown_because="no engine answers")
@@ -120,9 +121,8 @@ def probe_limits(engine: Engine, images: Sequence[str] = (BASE_IMAGE,), cache: P
     remembered = _recall(cache, key)
     if remembered is not None:
         return remembered
-    image = next((name for name in images if call(["docker", "image", "inspect", name]).good), None)
-    if image is None:
-        return Limits(unknown_because="no image to try with yet: run ./lab setup")
+    if not call(["docker", "image", "inspect", image]).good:
+        return Limits(unknown_because="no image to try with yet")
     limits = _try_all(engine, image)
     if limits.known:
         _remember(cache, key, limits)
@@ -130,15 +130,15 @@ def probe_limits(engine: Engine, images: Sequence[str] = (BASE_IMAGE,), cache: P
 
 
 def _try_all(engine: Engine, image: str) -> Limits:
-    first = _in_container(image, _PROBE_SCRIPT, "--cap-add=SYS_NICE", "--cap-add=SYS_PTRACE")
+    first = _in_container(image, _PROBE, "--cap-add=SYS_NICE", "--cap-add=SYS_PTRACE")
     if not first.good:
         return Limits(unknown_because=f"a container of {image} did not run: {first.said}")
     facts = dict(line.split("=", 1) for line in first.stdout.splitlines() if "=" in line)
     budget_us = rt_budget_us(engine)
     grouped = facts.get("rt_group_sched") == "yes" or budget_us is not None
-    fifo, fifo_refusal = facts.get("fifo") == "yes", "SYS_NICE alone is not enough"
-    if not fifo and grouped:
-        fifo, fifo_refusal = _try_fifo_with_budget(image, budget_us)
+    fifo_refusal = "" if facts.get("fifo") == "yes" else "SYS_NICE alone is not enough"
+    if fifo_refusal and grouped:
+        fifo_refusal = _try_fifo_with_budget(image, budget_us)
     rtprio_max, rtprio_refusal = _try_rtprio(image)
     pidfd = facts.get("pidfd_getfd", "no: not tried")
     return Limits(
@@ -147,39 +147,39 @@ def _try_all(engine: Engine, image: str) -> Limits:
         rtprio_refusal=rtprio_refusal,
         rt_group_sched=grouped,
         rt_budget_us=budget_us,
-        fifo=fifo,
-        fifo_refusal="" if fifo else fifo_refusal,
+        fifo=not fifo_refusal,
+        fifo_refusal=fifo_refusal,
         pidfd_getfd=pidfd == "yes",
         pidfd_refusal="" if pidfd == "yes" else pidfd.removeprefix("no: "),
     )
 
 
-def _try_fifo_with_budget(image: str, budget_us: int | None) -> tuple[bool, str]:
+def _try_fifo_with_budget(image: str, budget_us: int | None) -> str:
+    """Return why SCHED_FIFO is refused to a container with a budget of its own, "" if it is not."""
     if budget_us == 0:
-        return False, "the engine's control group has no real-time budget (cpu.rt_runtime_us is 0)"
-    budget = f"--cpu-rt-runtime={PROBE_RUNTIME_US}"
-    tried = _in_container(image, "chrt -f 90 true", "--cap-add=SYS_NICE", budget)
-    return tried.good, "" if tried.good else engine_complaint(tried)
+        return "the engine's control group has no real-time budget (cpu.rt_runtime_us is 0)"
+    tried = _in_container(image, _FIFO, "--cap-add=SYS_NICE", f"--cpu-rt-runtime={PROBE_RUNTIME_US}")
+    return "" if tried.good else engine_complaint(tried)
 
 
 def _try_rtprio(image: str) -> tuple[int, str]:
-    """The highest of the published limits that the engine grants."""
+    """Return the highest of the published limits that the engine grants, and why it refuses more."""
     refusal = ""
     for wanted in (RTPRIO_CONTROLLER, RTPRIO_BROKER):
-        tried = _in_container(image, "true", f"--ulimit=rtprio={wanted}")
+        tried = _in_container(image, "", f"--ulimit=rtprio={wanted}")
         if tried.good:
             return wanted, refusal
         refusal = engine_complaint(tried)
     return 0, refusal
 
 
-def _in_container(image: str, script: str, *options: str) -> Outcome:
-    as_root = ["--network=none", "--user=0:0", "--entrypoint=sh"]
-    return call(["docker", "run", "--rm", *as_root, *options, image, "-c", script], timeout_s=60)
+def _in_container(image: str, code: str, *options: str) -> Outcome:
+    as_root = ["--network=none", "--user=0:0", "--entrypoint=python3"]
+    return call(["docker", "run", "--rm", *as_root, *options, image, "-c", code], timeout_s=60)
 
 
 def engine_complaint(outcome: Outcome) -> str:
-    """The telling end of the engine's long chain of causes ("... : error setting rlimit type 14: ...")."""
+    """Return the end of the engine's long chain of causes ("... : error setting rlimit type 14: ...")."""
     lines = [line for line in outcome.stderr.splitlines() if line and not line.startswith("Run 'docker")]
     if not lines:
         return outcome.said
@@ -188,7 +188,7 @@ def engine_complaint(outcome: Outcome) -> str:
 
 
 def _machine_key(engine: Engine) -> dict[str, str]:
-    """Whatever changes one of these may change what the kernel grants."""
+    """Return the facts that decide what the kernel grants."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -221,3 +221,26 @@ def _remember(cache: Path | None, key: dict[str, str], limits: Limits) -> None:
         half.replace(cache)
     except OSError:
         return  # A cache that cannot be written only costs the next call 2 s.
+
+
+def machine_variables(limits: Limits, images: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the Compose variables that follow from the limits, and those of `images`.
+
+    Only refused priorities are set: a granted one keeps the value of .env, which the user may have chosen.
+    """
+    published = {"LAB_RTPRIO_BROKER": RTPRIO_BROKER, "LAB_RTPRIO_CONTROLLER": RTPRIO_CONTROLLER}
+    return {
+        **{name: "0" for name, wanted in published.items() if limits.rtprio_max < wanted},
+        **{name: str(runtime_us) for name, runtime_us in rt_runtimes_us(limits).items()},
+        **(images or {}),
+    }
+
+
+def rt_runtimes_us(limits: Limits) -> dict[str, int]:
+    """Return each container's real-time budget; 0, which sets none, unless the kernel rations real-time CPU."""
+    budget_us = RT_BUDGET_US if limits.rt_budget_us is None else limits.rt_budget_us
+    if not (limits.rt_group_sched and limits.fifo and budget_us > 0):
+        return dict.fromkeys(RT_RUNTIME_US, 0)
+    # A smaller budget is shared out in the same proportions, rounded down so that the sum fits.
+    share_us = min(budget_us, RT_BUDGET_US)
+    return {name: wanted_us * share_us // RT_BUDGET_US for name, wanted_us in RT_RUNTIME_US.items()}

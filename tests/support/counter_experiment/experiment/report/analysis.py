@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
 from looplab.report.samples import Measured, Runs, by_fidelity
 from looplab.report.shell import Analysis, number
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, Claim, Verdict, judge

@@ -11,13 +11,12 @@ import pytest
 
 from looplab.lab.commands.doctor import report, table
 from looplab.lab.docker.engine import Engine
-from looplab.lab.docker.registry import Registry
+from looplab.lab.docker.images import Registry
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
-from looplab.lab.machine.facts import HostFacts, PortUse, SerialDevice
+from looplab.lab.machine.facts import HostFacts, Machine, PortUse, SerialDevice
 from looplab.lab.machine.limits import Limits
-from looplab.lab.machine.machine import Machine
 
-HOST = HostFacts("Linux", "Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
+HOST = HostFacts("Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
 ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
 LIMITS = Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True)
 GOOD = Machine(ENGINE, HOST, LIMITS, (PortUse("LAB_BROKER_PORT", 1883, False),), Registry("", True))
@@ -129,7 +128,7 @@ def test_windows_line_ends_stop_a_run(tmp_path: Path) -> None:
 
 
 def test_serial_devices_are_shown(tmp_path: Path) -> None:
-    device = SerialDevice("/dev/serial/by-id/usb-1a86", "/dev/ttyUSB0", 20, True)
+    device = SerialDevice("/dev/serial/by-id/usb-1a86", "/dev/ttyUSB0", 20)
     assert "/dev/serial/by-id/usb-1a86" in found(with_host(serial=(device,)), "Serial devices", tmp_path).found
 
 

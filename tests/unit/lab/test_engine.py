@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.docker.engine import find_engine, require_compose, require_engine
-
-
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", str(programs.folder))
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    return programs
 
 
 def complaint(check: object) -> LabError:

@@ -8,35 +8,35 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.lab.docker.engine import Engine, find_engine
-from looplab.lab.machine import limits as limits_module
-from looplab.lab.machine.facts import host_facts
-from looplab.lab.machine.limits import RT_BUDGET_US, Limits, give_rt_budget, probe_limits, rt_budget_file, rt_budget_us
-from looplab.lab.machine.machine import Machine, machine_variables, rt_runtimes_us
+from looplab.lab.machine.limits import (
+    RT_BUDGET_US,
+    Limits,
+    give_rt_budget,
+    machine_variables,
+    probe_limits,
+    rt_budget_file,
+    rt_budget_us,
+    rt_runtimes_us,
+)
 
+IMAGE = "looplab/treatments:1"
 NO_GROUPS_FIFO = "fifo=yes\npidfd_getfd=yes\n"
 GROUPS_NO_FIFO = "rt_group_sched=yes\nfifo=no\npidfd_getfd=no: Operation not permitted\n"
 
 
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", str(programs.folder))
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(limits_module, "CGROUP_ROOT", tmp_path / "cgroup")
-    return programs
+@pytest.fixture(autouse=True)
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without control groups."""
+    monkeypatch.setenv("LAB_HOST", str(tmp_path))
 
 
 def cgroup_v1(tmp_path: Path, budget_us: int | None) -> None:
-    top = tmp_path / "cgroup" / "cpu"
+    top = tmp_path / "sys/fs/cgroup/cpu"
     top.mkdir(parents=True)
     (top / "cpu.rt_runtime_us").write_text("950000\n")
     if budget_us is not None:
         (top / "docker").mkdir()
         (top / "docker" / "cpu.rt_runtime_us").write_text(f"{budget_us}\n")
-
-
-def variables(limits: Limits) -> dict[str, str]:
-    return machine_variables(Machine(Engine(), host_facts(Path("/")), limits))
 
 
 def answers(script: str, *, rtprio: fakes.Answer, fifo: fakes.Answer = ("", "", 0)) -> dict[str, fakes.Answer]:
@@ -51,9 +51,9 @@ def answers(script: str, *, rtprio: fakes.Answer, fifo: fakes.Answer = ("", "", 
 
 def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
-    limits = probe_limits(find_engine())
+    limits = probe_limits(find_engine(), IMAGE)
     assert limits == Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True)
-    found = variables(limits)
+    found = machine_variables(limits)
     assert "LAB_RTPRIO_BROKER" not in found  # the value of .env stands
     assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
     assert not any("--cpu-rt-runtime" in call for call in programs.calls("docker"))
@@ -61,21 +61,21 @@ def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
 
 def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs) -> None:
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", fakes.RTPRIO_REFUSED, 125)))
-    limits = probe_limits(find_engine())
+    limits = probe_limits(find_engine(), IMAGE)
     assert limits.rtprio_max == 0
     assert limits.rtprio_refusal == "error setting rlimit type 14: operation not permitted"
-    assert variables(limits)["LAB_RTPRIO_BROKER"] == "0"
-    assert variables(limits)["LAB_RTPRIO_CONTROLLER"] == "0"
+    assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"
+    assert machine_variables(limits)["LAB_RTPRIO_CONTROLLER"] == "0"
 
 
 def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:
     cgroup_v1(tmp_path, RT_BUDGET_US)
     programs.add("docker", answers(GROUPS_NO_FIFO, rtprio=("", "", 0)))
-    limits = probe_limits(find_engine())
+    limits = probe_limits(find_engine(), IMAGE)
     assert limits.fifo
     assert limits.rt_budget_us == RT_BUDGET_US
     assert limits.pidfd_refusal == "Operation not permitted"
-    assert {name: value for name, value in variables(limits).items() if "RUNTIME" in name} == {
+    assert {name: value for name, value in machine_variables(limits).items() if "RUNTIME" in name} == {
         "LAB_RT_RUNTIME_BROKER_US": "130000",
         "LAB_RT_RUNTIME_CONTROLLER_US": "130000",
         "LAB_RT_RUNTIME_BRIDGE_US": "130000",
@@ -87,7 +87,7 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
 def test_real_time_groups_without_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:
     cgroup_v1(tmp_path, 0)
     programs.add("docker", answers(GROUPS_NO_FIFO, rtprio=("", "", 0), fifo=("", "chrt: refused", 1)))
-    limits = probe_limits(find_engine())
+    limits = probe_limits(find_engine(), IMAGE)
     assert not limits.fifo
     assert "budget" in limits.fifo_refusal
     assert set(rt_runtimes_us(limits).values()) == {0}
@@ -100,8 +100,7 @@ def test_shares_never_exceed_the_budget(budget_us: int) -> None:
     assert shares["LAB_RT_RUNTIME_ROBOT_US"] > shares["LAB_RT_RUNTIME_BROKER_US"] > 0
 
 
-def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "CGROUP_ROOT", tmp_path / "cgroup")
+def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path) -> None:
     cgroup_v1(tmp_path, None)
     engine = Engine(server_version="20.10", cgroup_version=1, cgroup_driver="cgroupfs")
     assert rt_budget_us(engine) == 0
@@ -117,10 +116,7 @@ def test_the_budget_is_given_even_before_the_first_container(tmp_path: Path, mon
         Engine(server_version="28", cgroup_version=1, endpoint="tcp://192.0.2.1:2375"),
     ],
 )
-def test_other_engines_have_no_budget_file_here(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits_module, "CGROUP_ROOT", tmp_path / "cgroup")
+def test_other_engines_have_no_budget_file_here(engine: Engine, tmp_path: Path) -> None:
     cgroup_v1(tmp_path, RT_BUDGET_US)
     assert rt_budget_file(engine) is None
 
@@ -128,21 +124,21 @@ def test_other_engines_have_no_budget_file_here(
 def test_limits_are_remembered_until_the_engine_changes(programs: fakes.Programs, tmp_path: Path) -> None:
     cache = tmp_path / "cache" / "limits.json"
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
-    first = probe_limits(find_engine(), cache=cache)
+    first = probe_limits(find_engine(), IMAGE, cache)
     runs = [call for call in programs.calls("docker") if call.startswith("run")]
-    assert probe_limits(find_engine(), cache=cache) == first
+    assert probe_limits(find_engine(), IMAGE, cache) == first
     assert [call for call in programs.calls("docker") if call.startswith("run")] == runs
     programs.add(
         "docker", {**answers(GROUPS_NO_FIFO, rtprio=("", "", 0)), "info*": fakes.good_info(ServerVersion="28")}
     )
-    assert probe_limits(find_engine(), cache=cache) != first
+    assert probe_limits(find_engine(), IMAGE, cache) != first
 
 
 def test_without_an_image_nothing_is_claimed(programs: fakes.Programs, tmp_path: Path) -> None:
     programs.add("docker", {"info*": fakes.good_info(), "'image inspect'*": ("[]", "Error: No such image", 1)})
     cache = tmp_path / "limits.json"
-    limits = probe_limits(find_engine(), ("debian:trixie-slim", "looplab/robot:1"), cache=cache)
+    limits = probe_limits(find_engine(), IMAGE, cache)
     assert not limits.known
     assert not limits.fifo
     assert not cache.exists()
-    assert variables(limits)["LAB_RTPRIO_BROKER"] == "0"
+    assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"

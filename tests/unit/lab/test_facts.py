@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from looplab.lab.machine.facts import cpu_name_from, host_facts, listening_inode, port_uses, serial_devices
-from looplab.lab.machine.machine import read_machine_file, read_published_ports, write_machine_file
-
-PROC_NET_TCP = (
-    "   0: 0100007F:075B 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1883        0 40291 1 0 100 0 0 10 0"
-)
+from looplab.lab.machine.facts import cpu_name_from, host_facts, port_uses, read_published_ports, serial_devices
+from looplab.lab.settings import read_machine_file, write_machine_file
 
 
 def test_a_free_port_and_a_taken_one() -> None:
@@ -31,13 +27,6 @@ def test_a_port_of_a_container_is_named_after_it() -> None:
     (use,) = port_uses([("LAB_BROKER_PORT", 1883)], {1883: "container x"})
     assert use.taken
     assert use.owner == "container x"
-
-
-def test_listeners_in_the_kernels_table() -> None:
-    assert listening_inode(PROC_NET_TCP, 1883) == "40291"
-    assert listening_inode(PROC_NET_TCP, 1884) == ""
-    established = PROC_NET_TCP.replace(" 0A ", " 01 ")
-    assert listening_inode(established, 1883) == ""
 
 
 def test_ports_that_containers_publish() -> None:

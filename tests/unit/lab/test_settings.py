@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab.errors import EXIT_USAGE, LabError
@@ -42,4 +43,7 @@ def test_the_projects_name_is_always_said(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
     (tmp_path / "results").mkdir()
     monkeypatch.setenv("COMPOSE_PROJECT_NAME", "")
-    assert Lab(tmp_path).compose()._environment["COMPOSE_PROJECT_NAME"] == "mine"
+    programs = fakes.Programs(tmp_path / "bin")
+    programs.script("docker", 'echo "$COMPOSE_PROJECT_NAME"')
+    monkeypatch.setenv("PATH", str(programs.folder))
+    assert Lab(tmp_path).compose().down().stdout == "mine\n"

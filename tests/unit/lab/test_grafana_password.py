@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 from support.places import ROOT
 
-from looplab.lab.credentials.grafana_password import GRAFANA_UID, PASSWORD_FILE, ensure_password
+from looplab.lab.credentials.secret_files import GRAFANA_PASSWORD_FILE as PASSWORD_FILE
+from looplab.lab.credentials.secret_files import GRAFANA_UID, ensure_grafana_password
 from looplab.system.env_files import expand
 
 COMPOSE_FILE = ROOT / "compose" / "grafana.on.yaml"
@@ -29,21 +30,21 @@ def composed(settings: dict[str, str]) -> dict[str, Any]:
 
 
 def test_the_password_is_made_once_and_kept(tmp_path: Path) -> None:
-    ensure_password(tmp_path)
+    ensure_grafana_password(tmp_path)
     path = tmp_path / PASSWORD_FILE
     first = path.read_text()
     assert len(first) >= 24
-    ensure_password(tmp_path)
+    ensure_grafana_password(tmp_path)
     assert path.read_text() == first
     path.chmod(0o600)
     path.write_text("")
-    ensure_password(tmp_path)
+    ensure_grafana_password(tmp_path)
     assert len(path.read_text()) >= 24
     assert path.read_text() != first
 
 
 def test_grafanas_user_may_read_the_file_and_nobody_else_on_this_machine_gets_to_it(tmp_path: Path) -> None:
-    ensure_password(tmp_path)
+    ensure_grafana_password(tmp_path)
     path = tmp_path / PASSWORD_FILE
     # Root gives it to Grafana's user; another owner cannot, and the folder guards it.
     found = (path.stat().st_mode & 0o777, path.stat().st_uid)
@@ -53,7 +54,7 @@ def test_grafanas_user_may_read_the_file_and_nobody_else_on_this_machine_gets_to
 
 
 def test_set_up_names_a_file_that_compose_finds(tmp_path: Path) -> None:
-    told = composed(ensure_password(tmp_path))
+    told = composed(ensure_grafana_password(tmp_path))
     assert (tmp_path / "compose" / told["file"]).resolve() == tmp_path / PASSWORD_FILE
     assert told["disabled"] == "false"
 

@@ -1,0 +1,226 @@
+"""A bundle's file: images and Python packages in one archive, written whole or not at all, checked before it is used.
+
+It is a tar, which can be unpacked by hand: images.tar.gz is the output of `docker save`, wheels/ holds packages,
+bundle.json, the manifest, describes both and holds their checksums.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import platform
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.lab.docker.images import local_images
+from looplab.system.terminal import Step
+
+SCHEMA = 1
+IMAGES, MANIFEST, WHEELS = "images.tar.gz", "bundle.json", "wheels/"
+MANIFEST_KEYS = {"schema", "architecture", "images", "archive", "lab"}
+PIECE_BYTES = 1 << 20
+# Beyond this level gzip takes three times as long for a few per cent.
+LEVEL = 5
+
+
+def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any], wheels: Path) -> dict[str, Any]:
+    """Save `references` and the files of `wheels` to `file`, whole or not at all; return its manifest."""
+    known = local_images(references)
+    if absent := [reference for reference in references if reference not in known]:
+        raise LabError(f"These images are not here: {', '.join(absent)}.", "Run ./lab setup first.", EXIT_MACHINE)
+    manifest = {
+        "schema": SCHEMA,
+        "made": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "architecture": platform.machine(),
+        "images": {reference: known[reference].id for reference in references},
+        **facts,
+    }
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        with partial.open("w+b") as out:
+            manifest["archive"] = _save(out, references)
+            # Behind the first member, which is written by hand: its size is known only at its end.
+            with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
+                manifest["files"] = {WHEELS + path.name: _add(archive, path) for path in sorted(wheels.glob("*.whl"))}
+                text = (json.dumps(manifest, indent=1) + "\n").encode()
+                archive.addfile(_member(MANIFEST, len(text)), io.BytesIO(text))
+        partial.replace(file)
+    except OSError as error:
+        raise LabError(
+            f"The bundle cannot be written to {file}: {error.strerror}.", "Name a place with more room.", EXIT_MACHINE
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return manifest
+
+
+def load_bundle(file: Path, place: Path) -> dict[str, Any]:
+    """Check all checksums, give the images to the engine and the packages to `place`; return the manifest."""
+    manifest = read_bundle(file)
+    if manifest["architecture"] != platform.machine():
+        raise LabError(
+            f"{file} holds images for {manifest['architecture']}; this machine is {platform.machine()}.",
+            "Make the bundle on a machine of this kind.",
+            EXIT_MACHINE,
+        )
+    files = manifest.get("files", {})
+    with tarfile.open(file, "r:") as archive:
+        _verify(archive, file.name, {IMAGES: manifest["archive"], **files})
+        _give_to_engine(archive, manifest)
+        # Those of an earlier bundle go.
+        shutil.rmtree(place, ignore_errors=True)
+        for name in files:
+            place.mkdir(parents=True, exist_ok=True)
+            # The base name alone: nothing in a bundle may name a place outside.
+            with (place / Path(name).name).open("wb") as out:
+                shutil.copyfileobj(_open(archive, name), out, PIECE_BYTES)
+    return manifest
+
+
+def read_bundle(file: Path) -> dict[str, Any]:
+    """Return the manifest; LabError unless the file is a whole bundle of this schema."""
+    try:
+        with tarfile.open(file, "r:") as archive:
+            names = set(archive.getnames())
+            manifest = json.load(_open(archive, MANIFEST))
+        if not isinstance(manifest, dict) or not manifest.keys() >= MANIFEST_KEYS:
+            raise ValueError("its manifest is incomplete")
+        if absent := {IMAGES, *manifest.get("files", {})} - names:
+            raise ValueError(f"it has no {', '.join(sorted(absent))}")
+    except FileNotFoundError:
+        raise LabError(f"There is no file {file}.", "./lab bundle FILE makes one.", EXIT_USAGE) from None
+    except (tarfile.TarError, KeyError, ValueError, OSError, EOFError) as error:
+        raise LabError(
+            f"{file} is not a whole bundle of this lab ({error}).", "Copy it again, or make a new one."
+        ) from error
+    if manifest["schema"] != SCHEMA:
+        raise LabError(
+            f"{file} is a bundle of schema {manifest['schema']}, this lab reads {SCHEMA}.",
+            "Use the same version of the lab on both machines.",
+            EXIT_USAGE,
+        )
+    return manifest
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    return member
+
+
+def _save(out: io.BufferedRandom, references: Sequence[str]) -> dict[str, Any]:
+    """Write `docker save` through gzip as the first member; return its size and checksum."""
+    out.write(bytes(tarfile.BLOCKSIZE))
+    with (
+        Step(f"Saving {len(references)} images", expected_s=60) as step,
+        subprocess.Popen(["docker", "save", *references], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL, mtime=0) as packed:
+                while piece := process.stdout.read(PIECE_BYTES):
+                    packed.write(piece)
+                    step.advance(0, 1, f"{out.tell() / 1e6:.0f} MB written")
+        except BaseException:
+            process.kill()
+            raise
+        said = process.stderr.read().decode(errors="replace").strip()
+    if process.returncode:
+        raise LabError(f"docker save failed: {said}", "Run ./lab doctor.", EXIT_MACHINE)
+    size = out.tell() - tarfile.BLOCKSIZE
+    out.seek(tarfile.BLOCKSIZE)
+    digest = hashlib.file_digest(out, "sha256").hexdigest()
+    out.write(bytes(-size % tarfile.BLOCKSIZE))
+    out.seek(0)
+    out.write(_member(IMAGES, size).tobuf(tarfile.GNU_FORMAT))
+    out.seek(0, io.SEEK_END)
+    return {"name": IMAGES, "bytes": size, "sha256": digest}
+
+
+def _add(archive: tarfile.TarFile, path: Path) -> dict[str, Any]:
+    """Add a wheel; return its size and checksum."""
+    content = path.read_bytes()
+    archive.addfile(_member(WHEELS + path.name, len(content)), io.BytesIO(content))
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _open(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    content = archive.extractfile(name)
+    if content is None:
+        raise ValueError(f"its {name} is not a file")
+    return content
+
+
+def _pieces(archive: tarfile.TarFile, name: str) -> Iterator[bytes]:
+    with _open(archive, name) as content:
+        while piece := content.read(PIECE_BYTES):
+            yield piece
+
+
+def _verify(archive: tarfile.TarFile, file: str, checksums: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise LabError if a member is not what it was when the bundle was made."""
+    whole = sum(archive.getmember(name).size for name in checksums)
+    done, damaged = 0, ""
+    with Step(f"Checking {file}", expected_s=whole / 300e6) as step:
+        for name, checksum in checksums.items():
+            digest = hashlib.sha256()
+            for piece in _pieces(archive, name):
+                digest.update(piece)
+                done += len(piece)
+                step.advance(done, whole, _megabytes(done, whole))
+            if (archive.getmember(name).size, digest.hexdigest()) != (checksum["bytes"], checksum["sha256"]):
+                damaged = name
+                step.finish_as("damaged")
+                break
+    if damaged:
+        raise LabError(
+            f"{file} is damaged: its {damaged} does not have the checksum it was made with. Nothing was loaded.",
+            "Copy it again.",
+        )
+
+
+def _give_to_engine(archive: tarfile.TarFile, manifest: Mapping[str, Any]) -> None:
+    """Load the images; LabError (exit code 3) unless the engine then has the ones of the manifest."""
+    images: Mapping[str, str] = manifest["images"]
+    done, size = 0, archive.getmember(IMAGES).size
+    command = ["docker", "load", "--quiet"]
+    with (
+        Step(f"Loading {len(images)} images", expected_s=size / 20e6) as step,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stderr is not None
+        try:
+            for piece in _pieces(archive, IMAGES):
+                process.stdin.write(piece)
+                done += len(piece)
+                step.advance(done, size, _megabytes(done, size))
+            process.stdin.close()
+        except BrokenPipeError:
+            # The engine gave up; its reason follows.
+            pass
+        except BaseException:
+            process.kill()
+            raise
+        said = process.stderr.read().decode(errors="replace").strip()
+    if process.returncode:
+        remedy = "Free disk space: docker system df." if "no space" in said else "Run ./lab doctor."
+        raise LabError(f"docker load failed: {said}", remedy, EXIT_MACHINE)
+    here = local_images(images)
+    for reference, wanted in images.items():
+        if reference not in here or here[reference].id != wanted:
+            message = f"{reference} is not the image of the bundle after loading."
+            raise LabError(message, "See `docker images`.", EXIT_MACHINE)
+
+
+def _megabytes(done: int, size: int) -> str:
+    return f"{done / 1e6:.0f} of {size / 1e6:.0f} MB"

@@ -1,0 +1,82 @@
+"""Build images with progress; a build that fails shows its last lines and a remedy."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab.docker.compose import check_yaml
+from looplab.lab.programs import Outcome, follow
+from looplab.system.terminal import Step
+
+TIMEOUT_S = 1800.0
+EXPECTED_S = 60.0
+BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
+LAST_LINES = 15
+# "Step 3/12 : RUN ..." of the classic builder, "#7 [robot build 2/5] RUN ..." of BuildKit.
+_STEP = re.compile(r"^(?:Step (\d+)/(\d+) :|#\d+ \[(?:[\w.-]+ )*(\d+)/(\d+)\])")
+_IMAGE = re.compile(r"(?:Successfully tagged|naming to) (\S+)")
+_NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
+
+
+def build_command(folder: Path, reference: str) -> list[str]:
+    """Return the docker build of the Dockerfile in `folder`, which is the context, too."""
+    return ["docker", "build", "--tag", reference, "--file", str(folder / "Dockerfile"), str(folder)]
+
+
+def build_image(folder: Path, reference: str) -> None:
+    """Build the Dockerfile in `folder` as `reference`."""
+    with Step(f"Building {reference}", EXPECTED_S) as step:
+
+        def watch(line: str) -> None:
+            if at := read_build_step(line):
+                step.advance(at[0] - 1, at[1], f"step {at[0]} of {at[1]}")
+
+        _check(reference, follow(build_command(folder, reference), watch, timeout_s=TIMEOUT_S))
+
+
+def build_with_compose(root: Path, count: int, beside: Sequence[Sequence[str]] = ()) -> None:
+    """Build the lab's own images by Compose and, at the same time, by the commands of `beside`: `count` images."""
+    built: set[str] = set()
+    with Step("Building the lab's images", EXPECTED_S) as step, ThreadPoolExecutor(1 + len(beside)) as pool:
+
+        def watch(line: str) -> None:
+            # They share layers: only whole images show the progress.
+            if named := _IMAGE.search(line):
+                built.add(named[1])
+            step.advance(min(len(built), count), count, f"{len(built)} of {count} images")
+
+        def build(command: Sequence[str]) -> Outcome:
+            return follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root))
+
+        ended = list(pool.map(build, [["docker", "compose", "--profile", "*", "build"], *beside]))
+    check_yaml(root, ended[0].stdout if not ended[0].good else "")
+    for done in ended:
+        _check("the lab's images", done)
+
+
+def read_build_step(line: str) -> tuple[int, int] | None:
+    """Return (step, of how many) if the line opens a step of a build."""
+    found = _STEP.match(line)
+    if found is None:
+        return None
+    number, total = (found[1], found[2]) if found[1] else (found[3], found[4])
+    return int(number), int(total)
+
+
+def _check(what: str, done: Outcome) -> None:
+    """Print the last lines of a failed build and raise LabError (exit code 3)."""
+    if done.good:
+        return
+    tail = [line for line in done.stdout.splitlines() if line.strip()][-LAST_LINES:]
+    print("\n".join(f"  | {line}" for line in tail), file=sys.stderr)
+    remedy = f"The lines above show the reason. To see everything: {' '.join(done.command)}"
+    if any(sign in done.stdout for sign in _NO_NETWORK):
+        remedy = f"Debian's package mirror cannot be reached from a build. {BUNDLE_REMEDY}"
+    elif "no space left on device" in done.stdout:
+        remedy = "Free disk space: docker system df shows what takes it, docker image prune removes old layers."
+    raise LabError(f"Building {what} failed: {done.said}", remedy, EXIT_MACHINE)

@@ -1,0 +1,23 @@
+"""A host of fake programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import host_fakes as fakes
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
+    """The programs of the host: there are no others."""
+    programs = fakes.Programs(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(programs.folder))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    return programs
+
+
+@pytest.fixture
+def docker(programs: fakes.Programs) -> fakes.Docker:
+    """An engine that keeps images, and no other program."""
+    return fakes.Docker(programs)

@@ -1,0 +1,58 @@
+"""Builds: their progress, and what a failing one shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import host_fakes as fakes
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab.docker.builds import build_command, build_image, build_with_compose, read_build_step
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("Err:1 Temporary failure resolving 'mirror.test'", "mirror cannot be reached"),
+        ("write /x: no space left on device", "docker system df"),
+        ("--- FAIL", "docker build --tag an/image:1"),
+    ],
+)
+def test_a_failing_build_shows_its_last_lines(
+    docker: fakes.Docker, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str, remedy: str
+) -> None:
+    docker.fails("build", f"Step 2/3 : RUN x\n{said}\n")
+    with pytest.raises(LabError) as caught:
+        build_image(tmp_path, "an/image:1")
+    assert caught.value.exit_code == EXIT_MACHINE
+    assert remedy in caught.value.remedy
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("failing", ["compose", "build"])
+def test_of_builds_at_once_the_one_that_fails_is_shown(
+    docker: fakes.Docker, tmp_path: Path, capsys: pytest.CaptureFixture[str], failing: str
+) -> None:
+    docker.fails(failing, "Step 2/3 : RUN go test\n--- FAIL\n")
+    with pytest.raises(LabError) as caught:
+        build_with_compose(tmp_path, 2, [build_command(tmp_path / "flood", "looplab/flood:1")])
+    assert "--- FAIL" in capsys.readouterr().err
+    assert caught.value.remedy.endswith("build" if failing == "compose" else str(tmp_path / "flood"))
+    assert sorted(call.split()[0] for call in docker.calls()) == ["build", "compose"]
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Step 3/12 : RUN apt-get update", (3, 12)),
+        ("#7 [2/5] RUN apt-get update", (2, 5)),
+        ("#9 [build 4/6] COPY . /src", (4, 6)),
+        ("#5 [prepare base 2/5] RUN apt-get update", (2, 5)),
+        ("#1 [prepare internal] load build definition from Dockerfile", None),
+        (" ---> 3a1b2c", None),
+        ("#7 DONE 0.3s", None),
+    ],
+)
+def test_steps_of_a_build(line: str, step: tuple[int, int] | None) -> None:
+    assert read_build_step(line) == step
