@@ -13,10 +13,8 @@ from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
 from looplab.lab.docker.installing import engine_packages, ensure_engine
-from looplab.lab.machine.apt import apt_get
 from looplab.lab.machine.test_packages import Package, install, missing_packages, require_installable
 from looplab.lab.virtual_environment import TEST, ensure_environment, python_of_environment
-from looplab.system.terminal import Step
 
 # Most tests wait for something. tests/conftest.py says which tests may run side by side; `-- -n0` runs them one by one.
 AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
@@ -58,10 +56,7 @@ def make_ready(root: Path) -> None:
     missing = missing_packages(root)
     engine = engine_packages() if find_engine().trouble == NO_CLIENT else []
     require_installable([package for packages in missing.values() for package in packages], engine)
-    if any(missing.values()):
-        with Step("Fetching the lists of packages", expected_s=10):
-            apt_get("update")
-    install_all("what the set-up needs", missing["setup"])
+    install(missing["setup"], "what the set-up needs")
     ensure_engine()
     with ThreadPoolExecutor(1) as beside:
         installed = beside.submit(install_for_tests, missing["tests"])
@@ -71,15 +66,8 @@ def make_ready(root: Path) -> None:
 
 def install_for_tests(packages: Sequence[Package]) -> None:
     """Install packages and the lab's Python environment."""
-    install_all("what the tests need", packages)
+    install(packages, "what the tests need")
     make_environment()
-
-
-def install_all(what: str, packages: Sequence[Package]) -> None:
-    """Install `packages`, one line of progress."""
-    if packages:
-        with Step(f"Installing {what} ({' '.join(package.name for package in packages)})", expected_s=120):
-            install(packages)
 
 
 def make_environment() -> None:
