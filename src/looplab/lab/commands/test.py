@@ -31,24 +31,13 @@ def test(root: Path, unit: bool, rest: Sequence[str]) -> int:
         make_ready(root)
     python = python_of_environment()
     clean = lint(root, python.parent)
-    command = [str(python), "-m", "pytest", *([] if named else choice(unit)), *rest]
+    chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
+    # Debian keeps some programs outside a user's PATH.
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path}
+    tests = subprocess.run([str(python), "-m", "pytest", *chosen, *rest], cwd=root, env=environment, check=False)
     # pytest's own codes (5: nothing collected) mean a failed check, too.
-    passed = subprocess.run(command, cwd=root, env=environment(root), check=False).returncode == 0
-    return 0 if clean and passed else EXIT_INVALID
-
-
-def choice(unit: bool) -> list[str]:
-    """Return what pytest runs if no path is given."""
-    return [UNIT if unit else "tests", *AT_ONCE]
-
-
-def environment(root: Path) -> dict[str, str]:
-    """Return the tests' environment: the sources of this checkout, and programs that Debian keeps for root."""
-    return {
-        **os.environ,
-        "PYTHONPATH": str(root / "src"),
-        "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
-    }
+    return 0 if clean and tests.returncode == 0 else EXIT_INVALID
 
 
 def make_ready(root: Path) -> None:
@@ -73,9 +62,8 @@ def install_for_tests(packages: Sequence[Package]) -> None:
 def make_environment() -> None:
     """Make the Python environment of the tests; LabError (exit code 3) says why it is not there."""
     if trouble := ensure_environment(TEST):
-        raise LabError(
-            f"The tests' Python packages are missing: {trouble}.", "Then run `./lab test` again.", EXIT_MACHINE
-        )
+        remedy = "Correct that, then run `./lab test` again."
+        raise LabError(f"The tests' Python packages are missing: {trouble}.", remedy, EXIT_MACHINE)
 
 
 # pytest would take this module's function for a test where a test module imports it.
