@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prove that the README's commands work from nothing: bench/bare_root.sh [debian|ubuntu] [COMMAND…]
-# As root, on Debian or Ubuntu with debootstrap and slirp4netns. Makes a bare system (Python and certificates alone) and a
+# As root, on Debian or Ubuntu with debootstrap and slirp4netns. Makes a bare system (Python, git and certificates alone) and a
 # clean copy of this checkout's HEAD, and runs each COMMAND in it, by default the four below. The system has its own
 # processes, mounts and network, so that its engine disturbs no other; it shares the kernel and the control groups.
 # BARE_PLACE: a folder with 15 GB, not on an overlay (default /var/tmp). Exit code 1 if a command fails.
@@ -28,8 +28,8 @@ root=$place/root
 # shellcheck disable=SC2329
 cleanup() {
     trap - EXIT INT TERM
-    # The kernel ends every process of the bare system with its first one.
-    for process in ${inside:-} ${network:-}; do kill "$process" 2>/dev/null || true; done
+    # unshare takes no other signal; the kernel ends every process of the bare system with its first one.
+    for process in ${inside:-} ${network:-}; do kill -KILL "$process" 2>/dev/null || true; done
     wait || true
     rm -rf --one-file-system "$place"
 }
@@ -38,7 +38,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 echo "bare_root: $suite from $mirror"
-debootstrap "${trust[@]}" --variant=minbase --components="$components" --include=python3,ca-certificates \
+debootstrap "${trust[@]}" --variant=minbase --components="$components" --include=python3,git,ca-certificates \
     "$suite" "$root" "$mirror" ${script:+"$script"} >"$place/debootstrap.log" 2>&1 ||
     { tail -n 5 "$place/debootstrap.log" >&2; exit 3; }
 

@@ -4,7 +4,7 @@ FROM ${BRIDGE}
 USER root
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      mosquitto python3-pytest python3-pytest-rerunfailures python3-pytest-timeout python3-yaml \
+      mosquitto python3-pytest python3-pytest-timeout python3-yaml \
  && rm -rf /var/lib/apt/lists/*
 USER 10002:10002
 ENTRYPOINT []

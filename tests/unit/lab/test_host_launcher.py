@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
+from looplab.errors import LabError
 from looplab.lab import virtual_environment
 from looplab.lab.machine import apt
 
@@ -26,7 +27,7 @@ raise SystemExit(7)
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout whose cli only tells how it was started; its environment counts as made."""
+    """Return a checkout whose cli prints how it was started."""
     root = tmp_path / "a folder"
     (root / "src/looplab/lab").mkdir(parents=True)
     shutil.copy(ROOT / "lab", root / "lab")
@@ -107,14 +108,15 @@ def test_the_packages_of_a_bundle_are_taken_where_they_fit(begun_checkout: Path)
     assert "packages do not fit this Python" in refused.stderr
 
 
-def test_many_first_uses_at_once(checkout: Path) -> None:
+def test_many_first_uses_at_once(begun_checkout: Path) -> None:
+    checkout = begun_checkout
     put_wheel(checkout / ".cache/wheels", "py3-none-any")
     environment = {**os.environ, "PIP_NO_INDEX": "1"}
     command = [str(checkout / "lab"), "watch"]
     running = [subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(3)]
     ended = [(process.communicate(timeout=120), process.returncode) for process in running]
     assert [code for _, code in ended] == [7, 7, 7]
-    assert sum("making the lab's Python environment" in err for (_, err), _ in ended) == 1
+    assert sum("getting the Python packages" in err for (_, err), _ in ended) == 1
 
 
 def test_no_python(checkout: Path, tmp_path: Path) -> None:
@@ -170,8 +172,11 @@ def test_the_largest_environment_serves_every_command(made_environment: Callable
 def test_debians_incomplete_venv_is_named_where_it_cannot_be_installed(
     made_environment: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuse(*_words: str, **_settings: object) -> None:
+        raise LabError("installing it needs root")
+
     monkeypatch.setattr(virtual_environment, "_imports", lambda _python, _modules: False)
-    monkeypatch.setattr(apt.os, "geteuid", lambda: 1000)
-    trouble = virtual_environment.make_environment("watch")
-    assert "sudo apt-get install python3." in trouble
-    assert trouble.endswith("-venv")
+    monkeypatch.setattr(apt, "run_script", refuse)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    wanted = f"Python's venv module is incomplete: sudo apt-get install python{version}-venv"
+    assert virtual_environment.make_environment("watch") == wanted

@@ -12,11 +12,27 @@ from support.places import ROOT
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.docker.engine import OLDEST_COMPOSE, Engine, show_version
 from looplab.lab.docker.installing import engine_packages, ensure_compose, ensure_engine
-from looplab.lab.machine.apt import has_candidate, install_packages
+from looplab.lab.machine.apt import install_packages
 from looplab.lab.machine.limits import RT_BUDGET_US
 
 TOOLS = (
-    *("cat", "chmod", "date", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "setsid", "sh", "sleep", "sort"),
+    *(
+        "cat",
+        "chmod",
+        "cp",
+        "date",
+        "dirname",
+        "grep",
+        "head",
+        "mkdir",
+        "mv",
+        "rm",
+        "sed",
+        "setsid",
+        "sh",
+        "sleep",
+        "sort",
+    ),
     *("tail", "uname"),
 )
 POLICY = "{package}:\n  Installed: (none)\n  Candidate: {candidate}\n"
@@ -160,9 +176,23 @@ def test_apts_reason_is_passed_on(host: Host) -> None:
     assert "sudo apt-get install" in refusal(lambda: install_packages("an example", ["x"])).remedy
 
 
-def test_which_packages_are_known(host: Host) -> None:
-    host.policies(known="1", none="(none)")
-    assert [has_candidate(name) for name in ("known", "none", "unheard-of")] == [True, False, False]
+@pytest.mark.parametrize("own_policy", ["", "its own"])
+def test_known_packages_are_installed_and_start_no_service(host: Host, own_policy: str) -> None:
+    host.policies(broker="1", later_release="(none)")
+    policy, service = host.place / "usr/sbin/policy-rc.d", host.place / "etc/init.d/broker"
+    for file in (policy, service):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    service.touch()
+    if own_policy:
+        policy.write_text(own_policy)
+    host.programs.script("apt-get", f'case "$*" in *install*) cp {policy} {host.place}/policy ;; esac')
+    host.programs.script("update-rc.d")
+    known = ("--if-known", "broker", "--if-known", "later-release")
+    install_packages("an example", ["--no-services", *known])
+    assert (own_policy or "exit 101") in (host.place / "policy").read_text()
+    assert policy.exists() == bool(own_policy)
+    assert host.programs.calls("apt-get")[-1].endswith(" install broker")
+    assert host.programs.calls("update-rc.d") == ["broker disable"]
 
 
 def compose_in_container(host: Host, version: str, download: str = "") -> None:

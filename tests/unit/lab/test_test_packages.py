@@ -11,25 +11,8 @@ from support.places import ROOT
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.machine import test_packages
 from looplab.lab.machine.test_packages import LIST, Package, missing_packages, require_installable
-from looplab.lab.programs import Outcome
 
 ABSENT = Package("no-such-package", "no-such-program", "nothing")
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Return the words that apt-get is called with."""
-    words: list[str] = []
-
-    def apt_get(*given: str) -> Outcome:
-        assert test_packages.POLICY.exists(), "a service would start"
-        words.extend(given)
-        return Outcome(given, 100, "", "Reading\nE: Unable to locate package\n")
-
-    monkeypatch.setattr(test_packages, "apt_get", apt_get)
-    monkeypatch.setattr(test_packages, "has_candidate", lambda name: name != "of-a-later-release")
-    monkeypatch.setattr(test_packages, "POLICY", tmp_path / "policy-rc.d")
-    return words
 
 
 def test_only_what_is_missing_is_named(tmp_path: Path) -> None:
@@ -70,18 +53,16 @@ def test_one_command_is_named_where_the_lab_may_not_install(
     assert remedy in caught.value.remedy
 
 
-def test_what_apt_cannot_install_is_named_with_its_reason(installed: list[str]) -> None:
-    with pytest.raises(LabError, match="could not install no-such-package: E: Unable") as caught:
-        test_packages.install([ABSENT, Package("of-a-later-release", "ls", "a part of another package before")])
+def test_what_is_still_missing_after_the_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    words: list[str] = []
+    monkeypatch.setattr(test_packages, "run_script", lambda *given, **_: words.extend(given))
+    test_packages.install([], "nothing")
+    assert words == []
+    test_packages.install([Package("coreutils", "ls", "there already")], "a package")
+    assert words == ["install-packages", "--no-services", "--if-known", "coreutils"]
+    with pytest.raises(LabError, match="still missing: no-such-package") as caught:
+        test_packages.install([ABSENT], "a package")
     assert caught.value.exit_code == EXIT_MACHINE
-    assert installed == ["install", "no-such-package"]
-    assert not test_packages.POLICY.exists()
-
-
-def test_a_policy_of_this_machine_stays(installed: list[str]) -> None:
-    test_packages.POLICY.write_text("its own")
-    test_packages.install([Package("coreutils", "ls", "there already")])
-    assert test_packages.POLICY.read_text() == "its own"
 
 
 def test_ci_installs_nothing_that_lab_test_does_not() -> None:

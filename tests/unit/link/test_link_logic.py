@@ -10,7 +10,7 @@ import pytest
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.link.direction import ETHERNET_HEADER_BYTES, Direction
-from looplab.link.distributions import TABLE_SCALE, parse_table, sampler, table, theory
+from looplab.link.distributions import parse_table, sampler, theory
 from looplab.link.figures import BIN_NS, BINS, SHOWN_BINS, Delays
 from looplab.link.netem import flow_of, netem_words, tc_batch
 from looplab.link.probe import _PROBE, Series, parse_probe
@@ -113,41 +113,21 @@ def test_a_bad_variable_is_wrong_use(variables: dict[str, str]) -> None:
     assert caught.value.exit_code == EXIT_USAGE
 
 
-@pytest.mark.parametrize("distribution", ["uniform", "normal", "pareto", "paretonormal"])
-def test_draws_follow_their_distribution(distribution: str) -> None:
-    """Four standard errors of the mean; the spread within 3 %, ten times what chance makes of 40 000 draws."""
-    wanted = link(delay_ms=20.0, jitter_ms=5.0, distribution=distribution)
-    draw = sampler(wanted, random.Random(1))
-    delays = [draw() / 1e6 for _ in range(DRAWS)]
-    mean, deviation = theory(wanted)
-    assert statistics.fmean(delays) == pytest.approx(mean, abs=4 * deviation / DRAWS**0.5)
-    assert statistics.stdev(delays) == pytest.approx(deviation, rel=0.03)
-
-
-def test_tables_are_iproute2s() -> None:
-    """FACTS of the tables themselves: 4096 entries, deviations 1, 0.82 and 0.83 of nominal."""
-    spread = {name: statistics.pstdev(table(name)) / TABLE_SCALE for name in ("normal", "pareto", "paretonormal")}
-    assert {len(table(name)) for name in spread} == {4096}
-    assert spread["normal"] == pytest.approx(1.0, abs=0.001)
-    assert spread["pareto"] == pytest.approx(0.82, abs=0.005)
-    assert spread["paretonormal"] == pytest.approx(0.834, abs=0.005)
-
-
 def test_a_table_may_hold_comments() -> None:
     assert parse_table("# a comment\n 1 -2\n3 # 4\n") == (1, -2, 3)
 
 
 def test_no_delay_is_below_zero_and_theory_knows() -> None:
-    wide = link(delay_ms=1.0, jitter_ms=5.0, distribution="normal")
+    wide = link(delay_ms=1.0, jitter_ms=5.0, distribution="uniform")
     draw = sampler(wide, random.Random(2))
     delays = [draw() / 1e6 for _ in range(DRAWS)]
     assert min(delays) == 0.0
     assert statistics.fmean(delays) == pytest.approx(theory(wide)[0], rel=0.03)
-    assert theory(wide)[0] > 2.0
+    assert theory(wide)[0] == pytest.approx(1.8, rel=0.001)
 
 
 def test_order_is_kept_when_asked_for_and_only_then() -> None:
-    jitter: dict[str, Any] = {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "normal"}
+    jitter: dict[str, Any] = {"delay_ms": 20.0, "jitter_ms": 5.0, "distribution": "uniform"}
     arrivals = range(0, 1_000_000_000, 1_000_000)
     ordered, free = direction(**jitter, reorder=False), direction(**jitter)
     due = [ordered.due_ns(at, 100) for at in arrivals]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,26 +55,6 @@ def test_the_example_says_what_the_file_does_without_it() -> None:
     assert {name: EXAMPLE[name] for name in defaults if name in EXAMPLE} == {
         name: value for name, value in defaults.items() if name in EXAMPLE
     }
-
-
-def test_docker_compose_takes_it(tmp_path: Path) -> None:
-    if (
-        shutil.which("docker") is None
-        or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode
-    ):
-        pytest.skip("no docker compose here: ./lab setup installs it")
-    shutil.copy(RPI / "compose.yaml", tmp_path)
-    clean = {name: value for name, value in os.environ.items() if name not in {*EXAMPLE, "COMPOSE_ENV_FILES"}}
-
-    def config(*words: str) -> subprocess.CompletedProcess[str]:
-        command = ["docker", "compose", "-f", str(tmp_path / "compose.yaml"), "config", *words]
-        return subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60, check=False)
-
-    missing = config()
-    assert missing.returncode != 0
-    assert "write BROKER_HOST=" in missing.stderr
-    (tmp_path / ".env").write_text("BROKER_HOST=192.168.1.10\n")
-    assert config("--quiet").returncode == 0, config().stderr
 
 
 RULES = [line for line in (RPI / "99-looplab-robot.rules").read_text().splitlines() if line and line[0] != "#"]

@@ -478,7 +478,11 @@ def test_a_reset_or_a_malformed_length_of_one_side_resets_the_other(who: str) ->
 def test_an_absent_broker_resets_the_client_and_a_later_one_is_found() -> None:
     port = free_port()
     with ImpairmentProxy((HOST, port)) as proxy:
-        with socket.create_connection((HOST, proxy.port), WAIT_S) as client:
+        # On a loaded machine the reset may come before connect() returns, which then raises.
+        with (
+            contextlib.suppress(ConnectionResetError),
+            socket.create_connection((HOST, proxy.port), WAIT_S) as client,
+        ):
             assert_reset(client)
         with (
             socket.create_server((HOST, port)) as server,

@@ -13,10 +13,8 @@ from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
 from looplab.lab.docker.installing import engine_packages, ensure_engine
-from looplab.lab.machine.apt import apt_get
 from looplab.lab.machine.test_packages import Package, install, missing_packages, require_installable
 from looplab.lab.virtual_environment import TEST, ensure_environment, python_of_environment
-from looplab.system.terminal import Step
 
 # Most tests wait for something. tests/conftest.py says which tests may run side by side; `-- -n0` runs them one by one.
 AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
@@ -33,24 +31,13 @@ def test(root: Path, unit: bool, rest: Sequence[str]) -> int:
         make_ready(root)
     python = python_of_environment()
     clean = lint(root, python.parent)
-    command = [str(python), "-m", "pytest", *([] if named else choice(unit)), *rest]
+    chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
+    # Debian keeps some programs outside a user's PATH.
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path}
+    tests = subprocess.run([str(python), "-m", "pytest", *chosen, *rest], cwd=root, env=environment, check=False)
     # pytest's own codes (5: nothing collected) mean a failed check, too.
-    passed = subprocess.run(command, cwd=root, env=environment(root), check=False).returncode == 0
-    return 0 if clean and passed else EXIT_INVALID
-
-
-def choice(unit: bool) -> list[str]:
-    """Return what pytest runs if no path is given."""
-    return [UNIT if unit else "tests", *AT_ONCE]
-
-
-def environment(root: Path) -> dict[str, str]:
-    """Return the tests' environment: the sources of this checkout, and programs that Debian keeps for root."""
-    return {
-        **os.environ,
-        "PYTHONPATH": str(root / "src"),
-        "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
-    }
+    return 0 if clean and tests.returncode == 0 else EXIT_INVALID
 
 
 def make_ready(root: Path) -> None:
@@ -58,10 +45,7 @@ def make_ready(root: Path) -> None:
     missing = missing_packages(root)
     engine = engine_packages() if find_engine().trouble == NO_CLIENT else []
     require_installable([package for packages in missing.values() for package in packages], engine)
-    if any(missing.values()):
-        with Step("Fetching the lists of packages", expected_s=10):
-            apt_get("update")
-    install_all("what the set-up needs", missing["setup"])
+    install(missing["setup"], "what the set-up needs")
     ensure_engine()
     with ThreadPoolExecutor(1) as beside:
         installed = beside.submit(install_for_tests, missing["tests"])
@@ -71,23 +55,15 @@ def make_ready(root: Path) -> None:
 
 def install_for_tests(packages: Sequence[Package]) -> None:
     """Install packages and the lab's Python environment."""
-    install_all("what the tests need", packages)
+    install(packages, "what the tests need")
     make_environment()
-
-
-def install_all(what: str, packages: Sequence[Package]) -> None:
-    """Install `packages`, one line of progress."""
-    if packages:
-        with Step(f"Installing {what} ({' '.join(package.name for package in packages)})", expected_s=120):
-            install(packages)
 
 
 def make_environment() -> None:
     """Make the Python environment of the tests; LabError (exit code 3) says why it is not there."""
     if trouble := ensure_environment(TEST):
-        raise LabError(
-            f"The tests' Python packages are missing: {trouble}.", "Then run `./lab test` again.", EXIT_MACHINE
-        )
+        remedy = "Correct that, then run `./lab test` again."
+        raise LabError(f"The tests' Python packages are missing: {trouble}.", remedy, EXIT_MACHINE)
 
 
 # pytest would take this module's function for a test where a test module imports it.

@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Iterable
 
-from looplab.lab.programs import Outcome, call, is_there, run_script
+from looplab.lab.programs import is_there, run_script
 
 
 def is_root() -> bool:
@@ -21,21 +21,6 @@ def is_debian_like() -> bool:
         return False
     family = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
     return bool(family & {"debian", "ubuntu"}) and is_there("apt-get")
-
-
-_QUIET = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "UCF_FORCE_CONFFOLD": "1"}
-
-
-def apt_get(command: str, *packages: str) -> Outcome:
-    """Run apt-get without a question; wait for another process that installs packages."""
-    options = ("-y", "-q", "-o", "DPkg::Lock::Timeout=600", "--no-install-recommends")
-    return call(["apt-get", *options, command, *packages], timeout_s=1200, environment=_QUIET)
-
-
-def has_candidate(package: str) -> bool:
-    """Return whether the system's package lists hold `package`."""
-    policy = call(["apt-cache", "policy", package])
-    return any(line.strip().startswith("Candidate:") and "(none)" not in line for line in policy.stdout.splitlines())
 
 
 def install_packages(what: str, packages: Iterable[str], expected_s: float = 30.0) -> None:

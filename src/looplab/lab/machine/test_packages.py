@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.machine.apt import apt_get, has_candidate, is_debian_like, is_root
-from looplab.lab.programs import call
+from looplab.lab.machine.apt import is_debian_like, is_root
+from looplab.lab.programs import run_script
 
 LIST = "tests/apt-packages.toml"
 # Debian keeps some programs outside a user's PATH.
 PROGRAM_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
-# Package scripts ask this file whether to start a service.
-POLICY = Path("/usr/sbin/policy-rc.d")
-POLICY_TEXT = "#!/bin/sh\n# Written by ./lab test while it installs packages.\nexit 101\n"
 
 
 @dataclass(frozen=True)
@@ -60,33 +56,17 @@ def require_installable(missing: Collection[Package], engine: Collection[str] = 
     raise LabError(f"The tests need packages that are missing: {reasons or 'the Docker engine'}.", remedy, EXIT_MACHINE)
 
 
-def install(packages: Collection[Package]) -> None:
-    """Install with no service started, now or at the next boot; LabError (exit code 3) names what is still missing."""
+def install(packages: Collection[Package], title: str) -> None:
+    """Install with progress, and with no service started; LabError (exit code 3) names what is still missing."""
+    if not packages:
+        return
     # Releases of Debian and Ubuntu divide programs into packages differently.
-    names = [package.name for package in packages if has_candidate(package.name)]
-    with _no_service_starts():
-        done = apt_get("install", *names)
-    for name in names:
-        if Path(f"/etc/init.d/{name}").exists():
-            call(["update-rc.d", name, "disable"])
-    if left := [package.name for package in packages if package.missing]:
-        reasons = [line for line in done.stderr.splitlines() if line.startswith("E: ")] or [done.said]
+    known = [word for package in packages for word in ("--if-known", package.name)]
+    names = " ".join(package.name for package in packages)
+    run_script("install-packages", "--no-services", *known, title=f"Installing {title} ({names})", expected_s=60)
+    if left := " ".join(package.name for package in packages if package.missing):
         raise LabError(
-            f"apt-get could not install {' '.join(left)}: {reasons[0]}",
-            f"Run `apt-get install {' '.join(left)}` and correct what it reports, then `./lab test` again.",
+            f"After the installation these packages are still missing: {left}.",
+            f"Run `apt-get install {left}` and correct what it reports, then `./lab test` again.",
             EXIT_MACHINE,
         )
-
-
-@contextmanager
-def _no_service_starts() -> Iterator[None]:
-    """Keep a broker or Prometheus of the system off the lab's ports; a policy of this machine's own stays."""
-    if POLICY.exists():
-        yield
-        return
-    POLICY.write_text(POLICY_TEXT)
-    POLICY.chmod(0o755)
-    try:
-        yield
-    finally:
-        POLICY.unlink()
