@@ -31,29 +31,49 @@ RT_BUDGET_US = 900_000
 # Small enough to fit beside a run that is going on.
 PROBE_RUNTIME_US = 10_000
 
-# pidfd_open is call 434 and pidfd_getfd 438 on every architecture; the child takes another user's
-# identity, so that only SYS_PTRACE (and the seccomp profile) decides, as between broker and observer.
+# pidfd_open is call 434 and pidfd_getfd 438 on every architecture; the child takes another user's identity, so that
+# only SYS_PTRACE (and the seccomp profile) decides, as between broker and observer. Debian's base has perl, the lab's
+# own images, which a room without a network may have alone, have Python.
 _PROBE_SCRIPT = r"""
 for file in /sys/fs/cgroup/cpu*/cpu.rt_runtime_us; do
     [ -e "$file" ] && echo rt_group_sched=yes && break
 done
 if chrt -f 90 true 2>/dev/null; then echo fifo=yes; else echo fifo=no; fi
-echo "pidfd_getfd=$(perl -MSocket -MPOSIX -e '
-    pipe(my $ready, my $tell);
-    my $child = fork;
-    if (!$child) {
-        socket(my $socket, PF_INET, SOCK_STREAM, 0);
-        POSIX::setuid(65534);
-        syswrite($tell, fileno($socket) . "\n");
-        sleep 10;
-        exit;
-    }
-    my $number = <$ready> + 0;
-    my $handle = syscall(434, $child, 0);
-    my $copy = $handle < 0 ? -1 : syscall(438, $handle, $number, 0);
-    print $copy >= 0 ? "yes" : "no: $!";
-    kill 9, $child;
+if command -v python3 >/dev/null; then
+    echo "pidfd_getfd=$(python3 -c '
+import ctypes, os, signal, socket, time
+ready, tell = os.pipe()
+child = os.fork()
+if not child:
+    own = socket.socket()
+    os.setuid(65534)
+    os.write(tell, bytes([own.fileno()]))
+    time.sleep(10)
+    os._exit(0)
+number = os.read(ready, 1)[0]
+libc = ctypes.CDLL(None, use_errno=True)
+copy = libc.syscall(438, os.pidfd_open(child), number, 0)
+print("yes" if copy >= 0 else "no: " + os.strerror(ctypes.get_errno()))
+os.kill(child, signal.SIGKILL)
 ' 2>&1)"
+else
+    echo "pidfd_getfd=$(perl -MSocket -MPOSIX -e '
+        pipe(my $ready, my $tell);
+        my $child = fork;
+        if (!$child) {
+            socket(my $socket, PF_INET, SOCK_STREAM, 0);
+            POSIX::setuid(65534);
+            syswrite($tell, fileno($socket) . "\n");
+            sleep 10;
+            exit;
+        }
+        my $number = <$ready> + 0;
+        my $handle = syscall(434, $child, 0);
+        my $copy = $handle < 0 ? -1 : syscall(438, $handle, $number, 0);
+        print $copy >= 0 ? "yes" : "no: $!";
+        kill 9, $child;
+    ' 2>&1)"
+fi
 """
 
 
@@ -112,7 +132,7 @@ def give_rt_budget(engine: Engine) -> bool:
 def probe_limits(engine: Engine, images: Sequence[str] = (BASE_IMAGE,), cache: Path | None = None) -> Limits:
     """Try in throw-away containers (about 2 s), or take the answer found earlier on this very machine.
 
-    Any Debian image serves: the first of `images` that is here is taken.
+    Takes the first of `images` that is here: Debian's, or one of the lab's own with Python.
     """
     if not engine.serves:
         return Limits(unknown_because="no engine answers")
