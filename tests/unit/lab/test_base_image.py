@@ -56,7 +56,7 @@ def test_a_mirror_without_security_updates_serves_and_is_named(
             "echo 'E: Failed to fetch X: refused'; echo 'E: mmdebstrap failed to run'; exit 25",
             "Failed to fetch X: refused",
         ),
-        ("exit 1", "mmdebstrap failed"),
+        ("exit 1", "exit code 1"),
     ],
 )
 def test_a_base_that_cannot_be_built_gives_reason_and_remedy(
@@ -72,7 +72,7 @@ def test_a_base_that_cannot_be_built_gives_reason_and_remedy(
 
 def test_a_full_engine_is_named(programs: fakes.Programs) -> None:
     fake_mmdebstrap(programs, "exit 0")
-    programs.add("docker", {"import*": ("", "no space left on device", 1)})
+    programs.add("docker", {"import*": ("", "no space left on device\n", 1)})
     with pytest.raises(LabError, match="the engine does not take the image"):
         base_image.make_base_image("debian:trixie-slim")
 
