@@ -88,23 +88,6 @@ static enum access_list_state read_line(struct access_list *list, char *line, co
     return **why == '\0' ? ACCESS_LIST_READ : ACCESS_LIST_BROKEN;
 }
 
-/* How many bytes came, at most `size`; -1 with errno. */
-static ssize_t read_whole(int file, char *bytes, size_t size)
-{
-    size_t length = 0;
-    while (length < size) {
-        const ssize_t got = read(file, bytes + length, size - length);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        length += (size_t)got;
-    }
-    return (ssize_t)length;
-}
-
 /* Allocates text and rules: at most one of these a line. */
 static enum access_list_state read_file(const char *path, struct access_list *list, const char **why)
 {
@@ -114,7 +97,7 @@ static enum access_list_state read_file(const char *path, struct access_list *li
         return ACCESS_LIST_FOREIGN;
     }
     const int file = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t length = file < 0 ? -1 : read_whole(file, list->text, FILE_BYTES_MAX + 1);
+    const ssize_t length = file < 0 ? -1 : read(file, list->text, FILE_BYTES_MAX + 1);
     const int error = errno;
     if (file >= 0)
         close(file);

@@ -14,14 +14,130 @@
 #include <mosquitto_plugin.h>
 
 #include "access_list.h"
-#include "tally.h"
-#include "text.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define OPTION "access_list"
 /* As they are shown: a topic can be 65535 bytes long, and so can a client's id. */
 #define TOPIC_CHARS 160
 #define NAME_CHARS 80
+#define TEXT_BYTES 512
+#define ESCAPED_BYTES 4
+/* So many different refusals are logged at once; then one more each second. */
+#define TALLY_LINES 64
+#define KEY_BYTES_MAX 256
+/* FNV-1a of 64 bits. */
+#define FNV_PRIME 0x100000001b3u
+
+/* A piece of a log line of bounded length, made of what strangers choose. Always ended by a zero byte. */
+struct text {
+    char bytes[TEXT_BYTES];
+    size_t length;
+};
+
+static void add(struct text *text, char byte)
+{
+    if (text->length < TEXT_BYTES - 1)
+        text->bytes[text->length++] = byte;
+    text->bytes[text->length] = '\0';
+}
+
+static void text_add(struct text *text, const char *words)
+{
+    for (; *words != '\0'; words++)
+        add(text, *words);
+}
+
+/* In quotes; anything but printable ASCII, and quote and backslash, as \xNN. Longer than `most` it ends in dots. */
+static void text_add_quoted(struct text *text, const char *strange, size_t most)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    size_t written = 0;
+    add(text, '\'');
+    for (; *strange != '\0' && written + ESCAPED_BYTES <= most; strange++) {
+        const unsigned char byte = (unsigned char)*strange;
+        if (byte >= ' ' && byte < 0x7f && byte != '\'' && byte != '\\') {
+            add(text, (char)byte);
+            written++;
+        } else {
+            const char escaped[ESCAPED_BYTES + 1] = {'\\', 'x', DIGITS[byte >> 4], DIGITS[byte & 15], '\0'};
+            text_add(text, escaped);
+            written += ESCAPED_BYTES;
+        }
+    }
+    text_add(text, *strange == '\0' ? "'" : "'...");
+}
+
+/* Which refusals are logged at once and which are counted, so that a flood of them floods no log. */
+struct tally {
+    uint64_t known[TALLY_LINES]; /* the latest told, by who and what; the oldest gives way */
+    unsigned oldest;
+    unsigned lines;       /* that may still be told at once */
+    long refilled_s;      /* when `lines` was last added to */
+    long told_s;          /* when the last count was told, or the last refusal before there was one */
+    unsigned long untold; /* counted since */
+};
+
+/* Times are seconds of a clock that never goes back. */
+static void tally_start(struct tally *tally, long now_s)
+{
+    *tally = (struct tally){.lines = TALLY_LINES, .refilled_s = now_s, .told_s = now_s};
+}
+
+static void refill(struct tally *tally, long now_s)
+{
+    for (; tally->refilled_s < now_s && tally->lines < TALLY_LINES; tally->refilled_s++)
+        tally->lines++;
+    tally->refilled_s = now_s;
+}
+
+static bool is_known(const struct tally *tally, uint64_t key)
+{
+    for (unsigned i = 0; i < TALLY_LINES; i++)
+        if (tally->known[i] == key)
+            return true;
+    return false;
+}
+
+/* A refusal of `key` (who and what): true, log it now; false, it is counted. */
+static bool tally_tell_now(struct tally *tally, uint64_t key, long now_s)
+{
+    refill(tally, now_s);
+    if (tally->lines == 0 || is_known(tally, key)) {
+        tally->untold++;
+        return false;
+    }
+    tally->lines--;
+    tally->known[tally->oldest] = key;
+    tally->oldest = (tally->oldest + 1) % TALLY_LINES;
+    if (tally->untold == 0)
+        tally->told_s = now_s;
+    return true;
+}
+
+/* How many were counted, once a second has gone by or it is the `last` chance; they are then taken as logged. */
+static unsigned long tally_take(struct tally *tally, long now_s, bool last)
+{
+    if (now_s == tally->told_s && !last)
+        return 0;
+    const unsigned long untold = tally->untold;
+    tally->untold = 0;
+    if (untold != 0)
+        tally->told_s = now_s;
+    return untold;
+}
+
+/* Of a string's first bytes, to be given on as `seed`. */
+static uint64_t tally_key(uint64_t seed, const char *string)
+{
+    uint64_t key = seed;
+    /* Its end counts, too: "a" and "bc" are not "ab" and "c". */
+    for (size_t i = 0; i < KEY_BYTES_MAX; i++) {
+        key = (key ^ (unsigned char)string[i]) * FNV_PRIME;
+        if (string[i] == '\0')
+            break;
+    }
+    return key;
+}
 
 struct watch {
     mosquitto_plugin_id_t *broker;
@@ -58,7 +174,7 @@ static const char *or_nobody(const char *name)
 static void describe(struct text *text, const struct mosquitto *client, const char *topic)
 {
     const char *address = mosquitto_client_address(client);
-    text_clear(text);
+    text->length = 0;
     text_add(text, "to ");
     text_add_quoted(text, topic, TOPIC_CHARS);
     text_add(text, " by user ");

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import wrpcap
 
-# The lines that tshark makes of a capture.
-Dissect = Callable[[Path], list[str]]
 CONTROLLER, BROKER = "10.0.0.2", "10.0.0.3"
 PUBLISHER, SUBSCRIBER, PORT = 40001, 40002, 1883
 TOPIC = b"delay"
@@ -45,7 +42,7 @@ class Segment:
 
     def frame(self) -> Ether:
         ends = (CONTROLLER, BROKER) if self.destination == PORT else (BROKER, CONTROLLER)
-        tcp = TCP(sport=self.source, dport=self.destination, seq=1000 + self.sequence, ack=1, flags="PA")
+        tcp = TCP(sport=self.source, dport=self.destination, seq=(1000 + self.sequence) % (1 << 32), ack=1, flags="PA")
         frame = Ether() / IP(src=ends[0], dst=ends[1]) / tcp / Raw(self.data)
         frame.time = self.time_s
         return frame

@@ -32,7 +32,7 @@ MARK = "RESULT "
 BEGIN = """#!/bin/sh
 export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PYTHONPATH=/opt/looplab PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /run
+for kind in "proc /proc" "sysfs /sys" "devtmpfs /dev" "tmpfs /run"; do busybox mount -t ${kind% *} none ${kind#* }; done
 exec </dev/console >/dev/console 2>&1
 busybox mkdir -p /run/netns /tmp; busybox chmod 1777 /run /tmp
 for module in veth ifb sch_netem af_packet; do busybox modprobe $module; done

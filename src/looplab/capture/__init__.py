@@ -1,1 +1,1 @@
-"""The capture of what a cell sent: Wireshark's own tools take and dissect the packets, in a container of their own."""
+"""The capture of what a cell sent: tcpdump takes the packets, in a container of its own; MQTT is counted after."""

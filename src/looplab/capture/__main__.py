@@ -3,7 +3,7 @@
     POST /start {"broker_port"}: begins a capture; one that was begun before is dropped
     POST /stop {"publisher_ports", "subscriber_ports", "since_s"}: ends it; the figures of segments.count
 
-An error is {"message", "remedy"}. Everything runs after the cell, or in dumpcap's own process: nothing here touches
+An error is {"message", "remedy"}. Everything runs after the cell, or in tcpdump's own process: nothing here touches
 the thread that measures.
 """
 
@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any
 
-from looplab.capture.dumpcap import Capture
+from looplab.capture.tcpdump import Capture
 from looplab.errors import EXIT_GOOD, LabError
 from looplab.system import processes
 from looplab.system.json_service import serve
@@ -51,7 +51,7 @@ class Service:
             )
 
     def close(self) -> None:
-        """Leave no dumpcap behind."""
+        """Leave no tcpdump behind."""
         with self._lock:
             self._drop()
 

@@ -1,23 +1,84 @@
-"""The base image made from packages: licences stay, services do not start."""
+"""The base image out of Debian's packages, with programs that stand in for mmdebstrap and the engine."""
 
 from __future__ import annotations
 
-import subprocess
+import os
 from pathlib import Path
 
-from looplab.lab.docker.base_image import trim
+import pytest
+from support import host_fakes as fakes
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab.docker import base_image
+
+SECURITY = "deb http://house.test/debian-security trixie-security main"
 
 
-def test_the_base_keeps_licences_and_starts_no_services(tmp_path: Path) -> None:
-    for name in ("usr/share/doc/bash/copyright", "usr/share/doc/bash/README", "usr/share/man/man1/bash.1"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("x")
-    for name in ("etc/dpkg/dpkg.cfg.d", "etc/apt/apt.conf.d", "usr/sbin", "var/cache/apt/archives"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "var/cache/apt/archives/a.deb").write_text("x")
-    trim(tmp_path)
-    assert (tmp_path / "usr/share/doc/bash/copyright").exists()
-    assert not (tmp_path / "usr/share/doc/bash/README").exists()
-    assert not (tmp_path / "usr/share/man/man1").exists()
-    assert not (tmp_path / "var/cache/apt/archives/a.deb").exists()
-    assert subprocess.run([tmp_path / "usr/sbin/policy-rc.d"], check=False).returncode == 101
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
+    programs = fakes.Programs(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{programs.folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("LAB_DEBIAN_MIRROR", "http://house.test/debian/")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    programs.add("docker", {"import*": ("", "", 0)})
+    return programs
+
+
+def fake_mmdebstrap(programs: fakes.Programs, script: str) -> None:
+    path = programs.folder / "mmdebstrap"
+    path.write_text(f'#!/bin/sh\nsources=$(cat)\necho "$sources" >>{programs.folder}/sources\n{script}\n')
+    path.chmod(0o755)
+
+
+def test_the_base_takes_security_updates_and_is_imported(programs: fakes.Programs) -> None:
+    fake_mmdebstrap(programs, "echo I: done")
+    base_image.make_base_image("debian:trixie-slim")
+    sources = (programs.folder / "sources").read_text().splitlines()
+    assert sources == ["deb http://house.test/debian trixie main", SECURITY]
+    (imported,) = programs.calls("docker")
+    assert imported.endswith("root.tar debian:trixie-slim")
+    assert "LABEL looplab.origin=built" in imported
+
+
+def test_a_mirror_without_security_updates_serves_and_is_named(
+    programs: fakes.Programs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_mmdebstrap(programs, 'case $sources in *security*) echo "E: Failed to fetch it"; exit 25 ;; esac')
+    base_image.make_base_image("debian:trixie-slim")
+    assert len(programs.calls("docker")) == 1
+    assert "No security updates for the base image: http://house.test/debian-security" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (
+            "echo 'E: Failed to fetch X: refused'; echo 'E: mmdebstrap failed to run'; exit 25",
+            "Failed to fetch X: refused",
+        ),
+        ("exit 1", "exit code 1"),
+    ],
+)
+def test_a_base_that_cannot_be_built_gives_reason_and_remedy(
+    programs: fakes.Programs, script: str, reason: str
+) -> None:
+    fake_mmdebstrap(programs, script)
+    with pytest.raises(LabError, match=reason) as caught:
+        base_image.make_base_image("debian:trixie-slim")
+    assert "`LAB_DEBIAN_MIRROR`" in caught.value.remedy
+    assert caught.value.exit_code == EXIT_MACHINE
+    assert programs.calls("docker") == []
+
+
+def test_a_full_engine_is_named(programs: fakes.Programs) -> None:
+    fake_mmdebstrap(programs, "exit 0")
+    programs.add("docker", {"import*": ("", "no space left on device\n", 1)})
+    with pytest.raises(LabError, match="the engine does not take the image"):
+        base_image.make_base_image("debian:trixie-slim")
+
+
+def test_a_user_without_root_is_sent_to_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(LabError, match="needs root") as caught:
+        base_image.make_base_image("debian:trixie-slim")
+    assert "sudo ./lab setup" in caught.value.remedy

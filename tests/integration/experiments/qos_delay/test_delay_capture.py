@@ -1,20 +1,19 @@
-"""MQTT packets in TCP segments as tshark dissects them, against captures whose content is known."""
+"""MQTT packets in TCP segments, counted in captures whose content is known."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.captures import PORT, PUBLISHER, SUBSCRIBER, Dissect, Segment, acknowledge, publish, write
+from support.captures import PORT, PUBLISHER, SUBSCRIBER, Segment, acknowledge, publish, write
 
-from looplab.capture.segments import count
-
-needs_tshark = pytest.mark.engine
+from looplab.capture.segments import count, read
 
 
-def figures(dissect: Dissect, path: Path, segments: list[Segment], since_s: float = 0.0) -> dict[str, object]:
-    return count(dissect(write(path, segments)), [PUBLISHER], [SUBSCRIBER], since_s)
+def figures(path: Path, segments: list[Segment], since_s: float = 0.0) -> dict[str, object]:
+    return count(read(write(path, segments)), [PUBLISHER], [SUBSCRIBER], since_s)
 
 
 def stream(packets: list[list[bytes]], source: int, destination: int) -> list[Segment]:
@@ -27,8 +26,7 @@ def stream(packets: list[list[bytes]], source: int, destination: int) -> list[Se
     return segments
 
 
-@needs_tshark
-def test_packets_in_each_segment_are_those_that_were_put_there(dissect: Dissect, tmp_path: Path) -> None:
+def test_packets_in_each_segment_are_those_that_were_put_there(tmp_path: Path) -> None:
     """Of random sizes, both directions, all types of QoS 2, some segments overtaken and some sent again."""
     rng = random.Random(3)
     number = 0
@@ -48,7 +46,7 @@ def test_packets_in_each_segment_are_those_that_were_put_there(dissect: Dissect,
     for late in sent[5:290:7]:
         late.time_s += 0.035
     everything = sorted([*sent, *again, *answered, *arrived], key=lambda segment: segment.time_s)
-    found = figures(dissect, tmp_path / "known.pcap", everything)
+    found = figures(tmp_path / "known.pcap", everything)
 
     sizes = [len(b"".join(held)) for held in published]
     carried = [len(held) for held in published]
@@ -71,22 +69,20 @@ def test_packets_in_each_segment_are_those_that_were_put_there(dissect: Dissect,
     }
 
 
-@needs_tshark
-def test_a_packet_that_spans_two_segments_is_one(dissect: Dissect, tmp_path: Path) -> None:
+def test_a_packet_that_spans_two_segments_is_one(tmp_path: Path) -> None:
     whole = b"".join(publish(n, 0) for n in range(1, 51))
     cut = len(publish(1, 0)) * 30 + 11
     segments = [Segment(100, PUBLISHER, PORT, 0, whole[:cut]), Segment(100.01, PUBLISHER, PORT, cut, whole[cut:])]
-    found = figures(dissect, tmp_path / "spanning.pcap", segments)
+    found = figures(tmp_path / "spanning.pcap", segments)
     assert found["published"] == 50
     assert found["segments"]["publisher"]["histogram"] == {"20": 1, "30": 1}  # type: ignore[index]
 
 
-@needs_tshark
-def test_only_the_cell_and_its_connections_count(dissect: Dissect, tmp_path: Path) -> None:
+def test_only_the_cell_and_its_connections_count(tmp_path: Path) -> None:
     warm_up = Segment(99, PUBLISHER, PORT, 0, publish(1, 0))
     own = Segment(101, PUBLISHER, PORT, 100, publish(2, 0))
     strange = Segment(102, 50000, PORT, 0, publish(3, 0))
-    found = figures(dissect, tmp_path / "others.pcap", [warm_up, own, strange], since_s=100.0)
+    found = figures(tmp_path / "others.pcap", [warm_up, own, strange], since_s=100.0)
     assert found["packets"] == {"PUBLISH": 1}
     assert found["published"] == 1
 
@@ -97,6 +93,41 @@ def test_nothing_captured_gives_no_means() -> None:
     assert publisher["mqtt_packets_per_segment"] == {"mean": None, "max": 0}
 
 
-def test_a_line_of_another_form_is_refused() -> None:
-    with pytest.raises(ValueError, match="unpack"):
-        count(["1;2;3"], [PUBLISHER], [SUBSCRIBER])
+def test_a_packet_is_found_whatever_its_segments_and_their_order(tmp_path: Path) -> None:
+    """Cut anywhere, shuffled, across the wrap of sequence numbers: as many packets, each counted where it ends."""
+    rng = random.Random(7)
+    packets = [publish(n, n % 3) for n in range(400)]
+    whole, segments, place = b"".join(packets), [], 0
+    ends = {sum(map(len, packets[: n + 1])) for n in range(len(packets))}
+    while place < len(whole):
+        size = rng.choice((1, 5, 30, 200, 1448))
+        segments.append(Segment(100 + place * 1e-4, PUBLISHER, PORT, place - 3000, whole[place : place + size]))
+        place += size
+    carried = [len(ends & set(range(s.sequence + 3001, s.sequence + 3001 + len(s.data)))) for s in segments]
+    rng.shuffle(segments)
+    found = figures(tmp_path / "shuffled.pcap", segments)
+    assert found["published"] == len(packets)
+    histogram = {str(n): carried.count(n) for n in sorted(set(carried))}
+    assert found["segments"]["publisher"]["histogram"] == histogram  # type: ignore[index]
+
+
+def test_after_a_gap_counting_goes_on_with_the_next_segment(tmp_path: Path) -> None:
+    segments = [Segment(100 + n, PUBLISHER, PORT, 100 * n, publish(n, 0)) for n in range(3)]
+    segments[0].data = segments[0].data[:-1]
+    assert figures(tmp_path / "gap.pcap", segments)["published"] == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "message"), [(b"\xf0\x00", "no MQTT packet has type 15"), (b"0\xff\xff\xff\xff\x01", "at most 4 bytes")]
+)
+def test_bytes_that_are_not_mqtt_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        figures(tmp_path / "strange.pcap", [Segment(100, PUBLISHER, PORT, 0, data)])
+
+
+@pytest.mark.parametrize("damage", [lambda octets: octets[:10], lambda _: b"text" * 9])
+def test_another_file_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = write(tmp_path / "cut.pcap", [Segment(100, PUBLISHER, PORT, 0, publish(1, 0))])
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match="is not a pcap file"):
+        list(read(path))

@@ -1,0 +1,98 @@
+"""One capture at a time: tcpdump writes packets to a file in memory and reports at its end what the kernel dropped."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from looplab.capture.segments import count, read
+from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
+
+FOLDER = Path("/captures")
+BUFFER_KIB = 16384
+# tcpdump ends by itself at this number: some ten times what 10 000 messages at QoS 2 take.
+MOST_PACKETS = 2_500_000
+# The kernel hands over packets in blocks, at each second tick of a timer of 1 s; an ended tcpdump leaves the last one.
+BLOCKS_S = 2.5
+START_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 30.0
+_CAPTURED = re.compile(r"^(\d+) packets? captured$", re.MULTILINE)
+_DROPPED = re.compile(r"^(\d+) packets? dropped by kernel$", re.MULTILINE)
+
+
+class Capture:
+    """A running tcpdump. Raises LabError (exit code 3) if it does not begin."""
+
+    def __init__(self, broker_port: int, folder: Path = FOLDER, interface: str = "any") -> None:
+        self._path = folder / "cell.pcap"
+        self._path.unlink(missing_ok=True)
+        self._output: list[str] = []
+        self._begun = threading.Event()
+        # With netem, an arriving packet leaves once more by the ifb device: count it only when it arrives.
+        wanted = f"tcp port {broker_port} and not (outbound and src port {broker_port})"
+        command = [
+            *("tcpdump", "-n", "-p", "-i", interface, "-B", str(BUFFER_KIB), "-c", str(MOST_PACKETS)),
+            *("-w", str(self._path), wanted),
+        ]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if not self._begun.wait(START_TIMEOUT_S) or self._process.poll() is not None:
+            self.abandon()
+            raise LabError(
+                f"tcpdump cannot capture packets: {self._last_line()}.",
+                "Give the container qd-capture cap_add: [NET_RAW, SETUID, SETGID] and start it as root.",
+                EXIT_MACHINE,
+            )
+
+    def figures(self, publisher_ports: list[int], subscriber_ports: list[int], since_s: float) -> dict[str, Any]:
+        """End the capture and return segments.count with the numbers of `captured` and `dropped` frames.
+
+        Raises LabError (exit code 1) if the capture is not whole.
+        """
+        ended_early = self._process.poll() is not None
+        time.sleep(0 if ended_early else BLOCKS_S)
+        self._end()
+        output = "".join(self._output)
+        captured, dropped = _CAPTURED.search(output), _DROPPED.search(output)
+        try:
+            if ended_early or captured is None or dropped is None:
+                message = f"The capture ended before the cell did: {self._last_line()}."
+                raise LabError(message, "Lower MESSAGES.", EXIT_INVALID)
+            figures = count(read(self._path), publisher_ports, subscriber_ports, since_s)
+        finally:
+            self._path.unlink(missing_ok=True)
+        return {"captured": int(captured[1]), "dropped": int(dropped[1]), **figures}
+
+    def abandon(self) -> None:
+        """End it and keep nothing."""
+        self._end()
+        self._path.unlink(missing_ok=True)
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._reader.join(STOP_TIMEOUT_S)
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._output.append(line)
+            # Printed once the socket is open and its filter set.
+            if "listening on " in line:
+                self._begun.set()
+        self._begun.set()
+
+    def _last_line(self) -> str:
+        lines = [line.strip() for line in self._output if line.strip()]
+        return lines[-1].rstrip(".") if lines else "it printed nothing"
