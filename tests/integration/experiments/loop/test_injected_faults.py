@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Record, Rule
-from support.parts import HOST, Broker, Child
+from support.parts import HOST
 from support.run_checks import Run, check_sums
 
 MESSAGES = 200
@@ -19,18 +19,16 @@ Measure = Callable[..., tuple[Run, Record]]
 
 
 @pytest.fixture
-def measure(
-    broker: Broker, start_bridge: Callable[..., Child], start_controller: Callable[..., Child], results: Path
-) -> Measure:
+def measure(lab: LoopLab) -> Measure:
     """Return a function that runs 200 requests at 10 ms through a proxy with these rules."""
-    start_bridge()
+    lab.bridge()
 
     def run_through(*rules: Rule, **variables: str) -> tuple[Run, Record]:
         settings = {"MESSAGES": str(MESSAGES), "REPETITIONS": "1", "WARMUP_MESSAGES": "0", **variables}
-        before = set(results.iterdir())
-        with ImpairmentProxy((HOST, broker.port), rules) as proxy:
-            start_controller(BROKER_PORT=str(proxy.port), **settings).wait()
-        (folder,) = set(results.iterdir()) - before
+        before = set(lab.results.iterdir())
+        with ImpairmentProxy((HOST, lab.broker.port), rules) as proxy:
+            lab.controller(BROKER_PORT=str(proxy.port), **settings).wait()
+        (folder,) = set(lab.results.iterdir()) - before
         run = Run(folder)
         check_sums(run.cell, MESSAGES)
         return run, proxy.record
