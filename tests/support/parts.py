@@ -45,7 +45,7 @@ MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/s
 # What a person may have exported: the tests must not depend on it.
 CLEARED = (
     "FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "INTERVALS_MS", "MESSAGES", "REPETITIONS", "QOS",
-    "BROKER_TLS", "BROKER_PAIRING",
+    "BROKER_TLS", "BROKER_PAIRING", "LINK",
     "COMMAND", "LOAD", "DEADLINE_MS", "WARMUP_MESSAGES", "LIVE_DIR", "LOOPLAB_EVENTS", "LOOPLAB_ENVIRONMENT",
 )  # fmt: skip
 
@@ -354,6 +354,6 @@ def bridge_command() -> list[str]:
 
 
 __all__ = [
-    "ANSWER_TIMEOUT_NS", "HOST", "LIMIT_S", "MOSQUITTO", "ROOT", "Broker", "Child", "Listener", "RobotDouble",
-    "TreatmentsDouble", "bridge_command", "free_port", "numbered_line", "python", "signal", "until",
+    "ANSWER_TIMEOUT_NS", "CLEARED", "HOST", "LIMIT_S", "MOSQUITTO", "ROOT", "Broker", "Child", "Listener",
+    "RobotDouble", "TreatmentsDouble", "bridge_command", "free_port", "numbered_line", "python", "signal", "until",
 ]  # fmt: skip
