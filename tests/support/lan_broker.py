@@ -19,8 +19,6 @@ from looplab.mqtt.pairing import Pairing, write_pairing
 from support.parts import HOST, LIMIT_S, MOSQUITTO, Child, free_port, until
 from support.places import ROOT
 
-READ_BY_ALL = None
-
 
 def with_access_list(root: Path) -> None:
     (root / identities.ACCESS_LIST).parent.mkdir(parents=True)
@@ -147,6 +145,17 @@ class Visitor:
         visitor = cls(broker.tls_port, pairing, pairing.user, pairing.password)
         assert visitor.verdict() == "Success"
         return visitor
+
+    @classmethod
+    def inside(cls, broker: LanBroker, topic: str = "#") -> Visitor:
+        """Return somebody on the plain listener who hears `topic`."""
+        visitor = cls(broker.port)
+        assert visitor.verdict() == "Success"
+        assert visitor.subscribe(topic)
+        return visitor
+
+    def payloads(self, topic: str) -> list[bytes]:
+        return [payload for found, payload in list(self.messages) if found == topic]
 
     def verdict(self) -> str:
         """What the broker answered to the wish to come in."""

@@ -47,6 +47,14 @@ def lan(tmp_path: Path, plugin: Path, made: Path) -> Iterator[LanBroker]:
 
 
 @pytest.fixture
+def insider(lan: LanBroker) -> Iterator[Visitor]:
+    """Somebody on the plain listener, within the Docker network, where everything passes; hears everything."""
+    visitor = Visitor.inside(lan)
+    yield visitor
+    visitor.close()
+
+
+@pytest.fixture
 def visit(lan: LanBroker) -> Iterator[Callable[[str], Visitor]]:
     """Lets somebody of the lab's identities in."""
     visitors: list[Visitor] = []

@@ -6,7 +6,7 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -35,16 +35,6 @@ def refusals(lan: LanBroker) -> list[tuple[int, str, str, str, str]]:
 
 def count(lan: LanBroker) -> int:
     return sum(number for number, *_ in refusals(lan))
-
-
-@pytest.fixture
-def insider(lan: LanBroker) -> Iterator[Visitor]:
-    """Hears everything on the plain listener."""
-    visitor = Visitor(lan.port)
-    assert visitor.verdict() == "Success"
-    visitor.subscribe("#")
-    yield visitor
-    visitor.close()
 
 
 def reload(lan: LanBroker, text: str) -> None:
