@@ -16,8 +16,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from looplab.lab.credentials import certificates, identities
 from looplab.lab.credentials.secret_files import FOLDER, write_secret
 from looplab.mqtt.pairing import Pairing, write_pairing
-from support.parts import HOST, LIMIT_S, MOSQUITTO, Child, free_port, until
+from support.parts import HOST, LIMIT_S, Child, free_port, until
 from support.places import ROOT
+from support.tools import program
 
 
 def with_access_list(root: Path) -> None:
@@ -71,8 +72,8 @@ class LanBroker:
 
     def start(self) -> None:
         """Returns once it listens."""
-        assert MOSQUITTO
-        child = self._child = Child([MOSQUITTO, "-c", str(self.configuration)], self.root / "mosquitto.log")
+        command = [program("mosquitto"), "-c", str(self.configuration)]
+        child = self._child = Child(command, self.root / "mosquitto.log")
         until(lambda: self.said().count(" running") and child.process.poll() is None, f"mosquitto: {child.said()}")
 
     def stop(self) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -35,13 +34,13 @@ from looplab.system import processes
 from looplab.system.json_service import Request, serve
 from support.places import ROOT
 from support.ports import free_port
+from support.tools import program
 from support.waiting import LIMIT_S, PATIENCE, until
 
 HOST = "127.0.0.1"
 # When the bridge gives an answer up.
 ANSWER_TIMEOUT_NS = 250_000_000 * PATIENCE
 BOOT_S = 0.15
-MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 # What a person may have exported: the tests must not depend on it.
 CLEARED = (
     "FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "INTERVALS_MS", "MESSAGES", "REPETITIONS", "QOS",
@@ -99,7 +98,6 @@ class Broker:
     """Debian's mosquitto on a port that stays the same over restarts."""
 
     def __init__(self, folder: Path, *, nodelay: bool = True, more: str = "") -> None:
-        assert MOSQUITTO, "mosquitto is not installed: `apt-get install mosquitto`"
         self.port = free_port()
         self._folder = folder
         self._configuration = folder / f"mosquitto-{self.port}.conf"
@@ -115,8 +113,8 @@ class Broker:
 
     def start(self) -> None:
         """Returns once it listens."""
-        assert MOSQUITTO
-        child = self._child = Child([MOSQUITTO, "-c", str(self._configuration)], self._folder / f"{self.port}.log")
+        command = [program("mosquitto"), "-c", str(self._configuration)]
+        child = self._child = Child(command, self._folder / f"{self.port}.log")
         until(lambda: self._listens(child), f"mosquitto listens: {child.said()}")
 
     def kill(self) -> None:
@@ -354,6 +352,6 @@ def bridge_command() -> list[str]:
 
 
 __all__ = [
-    "ANSWER_TIMEOUT_NS", "CLEARED", "HOST", "LIMIT_S", "MOSQUITTO", "ROOT", "Broker", "Child", "Listener",
+    "ANSWER_TIMEOUT_NS", "CLEARED", "HOST", "LIMIT_S", "ROOT", "Broker", "Child", "Listener",
     "RobotDouble", "TreatmentsDouble", "bridge_command", "free_port", "numbered_line", "python", "signal", "until",
 ]  # fmt: skip

@@ -13,8 +13,9 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from support.lan_broker import LanBroker, Visitor
-from support.parts import HOST, LIMIT_S, MOSQUITTO, Child, until
+from support.parts import HOST, LIMIT_S, Child, until
 from support.places import ROOT
+from support.tools import program
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 from looplab.lab.credentials import identities
@@ -146,7 +147,7 @@ def test_a_broker_that_cannot_log_refusals_says_why_and_ends(lan: LanBroker) -> 
     ):
         lan.configuration.write_text(configuration)
         acl.write_text(rules)
-        broker = Child([str(MOSQUITTO), "-c", str(lan.configuration)], lan.root / f"{name}.log")
+        broker = Child([program("mosquitto"), "-c", str(lan.configuration)], lan.root / f"{name}.log")
         assert broker.wait() != 0, name
         assert re.search(words, broker.said()), broker.said()
         assert " running" not in broker.said()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support import nonsense_broker as nonsense
+from support.mqtt_packets import CONNACK, PUBLISH, packet
 from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
 from looplab.experiments.loop.document import COLUMNS
@@ -204,10 +205,10 @@ def test_something_that_listens_but_is_no_broker(make_client: MakeClient) -> Non
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (nonsense.packet(nonsense.PUBLISH, b"\0"), "sent what is no MQTT"),
-        (nonsense.packet(nonsense.PUBLISH, b"\xff\xffecho/a"), "sent what is no MQTT"),
+        (packet(PUBLISH, b"\0"), "sent what is no MQTT"),
+        (packet(PUBLISH, b"\xff\xffecho/a"), "sent what is no MQTT"),
         # "I do not speak this version": paho would dial by itself.
-        (nonsense.packet(nonsense.CONNACK, b"\0\1"), "speaks no MQTT"),
+        (packet(CONNACK, b"\0\1"), "speaks no MQTT"),
     ],
 )
 def test_nonsense_ends_the_connection_at_once(make_client: MakeClient, words: bytes, told: str) -> None:
@@ -216,7 +217,7 @@ def test_nonsense_ends_the_connection_at_once(make_client: MakeClient, words: by
     try:
         client = make_client(broker.port, keepalive_s=int(2 * LIMIT_S))
         visits = [visited(client, broker)]
-        if not words.startswith(bytes([nonsense.CONNACK])):
+        if not words.startswith(bytes([CONNACK])):
             assert visits[0].say(nonsense.WELCOME)
             # With something left to write it would find out by writing.
             client.drive(lambda: client.connected and not client.wants_write, "the first connection")
