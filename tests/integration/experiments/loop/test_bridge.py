@@ -260,8 +260,9 @@ def test_a_robot_that_opening_does_not_reset_is_asked_who_it_is(lab: LoopLab) ->
     assert until(lambda: lab.answer_to(len(lab.answers())).status == b"ok", "an answer")
 
 
-@pytest.mark.parametrize("url", [f"socket://127.0.0.1:{free_port()}", "nonsense://robot"])
-def test_no_robot_is_no_reason_to_stop(lab: LoopLab, url: str) -> None:
+@pytest.mark.parametrize("form", ["socket://127.0.0.1:{}", "nonsense://robot"])
+def test_no_robot_is_no_reason_to_stop(lab: LoopLab, form: str) -> None:
+    url = form.format(free_port())
     lab.bridge(SERIAL_URL=url)
     until(lambda: url in lab.listener.bridge_info.get("robot_fault", ""), "the fault is named")
     assert (lab.listener.bridge_status, lab.listener.robot_status) == (ONLINE, OFFLINE)
