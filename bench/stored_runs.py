@@ -22,7 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / place) for place in ("src", "tests")]
 
-from support.observed_lab import Lab, until  # noqa: E402
+from support.observed_lab import Lab  # noqa: E402
+from support.waiting import until  # noqa: E402
 
 from looplab.experiments.loop.document import SAMPLES_HEADER  # noqa: E402
 
@@ -105,15 +106,15 @@ def measure(lab: Lab, runs: int, shared: Path) -> int:
     shown = min(runs, 18)
     began = time.monotonic()
     lab.start("broker", "exporter", "prometheus")
-    until(lambda: lab.page("/metrics/live"), 60, "the live page")
+    until(lambda: lab.page("/metrics/live"), "the live page", 60)
     live_s = since(began)
-    until(lambda: lab.page("/metrics/stored").count("\nloop_run_info{") == shown, 60, "the newest runs on the page")
+    until(lambda: lab.page("/metrics/stored").count("\nloop_run_info{") == shown, "the newest runs on the page", 60)
     all_s = since(began)
-    until(lambda: lab.query(f"count(loop_run_info) == {shown}"), 60, "the newest runs in Prometheus")
+    until(lambda: lab.query(f"count(loop_run_info) == {shown}"), "the newest runs in Prometheus", 60)
     prometheus_s = since(began)
     began = time.monotonic()
     new = store(lab.results, runs, shared)
-    until(lambda: lab.query(f'loop_run_info{{run_id="{new}"}}'), 60, "the new run in Prometheus")
+    until(lambda: lab.query(f'loop_run_info{{run_id="{new}"}}'), "the new run in Prometheus", 60)
     new_s = since(began)
     # Two more scrapes of the stored page.
     time.sleep(31)

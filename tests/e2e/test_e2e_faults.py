@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from paho.mqtt import publish
 from support.e2e_lab import Background, Lab
-from support.run_checks import check_run, read_samples, total, treatments
+from support.run_checks import read_samples, total, treatments
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
@@ -28,12 +28,6 @@ def start(lab: Lab, scenario: str, repetitions: int, *options: str, **variables:
     )  # fmt: skip
     running.wait_for(FIRST_REPETITION)
     return running
-
-
-def only_run(output: str) -> dict[str, Any]:
-    (run,) = json.loads(output)["runs"]
-    result: dict[str, Any] = run
-    return result
 
 
 def statuses(run: dict[str, Any], topic: str) -> list[str]:
@@ -71,11 +65,9 @@ def test_a_run_goes_on_after_a_part_was_killed(lab: Lab, service: str) -> None:
     lab.kill_process(service)
     code, output, said = running.finish()
     assert code == 0, said
-    run = only_run(output)
-    folder = lab.root / "results" / run["run_id"]
-    check_run(folder, run)
+    run = lab.stored(output)
     KILLED[service](run)
-    samples = read_samples(folder)
+    samples = read_samples(lab.root / "results" / run["run_id"])
     for repetition in ("0", "3"):
         outcomes = {row["outcome"] for row in samples if row["repetition"] == repetition}
         assert outcomes == {"answered"}, f"repetition {repetition}"
@@ -142,7 +134,7 @@ def test_a_run_whose_stress_died_is_invalid(lab: Lab) -> None:
     lab.kill_process("s3-stress")
     code, output, said = running.finish()
     assert code == 1, said
-    run = only_run(output)
+    run = lab.stored(output)
     assert not run["valid"]
     assert treatments(run)["stress load"]["found"] == "seen in 1 of 2 looks"
     assert any("stress load" in why for why in run["invalid_because"])
@@ -177,8 +169,7 @@ def test_rubbish_on_the_topics_is_counted_and_disturbs_nothing(lab: Lab) -> None
     publish.multiple(messages, hostname="127.0.0.1", port=int(lab.environment["LAB_BROKER_PORT"]))
     code, output, said = running.finish()
     assert code == 0, said
-    run = only_run(output)
-    check_run(lab.root / "results" / run["run_id"], run)
+    run = lab.stored(output)
     assert total(run, "answered") == total(run, "sent") == 300
     assert total(run, "duplicates") == total(run, "disconnects") == 0
     assert run["malformed"] == len(RUBBISH)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
 from support.e2e_lab import Lab
-from support.run_checks import check_run, treatments
+from support.run_checks import treatments
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 # The wifi model's two ways at their least (the table ends at four deviations); the loop's own part comes on top.
@@ -16,8 +15,7 @@ LEAST_O_US = 2 * (4.4 - 4 * 0.25) * 1000
 
 def test_the_wifi_link_is_there_and_recorded(lab: Lab) -> None:
     done = lab.run("run", "scenario0", "--quick", "--link", "wifi", "--fidelity", "corrected", "--json")
-    (run,) = json.loads(done.stdout)["runs"]
-    check_run(lab.newest()[0], run)
+    run = lab.stored(done.stdout)
     link = treatments(run)["link"]
     assert run["valid"], run["invalid_because"]
     assert done.returncode == 0
@@ -38,7 +36,7 @@ def test_a_killed_emulator_makes_the_run_invalid_and_nothing_else(lab: Lab) -> N
     running.wait_for("20 ms QoS 0 1/")
     lab.kill_process("link")
     code, output, _said = running.finish()
-    (run,) = json.loads(output)["runs"]
+    run = lab.stored(output)
     # Who allows it gets 0, and the run is invalid all the same.
     assert (code, run["valid"]) == (0, False)
     assert run["invalid_because"] == ["link: wanted wifi, found not emulated to the end"]

@@ -30,18 +30,15 @@ def secrets_of(lab: Lab) -> list[str]:
 
 def published(lab: Lab, **variables: str) -> dict[str, tuple[str, str]]:
     """What of the broker is published: (address, port) by the port within."""
-    said = lab.compose("--profile", "scenario1", "config", "--format", "json", **variables)
-    assert said.returncode == 0, said.stderr
+    said = lab.compose("--profile", "scenario1", "config", "--format", "json", **variables, code=0)
     ports = json.loads(said.stdout)["services"]["s1-broker"]["ports"]
     return {str(port["target"]): (port["host_ip"], str(port["published"])) for port in ports}
 
 
 def test_the_engine_shows_no_secret(lab: Lab) -> None:
-    paired = lab.run("pair", "pi.env", ROBOT="remote")
-    assert paired.returncode == 0, paired.stderr
+    paired = lab.run("pair", "pi.env", ROBOT="remote", code=0)
     variables = {"BROKER_TLS": "on"}
-    made = lab.compose("--profile", "scenario1", "create", **variables)
-    assert made.returncode == 0, made.stderr
+    lab.compose("--profile", "scenario1", "create", **variables, code=0)
     containers = lab.containers(running=False)
     assert set(PARTS) <= set(containers)
     shown = docker("inspect", *containers.values()) + lab.compose("--profile", "*", "config", **variables).stdout
@@ -61,8 +58,7 @@ def test_the_engine_shows_no_secret(lab: Lab) -> None:
 def test_who_says_what_he_may_not_shows_in_the_brokers_log(lab: Lab) -> None:
     """By the plugin, which `prepare` has put into a volume of the broker's."""
     identities.ensure(lab.root, [], controller_uid=1000)
-    started = lab.compose("--profile", "scenario1", "up", "--detach", "s1-broker", BROKER_TLS="on")
-    assert started.returncode == 0, started.stderr
+    lab.compose("--profile", "scenario1", "up", "--detach", "s1-broker", BROKER_TLS="on", code=0)
     broker = lab.containers()["s1-broker"]
     bridge = identities.pairing_of(lab.root, "bridge")
     publish = f"mosquitto_pub -h localhost -p 8883 --cafile ca.crt -i stranger -u {bridge.user} -P {bridge.password}"
@@ -89,8 +85,7 @@ def test_a_run_with_an_ended_certificate_says_so_and_set_up_mends_it(own_lab: La
     assert "The broker's certificate expired on" in ran.stderr
     assert "./lab setup" in ran.stderr
     assert own_lab.doctor_says("Certificates", "warn")
-    mended = own_lab.run("setup")
-    assert mended.returncode == 0, mended.stderr
+    mended = own_lab.run("setup", code=0)
     assert "Made the broker's certificate" in mended.stderr
     assert own_lab.doctor_says("Certificates", "ok")
 

@@ -10,8 +10,7 @@ SHORT = {"INTERVALS_MS": "20", "MESSAGES": "25", "REPETITIONS": "1", "WARMUP_MES
 
 
 def test_a_bare_up_says_which_profiles_there_are(lab: Lab) -> None:
-    up = lab.compose("up", timeout_s=60)
-    assert up.returncode == 0, up.stderr
+    up = lab.compose("up", timeout_s=60, code=0)
     for number in range(9):
         assert f"scenario{number} " in up.stdout
     assert "docker compose --profile scenario5 up" in up.stdout
@@ -20,33 +19,28 @@ def test_a_bare_up_says_which_profiles_there_are(lab: Lab) -> None:
 
 
 def test_down_leaves_no_container_and_no_network(lab: Lab) -> None:
-    started = lab.compose("--profile", "scenario1", "up", "--detach")
-    assert started.returncode == 0, started.stderr
+    lab.compose("--profile", "scenario1", "up", "--detach", code=0)
     assert {"s1-controller", "s1-broker", "bridge", "robot", "treatments"} <= set(lab.containers())
     stored = list((lab.root / "results").iterdir())
-    down = lab.run("down")
-    assert down.returncode == 0, down.stderr
+    lab.run("down", code=0)
     assert lab.containers(running=False) == {}
     assert lab.networks() == []
     assert set(stored) <= set((lab.root / "results").iterdir())
 
 
 def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
-    made = own_lab.run("new", "scenario9")
-    assert made.returncode == 0, made.stderr
+    made = own_lab.run("new", "scenario9", code=0)
     assert "./lab run scenario9" in made.stdout
     assert "scenario9 " in own_lab.compose("up").stdout
 
-    ran = own_lab.run("run", "scenario9", "--quick", "--messages", "25")
-    assert ran.returncode == 0, ran.stderr
+    ran = own_lab.run("run", "scenario9", "--quick", "--messages", "25", code=0)
     folder, run = own_lab.newest()
     check_run(folder, run)
     assert run["scenario"] == "scenario9"
     assert "VALID" in ran.stdout
 
     own_lab.down()
-    up = own_lab.compose("--profile", "scenario9", "up", "--detach", **SHORT)
-    assert up.returncode == 0, up.stderr
+    own_lab.compose("--profile", "scenario9", "up", "--detach", **SHORT, code=0)
     assert own_lab.wait_for_end("s9-controller") == 0
     assert len(own_lab.runs()) == 2
 

@@ -193,8 +193,7 @@ def test_files_saved_on_windows_still_run(own_lab: Lab) -> None:
     for name in (".env", PARAMS, "compose/parts.yaml", "compose/scenarios/scenario0/compose.yaml"):
         path = own_lab.root / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    done = own_lab.run("run", "scenario0", "--quick", "--messages", "25")
-    assert done.returncode == 0, done.stderr
+    own_lab.run("run", "scenario0", "--quick", "--messages", "25", code=0)
     folder, run = own_lab.newest()
     check_run(folder, run)
     assert run["scenario"] == "scenario0"

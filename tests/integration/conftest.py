@@ -7,12 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.parts import Broker, Child, Listener, RobotDouble, python
-from support.tools import program
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _mosquitto() -> None:
-    program("mosquitto")
 
 
 @pytest.fixture

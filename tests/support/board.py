@@ -7,8 +7,11 @@ import signal
 import subprocess
 from pathlib import Path
 
-from support.containers import docker
+from support.containers import copy_out
 from support.waiting import until
+
+# The board's program and its firmware, in the robot's image.
+ROBOT_FILES = ("/usr/local/bin/robot", "/usr/share/looplab/mbot_ranger.hex")
 
 
 class Board:
@@ -17,10 +20,7 @@ class Board:
     def __init__(self, folder: Path, image: str) -> None:
         self._folder = folder
         folder.mkdir()
-        container = docker("create", image)
-        for path in ("/usr/local/bin/robot", "/usr/share/looplab/mbot_ranger.hex"):
-            docker("cp", f"{container}:{path}", str(folder))
-        docker("rm", container)
+        copy_out(image, folder, *ROBOT_FILES)
         self._process = self._start()
         until(self._port.is_symlink, "the robot's pseudo-terminal", 30)
         self.device = os.readlink(self._port)

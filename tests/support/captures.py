@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,23 +10,24 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import wrpcap
 
+from support import mqtt_packets
+from support.mqtt_packets import PUBACK, PUBCOMP, PUBREC, PUBREL
+
 CONTROLLER, BROKER = "10.0.0.2", "10.0.0.3"
 PUBLISHER, SUBSCRIBER, PORT = 40001, 40002, 1883
 TOPIC = b"delay"
-# MQTT 3.1.1, table 2.1: type and flags in the first byte of each acknowledgement.
-_FIRST_BYTE = {"PUBACK": 0x40, "PUBREC": 0x50, "PUBREL": 0x62, "PUBCOMP": 0x70}
+# The flags of PUBREL are 2 (MQTT 3.1.1, table 2.2).
+HEADERS = {"PUBACK": PUBACK, "PUBREC": PUBREC, "PUBREL": PUBREL | 2, "PUBCOMP": PUBCOMP}
 
 
 def publish(number: int, qos: int) -> bytes:
-    """A PUBLISH with a payload of 20 bytes."""
-    head = struct.pack("!H", len(TOPIC)) + TOPIC + (struct.pack("!H", number) if qos else b"")
-    body = head + b"%020d" % number
-    return bytes([0x30 | qos << 1, len(body)]) + body
+    """Return a PUBLISH with a payload of 20 bytes."""
+    return mqtt_packets.publish(b"%020d" % number, TOPIC, qos, number)
 
 
 def acknowledge(kind: str, number: int) -> bytes:
-    """PUBACK, PUBREC, PUBREL or PUBCOMP."""
-    return bytes([_FIRST_BYTE[kind], 2]) + struct.pack("!H", number)
+    """Return PUBACK, PUBREC, PUBREL or PUBCOMP."""
+    return mqtt_packets.packet(HEADERS[kind], number.to_bytes(2, "big"))
 
 
 @dataclass

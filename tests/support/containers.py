@@ -1,19 +1,38 @@
-"""What all tests that use the engine share: its command line, and waiting for what takes a moment."""
+"""The command line of the Docker engine."""
 
 from __future__ import annotations
 
 import subprocess
 from datetime import UTC, datetime
+from pathlib import Path
 
 from looplab.lab.checkout import Lab
 from support.places import ROOT
 
 
-def docker(*words: str, timeout_s: float = 120.0, status: int = 0) -> str:
-    """Standard output, without the white space around it, of a docker command that must end with `status`."""
-    done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout_s, check=False)
+def docker(*words: str, timeout_s: float = 120.0, status: int = 0, given: str = "") -> str:
+    """Return the stripped standard output of a docker command that must end with `status`; `given` is its input."""
+    done = subprocess.run(
+        ["docker", *words], capture_output=True, text=True, timeout=timeout_s, check=False, cwd=ROOT, input=given
+    )
     assert done.returncode == status, f"docker {' '.join(words)} gave {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout.strip()
+
+
+def logs(container: str) -> str:
+    """Return standard output and error together."""
+    command = ["docker", "logs", container]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+
+
+def copy_out(image: str, folder: Path, *paths: str) -> None:
+    """Copy files of an image into `folder`."""
+    container = docker("create", image)
+    try:
+        for path in paths:
+            docker("cp", f"{container}:{path}", str(folder))
+    finally:
+        docker("rm", container)
 
 
 def own_image(name: str) -> str:

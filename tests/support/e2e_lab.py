@@ -22,8 +22,10 @@ from typing import Any
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.machine.limits import rt_budget_us
 from support.containers import docker
+from support.parts import CLEARED
 from support.places import ROOT
 from support.ports import free_port
+from support.run_checks import check_run
 from support.waiting import until
 
 # Each test session is a project of its own, so that two may go on at once.
@@ -38,20 +40,6 @@ RT_BUDGETS = (
     "LAB_RT_RUNTIME_ROBOT_US",
     "LAB_RT_RUNTIME_LINK_US",
 )
-# What a person may have exported: the tests must not depend on it.
-CLEARED = (
-    "FIDELITY",
-    "TCP_NODELAY",
-    "ROBOT_FRAMING",
-    "APPLY_PRIORITY",
-    "LINK",
-    "BROKER_TLS",
-    "INTERVALS_MS",
-    "MESSAGES",
-    "REPETITIONS",
-    "QOS",
-)
-
 
 # How each kind of thing is listed and removed.
 KINDS = (
@@ -115,19 +103,15 @@ class Background:
 
 
 def finished(
-    command: list[str], folder: Path, environment: Mapping[str, str], timeout_s: float
+    command: list[str], folder: Path, environment: Mapping[str, str], timeout_s: float, code: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`command` run to its end, whatever its exit code, both streams kept."""
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    """Run `command` to its end, both streams kept; its exit code must be `code` where that is given."""
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=timeout_s, check=False,
+    )  # fmt: skip
+    assert code in (None, done.returncode), f"{command} gave {done.returncode}: {done.stdout}{done.stderr}"
+    return done
 
 
 @dataclass
@@ -137,9 +121,17 @@ class Lab:
     root: Path
     environment: dict[str, str]
 
-    def run(self, *words: str, timeout_s: float = 240.0, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, timeout_s: float = 240.0, code: int | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """./lab with these words."""
-        return finished(self._lab(words), self.root, {**self.environment, **variables}, timeout_s)
+        return finished(self._lab(words), self.root, {**self.environment, **variables}, timeout_s, code)
+
+    def stored(self, output: str) -> dict[str, Any]:
+        """Return the only run that `--json` printed, checked against its folder."""
+        (run,) = json.loads(output)["runs"]
+        check_run(self.root / "results" / run["run_id"], run)
+        return dict(run)
 
     def start(self, *words: str, **variables: str) -> Background:
         """./lab in the background, a process group of its own as a terminal gives it."""
@@ -156,10 +148,12 @@ class Lab:
         )
         return Background(process)
 
-    def compose(self, *words: str, timeout_s: float = 240.0, **variables: str) -> subprocess.CompletedProcess[str]:
+    def compose(
+        self, *words: str, timeout_s: float = 240.0, code: int | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Plain `docker compose`, with what ./lab setup found about this machine."""
         environment = {**self.environment, "COMPOSE_ENV_FILES": ".env,.env.machine", **variables}
-        return finished(["docker", "compose", "--ansi", "never", *words], self.root, environment, timeout_s)
+        return finished(["docker", "compose", "--ansi", "never", *words], self.root, environment, timeout_s, code)
 
     def down(self) -> None:
         """Remove whatever of this project is left, volumes included, whatever state compose.yaml is in."""

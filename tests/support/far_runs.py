@@ -46,10 +46,8 @@ def bundle_of_bridge(file: Path) -> Path:
 
 
 def run_of(lab: Lab, output: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    (run,) = json.loads(output)["runs"]
-    folder = lab.root / "results" / run["run_id"]
-    check_run(folder, run)
-    return run, read_samples(folder)
+    run = lab.stored(output)
+    return run, read_samples(lab.root / "results" / run["run_id"])
 
 
 def check_all_nine_scenarios(lab: Lab, *words: str, tls: bool, answered: float = 1.0) -> None:

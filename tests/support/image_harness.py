@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from support.containers import docker
+from support.containers import docker, logs
 from support.places import ROOT
 from support.waiting import until
 
@@ -35,9 +34,7 @@ class Container:
         return docker("exec", self.id, *command)
 
     def logs(self) -> str:
-        """Standard output and error together."""
-        command = ["docker", "logs", self.id]
-        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+        return logs(self.id)
 
     def events(self) -> list[dict[str, Any]]:
         """The JSON lines of its standard output."""

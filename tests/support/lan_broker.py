@@ -16,10 +16,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from looplab.lab.credentials import certificates, identities
 from looplab.lab.credentials.secret_files import FOLDER, write_secret
 from looplab.mqtt.pairing import Pairing, write_pairing
-from support.parts import HOST, LIMIT_S, MOSQUITTO, Child, free_port, until
+from support.parts import HOST, LIMIT_S, Child, free_port, until
 from support.places import ROOT
-
-READ_BY_ALL = None
+from support.tools import program
 
 
 def with_access_list(root: Path) -> None:
@@ -73,8 +72,8 @@ class LanBroker:
 
     def start(self) -> None:
         """Returns once it listens."""
-        assert MOSQUITTO
-        child = self._child = Child([MOSQUITTO, "-c", str(self.configuration)], self.root / "mosquitto.log")
+        command = [program("mosquitto"), "-c", str(self.configuration)]
+        child = self._child = Child(command, self.root / "mosquitto.log")
         until(lambda: self.said().count(" running") and child.process.poll() is None, f"mosquitto: {child.said()}")
 
     def stop(self) -> None:
@@ -147,6 +146,17 @@ class Visitor:
         visitor = cls(broker.tls_port, pairing, pairing.user, pairing.password)
         assert visitor.verdict() == "Success"
         return visitor
+
+    @classmethod
+    def inside(cls, broker: LanBroker, topic: str = "#") -> Visitor:
+        """Return somebody on the plain listener who hears `topic`."""
+        visitor = cls(broker.port)
+        assert visitor.verdict() == "Success"
+        assert visitor.subscribe(topic)
+        return visitor
+
+    def payloads(self, topic: str) -> list[bytes]:
+        return [payload for found, payload in list(self.messages) if found == topic]
 
     def verdict(self) -> str:
         """What the broker answered to the wish to come in."""

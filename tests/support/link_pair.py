@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.containers import docker, own_image
+from support.containers import docker, logs
 from support.places import ROOT
 from support.waiting import until
 
@@ -25,11 +25,6 @@ PEER = "peer"
 # CPU time at real-time priority a second (us) of the emulator with its prober, and of the responder.
 RT_EMULATOR_US, RT_RESPONDER_US = 500_000, 200_000
 FIFO = 90
-
-
-def link_image() -> str:
-    """The image ./lab setup made."""
-    return own_image("link")
 
 
 @dataclass
@@ -98,12 +93,6 @@ class Pair:
             with contextlib.suppress(AssertionError):
                 docker("rm", "--force", "--volumes", container)
         docker("network", "rm", self.network)
-
-
-def logs(container: str) -> str:
-    """Standard output and error together."""
-    command = ["docker", "logs", container]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
 
 
 def pids(container: str) -> dict[str, int]:

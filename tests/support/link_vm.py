@@ -1,18 +1,12 @@
 """Both back ends in a virtual machine whose kernel has netem: the very checks of link_checks.py, and what is left
 behind by emulators that end in every way.
-
-`python3 tests/support/link_vm.py` (with PYTHONPATH=src:tests) prints each result; about five minutes.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from pathlib import Path
 
 from support import virtual_machine
-from support.containers import own_image
 
 HERE = Path(__file__).parent
 DELAY_MS = 40
@@ -69,19 +63,3 @@ def run(image: str, backends: list[str], probes: int) -> virtual_machine.Results
     """(back end, result) of each line."""
     values = {"BACKENDS": " ".join(backends), "PROBES": probes, "DELAY_MS": DELAY_MS}
     return virtual_machine.run({"": image}, INIT, values, {"link_checks.py": HERE / "link_checks.py"})
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--image", default=own_image("link"))
-    parser.add_argument("--backend", action="append", choices=["netem", "nfqueue"])
-    parser.add_argument("--probes", type=int, default=2000)
-    options = parser.parse_args()
-    backends = options.backend or ["netem", "nfqueue"]
-    for backend, result in run(options.image, backends, options.probes):
-        print(backend, json.dumps(result), flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

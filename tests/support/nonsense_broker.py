@@ -7,27 +7,32 @@ import socket
 from collections.abc import Iterator
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer, parse_answer
+from support.mqtt_packets import (
+    CONNACK,
+    CONNECT,
+    PINGREQ,
+    PINGRESP,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    PUBREL,
+    SUBACK,
+    UNSUBACK,
+    body_of,
+    cut,
+    packet,
+    publish,
+    text,
+)  # fmt: skip
 from support.parts import HOST, LIMIT_S
 
-CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK, PINGREQ, PINGRESP = (
-    0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x90, 0xB0, 0xC0, 0xD0,
-)  # fmt: skip
 WELCOME = bytes([CONNACK, 2, 0, 0])
 
 
-def packet(header: int, body: bytes) -> bytes:
-    """An MQTT packet whose length is true."""
-    length, rest = b"", len(body)
-    while True:
-        rest, low = divmod(rest, 128)
-        length += bytes([low | 128 if rest else low])
-        if not rest:
-            return bytes([header]) + length + body
-
-
 def request(payload: bytes) -> bytes:
-    """A good request at QoS 0."""
-    return packet(PUBLISH, _text(TOPIC_REQUEST.encode()) + payload)
+    """Return a good request at QoS 0."""
+    return publish(payload, TOPIC_REQUEST)
 
 
 def framed(chance: random.Random) -> bytes:
@@ -62,11 +67,7 @@ def _publish(chance: random.Random) -> bytes:
         b"T-" + chance.randbytes(chance.randint(0, 9)) + b"-1",
         b"E-noise-" + b"9" * chance.randint(1, 2000),
     ))  # fmt: skip
-    return packet(PUBLISH | chance.choice((0, 8)) | qos << 1 | chance.choice((0, 1)), _text(topic) + mid + payload)
-
-
-def _text(data: bytes) -> bytes:
-    return len(data).to_bytes(2, "big") + data
+    return packet(PUBLISH | chance.choice((0, 8)) | qos << 1 | chance.choice((0, 1)), text(topic) + mid + payload)
 
 
 class Visit:
@@ -75,7 +76,6 @@ class Visit:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._sock.settimeout(LIMIT_S)
-        self._buffer = b""
         self._packets = self._heard()
 
     def begins(self) -> bool:
@@ -116,35 +116,21 @@ class Visit:
         self._sock.close()
 
     def _heard(self) -> Iterator[tuple[int, bytes]]:
-        """Header and body of each packet; ends where the bridge hangs up."""
+        """Yield header and body of each packet; end where the bridge hangs up."""
+        pending = bytearray()
         while True:
-            found = self._first()
-            if found is None:
-                try:
-                    more = self._sock.recv(65536)
-                except TimeoutError:
-                    raise AssertionError(f"the bridge neither answered nor hung up for {LIMIT_S:.0f} s") from None
-                except OSError:
-                    return
-                if not more:
-                    return
-                self._buffer += more
-                continue
-            self._confirm(*found)
-            yield found
-
-    def _first(self) -> tuple[int, bytes] | None:
-        """Takes the first whole packet out of the buffer."""
-        length = 0
-        for place, byte in enumerate(self._buffer[1:5], 1):
-            length |= (byte & 127) << 7 * (place - 1)
-            if byte < 128:
-                end = place + 1 + length
-                if len(self._buffer) < end:
-                    return None
-                found, self._buffer = (self._buffer[0], self._buffer[place + 1 : end]), self._buffer[end:]
-                return found
-        return None
+            for raw in cut(pending):
+                self._confirm(raw[0], body_of(raw))
+                yield raw[0], body_of(raw)
+            try:
+                more = self._sock.recv(65536)
+            except TimeoutError:
+                raise AssertionError(f"the bridge neither answered nor hung up for {LIMIT_S:.0f} s") from None
+            except OSError:
+                return
+            if not more:
+                return
+            pending += more
 
     def _confirm(self, header: int, body: bytes) -> None:
         qos = (header & 6) >> 1

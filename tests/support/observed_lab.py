@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -17,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from support.parts import HOST, Child, free_port, python
 from support.places import ROOT
-from support.ports import free_port
 from support.waiting import until
 
 PARTS = ("broker", "bridge", "exporter", "prometheus")
@@ -44,14 +42,12 @@ class Lab:
         self.results.mkdir()
         self.live.mkdir()
         self.ports = {name: free_port() for name in ("broker", "exporter", "prometheus")}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[str, Child] = {}
 
     @property
     def environment(self) -> dict[str, str]:
         return {
-            **os.environ,
-            "PYTHONPATH": str(ROOT / "src"),
-            "BROKER_HOST": "127.0.0.1",
+            "BROKER_HOST": HOST,
             "BROKER_PORT": str(self.ports["broker"]),
             "RESULTS_DIR": str(self.results),
             "LIVE_DIR": str(self.live),
@@ -61,58 +57,53 @@ class Lab:
             "GOMAXPROCS": "1",
             "GOGC": "25",
             "MALLOC_ARENA_MAX": "1",
-            "TREATMENTS_URL": "http://127.0.0.1:1/facts",
+            "TREATMENTS_URL": f"http://{HOST}:1/facts",
         }
 
     def start(self, *names: str) -> None:
         for name in names:
-            command = getattr(self, f"_{name}")()
-            log = (self.folder / f"{name}.log").open("ab")
-            self._processes[name] = subprocess.Popen(
-                command, env=self.environment, stdout=log, stderr=log, start_new_session=True
-            )
+            self._start(name, getattr(self, f"_{name}")(), name)
+
+    def _start(self, name: str, command: list[str], log: str, **variables: str) -> subprocess.Popen[bytes]:
+        child = self._children[name] = Child(command, self._log(log), {**self.environment, **variables})
+        return child.process
 
     def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
-        process = self._processes.pop(name)
-        process.send_signal(how)
-        process.wait(20)
+        child = self._children.pop(name)
+        child.signal(how)
+        child.wait()
 
     def signal(self, name: str, what: signal.Signals) -> None:
-        self._processes[name].send_signal(what)
+        self._children[name].signal(what)
 
     def log(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        return self._log(name).read_text(errors="replace")
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
 
     def make_whole(self) -> None:
         """Start the parts that are not running and end the runs that are; returns when all work together."""
-        for name, process in list(self._processes.items()):
-            if process.poll() is not None or name not in PARTS:
+        for name, child in list(self._children.items()):
+            if child.process.poll() is not None or name not in PARTS:
                 self.stop(name, signal.SIGKILL)
-        self.start(*(name for name in PARTS if name not in self._processes))
+        self.start(*(name for name in PARTS if name not in self._children))
         # What was scraped before a restart does not count.
         fresh = "time() - timestamp(lab_bridge_online == 1) < 2 and lab_broker_up == 1"
         until(lambda: self.query(fresh), "broker and bridge are seen at work", 30)
 
     def close(self) -> None:
-        for name in list(self._processes):
+        for name in list(self._children):
             self.stop(name, signal.SIGKILL)
 
     def pid(self, name: str) -> int:
-        return self._processes[name].pid
+        return self._children[name].pid
 
     def run(self, scenario: str, **settings: object) -> subprocess.Popen[bytes]:
         """Start a controller with the emulated robot; few messages unless told otherwise."""
         few = {"COMMAND": "E", "INTERVALS_MS": "20 10", "MESSAGES": 40, "REPETITIONS": 1, "WARMUP_MESSAGES": 5}
         chosen = {name: str(value) for name, value in {**few, **settings, "SCENARIO": scenario}.items()}
-        log = (self.folder / "controller.log").open("ab")
-        self._processes[f"controller-{scenario}"] = process = subprocess.Popen(
-            [sys.executable, "-m", "looplab.experiments.loop"],
-            env={**self.environment, **chosen},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        return process
+        return self._start(f"controller-{scenario}", python("looplab.experiments.loop"), "controller", **chosen)
 
     def run_to_its_end(self, scenario: str, **settings: object) -> Path:
         """One whole run; its folder. Invalid by exit code 1, for no treatments service is here."""
@@ -124,7 +115,7 @@ class Lab:
         return folder
 
     def page(self, path: str = "/metrics") -> str:
-        url = f"http://127.0.0.1:{self.ports['exporter']}{path}"
+        url = f"http://{HOST}:{self.ports['exporter']}{path}"
         with urllib.request.urlopen(url, timeout=5) as answer:
             return str(answer.read().decode())
 
@@ -137,7 +128,7 @@ class Lab:
         return self._ask("query_range", {"query": expression, "start": now - seconds, "end": now, "step": step})
 
     def _ask(self, kind: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
-        url = f"http://127.0.0.1:{self.ports['prometheus']}/api/v1/{kind}"
+        url = f"http://{HOST}:{self.ports['prometheus']}/api/v1/{kind}"
         data = urllib.parse.urlencode(arguments).encode()
         try:
             with urllib.request.urlopen(url, data, timeout=10) as answer:
@@ -154,10 +145,10 @@ class Lab:
         return ["mosquitto", "-c", str(path)]
 
     def _bridge(self) -> list[str]:
-        return [sys.executable, "-m", "looplab.experiments.loop.bridge.program"]
+        return python("looplab.experiments.loop.bridge.program")
 
     def _exporter(self) -> list[str]:
-        return [sys.executable, "-m", "looplab.experiments.exporter"]
+        return python("looplab.experiments.exporter")
 
     def _prometheus(self) -> list[str]:
         folder = self.folder / "prometheus"

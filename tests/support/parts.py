@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import os
 import pty
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -33,19 +31,20 @@ from looplab.experiments.loop.protocol import (
     parse_answer,
 )
 from looplab.system import processes
+from looplab.system.json_service import Request, serve
 from support.places import ROOT
 from support.ports import free_port
+from support.tools import program
 from support.waiting import LIMIT_S, PATIENCE, until
 
 HOST = "127.0.0.1"
 # When the bridge gives an answer up.
 ANSWER_TIMEOUT_NS = 250_000_000 * PATIENCE
 BOOT_S = 0.15
-MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 # What a person may have exported: the tests must not depend on it.
 CLEARED = (
     "FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "INTERVALS_MS", "MESSAGES", "REPETITIONS", "QOS",
-    "BROKER_TLS", "BROKER_PAIRING",
+    "BROKER_TLS", "BROKER_PAIRING", "LINK",
     "COMMAND", "LOAD", "DEADLINE_MS", "WARMUP_MESSAGES", "LIVE_DIR", "LOOPLAB_EVENTS", "LOOPLAB_ENVIRONMENT",
 )  # fmt: skip
 
@@ -99,7 +98,6 @@ class Broker:
     """Debian's mosquitto on a port that stays the same over restarts."""
 
     def __init__(self, folder: Path, *, nodelay: bool = True, more: str = "") -> None:
-        assert MOSQUITTO, "mosquitto is not installed: `apt-get install mosquitto`"
         self.port = free_port()
         self._folder = folder
         self._configuration = folder / f"mosquitto-{self.port}.conf"
@@ -115,8 +113,8 @@ class Broker:
 
     def start(self) -> None:
         """Returns once it listens."""
-        assert MOSQUITTO
-        child = self._child = Child([MOSQUITTO, "-c", str(self._configuration)], self._folder / f"{self.port}.log")
+        command = [program("mosquitto"), "-c", str(self._configuration)]
+        child = self._child = Child(command, self._folder / f"{self.port}.log")
         until(lambda: self._listens(child), f"mosquitto listens: {child.said()}")
 
     def kill(self) -> None:
@@ -139,14 +137,14 @@ class Listener:
 
     def __init__(self, port: int, topic: str = "#") -> None:
         self.messages: list[mqtt.MQTTMessage] = []
-        self._subscribed = threading.Event()
+        self.subscribed = threading.Event()
         self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=f"listener-{time.monotonic_ns()}")
         self.client.on_message = lambda _client, _data, message: self.messages.append(message)
         self.client.on_connect = lambda client, *_: client.subscribe(topic, 2)
-        self.client.on_subscribe = lambda *_: self._subscribed.set()
+        self.client.on_subscribe = lambda *_: self.subscribed.set()
         self.client.connect(HOST, port)
         self.client.loop_start()
-        assert self._subscribed.wait(LIMIT_S)
+        assert self.subscribed.wait(LIMIT_S)
 
     def say(self, topic: str, payload: bytes | str, qos: int = 1, retain: bool = False) -> None:
         self.client.publish(topic, payload, qos, retain).wait_for_publish(LIMIT_S)
@@ -311,35 +309,25 @@ class RobotDouble:
 
 
 class TreatmentsDouble:
-    """Answers as the treatments service does, but looks at the given processes only and changes nothing.
+    """Answers as the treatments service does, but finds the given processes only and changes nothing.
 
     The real one would find, and reschedule, every process of these names on the test's machine.
     """
 
+    ROLES = ("broker", "controller", "bridge", "robot", "stress", "flood", "link")
+
     def __init__(self, pids: Callable[[], dict[str, list[int]]]) -> None:
-        def answer() -> dict[str, Any]:
-            found = pids()
-            roles = {
-                role: {"processes": [f for pid in found.get(role, []) if (f := processes.facts(pid))], "refused": []}
-                for role in ("broker", "controller", "bridge", "robot", "stress", "flood", "link")
-            }
-            return {"roles": roles, "clock_ns": time.perf_counter_ns(), "ticks_hz": os.sysconf("SC_CLK_TCK")}
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                body = json.dumps(answer()).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_args: object) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer((HOST, 0), Handler)
+        self._pids = pids
+        self._server = serve(HOST, 0, {"POST /facts": self._facts}, "free a port")
         self.url = f"http://{HOST}:{self._server.server_address[1]}/facts"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def _facts(self, _request: Request) -> dict[str, Any]:
+        pids = self._pids()
+        roles = {
+            role: {"processes": [f for pid in pids.get(role, []) if (f := processes.facts(pid))], "refused": []}
+            for role in self.ROLES
+        }
+        return {"roles": roles, "clock_ns": time.perf_counter_ns(), "ticks_hz": os.sysconf("SC_CLK_TCK")}
 
     def close(self) -> None:
         self._server.shutdown()
@@ -364,6 +352,6 @@ def bridge_command() -> list[str]:
 
 
 __all__ = [
-    "ANSWER_TIMEOUT_NS", "HOST", "LIMIT_S", "MOSQUITTO", "ROOT", "Broker", "Child", "Listener", "RobotDouble",
-    "TreatmentsDouble", "bridge_command", "free_port", "numbered_line", "python", "signal", "until",
+    "ANSWER_TIMEOUT_NS", "CLEARED", "HOST", "LIMIT_S", "ROOT", "Broker", "Child", "Listener",
+    "RobotDouble", "TreatmentsDouble", "bridge_command", "free_port", "numbered_line", "python", "signal", "until",
 ]  # fmt: skip

@@ -82,8 +82,7 @@ def test_a_scenario_runs_from_digests(published_lab: Lab, published: Path) -> No
         text = text.replace(f"\n{variable}=\n", f"\n{variable}={others[variable]}\n")
     (published_lab.root / ".env").write_text(text)
 
-    ran = published_lab.run("run", "scenario0", "--quick", "--messages", "25")
-    assert ran.returncode == 0, ran.stderr
+    ran = published_lab.run("run", "scenario0", "--quick", "--messages", "25", code=0)
     assert "Building" not in ran.stderr
     folder, run = published_lab.newest()
     check_run(folder, run)
@@ -109,8 +108,7 @@ def test_what_is_pinned_and_cannot_be_had_is_built_and_named_without_its_digest(
     (published_lab.root / ".env").write_text(text)
     built = [f"{nobody}/looplab/{name}:{RELEASE}" for name in NAMES]
     try:
-        ready = published_lab.run("setup", timeout_s=900)
-        assert ready.returncode == 0, ready.stderr
+        ready = published_lab.run("setup", timeout_s=900, code=0)
         assert "not the published ones" in ready.stdout + ready.stderr
         assert published_lab.machine_file()["LAB_TAG"] == RELEASE
         assert docker("image", "inspect", "--format", "{{.Id}}", *built).count("sha256:") == len(NAMES)
@@ -129,8 +127,7 @@ def pi(
     """rpi/install.sh as for a Pi that is paired with a lab of this release; this machine's engine is the Pi's."""
     (published_lab.root / ".env").write_text(published.read_text())
     rpi, pairing = published_lab.root / "rpi", tmp_path / "pi.env"
-    paired = published_lab.run("pair", str(pairing), "--address", "127.0.0.1")
-    assert paired.returncode == 0, paired.stderr
+    published_lab.run("pair", str(pairing), "--address", "127.0.0.1", code=0)
     # As an earlier version left it: LAB_TAG would stand above what the pairing pins.
     (rpi / ".env").write_text(f"LAB_TAG=0.0.1\nPI_BIND=127.0.0.1\nPI_METRICS_PORT={free_port()}\n")
     cleared = {name: value for name, value in os.environ.items() if name not in ("LAB_TAG", "LAB_REGISTRY")}

@@ -1,4 +1,4 @@
-"""Kernel netem, and NFQUEUE beside it, under Debian's own kernel in a virtual machine: the very checks of this folder.
+"""Kernel netem and NFQUEUE under Debian's own kernel in a virtual machine: the checks of support/link_checks.py.
 
 Some minutes of software emulation: only where LAB_NETEM_VM=1 says so.
 """
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support import link_vm, virtual_machine
+from support.containers import own_image
 from support.link_checks import CHECKS
 
 BACK_ENDS = ["netem", "nfqueue"]
@@ -18,10 +19,10 @@ pytestmark = [pytest.mark.flag("LAB_NETEM_VM"), pytest.mark.timeout(2400)]
 
 
 @pytest.fixture(scope="module")
-def results(image: str) -> dict[tuple[str, str], dict[str, Any]]:
+def results() -> dict[tuple[str, str], dict[str, Any]]:
     """By (back end, check)."""
     virtual_machine.need_programs()
-    found = link_vm.run(image, BACK_ENDS, PROBES)
+    found = link_vm.run(own_image("link"), BACK_ENDS, PROBES)
     assert found, "the machine said nothing"
     assert found[-1] == ("end", {}), found
     return {(backend, result["check"]): result for backend, result in found[:-1]}

@@ -36,8 +36,7 @@ def room() -> Iterator[Room]:
 def bundle(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made where there is a network."""
     file = tmp_path_factory.mktemp("bundle") / "room.bundle"
-    done = session_lab.run("bundle", str(file), timeout_s=900)
-    assert done.returncode == 0, done.stderr
+    done = session_lab.run("bundle", str(file), timeout_s=900, code=0)
     print(done.stderr)
     return file
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.lan_broker import LanBroker, Visitor, make_identities, with_access_list
-from support.parts import HOST, MOSQUITTO, Child, free_port
+from support.parts import HOST, Child, free_port
 from support.places import ROOT
 
 from looplab.lab.credentials.secret_files import FOLDER
@@ -37,13 +37,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def lan(tmp_path: Path, plugin: Path, made: Path) -> Iterator[LanBroker]:
     """Runs, with identities that it may change."""
-    assert MOSQUITTO, "mosquitto is not installed: apt-get install mosquitto"
     broker = LanBroker(tmp_path, plugin, made)
     try:
         broker.start()
         yield broker
     finally:
         broker.stop()
+
+
+@pytest.fixture
+def insider(lan: LanBroker) -> Iterator[Visitor]:
+    """Somebody on the plain listener, within the Docker network, where everything passes; hears everything."""
+    visitor = Visitor.inside(lan)
+    yield visitor
+    visitor.close()
 
 
 @pytest.fixture

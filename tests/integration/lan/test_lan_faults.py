@@ -69,9 +69,7 @@ def await_return(lan: LanBroker, bridge: Child, mend: Callable[[], None]) -> Non
     mend()
     mended_s = time.monotonic()
     # Somebody who arrives later than the bridge finds the retained word.
-    insider = Visitor(lan.port)
-    assert insider.verdict() == "Success"
-    insider.subscribe(TOPIC_BRIDGE_STATUS)
+    insider = Visitor.inside(lan, TOPIC_BRIDGE_STATUS)
     until(lambda: (TOPIC_BRIDGE_STATUS, ONLINE) in insider.messages, f"the bridge is back: {bridge.said()}")
     took_s = time.monotonic() - mended_s
     insider.close()

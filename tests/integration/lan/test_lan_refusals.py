@@ -6,15 +6,16 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from support.lan_broker import LanBroker, Visitor
-from support.parts import HOST, LIMIT_S, MOSQUITTO, Child, until
+from support.parts import HOST, LIMIT_S, Child, until
 from support.places import ROOT
+from support.tools import program
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 from looplab.lab.credentials import identities
@@ -35,16 +36,6 @@ def refusals(lan: LanBroker) -> list[tuple[int, str, str, str, str]]:
 
 def count(lan: LanBroker) -> int:
     return sum(number for number, *_ in refusals(lan))
-
-
-@pytest.fixture
-def insider(lan: LanBroker) -> Iterator[Visitor]:
-    """Hears everything on the plain listener."""
-    visitor = Visitor(lan.port)
-    assert visitor.verdict() == "Success"
-    visitor.subscribe("#")
-    yield visitor
-    visitor.close()
 
 
 def reload(lan: LanBroker, text: str) -> None:
@@ -156,7 +147,7 @@ def test_a_broker_that_cannot_log_refusals_says_why_and_ends(lan: LanBroker) -> 
     ):
         lan.configuration.write_text(configuration)
         acl.write_text(rules)
-        broker = Child([str(MOSQUITTO), "-c", str(lan.configuration)], lan.root / f"{name}.log")
+        broker = Child([program("mosquitto"), "-c", str(lan.configuration)], lan.root / f"{name}.log")
         assert broker.wait() != 0, name
         assert re.search(words, broker.said()), broker.said()
         assert " running" not in broker.said()

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.link_pair import Pair, link_image
+from support.containers import own_image
+from support.link_pair import Pair
 
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import image_fact
@@ -22,9 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def image() -> str:
-    if shutil.which("docker") is None or not find_engine().serves or image_fact(link_image()) is None:
+    if shutil.which("docker") is None or not find_engine().serves or image_fact(own_image("link")) is None:
         pytest.fail("no Docker engine with the lab's images answers here: run ./lab setup first")
-    return link_image()
+    return own_image("link")
 
 
 @contextlib.contextmanager

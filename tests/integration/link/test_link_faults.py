@@ -6,8 +6,8 @@ import os
 import signal
 
 import pytest
-from support.containers import docker
-from support.link_pair import PEER, Pair, exit_code, logs, pids, request, round_trip_ms
+from support.containers import docker, logs
+from support.link_pair import PEER, Pair, exit_code, pids, request, round_trip_ms
 from support.waiting import until
 
 DELAY = {"peer": PEER, "direction": "egress", "delay_ms": 40}

@@ -1,4 +1,4 @@
-"""The MQTT link against a real broker, its death and its return."""
+"""The MQTT client against a real broker, its death and its return."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
+from typing import Any
 
 import pytest
 from support import nonsense_broker as nonsense
+from support.mqtt_packets import CONNACK, PUBLISH, packet
 from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
 from looplab.experiments.loop.document import COLUMNS
@@ -22,147 +24,162 @@ from looplab.run.samples import ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
 from looplab.system import processes
 
 MS = 1_000_000
-MakeLink = Callable[..., MqttClient]
+Message = tuple[bytes, bytes, int]
+
+
+class Driven(MqttClient):
+    """A client on the test's thread that keeps what it hears of `echo/#`."""
+
+    def __init__(self, port: int, **options: Any) -> None:
+        self.heard: list[Message] = []
+        settings = {"tcp_nodelay": True, "subscriptions": [("echo/#", 2)], "on_message": self._hear, **options}
+        super().__init__(HOST, port, f"driven-{os.getpid()}-{perf_counter_ns()}", **settings)
+
+    def _hear(self, topic: bytes, payload: bytes, qos: int) -> None:
+        self.heard.append((topic, payload, qos))
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [payload for _, payload, _ in self.heard]
+
+    def drive(self, condition: Callable[[], object], what: str) -> None:
+        """Handle MQTT until `condition` holds."""
+        until(lambda: self.flow(5) or condition(), what)
+
+    def flow(self, duration_ms: int) -> None:
+        self.wait(perf_counter_ns() + duration_ms * MS)
+
+
+MakeClient = Callable[..., Driven]
 
 
 @pytest.fixture
-def make_link() -> Iterator[MakeLink]:
-    links: list[MqttClient] = []
+def make_client() -> Iterator[MakeClient]:
+    clients: list[Driven] = []
 
-    def make(port: int, heard: list[tuple[bytes, bytes, int]] | None = None, **options: object) -> MqttClient:
-        settings: dict[str, object] = {"tcp_nodelay": True, "subscriptions": [("echo/#", 2)]}
-        settings["on_message"] = lambda *message: None if heard is None else heard.append(message)
-        link = MqttClient(HOST, port, f"link-{len(links)}-{os.getpid()}", **{**settings, **options})  # type: ignore[arg-type]
-        links.append(link)
-        return link
+    def make(port: int, **options: Any) -> Driven:
+        clients.append(Driven(port, **options))
+        return clients[-1]
 
     yield make
-    for link in links:
-        link.close()
+    for client in clients:
+        client.close()
 
 
-def serve(link: MqttClient, condition: Callable[[], object], what: str) -> None:
-    """Drive `link` until `condition` holds."""
-    end_ns = perf_counter_ns() + int(LIMIT_S * 1e9)
-    while not condition():
-        assert perf_counter_ns() < end_ns, f"waited in vain: {what}"
-        link.wait(perf_counter_ns() + 5 * MS)
+@pytest.fixture
+def client(broker: Broker, make_client: MakeClient) -> Driven:
+    """A connected client."""
+    found = make_client(broker.port)
+    assert found.connect(LIMIT_S)
+    return found
 
 
-def flow(link: MqttClient, duration_ms: int) -> None:
-    link.wait(perf_counter_ns() + duration_ms * MS)
+def brokers_death(broker: Broker, client: Driven) -> None:
+    broker.kill()
+    client.drive(lambda: not client.connected, "the end is noticed")
+    broker.start()
+    client.drive(lambda: client.connected, "reconnected")
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_every_message_comes_once_and_in_order(broker: Broker, make_link: MakeLink, qos: int) -> None:
-    heard: list[tuple[bytes, bytes, int]] = []
-    link = make_link(broker.port, heard)
-    assert link.connect(LIMIT_S)
+def test_every_message_comes_once_and_in_order(client: Driven, qos: int) -> None:
     payloads = [b"%d" % number for number in range(200)]
     for number, payload in enumerate(payloads):
-        assert link.publish("echo/a", payload, qos)
-        # Some at a time: mosquitto 2 throws away what a client sends at QoS 2 while many of its echoes are
-        # unconfirmed.
-        serve(link, lambda sent=number + 1: len(heard) > sent - 5, "the echoes")  # type: ignore[misc]
-    serve(link, lambda: len(heard) >= 200, "all echoes")
-    flow(link, 50)
-    assert heard == [(b"echo/a", payload, qos) for payload in payloads]
-    assert link.disconnects == 0
+        assert client.publish("echo/a", payload, qos)
+        # mosquitto 2 throws away what a client sends at QoS 2 while many of its echoes are unconfirmed.
+        client.drive(lambda sent=number + 1: len(client.heard) > sent - 5, "the echoes")  # type: ignore[misc]
+    client.drive(lambda: len(client.heard) >= 200, "all echoes")
+    client.flow(50)
+    assert client.heard == [(b"echo/a", payload, qos) for payload in payloads]
+    assert client.disconnects == 0
 
 
 @pytest.mark.parametrize("size", [0, 1, 65535, 65536, 300_000])
-def test_payloads_of_any_size_pass_the_read_ahead(broker: Broker, make_link: MakeLink, size: int) -> None:
-    heard: list[tuple[bytes, bytes, int]] = []
-    link = make_link(broker.port, heard)
-    assert link.connect(LIMIT_S)
+def test_payloads_of_any_size_pass_the_read_ahead(client: Driven, size: int) -> None:
     whole = os.urandom(size)
     for payload in (whole, b"after"):
-        link.publish("echo/a", payload, 1)
-    serve(link, lambda: len(heard) >= 2, "both echoes")
-    assert [payload for _, payload, _ in heard] == [whole, b"after"]
+        client.publish("echo/a", payload, 1)
+    client.drive(lambda: len(client.heard) >= 2, "both echoes")
+    assert client.payloads == [whole, b"after"]
 
 
 @pytest.mark.parametrize("nodelay", [True, False])
-def test_tcp_nodelay_is_what_was_asked_for(broker: Broker, make_link: MakeLink, nodelay: bool) -> None:
-    link = make_link(broker.port, tcp_nodelay=nodelay)
-    assert link.connect(LIMIT_S)
-    assert link.sock is not None
-    assert bool(link.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) is nodelay
-    local_port = link.sock.getsockname()[1]
-    found = processes.tcp_sockets(os.getpid())
-    assert isinstance(found, list)
-    (entry,) = [entry for entry in found if entry["local_port"] == local_port]
-    assert entry["tcp_nodelay"] is nodelay
-    # After a reconnect as well.
-    link.sock.shutdown(socket.SHUT_RDWR)
-    serve(link, lambda: link.disconnects == 1 and link.connected, "reconnected")
-    assert link.sock is not None
-    assert bool(link.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) is nodelay
+def test_tcp_nodelay_is_what_was_asked_for(broker: Broker, make_client: MakeClient, nodelay: bool) -> None:
+    """As the kernel has it, after a reconnect as well."""
+    client = make_client(broker.port, tcp_nodelay=nodelay)
+    assert client.connect(LIMIT_S)
+    for disconnects in (0, 1):
+        client.drive(lambda wanted=disconnects: client.disconnects == wanted and client.connected, "connected")  # type: ignore[misc]
+        assert client.sock is not None
+        assert bool(client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) is nodelay
+        local_port = client.sock.getsockname()[1]
+        found = processes.tcp_sockets(os.getpid())
+        assert isinstance(found, list)
+        assert [entry["tcp_nodelay"] for entry in found if entry["local_port"] == local_port] == [nodelay]
+        client.sock.shutdown(socket.SHUT_RDWR)
 
 
-def test_stamps_are_in_order(broker: Broker, make_link: MakeLink) -> None:
+def test_stamps_are_in_order(broker: Broker, make_client: MakeClient) -> None:
     stamps: list[tuple[int, int]] = []
 
     def received(_topic: bytes, _payload: bytes, _qos: int) -> None:
-        assert link.sock is not None
-        stamps.append((link.sock.received_ns, perf_counter_ns()))
+        assert client.sock is not None
+        stamps.append((client.sock.received_ns, perf_counter_ns()))
 
-    link = make_link(broker.port, on_message=received)
-    assert link.connect(LIMIT_S)
+    client = make_client(broker.port, on_message=received)
+    assert client.connect(LIMIT_S)
     for number in range(50):
         before_ns = perf_counter_ns()
-        link.publish("echo/a", b"x")
-        assert link.sock is not None
-        sent_ns, after_ns = link.sock.sent_ns, perf_counter_ns()
-        serve(link, lambda wanted=number + 1: len(stamps) == wanted, "the echo")  # type: ignore[misc]
+        client.publish("echo/a", b"x")
+        assert client.sock is not None
+        sent_ns, after_ns = client.sock.sent_ns, perf_counter_ns()
+        client.drive(lambda wanted=number + 1: len(stamps) == wanted, "the echo")  # type: ignore[misc]
         received_ns, told_ns = stamps[-1]
         assert before_ns <= sent_ns <= after_ns
         assert sent_ns < received_ns <= told_ns
 
 
-def test_wait_returns_early_for_another_descriptor_only(broker: Broker, make_link: MakeLink) -> None:
-    link = make_link(broker.port)
-    assert link.connect(LIMIT_S)
-    flow(link, 100)
+def test_wait_returns_early_for_another_descriptor_only(client: Driven) -> None:
+    client.flow(100)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.send(b"x")
-        assert link.wait(perf_counter_ns() + int(LIMIT_S * 1e9), (ours.fileno(),)) == [ours.fileno()]
+        assert client.wait(perf_counter_ns() + int(LIMIT_S * 1e9), (ours.fileno(),)) == [ours.fileno()]
         ours.recv(1)
         start_ns = perf_counter_ns()
-        assert link.wait(start_ns + 30 * MS, (ours.fileno(),)) == []
+        assert client.wait(start_ns + 30 * MS, (ours.fileno(),)) == []
         assert perf_counter_ns() - start_ns >= 30 * MS
         start_ns = perf_counter_ns()
-        assert link.wait(start_ns + 30 * MS) == []
+        assert client.wait(start_ns + 30 * MS) == []
         assert perf_counter_ns() - start_ns >= 30 * MS
 
 
-def test_nobody_there(make_link: MakeLink) -> None:
-    link = make_link(free_port())
+def test_nobody_there(make_client: MakeClient) -> None:
+    client = make_client(free_port())
     start_ns = perf_counter_ns()
-    assert not link.connect(0.5)
+    assert not client.connect(0.5)
     assert perf_counter_ns() - start_ns >= 500 * MS
-    assert "refused" in link.last_error
-    assert link.publish("echo/a", b"x") is False
-    assert link.disconnects == 0
+    assert "refused" in client.last_error
+    assert client.publish("echo/a", b"x") is False
+    assert client.disconnects == 0
 
 
 def test_a_broker_that_refuses_is_told_and_not_hammered(
-    start_broker: Callable[..., Broker], make_link: MakeLink, monkeypatch: pytest.MonkeyPatch
+    start_broker: Callable[..., Broker], make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = start_broker(more="allow_anonymous false\n")
-    link = make_link(broker.port)
+    client = make_client(broker.port)
     dials: list[tuple[str, int]] = []
     connect = socket.create_connection
     monkeypatch.setattr(socket, "create_connection", lambda to, timeout: (dials.append(to), connect(to, timeout))[1])
-    assert not link.connect(5 * RETRY_S)
-    assert "refused" in link.last_error
-    assert "uthor" in link.last_error
+    assert not client.connect(5 * RETRY_S)
+    assert "refused" in client.last_error
+    assert "uthor" in client.last_error
     assert 2 <= len(dials) <= 7
-    assert link.disconnects == 0
+    assert client.disconnects == 0
 
 
-def test_something_that_listens_but_is_no_broker(make_link: MakeLink) -> None:
+def test_something_that_listens_but_is_no_broker(make_client: MakeClient) -> None:
     closed = threading.Event()
     with socket.create_server((HOST, 0)) as server:
 
@@ -177,9 +194,9 @@ def test_something_that_listens_but_is_no_broker(make_link: MakeLink) -> None:
         thread = threading.Thread(target=refuse)
         thread.start()
         try:
-            link = make_link(server.getsockname()[1])
-            assert not link.connect(1.0)
-            assert link.disconnects == 0
+            client = make_client(server.getsockname()[1])
+            assert not client.connect(1.0)
+            assert client.disconnects == 0
         finally:
             closed.set()
             thread.join()
@@ -188,93 +205,74 @@ def test_something_that_listens_but_is_no_broker(make_link: MakeLink) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (nonsense.packet(nonsense.PUBLISH, b"\0"), "sent what is no MQTT"),
-        (nonsense.packet(nonsense.PUBLISH, b"\xff\xffecho/a"), "sent what is no MQTT"),
+        (packet(PUBLISH, b"\0"), "sent what is no MQTT"),
+        (packet(PUBLISH, b"\xff\xffecho/a"), "sent what is no MQTT"),
         # "I do not speak this version": paho would dial by itself.
-        (nonsense.packet(nonsense.CONNACK, b"\0\1"), "speaks no MQTT"),
+        (packet(CONNACK, b"\0\1"), "speaks no MQTT"),
     ],
 )
-def test_nonsense_ends_the_connection_at_once(make_link: MakeLink, words: bytes, told: str) -> None:
+def test_nonsense_ends_the_connection_at_once(make_client: MakeClient, words: bytes, told: str) -> None:
     """Not only when paho's keepalive has run out: that is twice as long as this waits."""
     broker = nonsense.NonsenseBroker()
     try:
-        link = make_link(broker.port, keepalive_s=int(2 * LIMIT_S))
-        visits = [link_comes(link, broker)]
-        if not words.startswith(bytes([nonsense.CONNACK])):
+        client = make_client(broker.port, keepalive_s=int(2 * LIMIT_S))
+        visits = [visited(client, broker)]
+        if not words.startswith(bytes([CONNACK])):
             assert visits[0].say(nonsense.WELCOME)
             # With something left to write it would find out by writing.
-            serve(link, lambda: link.connected and not link.wants_write, "the first connection")
+            client.drive(lambda: client.connected and not client.wants_write, "the first connection")
         assert visits[0].say(words)
-        visits.append(link_comes(link, broker))
-        assert told in link.last_error
+        visits.append(visited(client, broker))
+        assert told in client.last_error
         assert visits[1].say(nonsense.WELCOME)
-        serve(link, lambda: link.connected, "the next connection")
+        client.drive(lambda: client.connected, "the next connection")
         for visit in visits:
             visit.close()
     finally:
         broker.close()
 
 
-def link_comes(link: MqttClient, broker: nonsense.NonsenseBroker) -> nonsense.Visit:
-    """Drives the link on this thread until the broker, on another, sees it come."""
+def visited(client: Driven, broker: nonsense.NonsenseBroker) -> nonsense.Visit:
+    """Drive the client on this thread until the broker, on another, sees it come."""
     with ThreadPoolExecutor(1) as helper:
         coming = helper.submit(lambda: (visit := broker.visit(), visit.begins()))
-        serve(link, coming.done, "the link comes")
+        client.drive(coming.done, "the client comes")
         visit, begun = coming.result()
     assert begun
     return visit
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_a_broker_that_dies_and_returns(broker: Broker, make_link: MakeLink, qos: int) -> None:
-    heard: list[tuple[bytes, bytes, int]] = []
-    link = make_link(broker.port, heard)
-    assert link.connect(LIMIT_S)
+def test_a_broker_that_dies_and_returns(broker: Broker, client: Driven, qos: int) -> None:
     broker.kill()
-    serve(link, lambda: not link.connected, "the end is noticed")
-    sent = link.publish("echo/a", b"while away", qos)
+    client.drive(lambda: not client.connected, "the end is noticed")
+    sent = client.publish("echo/a", b"while away", qos)
     assert not sent or qos
-    flow(link, 300)
+    client.flow(300)
     broker.start()
-    serve(link, lambda: link.connected, "reconnected")
-    link.publish("echo/a", b"after", qos)
-    serve(link, lambda: any(payload == b"after" for _, payload, _ in heard), "the echo after the return")
-    flow(link, 100)
+    client.drive(lambda: client.connected, "reconnected")
+    client.publish("echo/a", b"after", qos)
+    client.drive(lambda: b"after" in client.payloads, "the echo after the return")
+    client.flow(100)
     # What waits at QoS 1 and 2 is sent after the return, and finds this end subscribed.
-    assert [payload for _, payload, _ in heard] == ([b"while away"] if qos else []) + [b"after"]
-    assert link.disconnects == 1
+    assert client.payloads == ([b"while away"] if qos else []) + [b"after"]
+    assert client.disconnects == 1
 
 
-def test_each_death_counts_once(broker: Broker, make_link: MakeLink) -> None:
-    link = make_link(broker.port)
-    assert link.connect(LIMIT_S)
+def test_each_death_counts_once_and_leaves_one_connection(broker: Broker, client: Driven) -> None:
     for death in range(1, 4):
-        broker.kill()
-        serve(link, lambda: not link.connected, "the end is noticed")
-        broker.start()
-        serve(link, lambda: link.connected, "reconnected")
-        assert link.disconnects == death
-
-
-def test_only_one_connection_at_a_time(broker: Broker, make_link: MakeLink) -> None:
-    link = make_link(broker.port)
-    assert link.connect(LIMIT_S)
-    for _ in range(3):
-        broker.kill()
-        serve(link, lambda: not link.connected, "the end is noticed")
-        broker.start()
-        serve(link, lambda: link.connected, "reconnected")
-    flow(link, 300)
+        brokers_death(broker, client)
+        assert client.disconnects == death
+    client.flow(300)
     found = processes.tcp_sockets(os.getpid())
     assert isinstance(found, list)
     assert len([entry for entry in found if entry["peer_port"] == broker.port]) == 1
 
 
 def test_a_polite_end_sends_no_last_will_and_a_rude_one_does(
-    broker: Broker, listener: Listener, make_link: MakeLink
+    broker: Broker, listener: Listener, make_client: MakeClient
 ) -> None:
-    polite = make_link(broker.port, will=("will/polite", b"gone"))
-    rude = make_link(broker.port, will=("will/rude", b"gone"))
+    polite, rude = (make_client(broker.port, will=(f"will/{name}", b"gone")) for name in ("polite", "rude"))
     assert polite.connect(LIMIT_S)
     assert rude.connect(LIMIT_S)
     polite.close()
@@ -300,25 +298,27 @@ class Echo:
     @property
     def hears(self) -> threading.Event:
         """Set at each subscription."""
-        return self._listener._subscribed
+        return self._listener.subscribed
 
     def close(self) -> None:
         self._listener.close()
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_link: MakeLink, qos: int) -> None:
+def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_client: MakeClient, qos: int) -> None:
     before, during, after = range(10), range(10, 130), range(130, 140)
     interval_ns = 10 * MS
     store = SampleStore(140, more=COLUMNS)
     state = store["state"]
-    link = make_link(
+    client = make_client(
         broker.port,
         subscriptions=[(TOPIC_ANSWER, qos)],
         on_message=lambda *message: measurement.received(*message),
     )
-    measurement = Measurement(link, store, "E", "run", per_cell=store.count, deadline_ms=1000, on_other=lambda *_: None)
-    assert link.connect(LIMIT_S)
+    measurement = Measurement(
+        client, store, "E", "run", per_cell=store.count, deadline_ms=1000, on_other=lambda *_: None
+    )
+    assert client.connect(LIMIT_S)
     echo = Echo(broker.port)
 
     def crash() -> None:
@@ -332,7 +332,7 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_link
         crashed = pool.submit(crash)
         measurement.repetition(during.start, len(during), interval_ns, qos)
         crashed.result()
-        serve(link, lambda: link.subscribed and echo.hears.is_set(), "both are back")
+        client.drive(lambda: client.subscribed and echo.hears.is_set(), "both are back")
         measurement.repetition(after.start, len(after), interval_ns, qos)
         measurement.drain(after)
     due, sent, states = store["due_ns"].tolist(), store["sent_ns"].tolist(), state.tolist()

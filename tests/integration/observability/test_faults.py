@@ -109,12 +109,11 @@ def test_broker_metrics_are_absent_while_it_is_down(own_lab: Lab) -> None:
 
 def test_broker_that_hangs_is_told_down(lab: Lab) -> None:
     until(lambda: lab.query("lab_broker_up == 1"), "the broker speaks", 10)
-    broker = lab._processes["broker"]
-    broker.send_signal(signal.SIGSTOP)
+    lab.signal("broker", signal.SIGSTOP)
     try:
         until(lambda: lab.query("lab_broker_up == 0"), "the hanging broker is told down", 10)
     finally:
-        broker.send_signal(signal.SIGCONT)
+        lab.signal("broker", signal.SIGCONT)
     until(lambda: lab.query("lab_broker_up == 1"), "the broker speaks again", 10)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.board import ROBOT_FILES
+from support.containers import copy_out, docker
 from support.places import ROOT
 from support.robot_harness import Robot, RobotFiles
 from support.tools import program
@@ -18,20 +20,17 @@ IMAGE = "looplab/robot:test"
 BUILD_IMAGE = "looplab/robot-build:test"
 
 
-def _run(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, check=True, text=True, capture_output=True, **options)  # type: ignore[call-overload]
-
-
 @pytest.fixture(scope="session")
 def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The firmware's plain C files, compiled for this host; undefined behaviour ends the test run."""
     compiler = program("gcc")
     library = tmp_path_factory.mktemp("firmware") / "firmware.so"
-    _run(
+    command = [
         compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC",
         "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-o", str(library),
         str(FIRMWARE / "protocol.c"), str(FIRMWARE / "thermistor.c"), "-lm",
-    )  # fmt: skip
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
     functions = ctypes.CDLL(str(library))
     functions.thermistor_centi_celsius.argtypes = [ctypes.c_uint16, ctypes.c_uint8]
     functions.thermistor_centi_celsius.restype = ctypes.c_int32
@@ -43,40 +42,32 @@ def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return functions
 
 
-def _build(target_options: list[str], tag: str) -> None:
-    subprocess.run(
-        ["docker", "build", "-q", *target_options, "-f", "images/robot/Dockerfile", "-t", tag, "."],
-        cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+def _build(tag: str, *options: str) -> str:
+    docker("build", "--quiet", *options, "--file", "images/robot/Dockerfile", "--tag", tag, ".", timeout_s=540)
+    return tag
 
 
 @pytest.fixture(scope="session")
 def robot_image() -> str:
-    """The robot's image, built from the sources as they are now."""
-    _build([], IMAGE)
-    return IMAGE
+    """Build the robot's image from the sources as they are now."""
+    return _build(IMAGE)
 
 
 @pytest.fixture(scope="session")
 def robot_files(robot_image: str, tmp_path_factory: pytest.TempPathFactory) -> RobotFiles:
-    """The statically linked board program and the firmware, copied out of the image."""
+    """Return the statically linked board program and the firmware, copied out of the image."""
     folder = tmp_path_factory.mktemp("robot")
-    container = _run("docker", "create", robot_image).stdout.strip()
-    try:
-        _run("docker", "cp", f"{container}:/usr/local/bin/robot", str(folder))
-        _run("docker", "cp", f"{container}:/usr/share/looplab/mbot_ranger.hex", str(folder))
-    finally:
-        _run("docker", "rm", container)
+    copy_out(robot_image, folder, *ROBOT_FILES)
     return RobotFiles(folder / "robot", folder / "mbot_ranger.hex")
 
 
 @pytest.fixture(scope="session")
 def in_build_image() -> Callable[..., str]:
-    """Runs a shell script, with something on its standard input, beside the sources and tools of the robot's build."""
-    _build(["--target", "build"], BUILD_IMAGE)
+    """Return a function that runs a shell script, with this input, beside the robot's sources and build tools."""
+    _build(BUILD_IMAGE, "--target", "build")
 
     def run(script: str, given: str = "") -> str:
-        return _run("docker", "run", "--rm", "--interactive", BUILD_IMAGE, "sh", "-c", script, input=given).stdout
+        return docker("run", "--rm", "--interactive", BUILD_IMAGE, "sh", "-c", script, given=given, timeout_s=540)
 
     return run
 
@@ -87,7 +78,7 @@ def hanging_firmware(in_build_image: Callable[..., str], tmp_path_factory: pytes
     make = "make -s -C /src/firmware/mbot_ranger BUILD=/tmp/firmware DEFINES=-DLOOPLAB_FAULT_REQUEST >&2"
     hex_text = in_build_image(f"{make} && cat /tmp/firmware/mbot_ranger.hex")
     path = tmp_path_factory.mktemp("fault") / "mbot_ranger.hex"
-    path.write_text(hex_text)
+    path.write_text(f"{hex_text}\n")
     return path
 
 

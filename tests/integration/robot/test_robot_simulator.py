@@ -19,9 +19,10 @@ from statistics import mean
 
 import pytest
 import serial
-from support.containers import docker
+from support.containers import docker, logs
 from support.places import ROOT
 from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent
+from support.waiting import until
 
 from looplab.experiments.loop.bridge.request_window import NUMBERS, parse_numbered
 
@@ -457,6 +458,14 @@ def test_ends_at_once_when_told_to(start_robot: StartRobot, number: signal.Signa
     assert "robot: statistics " in robot.errors()
 
 
+def refused(robot_files: RobotFiles, *options: str, code: int = 2) -> str:
+    """Run the program with options that it must refuse in one sentence; return the sentence."""
+    words = [str(robot_files.program), "--firmware", str(robot_files.firmware), *options]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (code, "", 1), run.stderr
+    return run.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -479,12 +488,7 @@ def test_ends_at_once_when_told_to(start_robot: StartRobot, number: signal.Signa
     ],
 )
 def test_wrong_options_give_one_sentence(robot_files: RobotFiles, options: list[str], named: str) -> None:
-    default = ["--firmware", str(robot_files.firmware), "--tcp", "127.0.0.1:0"]
-    run = subprocess.run([str(robot_files.program), *default, *options], capture_output=True, text=True, timeout=20)
-    assert run.returncode == 2
-    assert run.stdout == ""
-    assert len(run.stderr.splitlines()) == 1
-    assert named in run.stderr
+    assert named in refused(robot_files, "--tcp", "127.0.0.1:0", *options)
 
 
 @pytest.mark.parametrize(
@@ -504,25 +508,16 @@ def test_damaged_firmware_is_not_run(
 ) -> None:
     path = tmp_path / "damaged.hex"
     path.write_text(damage(robot_files.firmware.read_text()))
-    run = subprocess.run(
-        [str(robot_files.program), "--tcp", "127.0.0.1:0", "--firmware", str(path)],
-        capture_output=True, text=True, timeout=20,
-    )  # fmt: skip
-    assert run.returncode == 2
-    assert len(run.stderr.splitlines()) == 1
-    assert str(path) in run.stderr
-    assert says in run.stderr
+    said = refused(robot_files, "--tcp", "127.0.0.1:0", "--firmware", str(path))
+    assert str(path) in said
+    assert says in said
 
 
-def test_port_in_use_says_which_and_what_to_do(start_robot: StartRobot, robot_files: RobotFiles) -> None:
+def test_port_in_use_names_it_and_the_remedy(start_robot: StartRobot, robot_files: RobotFiles) -> None:
     taken = f"127.0.0.1:{start_robot().port}"
-    run = subprocess.run(
-        [str(robot_files.program), "--firmware", str(robot_files.firmware), "--tcp", taken],
-        capture_output=True, text=True, timeout=20,
-    )  # fmt: skip
-    assert run.returncode == 3
-    assert taken in run.stderr
-    assert "--tcp" in run.stderr
+    said = refused(robot_files, "--tcp", taken, code=3)
+    assert taken in said
+    assert "--tcp" in said
 
 
 # --- the pseudo-terminal ---
@@ -581,12 +576,7 @@ def test_pseudo_terminal_passes_every_byte_as_it_is(start_robot: StartRobot, tmp
 def test_pseudo_terminal_does_not_replace_a_file(robot_files: RobotFiles, tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text("kept")
-    run = subprocess.run(
-        [str(robot_files.program), "--firmware", str(robot_files.firmware), "--pty", str(path)],
-        capture_output=True, text=True, timeout=20,
-    )  # fmt: skip
-    assert run.returncode == 2
-    assert str(path) in run.stderr
+    assert str(path) in refused(robot_files, "--pty", str(path))
     assert path.read_text() == "kept"
 
 
@@ -599,7 +589,7 @@ def test_container_needs_no_rights(robot_image: str) -> None:
         "--publish", "127.0.0.1::4000", robot_image, "--boot-ms", "0", "--temperature", "-5",
     )  # fmt: skip
     try:
-        wait_for_log(container, "robot ready on tcp 0.0.0.0:4000\n")
+        until(lambda: logs(container) == "robot ready on tcp 0.0.0.0:4000\n", "the robot in its container")
         assert docker("inspect", "--format", "{{.Config.User}}", container) == "10003:10003"
         client = Client(int(docker("port", container, "4000/tcp").rpartition(":")[2]))
         assert client.line() == f"{IDENTITY} ready"
@@ -609,13 +599,3 @@ def test_container_needs_no_rights(robot_image: str) -> None:
         stopping = time.monotonic()
         docker("stop", "--time", "20", container)
     assert time.monotonic() - stopping < 15, "it waited to be killed"
-
-
-def wait_for_log(container: str, wanted: str) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        logs = subprocess.run(["docker", "logs", container], check=True, capture_output=True, text=True).stdout
-        if logs == wanted:
-            return
-        assert time.monotonic() < deadline, logs
-        time.sleep(0.1)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.parts import HOST, until
@@ -41,10 +42,15 @@ def spawn() -> Iterator[Spawn]:
         child.wait()
 
 
-def facts(pid: int) -> dict[str, object]:
+def facts(pid: int) -> dict[str, Any]:
     found = processes.facts(pid)
     assert found is not None
     return found
+
+
+def schedulings(child: subprocess.Popen[str]) -> list[str]:
+    """Return the policy of each thread."""
+    return [thread["scheduling"] for thread in facts(child.pid)["threads"]]
 
 
 def fifo_permitted() -> bool:
@@ -78,10 +84,8 @@ def test_a_process_that_has_ended_is_no_process(spawn: Spawn) -> None:
 def test_every_thread_is_seen(spawn: Spawn) -> None:
     child = spawn("[threading.Thread(target=time.sleep, args=(600,), daemon=True).start() for _ in range(4)]")
     threads = facts(child.pid)["threads"]
-    assert isinstance(threads, list)
-    assert len(threads) == 5
     assert child.pid in [thread["tid"] for thread in threads]
-    assert {thread["scheduling"] for thread in threads} == {"SCHED_OTHER"}
+    assert schedulings(child) == ["SCHED_OTHER"] * 5
 
 
 def test_threads_that_come_and_go_do_not_hide_their_process(spawn: Spawn) -> None:
@@ -97,16 +101,12 @@ def test_threads_that_come_and_go_do_not_hide_their_process(spawn: Spawn) -> Non
 @pytest.mark.parametrize(("option", "scheduling"), [("-f", "SCHED_FIFO 7"), ("-r", "SCHED_RR 7")])
 def test_a_real_time_policy_is_read(spawn: Spawn, option: str, scheduling: str) -> None:
     child = spawn("", "chrt", option, "7")
-    threads = facts(child.pid)["threads"]
-    assert isinstance(threads, list)
-    assert [thread["scheduling"] for thread in threads] == [scheduling]
+    assert schedulings(child) == [scheduling]
 
 
 def test_other_policies_have_names_too(spawn: Spawn) -> None:
     child = spawn("os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))")
-    threads = facts(child.pid)["threads"]
-    assert isinstance(threads, list)
-    assert [thread["scheduling"] for thread in threads] == ["SCHED_BATCH"]
+    assert schedulings(child) == ["SCHED_BATCH"]
     assert processes.describe(99, 0) == "policy 99"
     assert processes.describe(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 5) == "SCHED_FIFO 5"
 
@@ -115,9 +115,7 @@ def test_other_policies_have_names_too(spawn: Spawn) -> None:
 def test_setting_fifo_takes_every_thread(spawn: Spawn) -> None:
     child = spawn("[threading.Thread(target=time.sleep, args=(600,), daemon=True).start() for _ in range(3)]")
     assert processes.set_fifo(child.pid, 9) == ""
-    threads = facts(child.pid)["threads"]
-    assert isinstance(threads, list)
-    assert [thread["scheduling"] for thread in threads] == ["SCHED_FIFO 9"] * 4
+    assert schedulings(child) == ["SCHED_FIFO 9"] * 4
 
 
 def test_a_refusal_is_said(spawn: Spawn) -> None:
@@ -146,9 +144,7 @@ def test_cpu_time_grows_with_work(spawn: Spawn) -> None:
     busy = spawn("threading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=True).start()")
 
     def ticks(pid: int) -> int:
-        value = facts(pid)["cpu_ticks"]
-        assert isinstance(value, int)
-        return value
+        return int(facts(pid)["cpu_ticks"])
 
     before = ticks(busy.pid)
     until(lambda: ticks(busy.pid) >= before + 20, "20 ticks of work")
@@ -157,15 +153,13 @@ def test_cpu_time_grows_with_work(spawn: Spawn) -> None:
 
 def test_a_later_process_started_later(spawn: Spawn) -> None:
     first, second = spawn(), spawn()
-    started = [facts(child.pid)["started_ticks"] for child in (first, second)]
-    assert isinstance(started[0], int)
-    assert started[0] <= started[1]  # type: ignore[operator]
+    assert facts(first.pid)["started_ticks"] <= facts(second.pid)["started_ticks"]
 
 
 def test_a_name_with_brackets_and_spaces_shifts_no_field(spawn: Spawn) -> None:
     plain, odd = spawn(), spawn("processes.set_name('a) S 1 (b')")
-    assert facts(odd.pid)["started_ticks"] >= facts(plain.pid)["started_ticks"]  # type: ignore[operator]
-    assert facts(odd.pid)["cpu_ticks"] < 10_000  # type: ignore[operator]
+    assert facts(odd.pid)["started_ticks"] >= facts(plain.pid)["started_ticks"]
+    assert facts(odd.pid)["cpu_ticks"] < 10_000
 
 
 @pytest.mark.parametrize("nodelay", [0, 1])

@@ -1,19 +1,15 @@
-"""MQTT 3.1.1 framing: cut a byte stream into control packets and read a PUBLISH."""
+"""What the proxy reads of a control packet."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-PUBLISH, DISCONNECT = 3, 14
+from support.mqtt_packets import PUBLISH, body_of
+
 HEAD_BYTES = 64
 # A request is `E-run-7`, an answer `run,7,status,R,value`.
 SEQUENCE = re.compile(rb"[^,]+,(\d+),|[A-Za-z]+-.*-(\d+)\Z", re.DOTALL)
-
-
-class MalformedPacketError(ValueError):
-    """Report bytes that are no MQTT packet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,44 +40,20 @@ class Packet:
         return replace(self, due_ns=None, forwarded_ns=None)
 
 
-def cut(pending: bytearray) -> Iterator[bytes]:
-    """Take the whole packets off `pending`, however the stream was split.
-
-    Raise MalformedPacketError at a remaining length of more than four bytes.
-    """
-    while (length := _first_length(pending)) and length <= len(pending):
-        yield bytes(pending[:length])
-        del pending[:length]
-
-
 def read(raw: bytes, arrived_ns: int, connection: int = 0) -> Packet:
     """Return the packet; a PUBLISH without a readable header counts as no PUBLISH, for no rule can match it."""
-    packet = Packet(raw, arrived_ns, connection, raw[0] >> 4)
+    packet = Packet(raw, arrived_ns, connection, raw[0] & 0xF0)
     if packet.kind != PUBLISH:
         return packet
-    start = 2
-    while raw[start - 1] & 0x80:
-        start += 1
-    topic_end = start + 2 + int.from_bytes(raw[start : start + 2], "big")
+    body = body_of(raw)
+    topic_end = 2 + int.from_bytes(body[:2], "big")
     packet.qos = raw[0] >> 1 & 0x03
-    payload_start = topic_end + (2 if packet.qos else 0)
+    start = topic_end + (2 if packet.qos else 0)
     try:
-        packet.topic = raw[start + 2 : topic_end].decode()
+        packet.topic = body[2:topic_end].decode()
     except UnicodeDecodeError:
         packet.kind = 0
-    if len(raw) < max(payload_start, start + 2) or packet.qos == 3:
+    if len(body) < start or packet.qos == 3:
         packet.kind = 0
-    packet.head = raw[payload_start : payload_start + HEAD_BYTES]
+    packet.head = body[start : start + HEAD_BYTES]
     return packet
-
-
-def _first_length(pending: bytearray) -> int:
-    """Return the bytes of the first packet with its header; 0 while the header is incomplete."""
-    remaining = 0
-    for position, byte in enumerate(pending[1:5]):
-        remaining |= (byte & 0x7F) << (7 * position)
-        if byte < 0x80:
-            return 2 + position + remaining
-    if len(pending) >= 5:
-        raise MalformedPacketError("a remaining length of more than four bytes")
-    return 0

@@ -7,7 +7,8 @@ import socket
 import struct
 import time
 
-from support.mqtt_proxy.packets import MalformedPacketError, Packet, cut, read
+from support.mqtt_packets import MalformedPacketError, cut
+from support.mqtt_proxy.packets import Packet, read
 from support.mqtt_proxy.queue import Departure, Direction, PacketQueue, Step
 from support.mqtt_proxy.rules import TO_BROKER, TO_CLIENT
 

@@ -7,7 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from support.mqtt_proxy import packets, rules
+from support import mqtt_packets
+from support.mqtt_proxy import rules
 from support.mqtt_proxy.packets import Packet
 from support.mqtt_proxy.record import Injection, Record
 from support.mqtt_proxy.rules import Rule
@@ -51,7 +52,7 @@ class Direction:
         """Return the delay in ns and the other injections by kind; the first rule of a kind has the packet."""
         delay_ns, picked = 0, {}
         for number, rule, chance in self._rules:
-            matches = packet.kind == packets.PUBLISH and packet.topic == rule.topic
+            matches = packet.kind == mqtt_packets.PUBLISH and packet.topic == rule.topic
             if rule.impairment == rules.DELAY:
                 jitter_us = chance.uniform(0, rule.jitter_us) if rule.jitter_us else 0
                 delay_ns += round((rule.delay_us + jitter_us) * 1000)
@@ -111,7 +112,7 @@ class PacketQueue:
     def admit(self, packet: Packet) -> None:
         """Plan the departure of a packet that has just arrived."""
         delay_ns, picked = self._direction.judge(packet)
-        if packet.kind == packets.DISCONNECT:
+        if packet.kind == mqtt_packets.DISCONNECT:
             self._release("no later packet came before the client's DISCONNECT", packet.arrived_ns)
         due_ns = self._in_order(packet.arrived_ns + delay_ns)
         if stall := picked.get(rules.STALL):
@@ -167,7 +168,7 @@ class PacketQueue:
         if held := self._may_hold(picked):
             self._held = _Held(leaving, due_ns, held)
             return
-        pairs = self._held and packet.kind == packets.PUBLISH and packet.topic == self._held.injection.rule.topic
+        pairs = self._held and packet.kind == mqtt_packets.PUBLISH and packet.topic == self._held.injection.rule.topic
         if self._held and pairs and self._held.injection.rule.impairment == rules.MERGE:
             self._held.injection.other = packet
             self._push(due_ns, Step.FORWARD, self._held.packets + leaving)

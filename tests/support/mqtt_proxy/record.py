@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from support.mqtt_proxy.packets import PUBLISH, Packet
+from support.mqtt_packets import PUBLISH
+from support.mqtt_proxy.packets import Packet
 from support.mqtt_proxy.rules import DELAY, DISCONNECT, DUPLICATE, PAIRING, STALL, Rule
 
 

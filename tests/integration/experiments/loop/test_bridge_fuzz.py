@@ -9,11 +9,11 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Callable
 
 import pytest
 from support import nonsense_broker as nonsense
-from support.parts import Child, Listener, RobotDouble, numbered_line, until
+from support.loop_lab import LoopLab
+from support.parts import Listener, RobotDouble, numbered_line, until
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer
 
@@ -64,35 +64,34 @@ class Heard:
         return self._answers
 
 
-def well_again(listener: Listener) -> None:
+def well_again(lab: LoopLab) -> None:
     """Asks until there is a good answer."""
     sequence = 10_000_000
 
     def answered() -> bool:
         nonlocal sequence
         sequence += 1
-        listener.say(TOPIC_REQUEST, f"T-well-{sequence}")
-        return listener.last(TOPIC_ANSWER).startswith(b"well,") and b",ok," in listener.last(TOPIC_ANSWER)
+        lab.listener.say(TOPIC_REQUEST, f"T-well-{sequence}")
+        return lab.listener.last(TOPIC_ANSWER).startswith(b"well,") and b",ok," in lab.listener.last(TOPIC_ANSWER)
 
     until(answered, "a good answer")
 
 
-def test_damaged_answers_are_never_taken_for_anothers(start_bridge: Callable[..., Child], listener: Listener) -> None:
+def test_damaged_answers_are_never_taken_for_anothers(lab: LoopLab) -> None:
     """The robot answers its k-th request with k: an answer taken for good must be its own request's k."""
     spoiler = Spoiler(FUZZ_BYTES)
     robot = RobotDouble(numbered=True)
     robot.answer_numbered = lambda k, letter: spoiler.spoil(numbered_line(letter, k % 100_000))
     try:
-        bridge = start_bridge(SERIAL_URL=robot.url)
-        listener.wait_online()
-        heard = Heard(listener)
+        bridge = lab.online_bridge(SERIAL_URL=robot.url)
+        heard = Heard(lab.listener)
         asked = 0
         while spoiler.bytes < FUZZ_BYTES:
             until(lambda: asked - heard.count() < OUTSTANDING, "answers to what was asked")  # noqa: B023
-            listener.client.publish(TOPIC_REQUEST, f"T-run-{asked}", 1)
+            lab.listener.client.publish(TOPIC_REQUEST, f"T-run-{asked}", 1)
             asked += 1
         until(lambda: heard.count() >= asked, "an answer to each request")
-        found = sorted(listener.answers, key=lambda answer: answer.sequence)
+        found = sorted(lab.listener.answers, key=lambda answer: answer.sequence)
         assert [answer.sequence for answer in found] == list(range(asked))
         # One that found the robot not settled was not written; all others were, in order.
         written = [answer for answer in found if answer.status != b"offline"]
@@ -102,7 +101,7 @@ def test_damaged_answers_are_never_taken_for_anothers(start_bridge: Callable[...
         assert len(good) > asked // 3
         assert {b"ok", b"garbled", b"timeout"} <= {answer.status for answer in found}
         robot.answer_numbered = lambda k, letter: numbered_line(letter, 2550)
-        well_again(listener)
+        well_again(lab)
         assert bridge.process.poll() is None
         assert "Traceback" not in bridge.said()
     finally:
@@ -110,9 +109,7 @@ def test_damaged_answers_are_never_taken_for_anothers(start_bridge: Callable[...
 
 
 @pytest.mark.parametrize("framing", ["line", "burst"])
-def test_anything_at_all_from_a_robot_without_numbers(
-    start_bridge: Callable[..., Child], listener: Listener, robot: RobotDouble, framing: str
-) -> None:
+def test_anything_at_all_from_a_robot_without_numbers(lab: LoopLab, framing: str) -> None:
     chance = random.Random(FUZZ_BYTES)
     told = 0
 
@@ -122,27 +119,23 @@ def test_anything_at_all_from_a_robot_without_numbers(
         told += len(noise)
         return noise.replace(b"\n", b"") + b"\r\n25.50\r\n" if chance.random() < 0.7 else noise
 
-    robot.answer = answer
-    bridge = start_bridge(ROBOT_FRAMING=framing)
-    listener.wait_online()
+    lab.robot.answer = answer
+    bridge = lab.online_bridge(ROBOT_FRAMING=framing)
     asked = 0
     while told < FUZZ_BYTES:
-        listener.say(TOPIC_REQUEST, f"T-run-{asked}")
+        lab.listener.say(TOPIC_REQUEST, f"T-run-{asked}")
         asked += 1
-    robot.answer = lambda _number: b"25.50\r\n"
-    well_again(listener)
+    lab.robot.answer = lambda _number: b"25.50\r\n"
+    well_again(lab)
     assert bridge.process.poll() is None
     assert "Traceback" not in bridge.said()
 
 
-def test_anything_at_all_on_the_request_topic(
-    start_bridge: Callable[..., Child], listener: Listener, robot: RobotDouble
-) -> None:
+def test_anything_at_all_on_the_request_topic(lab: LoopLab) -> None:
     """Good requests among others that differ from them by a byte or in everything: each good one is answered."""
     chance = random.Random(FUZZ_BYTES)
-    bridge = start_bridge()
-    listener.wait_online()
-    heard = Heard(listener)
+    bridge = lab.online_bridge()
+    heard = Heard(lab.listener)
     sent = malformed = good = 0
     while sent < FUZZ_BYTES:
         payload = b"E-run-%d" % good
@@ -157,14 +150,14 @@ def test_anything_at_all_on_the_request_topic(
         else:
             good += 1
         sent += len(payload)
-        listener.client.publish(TOPIC_REQUEST, payload, 1)
+        lab.listener.client.publish(TOPIC_REQUEST, payload, 1)
         while good - heard.count() > 50:
             time.sleep(0.002)
     until(lambda: heard.count() == good, f"{good} answers")
-    found = listener.answers
+    found = lab.listener.answers
     assert [(answer.sequence, answer.status) for answer in found] == [(k, b"ok") for k in range(good)]
-    until(lambda: listener.bridge_info["counts"]["malformed"] == malformed, f"{malformed} malformed counted")
-    assert robot.asked == 0
+    until(lambda: lab.listener.bridge_info["counts"]["malformed"] == malformed, f"{malformed} malformed counted")
+    assert lab.robot.asked == 0
     assert bridge.process.poll() is None
 
 
@@ -197,7 +190,7 @@ class Questions:
         return b"%d.%02d" % divmod(number % 100_000, 100)
 
 
-def test_a_broker_that_talks_nonsense(start_bridge: Callable[..., Child]) -> None:
+def test_a_broker_that_talks_nonsense(lab: LoopLab) -> None:
     """It accepts the bridge and says anything, some of it with wrong lengths: each good request among it is answered
     with its own value or the bridge hangs up, comes again, and serves. Bytes count once a request after them was
     answered.
@@ -208,7 +201,7 @@ def test_a_broker_that_talks_nonsense(start_bridge: Callable[..., Child]) -> Non
     broker, questions = nonsense.NonsenseBroker(), Questions(robot)
     read_through = visits = hung_up = 0
     try:
-        bridge = start_bridge(BROKER_PORT=str(broker.port), SERIAL_URL=robot.url)
+        bridge = lab.bridge(BROKER_PORT=str(broker.port), SERIAL_URL=robot.url)
         until(lambda: "robot: online" in bridge.said(), "the robot")
         while read_through < FUZZ_BYTES or visits < 10:
             assert bridge.process.poll() is None, bridge.said()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from support.containers import docker, own_image
+from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, ImpairmentProxy, Rule
-from support.parts import HOST, Broker, Child
+from support.parts import HOST
 from support.run_checks import Run
 
 # Jitter with a standard deviation of 5 ms: uniform over sqrt(12) times that, in order, as on a wireless link.
@@ -27,17 +27,13 @@ def serial_url() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("framing", ["burst", "line"])
-def test_answers_that_meet(
-    broker: Broker, start_bridge: Callable[..., Child], start_controller: Callable[..., Child], results: Path,
-    serial_url: str, framing: str,
-) -> None:  # fmt: skip
+def test_answers_that_meet(lab: LoopLab, serial_url: str, framing: str) -> None:
     """Burst framing loses the answers that meet, and the bridge counts each as merged; line framing loses none."""
-    start_bridge(SERIAL_URL=serial_url, ROBOT_FRAMING=framing)
+    lab.bridge(SERIAL_URL=serial_url, ROBOT_FRAMING=framing)
     settings = {"COMMAND": "T", "MESSAGES": "500", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
-    with ImpairmentProxy((HOST, broker.port), [JITTER]) as proxy:
-        start_controller(BROKER_PORT=str(proxy.port), ROBOT_FRAMING=framing, **settings).wait()
-    (folder,) = results.iterdir()
-    run = Run(folder)
+    with ImpairmentProxy((HOST, lab.broker.port), [JITTER]) as proxy:
+        lab.controller(BROKER_PORT=str(proxy.port), ROBOT_FRAMING=framing, **settings).wait()
+    run = Run(lab.run)
     cell, merged = run.cell, run.document["bridge"]["counts"]["merged"]
     assert len(proxy.record.applied("delay")) == cell["sent"] == 500
     assert cell["lost"] == merged

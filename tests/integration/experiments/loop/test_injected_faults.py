@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Record, Rule
-from support.parts import HOST, Broker, Child
+from support.parts import HOST
 from support.run_checks import Run, check_sums
 
 MESSAGES = 200
 # Less than 20 messages at QoS 2 then wait for the next connection: mosquitto throws away what is beyond.
 AWAY_MS = 100
-# What the machine may add to the fifth fastest of 200 messages.
+# What the machine may add to the fastest of 100 messages.
 DELAY_LIMIT_US = 300.0
 Measure = Callable[..., tuple[Run, Record]]
 
 
 @pytest.fixture
-def measure(
-    broker: Broker, start_bridge: Callable[..., Child], start_controller: Callable[..., Child], results: Path
-) -> Measure:
+def measure(lab: LoopLab) -> Measure:
     """Return a function that runs 200 requests at 10 ms through a proxy with these rules."""
-    start_bridge()
+    lab.bridge()
 
     def run_through(*rules: Rule, **variables: str) -> tuple[Run, Record]:
         settings = {"MESSAGES": str(MESSAGES), "REPETITIONS": "1", "WARMUP_MESSAGES": "0", **variables}
-        before = set(results.iterdir())
-        with ImpairmentProxy((HOST, broker.port), rules) as proxy:
-            start_controller(BROKER_PORT=str(proxy.port), **settings).wait()
-        (folder,) = set(results.iterdir()) - before
+        before = set(lab.results.iterdir())
+        with ImpairmentProxy((HOST, lab.broker.port), rules) as proxy:
+            lab.controller(BROKER_PORT=str(proxy.port), **settings).wait()
+        (folder,) = set(lab.results.iterdir()) - before
         run = Run(folder)
         check_sums(run.cell, MESSAGES)
         return run, proxy.record
@@ -51,20 +49,21 @@ def test_nothing_injected_nothing_reported(measure: Measure) -> None:
 
 @pytest.mark.parametrize(("direction", "delay_ms"), [(TO_BROKER, 5), (TO_CLIENT, 12)])
 def test_delay(measure: Measure, direction: str, delay_ms: int) -> None:
-    """O less the time the proxy held that message does not depend on the delay."""
-    fastest_us = []
-    for delay_us in (0, delay_ms * 1000):
-        run, record = measure(Rule(impairment="delay", direction=direction, delay_us=delay_us))
-        held_us = {injection.sequence: injection.held_ns / 1000 for injection in record.applied("delay")}
-        assert sorted(held_us) == run.outcomes("answered") == list(range(MESSAGES))
-        overheads_us = {sequence: float(run.samples[sequence]["overhead_us"]) for sequence in held_us}
-        # What else a busy machine adds, it adds to the slower ones.
-        fastest_us.append(sorted(overheads_us[sequence] - held for sequence, held in held_us.items())[4])
-        ordered_us = sorted(overheads_us.values())
-        assert ordered_us[0] >= delay_us
-        assert ordered_us[99] <= run.cell["O_us"]["p50"] <= ordered_us[100]
-    print(f"the fifth fastest without the time it was held: {fastest_us} us")
+    """O less the time the proxy held a message is the same for short and long delays, in one run under one load."""
+    run, record = measure(Rule(impairment="delay", direction=direction, jitter_us=2000 * delay_ms, seed=delay_ms))
+    held_us = {injection.sequence: injection.held_ns / 1000 for injection in record.applied("delay")}
+    assert sorted(held_us) == run.outcomes("answered") == list(range(MESSAGES))
+    overheads_us = {sequence: float(run.samples[sequence]["overhead_us"]) for sequence in held_us}
+    rest_us = {sequence: overheads_us[sequence] - held for sequence, held in held_us.items()}
+    assert min(rest_us.values()) > 0
+    by_delay = sorted(held_us, key=lambda sequence: held_us[sequence])
+    halves = by_delay[: MESSAGES // 2], by_delay[MESSAGES // 2 :]
+    # What else a busy machine adds, it adds to the slower ones.
+    fastest_us = [min(rest_us[sequence] for sequence in half) for half in halves]
+    print(f"the fastest of each half without the time it was held: {fastest_us} us")
     assert abs(fastest_us[1] - fastest_us[0]) < DELAY_LIMIT_US
+    ordered_us = sorted(overheads_us.values())
+    assert ordered_us[99] <= run.cell["O_us"]["p50"] <= ordered_us[100]
 
 
 def test_loss(measure: Measure) -> None:
@@ -140,7 +139,10 @@ def test_disconnect(measure: Measure, qos: str) -> None:
         assert gone == list(range(gone[0], gone[-1] + 1))
         assert 80 <= gone[0] <= 81
     else:
-        assert set(gone) <= {80, 81}, "what is due without a connection waits for the next one"
+        # What is due without a connection waits for the next one. An answer is lost only if it comes before the
+        # controller has subscribed again.
+        assert set(gone) <= set(range(80, 150))
+        assert len(gone) < len(away) / 2
 
 
 def test_late_answers_are_late_and_not_lost(measure: Measure) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
-import http.server
-import json
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.qos_delay import network
 from looplab.experiments.qos_delay.network import Emulators, Made
 from looplab.experiments.qos_delay.parameters import read_parameters
+from looplab.system.json_service import Request, serve
 
 P = read_parameters({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
 CELL = P.cells[0]
@@ -41,24 +40,17 @@ def made() -> Made:
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
-    """An emulator that says what it is told to; None: that it has ended."""
+def emulator() -> Iterator[Serve]:
+    """Return a function that starts an emulator with this state; None: it has ended."""
     servers = []
 
     def start(answer: dict[str, Any] | None) -> str:
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = json.dumps(answer or {"message": "The link is not emulated any more.", "remedy": "x"}).encode()
-                self.send_response(200 if answer else 503)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+        def links(_request: Request) -> dict[str, Any]:
+            if answer is None:
+                raise LabError("The link is not emulated any more.", "x", EXIT_MACHINE)
+            return answer
 
-            def log_message(self, *_args: object) -> None:
-                pass
-
-        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=servers[-1].serve_forever, args=(0.02,), daemon=True).start()
+        servers.append(serve("127.0.0.1", 0, {"GET /links": links}, "free a port"))
         return f"http://127.0.0.1:{servers[-1].server_address[1]}"
 
     yield start
@@ -68,12 +60,12 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def judged(serve: Serve) -> Judged:
+def judged(emulator: Serve) -> Judged:
     """What is found where the emulators say this."""
 
     def judge(own: dict[str, Any] | None, broker: dict[str, Any] | None, found: Made | None = None) -> Made:
         found = found or made()
-        network.judge(P, CELL, found, Emulators(serve(own), serve(broker)))
+        network.judge(P, CELL, found, Emulators(emulator(own), emulator(broker)))
         return found
 
     return judge

@@ -1,0 +1,124 @@
+"""The loop on loopback: broker, bridge, robot double and controller, and somebody who asks."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from looplab.experiments.loop.protocol import TOPIC_REQUEST, Answer
+from support.parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, bridge_command, python
+from support.waiting import until
+
+
+class LoopLab:
+    """The parts that a test starts; `pids` are those that the treatments double finds, by role."""
+
+    def __init__(
+        self, broker: Broker, robot: RobotDouble, listener: Listener, start: Callable[..., Child], folder: Path
+    ) -> None:
+        self.broker, self.robot, self.listener, self.start = broker, robot, listener, start
+        self.results = folder / "results"
+        self.results.mkdir()
+        self.pids: dict[str, list[int]] = {}
+        self._treatments = TreatmentsDouble(lambda: {**self.pids, "broker": [broker.pid]})
+
+    def close(self) -> None:
+        self._treatments.close()
+
+    def bridge(self, command: list[str] | None = None, **variables: str) -> Child:
+        """Start a bridge between the broker and the robot double; variables override."""
+        settings = {"BROKER_HOST": HOST, "BROKER_PORT": str(self.broker.port), "SERIAL_URL": self.robot.url}
+        return self.start(command or bridge_command(), **{**settings, "FIDELITY": "corrected", **variables})
+
+    def online_bridge(self, **variables: str) -> Child:
+        """Start a bridge and wait until it and its robot are online."""
+        bridge = self.bridge(**variables)
+        self.listener.wait_online()
+        return bridge
+
+    def controller(self, command: list[str] | None = None, **variables: str) -> Child:
+        """Start a short run of E at 10 ms, corrected; variables override."""
+        settings = {
+            "BROKER_HOST": HOST, "BROKER_PORT": str(self.broker.port), "RESULTS_DIR": str(self.results),
+            "SCENARIO": "scenario0", "FIDELITY": "corrected", "COMMAND": "E", "INTERVALS_MS": "10", "MESSAGES": "20",
+            "REPETITIONS": "2", "WARMUP_MESSAGES": "5", "LOOPLAB_EVENTS": "json", "PARTS_TIMEOUT_S": "20",
+            "TREATMENTS_URL": self._treatments.url,
+        }  # fmt: skip
+        words = command or python("looplab.experiments.loop")
+        child = self.start(words, **{**settings, **variables})
+        self.pids["controller"] = [child.pid]
+        return child
+
+    @property
+    def run(self) -> Path:
+        """Return the folder of the only run."""
+        (folder,) = self.results.iterdir()
+        return folder
+
+    def answers(self, run: str = "run") -> dict[int, Answer]:
+        """Return the answers by sequence; fail where one is malformed or comes twice."""
+        own = [answer for answer in self.listener.answers if answer.run == run.encode()]
+        found = {answer.sequence: answer for answer in own}
+        assert len(found) == len(own), own
+        return found
+
+    def ask(self, sequence: int, command: str = "T", run: str = "run", qos: int = 1) -> None:
+        self.listener.say(TOPIC_REQUEST, f"{command}-{run}-{sequence}", qos)
+
+    def answer_to(self, sequence: int, command: str = "T", run: str = "run") -> Answer:
+        """Ask and return the answer."""
+        self.ask(sequence, command, run)
+        answer: Answer = until(lambda: self.answers(run).get(sequence), f"answer {sequence}")
+        return answer
+
+    def ask_at_once(self, count: int) -> None:
+        for sequence in range(count):
+            self.listener.client.publish(TOPIC_REQUEST, f"T-run-{sequence}", 1)
+
+    def answers_to(self, count: int) -> dict[int, Answer]:
+        """Ask so often without waiting; return all answers."""
+        self.ask_at_once(count)
+        until(lambda: len(self.answers()) == count, "all answers")
+        return self.answers()
+
+    def ask_until(self, condition: Callable[[], Any], what: str) -> int:
+        """Ask more often than the bridge is idle until `condition` holds; return the number of requests."""
+        asked = 0
+
+        def step() -> Any:
+            nonlocal asked
+            self.ask(asked)
+            asked += 1
+            return condition()
+
+        until(step, what)
+        return asked
+
+    def wait_for_counts(self, **wanted: int) -> None:
+        """Wait until the bridge reports these counts."""
+
+        def met() -> bool:
+            counts = self.listener.bridge_info.get("counts", {})
+            return all(counts.get(name) == value for name, value in wanted.items())
+
+        until(met, f"counts {wanted}, found {self.listener.bridge_info.get('counts')}")
+
+
+def events(child: Child) -> list[dict[str, Any]]:
+    """Return what a controller reported with LOOPLAB_EVENTS=json."""
+    lines = child.said().rpartition("\n")[0].splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def event(child: Child, kind: str) -> dict[str, Any]:
+    """Return the first event of a kind, {} before it."""
+    return next((found for found in events(child) if found["event"] == kind), {})
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    """Return the samples of a run."""
+    with (folder / "samples.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
