@@ -1,7 +1,7 @@
 """When the bridge was away during a run and why, and which late answers waited elsewhere than at the robot.
 
-An absence is told by the bridge's last will, its return, and what it says of itself. A cut too short for the broker
-to notice shows in answers that the robot gave in time and that came late all the same.
+The bridge's last will, its return and its own report show an absence. A cut too short for the broker to notice shows in
+answers that the robot gave in time and that still came late.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from looplab.run.accounting import Columns
 from looplab.run.samples import LATE
 
 NETWORK = "the same bridge came back: the network between it and the broker was cut"
-RESTARTED = "it was started anew, its machine was not"
-REBOOTED = "its machine was rebooted, and it was started anew"
+RESTARTED = "the bridge restarted, its machine did not"
+REBOOTED = "its machine rebooted, and the bridge restarted"
 AWAY = "it had not come back when the run ended"
 
 
 def absences(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry for each time the bridge was away: `from_ns`, `to_ns` (monotonic, None: not back), `cause`.
+    """Return one entry for each time the bridge was away: `from_ns`, `to_ns` (monotonic, None: not back), `cause`.
 
     `events` are the run's changes of retained statuses in order; those of TOPIC_BRIDGE_STATUS hold `instance` and
     `boot` of the bridge as known at that moment. The broker notices a lost bridge some seconds late.
@@ -49,9 +49,9 @@ def _cause(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def unnoticed(before: Mapping[str, Any], after: Mapping[str, Any], told: int) -> int:
-    """How often the bridge lost its connection and came back, beyond the `told` times that are known otherwise.
+    """Return how often the bridge reconnected, beyond the `told` times that are known otherwise.
 
-    `before` and `after` are what it said of itself as the run began and ended.
+    `before` and `after` are its own reports at the start and the end of the run.
     """
     first, last = before.get("disconnects"), after.get("disconnects")
     if before.get("instance") != after.get("instance") or not (isinstance(first, int) and isinstance(last, int)):
@@ -60,7 +60,7 @@ def unnoticed(before: Mapping[str, Any], after: Mapping[str, Any], told: int) ->
 
 
 def delayed(columns: Columns, rows: range) -> dict[str, float]:
-    """Late answers of which R is less than half of T: their number `n`, the longest T and R in us; {} where none."""
+    """Return the late answers with R below half of T: their number `n`, the longest T and R in us; {} if none."""
     state, sent, received, robot = (columns[name] for name in ("state", "sent_ns", "received_ns", "robot_ns"))
     late = [(received[row] - sent[row], robot[row]) for row in rows if state[row] == LATE]
     waited = [(total_ns, robot_ns) for total_ns, robot_ns in late if 2 * robot_ns < total_ns]
