@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 NETWORK = "looplab-bench-latency"
 FLOOR = "looplab/floor:dev"
-LIMITS = {"transport": 1.3, "application": 2.5}
+LIMITS = {"transport": 1.2, "application": 1.9}
 
 
 def docker(*words: str) -> str:

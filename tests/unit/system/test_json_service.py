@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import json
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -83,3 +85,17 @@ def test_a_service_that_is_away_is_named(port: int) -> None:
     with pytest.raises(LabError, match=f"Port 127.0.0.1:{port} cannot be opened") as caught:
         serve("127.0.0.1", port, {}, "Set `PORT`.")
     assert caught.value.remedy == "Set `PORT`."
+
+
+def test_an_answer_that_is_no_json_is_an_error_too() -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(500)
+
+        def log_message(self, *_args: object) -> None:
+            """Keeps quiet."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        with pytest.raises(LabError, match="answered 500"):
+            SERVICE.ask(f"http://127.0.0.1:{server.server_port}/", "GET")

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import copy
-import http.server
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.link import client
 from looplab.link.settings import LinkSettings
 from looplab.treatments.link import judge, look
 
@@ -105,43 +100,3 @@ def test_no_link_is_a_treatment_too() -> None:
 
 def test_a_look_at_nobody_says_so() -> None:
     assert "does not answer" in look("http://127.0.0.1:1")["fault"]
-
-
-@pytest.fixture
-def refusing() -> Iterator[tuple[str, list[int]]]:
-    """A service that answers with the status it is told."""
-    statuses = [400]
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            body = b'{"message": "no such delay", "remedy": "mend it"}' if statuses[0] != 500 else b"oops"
-            self.send_response(statuses[0])
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_args: object) -> None:
-            pass
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", statuses
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.mark.parametrize(("status", "code"), [(400, EXIT_USAGE), (503, EXIT_MACHINE)])
-def test_a_refusal_keeps_its_words(refusing: tuple[str, list[int]], status: int, code: int) -> None:
-    url, statuses = refusing
-    statuses[0] = status
-    with pytest.raises(LabError, match="no such delay") as caught:
-        client.apply([LinkSettings("broker", "egress", 1)], url)
-    assert (caught.value.remedy, caught.value.exit_code) == ("mend it", code)
-
-
-def test_an_answer_that_is_none_is_an_error_too(refusing: tuple[str, list[int]]) -> None:
-    url, statuses = refusing
-    statuses[0] = 500
-    with pytest.raises(LabError, match="answered 500"):
-        client.apply([LinkSettings("broker", "egress", 1)], url)
