@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support.containers import own_image
 from support.link_checks import MEAN_MS, MEAN_SHARE, SD_SHARE
-from support.link_pair import PEER, Pair, in_container, link_image, pids, prioritise
+from support.link_pair import PEER, Pair, in_container, pids, prioritise
 
 from looplab.link.distributions import theory
 from looplab.link.settings import DISTRIBUTIONS, LinkSettings
@@ -48,7 +49,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=30, help="for each distribution")
     parser.add_argument("--plain", action="store_true", help="no real-time priority")
     options = parser.parse_args()
-    pair, good = Pair(link_image()), True
+    pair, good = Pair(own_image("link")), True
     try:
         pair.open()
         responder, emulator = pair.responder(), pair.ready_emulator(real_time=not options.plain)

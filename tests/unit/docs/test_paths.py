@@ -13,8 +13,12 @@ from support.places import ROOT
 MADE = ("results/", "rpi/.env", "rpi/secrets/")
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 FOLDERS = sorted({name.partition("/")[0] for name in TRACKED if "/" in name})
+# The new experiment's pages name places of the copy that a test puts them into.
 PAGES = [
-    name for name in TRACKED if name.endswith((".md", ".yaml", ".yml", ".sh")) or name.startswith(("scripts/", ".ci/"))
+    name
+    for name in TRACKED
+    if (name.endswith((".md", ".yaml", ".yml", ".sh")) or name.startswith(("scripts/", ".ci/")))
+    and not name.startswith("tests/support/counter_experiment/")
 ]
 # A reference to an image or a name with a variable in it is no path.
 _NAMED = re.compile(rf"(?<![\w./$}}{{<@-])(?:\./)?((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./*-]++)(?![:$@{{])")
