@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from looplab.errors import LabError
-from looplab.run.process import Interrupted, heard
+from looplab.run.experiment import Experiment
+from looplab.run.process import Interrupted, heard, run_process
 from looplab.run.record import Record
 from looplab.treatments.judgement import Treatment
 
@@ -31,6 +32,17 @@ class Run(Protocol):
 
     def close(self) -> None:
         """Leave the parts as they were found."""
+
+
+def main(experiment: Experiment) -> int:
+    """Run `experiment` from the environment; return 0 for a valid run, 1 invalid or interrupted, else LabError's code.
+
+    Its controller.py has a `Controller(parameters, place)`, which is a Run.
+    """
+    controller, parameters = experiment.part("controller"), experiment.part("parameters")
+    return run_process(
+        lambda place: live(controller.Controller(parameters.read_parameters(), place)), experiment.part("table").table
+    )
 
 
 def live(run: Run) -> dict[str, Any]:

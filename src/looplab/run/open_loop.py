@@ -107,6 +107,11 @@ class OpenLoop:
         while WAITING in state.tolist() and (now := perf_counter_ns()) < end_ns:
             self._sender.wait(min(end_ns, now + DRAIN_STEP_NS))
 
+    def counts(self, cell: int) -> dict[str, int]:
+        """Return a cell's counts that belong to no single row, as run.json names them."""
+        names = ("duplicates", "out_of_order", "disconnects")
+        return {name: getattr(self, name)[cell] for name in names}
+
     def awaits(self, sequence: int) -> bool:
         """Return whether an answer to this message is missing; count the answer as malformed or duplicate if not."""
         if sequence >= self._store.count or self._state[sequence] == NOT_SENT:

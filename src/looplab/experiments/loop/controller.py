@@ -69,11 +69,7 @@ class Controller:
         """Return what run.json holds beside the frame of every run."""
         measurement, cells = self.measurement, []
         for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters)):
-            counts = {
-                "duplicates": measurement.duplicates[index],
-                "out_of_order": measurement.out_of_order[index],
-                "disconnects": measurement.disconnects[index],
-            }
+            counts = measurement.counts(index)
             load = {"load": self.looks.strengths[index]} if index < len(self.looks.strengths) else {}
             cells.append({"interval_ms": interval_ms, "qos": qos, **cell(self.record.store, rows, counts), **load})
         return {

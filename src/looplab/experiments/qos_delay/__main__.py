@@ -1,20 +1,9 @@
 """The process of one run of qos-delay."""
 
-from __future__ import annotations
-
 import sys
 
-from looplab.experiments.qos_delay.controller import Controller
-from looplab.experiments.qos_delay.parameters import read_parameters
-from looplab.experiments.qos_delay.table import table
-from looplab.run.life import live
-from looplab.run.process import run_process
-
-
-def main() -> int:
-    """Run from the environment; return 0 for a valid run, 1 invalid or interrupted, 2 wrong use, 3 machine."""
-    return run_process(lambda place: live(Controller(read_parameters(), place)), table)
-
+from looplab.experiments.qos_delay import EXPERIMENT
+from looplab.run.life import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(EXPERIMENT))

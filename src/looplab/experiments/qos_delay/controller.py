@@ -100,11 +100,7 @@ class Controller:
         self._quiet(ends, measured.cell)
         network.judge(p, measured.cell, measured.made, self._emulators)
         self._look(ends)
-        measured.counts = {
-            "duplicates": delivery.duplicates[index],
-            "out_of_order": delivery.out_of_order[index],
-            "disconnects": delivery.disconnects[index],
-        }
+        measured.counts = delivery.counts(index)
         if measured.counts["disconnects"]:
             measured.faults.append("a connection was lost during the cell: its segments are not all counted")
         self._end_capture(measured, publisher_port, subscriber_port, since_s)
