@@ -7,9 +7,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from support.places import ROOT
 
 RPI = ROOT / "rpi"
+pytestmark = pytest.mark.engine
 SET_THERE = [line.partition("=")[0] for line in (RPI / ".env.example").read_text().splitlines() if "=" in line]
 
 
