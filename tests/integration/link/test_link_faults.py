@@ -70,7 +70,7 @@ def test_a_stopped_container_leaves_no_rule(spare: Pair) -> None:
     docker("stop", "--time", "10", emulator)
     assert exit_code(emulator, 10) == 0
     looker = spare.start(
-        *("--network", f"container:{spare.target}", "--cap-add", "NET_ADMIN", "--entrypoint", "iptables"),
+        *("--network", f"container:{spare.target}", "--cap-add", "NET_ADMIN", "--entrypoint", "iptables-nft"),
         *(spare.image, "-S"),
     )
     exit_code(looker, 20)
