@@ -29,14 +29,20 @@ dpkg-deb -x docker-buildx_*.deb buildx"""
 BUILDX = "/tmp/buildx/usr/libexec/docker/cli-plugins/docker-buildx"
 # What there is for: Python's own root is 43 MB.
 MOST_MB = {"stress": 15, "robot": 40, "flood": 15}
-# What an image imports beside every module of the lab in it; the capture's own modules run in its image alone.
-IMPORTED = {"bridge": [], "link": ["netfilterqueue", "nftables"], "capture": ["dpkt", "looplab.capture.segments"]}
+# What an image imports beside the modules of the lab in it; these two rooms run in images of their own alone.
+IMPORTED = {
+    "bridge": [],
+    "link": ["looplab.link.nfqueue_process", "netfilterqueue", "nftables"],
+    "capture": ["looplab.capture.segments", "dpkt"],
+}
 IMPORT_ALL = """
 import importlib, pkgutil, sys, looplab
-names = [module.name for module in pkgutil.walk_packages(looplab.__path__, "looplab.")]
+found = [module.name for module in pkgutil.walk_packages(looplab.__path__, "looplab.")]
+own_alone = ("looplab.capture.", "looplab.link.")
+names = [name for name in found if not name.startswith(own_alone) and not name.endswith("__main__")]
 for name in names + sys.argv[1:]:
-    if not name.endswith("__main__") and (not name.startswith("looplab.capture.") or name in sys.argv):
-        importlib.import_module(name)
+    importlib.import_module(name)
+assert not set(found) & {"looplab.lab", "looplab.exercises", "looplab.report"}, found
 print("imported")
 """
 # One of each set of packages (scripts/scan-images), and versions that trixie's own packages still depend on.
