@@ -8,7 +8,8 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends \
       mosquitto python3-pytest python3-pytest-timeout python3-yaml \
  && rm -rf /var/lib/apt/lists/*
-# Upon that, so that the tests meet the bridge's own Python and libraries.
+# On top of that, so that the tests run with the bridge's own Python and libraries.
+# hadolint ignore=DL3067
 COPY --from=bridge / /
 ENV PYTHONPATH=/opt/looplab PYTHONUNBUFFERED=1
 USER 10002:10002
