@@ -265,7 +265,7 @@ def test_no_robot_is_no_reason_to_stop(lab: LoopLab, form: str) -> None:
     url = form.format(free_port())
     lab.bridge(SERIAL_URL=url)
     until(lambda: url in lab.listener.bridge_info.get("robot_fault", ""), "the fault is named")
-    assert (lab.listener.bridge_status, lab.listener.robot_status) == (ONLINE, OFFLINE)
+    until(lambda: (lab.listener.bridge_status, lab.listener.robot_status) == (ONLINE, OFFLINE), "both statuses")
     assert lab.answer_to(0).status == b"offline"
     assert lab.answer_to(1, "E").status == b"ok"
 
