@@ -1,7 +1,5 @@
 """expected.yaml: what an exercise wants to see in its runs, and what it asks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Mark one exercise: which runs count, what they show, which answers are right, and why for each point."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

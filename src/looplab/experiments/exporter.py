@@ -1,7 +1,5 @@
 """The exporter's process: looplab.exporter with the experiments of this lab."""
 
-from __future__ import annotations
-
 import sys
 
 from looplab.experiments.registry import EXPERIMENTS

@@ -1,7 +1,5 @@
 """The experiments of this lab: the only list of them. Nothing below this package imports it; it is handed in."""
 
-from __future__ import annotations
-
 from looplab.run.experiment import Experiments
 
 EXPERIMENTS = Experiments(

@@ -1,7 +1,5 @@
 """The broker's own counters and what experiments retain there, as long as the broker answers."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic

@@ -3,8 +3,6 @@
 A part is known by its processes' names, as the treatments know it; the exporter shares their PID namespace.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the exporter asks of an experiment: its metrics.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol

@@ -4,8 +4,6 @@ GET /metrics answers with everything. Prometheus asks for its two halves apart, 
 /metrics/stored more seldom: the stored runs are thousands of numbers that do not change.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

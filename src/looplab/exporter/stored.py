@@ -1,7 +1,5 @@
 """Finished runs in results/: the newest of each scenario and fidelity, parsed once and kept as text."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Distributions of one cell of a run: histogram, exact quantiles, counts; and their text for Prometheus."""
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left, insort
 from decimal import Decimal

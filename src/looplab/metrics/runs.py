@@ -1,7 +1,5 @@
 """What Prometheus gets of a run as a whole, running or stored: parameters, start, treatments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any

@@ -4,8 +4,6 @@ Written by hand rather than with prometheus-client: what did not change between 
 so that a scrape of a running cell costs about a millisecond (see bench/README-scrape.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

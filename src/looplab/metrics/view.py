@@ -1,7 +1,5 @@
 """How the cells of an experiment are shown in a terminal: `VIEW` in its metrics.py."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

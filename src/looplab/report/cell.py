@@ -1,7 +1,5 @@
 """One cell of a stored run: its latencies with their intervals, and the counts of run.json."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial

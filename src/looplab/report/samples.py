@@ -1,7 +1,5 @@
 """Read samples.csv as columns, cell by cell; it must agree with run.json."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Check a document against a JSON schema and name the first fault in words."""
 
-from __future__ import annotations
-
 import json
 import reprlib
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ the share of values below the quantile has an interval over repetitions, and the
 the quantile. Of nine ways that bench/coverage.py tries, these keep nearest to 95 %.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Claims of a publication, and the verdicts that stored runs give on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

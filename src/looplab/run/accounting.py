@@ -1,7 +1,5 @@
 """From raw samples to figures: every message is counted exactly once, no latency is left out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

@@ -17,8 +17,6 @@ beside that call, as a Protocol, what it calls there:
 | `report/` | `LAYOUT` of stored runs, `PAGE`, `analyse(measured)` |
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module

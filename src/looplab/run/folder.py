@@ -1,7 +1,5 @@
 """A run on disk: results/<run_id>/ with its CSV files and, once whole, run.json."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

@@ -1,7 +1,5 @@
 """The life of a run, the same for every experiment: measure, judge, store; or keep what an interrupted run has."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The open-loop schedule and the outcome of each message: stamps into preallocated rows, and nothing else."""
 
-from __future__ import annotations
-
 import gc
 from dataclasses import dataclass
 from time import perf_counter_ns

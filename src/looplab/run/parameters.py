@@ -1,7 +1,5 @@
 """Parameters of a run, read from the environment that params.env and .env give a container."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What every start of the lab does first: say what can be started, open results/, fill what others are handed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

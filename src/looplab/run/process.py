@@ -1,7 +1,5 @@
 """The process around one run: signals, progress for a person or for ./lab, exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

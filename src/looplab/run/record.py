@@ -1,7 +1,5 @@
 """Where one run is kept while it is measured: its rows in memory, its folder on disk, the state the exporter reads."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

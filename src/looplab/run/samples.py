@@ -4,8 +4,6 @@ The controller writes each number once into memory it touched before the run; th
 tmpfs), so a live view costs the measuring process nothing. The file's header names its columns.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import struct

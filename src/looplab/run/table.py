@@ -1,7 +1,5 @@
 """What the tables of all runs have in common, in 80 columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from textwrap import fill
 from typing import Any

@@ -3,8 +3,6 @@
 Each function judges one treatment of one role from all looks of a run; an experiment puts its own list together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

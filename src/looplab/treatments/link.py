@@ -1,7 +1,5 @@
 """Whether the link of a run was there: what its emulator reports between cells, as a treatment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Readings of the live processes by the treatments service, before a run's first cell and after each."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a container's process is in a run, and by which name the kernel knows it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -7,8 +7,6 @@ POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...},
 answers {"roles": {"broker": {"processes": [...], "refused": ["..."]}}, "published": 1234, "clock_ns": ...}.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """TLS as a treatment: wanted on a connection or not, and the version that was really negotiated."""
 
-from __future__ import annotations
-
 from looplab.treatments.judgement import Treatment
 
 OFF = "off"

@@ -1,7 +1,5 @@
 """Marking: points with reasons, a wrong run told from a wrong answer, a class at once."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from pathlib import Path

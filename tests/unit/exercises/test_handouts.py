@@ -1,7 +1,5 @@
 """Handouts: one form for all; what they name is there, what they tell to type can be typed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The registry: every experiment is a folder of the same files, and nothing else names one."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The live files of a controller, followed while they change in every order they can."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Broker, processes and pages of the exporter."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Stored runs: the newest of each scenario and fidelity, whatever else lies in results/."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Histograms and quantiles of the exporter against numpy, bound by bound."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families

@@ -1,7 +1,5 @@
 """Statistics against known truth: what is there is found, what is not is not."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

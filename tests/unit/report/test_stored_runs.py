@@ -1,7 +1,5 @@
 """Whatever lies in results/: each folder is used or named with what it means, and nothing crashes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Figures: quantiles as numpy's, an outlier kept, nothing made of nothing."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every start does first: the guide, and results/ opened for the controller's user."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

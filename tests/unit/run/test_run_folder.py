@@ -1,7 +1,5 @@
 """The run folder: whole or told to be interrupted, and no finished sample lost to a full disk."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The sample store: what one process writes another reads, and a file that is none is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

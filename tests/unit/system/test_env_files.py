@@ -1,7 +1,5 @@
 """Env files are read as Compose reads them; a line or a value that means nothing is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

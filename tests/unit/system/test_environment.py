@@ -1,7 +1,5 @@
 """The machine of a run: what a container sees, and what ./lab adds."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

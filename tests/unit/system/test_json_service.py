@@ -1,7 +1,5 @@
 """The lab's JSON services and their clients, over real sockets on loopback."""
 
-from __future__ import annotations
-
 import http.client
 import http.server
 import json

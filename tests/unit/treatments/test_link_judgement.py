@@ -1,7 +1,5 @@
 """Whether a run's link was there, judged from what its emulator says between the cells."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TLS as a treatment: who wants it by the settings, and what is taken for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from looplab.errors import EXIT_USAGE, LabError

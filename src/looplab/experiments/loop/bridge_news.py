@@ -1,7 +1,5 @@
 """What the bridge publishes about itself and its robot during a run: retained under lab/, kept as it changes."""
 
-from __future__ import annotations
-
 from collections import deque
 from time import perf_counter_ns
 from typing import Any

@@ -1,7 +1,5 @@
 """One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, looks between cells."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

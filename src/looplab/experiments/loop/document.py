@@ -1,7 +1,5 @@
 """What a run of the loop stores: the cells of run.json, the lines of samples.csv and transport.csv."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The looks of one run of the loop: at the processes, at an emulated link, at how strong a load was in each cell."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs of the loop as text for Prometheus, the running one and stored ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

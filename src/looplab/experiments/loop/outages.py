@@ -4,8 +4,6 @@ The bridge's last will, its return and its own report show an absence. A cut too
 answers that the robot gave in time and that still came late.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

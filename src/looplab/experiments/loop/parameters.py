@@ -1,7 +1,5 @@
 """The parameters of one run, read from the environment that params.env and .env give a container."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

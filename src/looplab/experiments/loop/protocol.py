@@ -6,8 +6,6 @@ took between its request's bytes entering and its own bytes leaving the bridge's
 how long its request waited for the robot to be done with those before it.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

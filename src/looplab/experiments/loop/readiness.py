@@ -1,7 +1,5 @@
 """Is the bridge there, with its robot, and set up as this run wants it? If not: what is missing, and the remedy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The hot path of the control loop: requests on an open-loop schedule, answers stamped as they come back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import perf_counter_ns
 

@@ -1,7 +1,5 @@
 """A run as a table of 80 columns."""
 
-from __future__ import annotations
-
 from textwrap import fill
 from typing import Any
 

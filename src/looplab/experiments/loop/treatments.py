@@ -1,7 +1,5 @@
 """The treatments of the loop: which roles are judged in a run, and by what."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One run of qos-delay: waits for emulators and capture, then sets up, measures and judges cell by cell."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

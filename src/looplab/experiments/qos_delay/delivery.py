@@ -1,7 +1,5 @@
 """Publisher and subscriber of one cell: two connections on one thread and one clock, and what is stamped between."""
 
-from __future__ import annotations
-
 from time import perf_counter_ns
 
 from looplab.experiments.qos_delay.parameters import TOKEN_BYTES, QosDelayParameters

@@ -1,7 +1,5 @@
 """From a run's samples and looks to run.json: cells, treatments, what makes either invalid."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

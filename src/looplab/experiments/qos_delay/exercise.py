@@ -1,7 +1,5 @@
 """What an exercise may ask about the cells of a run of qos-delay."""
 
-from __future__ import annotations
-
 from looplab.experiments.qos_delay.report.cell import FIGURES
 
 __all__ = ["FIELDS", "FIGURES", "METRICS"]

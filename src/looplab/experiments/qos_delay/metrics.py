@@ -1,7 +1,5 @@
 """Runs of qos-delay as text for Prometheus, the running one and stored ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ arrives there. Delayed where it leaves, a packet would stay in its socket's acco
 sends no third one while two wait: netem takes them off that account, NFQUEUE cannot.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The parameters of one run of qos-delay, read from the environment that params.env and .env give its container."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

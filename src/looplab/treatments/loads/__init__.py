@@ -3,8 +3,6 @@
 A file holds `LOAD = Load("name", …)`; nothing else in Python names a load.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules

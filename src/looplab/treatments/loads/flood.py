@@ -1,7 +1,5 @@
 """An MQTT flood through the broker under test, by the lab's own flood or inovex/mqtt-stresser."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What every load has in common: how it is recognised, judged, and how strong it was."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """CPU, memory and I/O stress on the host, by Debian's `stress`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from looplab.treatments.judgement import Treatment

@@ -1,7 +1,5 @@
 """Cells of the loop: every message counted once, no latency left out, lines as their header says."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

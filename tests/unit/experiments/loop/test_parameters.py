@@ -1,7 +1,5 @@
 """Parameters: defaults of each fidelity, each factor alone, and a sentence for every slip of the pen."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

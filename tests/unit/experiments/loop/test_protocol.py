@@ -1,7 +1,5 @@
 """Requests and answers: what is written is read back, anything else is told to be malformed."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What a run says is missing at the bridge, and why the bridge was away."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether the load reached the robot: by the time it takes, apart from what its requests wait for one another."""
 
-from __future__ import annotations
-
 import pytest
 
 from looplab.experiments.loop.document import COLUMNS

@@ -1,7 +1,5 @@
 """The table of a run: every figure of every cell, within 80 columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from looplab.experiments.loop.table import table

@@ -1,7 +1,5 @@
 """The judgement of treatments over looks as the treatments service answers them."""
 
-from __future__ import annotations
-
 import copy
 import http.server
 import json

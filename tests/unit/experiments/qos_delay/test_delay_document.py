@@ -1,7 +1,5 @@
 """run.json of qos-delay: counts that add up, figures of known samples, and each reason that makes a cell INVALID."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

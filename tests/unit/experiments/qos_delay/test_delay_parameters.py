@@ -1,7 +1,5 @@
 """The parameters of qos-delay: the published ones by default, each refused by its name where it is wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from looplab.errors import EXIT_USAGE, LabError

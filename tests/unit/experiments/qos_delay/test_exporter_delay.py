@@ -1,7 +1,5 @@
 """Finished runs of qos-delay on the exporter's page."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from time import perf_counter_ns

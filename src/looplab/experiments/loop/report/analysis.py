@@ -1,7 +1,5 @@
 """From measured runs to everything that the report shows: verdicts, figures, CSV files, page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Other causes that the runs themselves show, to stand beside a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the thesis claims, as questions that stored runs answer: reproduced, not reproduced, or undecided."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

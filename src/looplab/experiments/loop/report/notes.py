@@ -1,7 +1,5 @@
 """What a reader must know before the figures: each oddity of the runs in one sentence, with what it means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from looplab.report.samples import Measured

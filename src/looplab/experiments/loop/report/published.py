@@ -1,7 +1,5 @@
 """What the thesis published, from the files in published/."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Published and measured side by side: the rows of tables 5.2 to 5.9, and of scenarios the thesis does not have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """From measured runs of qos-delay to everything that the report shows: findings, figures, CSV files, page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One cell of qos-delay: the delay of each link, the latency over it, what the publisher's segments carried."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ A ratio counts as "about n" where it lies within a factor sqrt(2) of n: nearer t
 step (1, 2, 4 end-to-end delays), on the scale on which ratios are compared.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Requests by number: what is under way, and which answer belongs to which although some are lost."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

@@ -1,7 +1,5 @@
 """A robot on USB: which device is opened, what is said where none can be, and what its container may reach."""
 
-from __future__ import annotations
-
 import os
 import pty
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Verdicts on runs whose truth is known, and on runs that cannot be compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """./lab report as a process: what it prints, its exit code, what it leaves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """run.json with any value anywhere: the report names the run or shows it, and never crashes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

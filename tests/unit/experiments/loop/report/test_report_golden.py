@@ -1,7 +1,5 @@
 """The whole report over every stored run: real runs, made by the lab itself in its first weeks (schema 1)."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The report on network delay and QoS: verdicts on runs of known truth, a page that needs nothing else."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path
