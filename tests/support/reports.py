@@ -42,7 +42,7 @@ def shown(results: Path, experiment: str = "loop") -> Shown:
         else:
             selection.unusable.append(run)
     measured = measure(selection)
-    analysis = EXPERIMENTS[experiment].part("report").analyse(measured)
+    analysis = EXPERIMENTS[experiment].part("report.analysis").analyse(measured)
     verdicts = {claim.name: by_fidelity for claim, by_fidelity in analysis.verdicts}
     return Shown(measured, selection, verdicts, analysis.context([]), page_text(analysis, measured, selection))
 

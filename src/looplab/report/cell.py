@@ -79,11 +79,6 @@ class Cell:
         """How many repetitions have at least one latency."""
         return int(np.unique(self.repetition).size)
 
-    @property
-    def lateness_p99_us(self) -> float | None:
-        value = self.document.get("send_lateness_us", {}).get("p99")
-        return None if value is None else float(value)
-
     def mean(self, metric: str) -> Interval | None:
         """Return the mean latency in microseconds, None if nothing was measured."""
         return self._intervals[metric][0] if metric in self._intervals else None

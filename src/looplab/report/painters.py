@@ -1,14 +1,11 @@
 """Draw in processes of their own: drawing is the slowest part of a report, and they start while the runs are read."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from types import TracebackType
 
 from looplab.report.drawing import Drawing, Sketch
 
@@ -17,33 +14,28 @@ WORTH_RUNS = 6
 MOST_PAINTERS = 4
 
 
-class Painters:
-    """Draws sketches; as a context it ends what it started. `runs` says how much there will be to draw."""
+@contextlib.contextmanager
+def painters(runs: int) -> Iterator[Callable[[Sequence[Sketch]], list[Drawing]]]:
+    """Give a function that draws sketches, and end what it started; `runs` says how much there will be to draw."""
+    processes = min(MOST_PAINTERS, os.cpu_count() or 1)
+    if runs < WORTH_RUNS or processes < 2:
+        yield _draw_all
+        return
+    # Spawned, not forked: the columnar library has threads.
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    for _ in range(processes):
+        pool.submit(_get_ready)
 
-    def __init__(self, runs: int) -> None:
-        painters = min(MOST_PAINTERS, os.cpu_count() or 1)
-        self._pool: ProcessPoolExecutor | None = None
-        if runs >= WORTH_RUNS and painters > 1:
-            # Spawned, not forked: the columnar library has threads.
-            self._pool = ProcessPoolExecutor(painters, mp_context=multiprocessing.get_context("spawn"))
-            for _ in range(painters):
-                self._pool.submit(_get_ready)
+    def draw(sketches: Sequence[Sketch]) -> list[Drawing]:
+        # A machine too full for more processes ends them; the drawing itself is the same here.
+        with contextlib.suppress(BrokenProcessPool):
+            return list(pool.map(_draw, sketches))
+        return _draw_all(sketches)
 
-    def __enter__(self) -> Painters:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-    def draw(self, sketches: Sequence[Sketch]) -> list[Drawing]:
-        if self._pool is not None:
-            # A machine too full for more processes ends them; the drawing itself is the same here.
-            with contextlib.suppress(BrokenProcessPool):
-                return list(self._pool.map(_draw, sketches))
-        return [_draw(sketch) for sketch in sketches]
+    try:
+        yield draw
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _get_ready() -> None:
@@ -55,3 +47,7 @@ def _get_ready() -> None:
 
 def _draw(sketch: Sketch) -> Drawing:
     return sketch.draw()
+
+
+def _draw_all(sketches: Sequence[Sketch]) -> list[Drawing]:
+    return [_draw(sketch) for sketch in sketches]

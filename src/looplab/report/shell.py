@@ -1,6 +1,7 @@
 """Write the reports on stored runs: a page for each experiment that has runs, with figures and CSV files.
 
-What an experiment's `report` package gives is stated by `ReportPart`; `./lab report` hands the experiments in.
+An experiment's `report` package gives `LAYOUT` and `PAGE` (the page's name), its module `analysis` gives `analyse`.
+`./lab report` hands the experiments in.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
-from looplab.report.painters import Painters
-from looplab.report.stored import APART, Layout, Selection, StoredRun, Unusable, read_run, run_folders
+from looplab.report.painters import painters
+from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
 from looplab.run.experiment import Experiment, Experiments
 from looplab.system.terminal import fitted
 
@@ -39,17 +40,6 @@ class Analysis:
     csv_files: Mapping[str, Iterable[Mapping[str, object]]]
     template: Path
     context: Callable[[Sequence[Drawing]], Mapping[str, Any]]
-
-
-class ReportPart(Protocol):
-    """The package `report` of an experiment: light to import; `analyse` imports what it needs."""
-
-    LAYOUT: Layout
-    # The name of its page.
-    PAGE: str
-
-    def analyse(self, measured: Sequence[Measured]) -> Analysis:
-        """Return what these runs show: one of each scenario and fidelity."""
 
 
 def write_reports(results: Path, named: Sequence[str], out: Path, experiments: Experiments) -> int:
@@ -92,16 +82,16 @@ def _write_report(
     experiment: Experiment, selection: Selection, apart: Sequence[Unusable], out: Path
 ) -> Sequence[Measured]:
     """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
-    part: ReportPart = experiment.part("report")
-    with Painters(len({(run.scenario, run.fidelity) for run in selection.runs})) as painters:
+    page_name: str = experiment.part("report").PAGE
+    with painters(len({(run.scenario, run.fidelity) for run in selection.runs})) as draw:
         # Imported here: it takes as long as the painters take to get ready.
         from looplab.report.samples import measure
 
         measured = measure(selection)
-        analysis = part.analyse(measured)
-        drawn = painters.draw(analysis.sketches)
+        analysis: Analysis = experiment.part("report.analysis").analyse(measured)
+        drawn = draw(analysis.sketches)
     try:
-        _write_files(out, part.PAGE, analysis, drawn, page_text(analysis, measured, selection, apart, drawn))
+        _write_files(out, page_name, analysis, drawn, page_text(analysis, measured, selection, apart, drawn))
     except OSError as error:
         raise LabError(
             f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR", EXIT_MACHINE
@@ -112,7 +102,7 @@ def _write_report(
     for problem in selection.unusable:
         print(fitted(str(problem), sys.stdout))
     # Never broken, so that it can be copied.
-    print(out / part.PAGE)
+    print(out / page_name)
     return measured
 
 

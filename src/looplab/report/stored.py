@@ -53,56 +53,23 @@ class Layout:
         return tuple(float(cell[name]) for name in self.keys)
 
 
-@dataclass(frozen=True)
 class StoredRun:
     """One whole run: its folder, its run.json and how to read them."""
 
-    path: Path
-    document: dict[str, Any]
-    experiment: str
-    layout: Layout
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    @property
-    def run_id(self) -> str:
-        return str(self.document["run_id"])
-
-    @property
-    def scenario(self) -> str:
-        return str(self.document["scenario"])
-
-    @property
-    def fidelity(self) -> str:
-        return str(self.document["fidelity"])
-
-    @property
-    def valid(self) -> bool:
-        return bool(self.document["valid"])
-
-    @property
-    def invalid_because(self) -> str:
-        return "; ".join(self.document["invalid_because"])
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return dict(self.document["parameters"])
-
-    @property
-    def repetitions(self) -> int:
-        return int(self.parameters.get("repetitions", 0))
-
-    @property
-    def messages(self) -> int:
-        return int(self.parameters.get("messages", 0))
-
-    @property
-    def machine(self) -> tuple[str, int, str]:
-        """What must agree before two runs may be compared."""
-        environment = self.document["environment"]
-        return (str(environment.get("cpu")), int(environment["cores"]), str(environment.get("kernel")))
+    def __init__(self, path: Path, document: dict[str, Any], experiment: str, layout: Layout) -> None:
+        self.path, self.document, self.experiment, self.layout = path, document, experiment, layout
+        self.name = path.name
+        self.run_id = str(document["run_id"])
+        self.scenario = str(document["scenario"])
+        self.fidelity = str(document["fidelity"])
+        self.valid = bool(document["valid"])
+        self.invalid_because = "; ".join(document["invalid_because"])
+        self.parameters: dict[str, Any] = document["parameters"]
+        self.repetitions = int(self.parameters.get("repetitions", 0))
+        self.messages = int(self.parameters.get("messages", 0))
+        environment = document["environment"]
+        # What must agree before two runs may be compared.
+        self.machine = (str(environment.get("cpu")), int(environment["cores"]), str(environment.get("kernel")))
 
     @property
     def machine_text(self) -> str:

@@ -8,13 +8,13 @@ beside that call, as a Protocol, what it calls there:
 | `__init__.py` | `EXPERIMENT`; imports nothing heavy |
 | `__main__.py` | the process of the container that measures |
 | `parameters.py` | `OPTIONS`, `QUICK`, `read_parameters(environment)`, `plan(parameters)` |
-| `controller.py` | one run: the steps that `looplab.run.life` goes through |
+| `controller.py` | `Controller`: one run, the steps that `looplab.run.life` goes through |
 | `document.py` | run.json's cells, the lines of samples.csv |
 | `table.py` | `table(run)`, for a terminal of 80 columns |
 | `metrics.py` | `FAMILIES`, the cells of the running run, the text of a stored one |
 | `run.schema.json` | what a stored run adds to `looplab/run/run.schema.json` |
 | `exercise.py` | `FIELDS`, `METRICS`, `FIGURES`: what an exercise may ask about a cell |
-| `report/` | `LAYOUT` of stored runs, `PAGE`, `analyse(measured)` |
+| `report/` | `LAYOUT` of stored runs, `PAGE`; in `analysis.py` `analyse(measured)` |
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from looplab.errors import LabError
 from looplab.run.experiment import Experiment
@@ -11,22 +11,26 @@ from looplab.run.record import Record
 from looplab.treatments.judgement import Treatment
 
 
-class Run(Protocol):
-    """What an experiment does in its run (its controller.py); `record` is where it keeps it."""
+class Run:
+    """What an experiment does in its run: `Controller` in its controller.py; `record` is where it keeps it."""
 
     record: Record
 
     def measure(self) -> None:
         """Wait for the parts, warm up, send every cell. Raises LabError, Interrupted."""
+        raise NotImplementedError
 
     def treatments(self) -> Sequence[Treatment]:
         """Return every treatment as found so far."""
+        raise NotImplementedError
 
     def contents(self) -> Mapping[str, Any]:
         """Return what run.json holds beside the frame of every run: the cells above all."""
+        raise NotImplementedError
 
     def faults(self) -> Sequence[str]:
         """Return what makes the run INVALID beside its treatments."""
+        return ()
 
     def close(self) -> None:
         """Leave the parts as they were found."""

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 from looplab.errors import EXIT_USAGE, LabError
 
@@ -13,31 +13,44 @@ MAX_SAMPLES = 20_000_000
 T = TypeVar("T")
 
 
-class RunParameters(Protocol):
-    """What every experiment's parameters have; each adds its own."""
+@dataclass(frozen=True, kw_only=True)
+class RunParameters:
+    """What every experiment's parameters have; each adds its own, times in the unit their names say."""
+
+    scenario: str
+    fidelity: str
+    messages: int
+    repetitions: int = 1
+    deadline_ms: int = 1000
 
     @property
-    def scenario(self) -> str: ...
-    @property
-    def fidelity(self) -> str: ...
-    @property
-    def samples(self) -> int:
-        """Messages in the whole run, warm-up apart."""
+    def cells(self) -> Sequence[Any]:
+        """Its cells, in the order in which they are measured."""
+        raise NotImplementedError
 
     @property
     def sending_s(self) -> float:
         """How long the sending alone takes."""
+        raise NotImplementedError
 
     @property
     def whole_s(self) -> float:
-        """About how long the whole run takes."""
+        """About how long the whole run takes, apart from the answers that it waits for."""
+        return self.sending_s
 
     @property
-    def cells(self) -> Sequence[object]:
-        """Its cells, in the order in which they are measured."""
+    def samples(self) -> int:
+        """Messages in the whole run, warm-up apart."""
+        return len(self.cells) * self.messages * self.repetitions
+
+    def rows(self, cell: int) -> range:
+        """Return the rows of a cell in the sample store."""
+        size = self.messages * self.repetitions
+        return range(cell * size, (cell + 1) * size)
 
     def as_json(self) -> dict[str, Any]:
-        """The effective parameters as run.json stores them."""
+        """Return the effective parameters as run.json stores them."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

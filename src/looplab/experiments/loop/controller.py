@@ -1,7 +1,6 @@
 """One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, looks between cells."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -17,7 +16,7 @@ from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
-from looplab.run.life import wait_for
+from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import SampleStore
 from looplab.treatments.judgement import Treatment
@@ -30,8 +29,8 @@ STEP_NS = 100_000_000
 BRIDGE_REPORT_NS = 600_000_000
 
 
-class Controller:
-    """The steps of one run, see looplab.run.life.Run."""
+class Controller(Run):
+    """The steps of one run."""
 
     def __init__(self, parameters: Parameters, place: Place) -> None:
         self.parameters = parameters
@@ -45,7 +44,6 @@ class Controller:
         self.measurement = self._measurement(self.record.store, self.record.token)
 
     def measure(self) -> None:
-        """Wait for the parts, warm up, send every cell."""
         self._wait_for_parts()
         self.news.begin()
         self._warm_up()
@@ -54,7 +52,6 @@ class Controller:
         self._hear_bridge()
 
     def treatments(self) -> list[Treatment]:
-        """Return every treatment as found so far."""
         bridge = self.news.info()
         found = self.looks.judge(bridge)
         virtual = treatments.is_virtual(bridge)
@@ -64,7 +61,6 @@ class Controller:
         return [*found, self.looks.judge_link()]
 
     def contents(self) -> dict[str, Any]:
-        """Return what run.json holds beside the frame of every run."""
         measurement, cells = self.measurement, []
         for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters)):
             counts = measurement.counts(index)
@@ -80,12 +76,7 @@ class Controller:
             **self.looks.document(),
         }
 
-    def faults(self) -> Sequence[str]:
-        """Return nothing: what makes a run of the loop INVALID is a treatment."""
-        return ()
-
     def close(self) -> None:
-        """Disconnect."""
         self._client.close()
 
     def _measurement(self, store: SampleStore, token: str) -> Measurement:

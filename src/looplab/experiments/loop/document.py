@@ -26,9 +26,8 @@ def files(parameters: Parameters) -> list[File]:
 
 def cell_rows(parameters: Parameters) -> Iterator[tuple[float, int, range]]:
     """Yield (interval_ms, qos, rows) of each cell."""
-    size = parameters.messages * parameters.repetitions
     for index, (interval_ms, qos) in enumerate(parameters.cells):
-        yield interval_ms, qos, range(index * size, (index + 1) * size)
+        yield interval_ms, qos, parameters.rows(index)
 
 
 def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, Any]:

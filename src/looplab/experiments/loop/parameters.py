@@ -2,8 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from looplab.experiments.loop.protocol import FRAMINGS
 from looplab.run.parameters import (
@@ -13,6 +12,7 @@ from looplab.run.parameters import (
     QOS,
     Option,
     Reader,
+    RunParameters,
     check_samples,
     read_number,
     read_qos,
@@ -35,16 +35,12 @@ OPTIONS = (
 QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1"}
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What one run does; times in the unit their names say, `qos` and `intervals_ms` one cell each."""
+@dataclass(frozen=True, kw_only=True)
+class Parameters(RunParameters):
+    """What one run does; `qos` and `intervals_ms` one cell each."""
 
-    scenario: str
-    fidelity: str
     intervals_ms: tuple[float, ...]
     qos: tuple[int, ...]
-    messages: int
-    repetitions: int
     command: str
     robot: str
     load: str
@@ -54,7 +50,6 @@ class Parameters:
     robot_framing: str
     apply_priority: bool
     link: str
-    deadline_ms: int
     warmup_messages: int
     broker_host: str
     broker_port: int
@@ -62,29 +57,14 @@ class Parameters:
     bridge_tls: bool
     parts_timeout_s: int
 
-    def as_json(self) -> dict[str, Any]:
-        """The effective parameters as run.json stores them."""
-        return asdict(self)
-
     @property
     def cells(self) -> list[tuple[float, int]]:
-        """(interval_ms, qos) of every cell, in the order they are run."""
+        """(interval_ms, qos) of every cell."""
         return [(interval, qos) for qos in self.qos for interval in self.intervals_ms]
 
     @property
     def sending_s(self) -> float:
-        """How long the sending alone takes."""
         return sum(interval * self.messages * self.repetitions for interval, _ in self.cells) / 1000
-
-    @property
-    def whole_s(self) -> float:
-        """About how long the run takes, but for the answers that it waits for."""
-        return self.sending_s
-
-    @property
-    def samples(self) -> int:
-        """Messages in the whole run, warm-up apart."""
-        return len(self.cells) * self.messages * self.repetitions
 
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:

@@ -11,10 +11,10 @@ from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.qos_delay import EXPERIMENT, NAME, network
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
 from looplab.experiments.qos_delay.document import Measured, capture_faults, cell_document, faults, files, judge
-from looplab.experiments.qos_delay.network import Emulators, Made
+from looplab.experiments.qos_delay.network import EMULATORS, Made
 from looplab.experiments.qos_delay.parameters import CELL_OVERHEAD_S, Cell, QosDelayParameters
 from looplab.link import client as emulator
-from looplab.run.life import wait_for
+from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import SampleStore
 from looplab.treatments.judgement import Treatment
@@ -26,14 +26,13 @@ STEP_S = 0.2
 QUIET_NS = 50_000_000
 
 
-class Controller:
-    """The steps of one run, see looplab.run.life.Run."""
+class Controller(Run):
+    """The steps of one run."""
 
     def __init__(self, parameters: QosDelayParameters, place: Place) -> None:
         self.parameters = parameters
         self.record = Record(parameters, place, (), files(parameters), {"experiment": NAME})
         self._client = TreatmentsClient([*EXPERIMENT.roles, *(load.role for load in loads().values())])
-        self._emulators = Emulators()
         self._capture = os.environ.get("CAPTURE_URL") or capture.URL
         self._looks: list[Look | None] = []
         self._measured: list[Measured] = []
@@ -57,11 +56,9 @@ class Controller:
         self._progress(len(self._measured), self._measured[-1].cell)
 
     def treatments(self) -> list[Treatment]:
-        """Return every treatment as found so far."""
         return judge(self.parameters, self._looks, self._measured) if self._measured else []
 
     def contents(self) -> dict[str, Any]:
-        """Return what run.json holds beside the frame of every run."""
         p, store = self.parameters, self.record.store
         return {"cells": [cell_document(p, store, p.rows(at), entry) for at, entry in enumerate(self._measured)]}
 
@@ -71,7 +68,7 @@ class Controller:
 
     def close(self) -> None:
         """Take every delay away."""
-        network.take_away(self._emulators)
+        network.take_away(EMULATORS)
 
     def _measure(self, index: int, cell: Cell) -> Measured:
         """One cell, its links, connections and capture its own. Raises LabError, _EmulatorGone."""
@@ -96,7 +93,7 @@ class Controller:
         delivery.repetition(rows.start, p.messages, round(p.interval_ms * 1e6), measured.cell.qos)
         delivery.drain(rows)
         self._quiet(ends, measured.cell)
-        network.judge(p, measured.cell, measured.made, self._emulators)
+        network.judge(p, measured.cell, measured.made, EMULATORS)
         self._look(ends)
         measured.counts = delivery.counts(index)
         if measured.counts["disconnects"]:
@@ -106,13 +103,13 @@ class Controller:
     def _set_up_links(self, cell: Cell) -> Made:
         """An emulator that was restarted is waited for; one that stays away ends the sweep."""
         try:
-            return network.set_up(self.parameters, cell, self._emulators)
+            return network.set_up(self.parameters, cell, EMULATORS)
         except LabError as error:
             if error.exit_code != EXIT_MACHINE:
                 raise
         try:
             self._wait_for_emulator()
-            return network.set_up(self.parameters, cell, self._emulators)
+            return network.set_up(self.parameters, cell, EMULATORS)
         except LabError as error:
             if not self._measured:
                 raise
@@ -125,7 +122,7 @@ class Controller:
 
         def answers() -> bool:
             try:
-                for url in (self._emulators.own, self._emulators.broker):
+                for url in EMULATORS.values():
                     emulator.state(url)
             except LabError as error:
                 errors.append(error)

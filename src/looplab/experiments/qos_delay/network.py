@@ -18,17 +18,12 @@ from looplab.treatments import link as judgement
 
 PROBES = 40
 PROBE_INTERVAL_MS = 5
-BROKER_URL = "http://broker:9107"
 # A run that is stopped has few seconds left.
 CLEAR_TIMEOUT_S = 2.0
 
-
-@dataclass(frozen=True)
-class Emulators:
-    """Where the emulator of each end answers: that of publisher and subscriber, and the broker's."""
-
-    own: str = client.URL
-    broker: str = BROKER_URL
+# Where the emulator of each end answers: that of publisher and subscriber, and the broker's.
+Emulators = Mapping[str, str]
+EMULATORS: Emulators = {"own": client.URL, "broker": "http://broker:9107"}
 
 
 @dataclass(frozen=True)
@@ -94,18 +89,18 @@ def links(p: QosDelayParameters, cell: Cell, at: str) -> list[LinkSettings]:
 def set_up(p: QosDelayParameters, cell: Cell, emulators: Emulators) -> Made:
     """Set a cell's links and probe them. Raises LabError where an emulator or the responder does not answer."""
     made = Made()
-    for at, url in _urls(emulators).items():
+    for at, url in emulators.items():
         made.backend = client.apply(links(p, cell, at), url)["backend"]
         made.instances[at] = client.state(url)["instance"]
     for link, peer in (("pb", p.host_pb), ("bs", p.host_bs)):
-        made.probes[link] = client.probe(peer, PROBES, PROBE_INTERVAL_MS, url=emulators.own)
+        made.probes[link] = client.probe(peer, PROBES, PROBE_INTERVAL_MS, url=emulators["own"])
     return made
 
 
 def judge(p: QosDelayParameters, cell: Cell, made: Made, emulators: Emulators) -> None:
     """Ask the emulators after a cell, and fill in what they made and what is wrong with it."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for at, url in _urls(emulators).items():
+    for at, url in emulators.items():
         try:
             state = client.state(url)
         except LabError as error:
@@ -128,7 +123,7 @@ def take_away(emulators: Emulators) -> None:
 
     One that does not answer has ended already, and its links with it.
     """
-    for url in _urls(emulators).values():
+    for url in emulators.values():
         with contextlib.suppress(LabError):
             client.clear(url, CLEAR_TIMEOUT_S)
 
@@ -146,7 +141,3 @@ def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
     if way.forward:
         figures = link["delay_ms"] if link["delay_ms"]["n"] else probed
         made.delays_ms[way.link] = float(figures["mean"] or 0.0)
-
-
-def _urls(emulators: Emulators) -> dict[str, str]:
-    return {"own": emulators.own, "broker": emulators.broker}

@@ -16,6 +16,7 @@ from looplab.run.parameters import (
     QOS,
     Option,
     Reader,
+    RunParameters,
     check_samples,
     read_number,
     read_qos,
@@ -59,15 +60,12 @@ class Cell:
         return f"{self.delay_pb_ms:g}-{self.delay_bs_ms:g}"
 
 
-@dataclass(frozen=True)
-class QosDelayParameters:
-    """What one run does; times in the unit their names say. `pairs_ms` are (publisher-broker, broker-subscriber)."""
+@dataclass(frozen=True, kw_only=True)
+class QosDelayParameters(RunParameters):
+    """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber)."""
 
-    scenario: str
-    fidelity: str
     pairs_ms: tuple[tuple[float, float], ...]
     qos: tuple[int, ...]
-    messages: int
     interval_ms: float
     payload_bytes: int
     distribution: str
@@ -76,7 +74,6 @@ class QosDelayParameters:
     max_inflight: int
     rto_min_ms: int
     tcp_nodelay: bool
-    deadline_ms: int
     warmup_messages: int
     host_pb: str
     host_bs: str
@@ -84,40 +81,23 @@ class QosDelayParameters:
     own_bs: str
     broker_port: int
     parts_timeout_s: int
-    # One cell is one repetition; priorities and load belong to the loop's scenarios.
-    repetitions: int = 1
+    # Priorities and load belong to the loop's scenarios.
     apply_priority: bool = False
     priority_broker: int = 0
     priority_controller: int = 0
     load: str = NO_LOAD
 
     @property
-    def broker_host(self) -> str:
-        return self.host_pb
-
-    @property
     def cells(self) -> list[Cell]:
-        """In the order they are run."""
         return [Cell(*pair, qos) for qos in self.qos for pair in self.pairs_ms]
 
     @property
-    def samples(self) -> int:
-        """Messages in the whole run, warm-up apart."""
-        return len(self.cells) * self.messages
-
-    @property
     def sending_s(self) -> float:
-        """How long the sending alone takes."""
         return self.samples * self.interval_ms / 1000
 
     @property
     def whole_s(self) -> float:
-        """About how long the run takes."""
         return self.sending_s + CELL_OVERHEAD_S * len(self.cells)
-
-    def rows(self, index: int) -> range:
-        """The rows of a cell in the sample store."""
-        return range(index * self.messages, (index + 1) * self.messages)
 
     def jitter_ms(self, delay_ms: float) -> float:
         """Scale of the distribution of one link's delay."""

@@ -10,7 +10,7 @@ import pytest
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.qos_delay import network
-from looplab.experiments.qos_delay.network import Emulators, Made
+from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import read_parameters
 from looplab.system.json_service import Request, serve
 
@@ -65,7 +65,7 @@ def judged(emulator: Serve) -> Judged:
 
     def judge(own: dict[str, Any] | None, broker: dict[str, Any] | None, found: Made | None = None) -> Made:
         found = found or made()
-        network.judge(P, CELL, found, Emulators(emulator(own), emulator(broker)))
+        network.judge(P, CELL, found, {"own": emulator(own), "broker": emulator(broker)})
         return found
 
     return judge

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -11,14 +10,15 @@ from looplab.experiments.counter import EXPERIMENT
 from looplab.experiments.counter.document import cell_document, files
 from looplab.experiments.counter.parameters import CounterParameters
 
+from looplab.run.life import Run
 from looplab.run.record import Place, Record
 from looplab.run.samples import ANSWERED, WAITING
 from looplab.treatments.judgement import Treatment, judge_policy, unverified
 from looplab.treatments.looks import Look, TreatmentsClient
 
 
-class Controller:
-    """The steps of one run, see looplab.run.life.Run."""
+class Controller(Run):
+    """The steps of one run."""
 
     def __init__(self, parameters: CounterParameters, place: Place) -> None:
         self.parameters = parameters
@@ -32,7 +32,7 @@ class Controller:
         self._look()
         self.record.begin()
         for index, sleep_ms in enumerate(p.sleeps_ms):
-            rows = range(index * p.messages, (index + 1) * p.messages)
+            rows = p.rows(index)
             for row in rows:
                 self._sleep(row, sleep_ms)
             self.record.append(rows)
@@ -49,13 +49,6 @@ class Controller:
         """Return what run.json holds beside the frame of every run."""
         cells = enumerate(self.parameters.sleeps_ms)
         return {"cells": [cell_document(self.parameters, self.record.store, index, ms) for index, ms in cells]}
-
-    def faults(self) -> Sequence[str]:
-        """Return nothing: what makes a run INVALID is a treatment."""
-        return ()
-
-    def close(self) -> None:
-        """Leave nothing behind: there are no parts."""
 
     def _sleep(self, row: int, sleep_ms: float) -> None:
         store = self.record.store

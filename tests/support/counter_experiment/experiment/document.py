@@ -32,6 +32,6 @@ def sample_lines(parameters: CounterParameters, columns: Columns, rows: Sequence
 
 def cell_document(parameters: CounterParameters, columns: Columns, index: int, sleep_ms: float) -> dict[str, Any]:
     """Return one entry of `cells` in run.json."""
-    sent, measured, fates = tally(columns, range(index * parameters.messages, (index + 1) * parameters.messages))
+    sent, measured, fates = tally(columns, parameters.rows(index))
     latency = summarise(total_ns(columns, measured))
     return {"sleep_ms": sleep_ms, **fates, "S_us": latency, "send_lateness_us": lateness(columns, sent)}

@@ -7,22 +7,26 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from looplab.run.parameters import FIDELITIES, FIDELITY, MESSAGES, Option, Reader, check_samples, read_number
+from looplab.run.parameters import (
+    FIDELITIES,
+    FIDELITY,
+    MESSAGES,
+    Option,
+    Reader,
+    RunParameters,
+    check_samples,
+    read_number,
+)
 
 OPTIONS = (Option("--sleeps", "SLEEPS_MS", "MS,…", "how long to sleep, one cell each, e.g. 1,5"), MESSAGES, FIDELITY)
 QUICK = {"SLEEPS_MS": "5,20", "MESSAGES": "100"}
 
 
-@dataclass(frozen=True)
-class CounterParameters:
+@dataclass(frozen=True, kw_only=True)
+class CounterParameters(RunParameters):
     """What one run does."""
 
-    scenario: str
-    fidelity: str
     sleeps_ms: tuple[float, ...]
-    messages: int
-    repetitions: int = 1
-    deadline_ms: int = 1000
 
     @property
     def cells(self) -> tuple[float, ...]:
@@ -30,19 +34,9 @@ class CounterParameters:
         return self.sleeps_ms
 
     @property
-    def samples(self) -> int:
-        """Sleeps in the whole run."""
-        return len(self.sleeps_ms) * self.messages
-
-    @property
     def sending_s(self) -> float:
         """How long the sleeps take."""
         return sum(self.sleeps_ms) * self.messages / 1000
-
-    @property
-    def whole_s(self) -> float:
-        """About how long the run takes."""
-        return self.sending_s
 
     def as_json(self) -> dict[str, Any]:
         """Return the effective parameters as run.json stores them."""

@@ -1,17 +1,9 @@
 """The report on qos-delay: what a delayed link does to QoS 0, 1 and 2, beside the paper's findings."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from looplab.experiments.qos_delay.report.cell import DelayCell
 from looplab.report.stored import Layout
-
-if TYPE_CHECKING:
-    from looplab.report.samples import Measured
-    from looplab.report.shell import Analysis
 
 LAYOUT = Layout(
     schema=Path(__file__).parents[1] / "run.schema.json",
@@ -22,10 +14,3 @@ LAYOUT = Layout(
     block_s=1.0,
 )
 PAGE = "qos-delay.html"
-
-
-def analyse(measured: Sequence[Measured]) -> Analysis:
-    """Return what these runs show: one of each fidelity."""
-    from looplab.experiments.qos_delay.report.analysis import analyse
-
-    return analyse(measured)
