@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -35,12 +34,11 @@ class _Known:
 class StoredRuns:
     """`newest` maps (scenario, fidelity) to (run_id, texts); replaced as a whole by `refresh`."""
 
-    def __init__(self, results: Path, experiments: Experiments, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, results: Path, experiments: Experiments) -> None:
         self.newest: dict[Key, tuple[str, dict[str, str]]] = {}
         self.damaged: frozenset[str] = frozenset()
         self._results = results
         self._experiments = experiments
-        self._say = say if say is not None else _say_plain
         self._known: dict[str, _Known] = {}
         self._reported: set[str] = set()
         self._seen: int | None = None
@@ -106,11 +104,8 @@ class StoredRuns:
     def _report(self, name: str, why: str) -> None:
         if name not in self._reported:
             self._reported.add(name)
-            self._say(f"results/{name} is left out: {why}. Remove the folder, or measure again.")
-
-
-def _say_plain(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+            text = f"results/{name} is left out: {why}. Remove the folder, or measure again."
+            print(text, file=sys.stderr, flush=True)
 
 
 def stored_texts(folder: Path, run: dict[str, Any], experiments: Experiments) -> dict[str, str]:

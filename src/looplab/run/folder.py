@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,27 +29,21 @@ class RunFolder:
     ) -> None:
         self.results = results
         self.run_id, self.path = "", results
-        try:
+        with self._storing():
             self._check_space(samples)
             self._make(scenario, started or datetime.now(UTC))
             for name, header in headers.items():
                 self._write(name, [header])
-        except OSError as error:
-            raise self._disk_error(self.path, error) from error
 
     def append(self, name: str, lines: Iterable[str]) -> None:
         """Append lines to one of its files and have them on disk when this returns."""
-        try:
+        with self._storing(name):
             self._write(name, lines)
-        except OSError as error:
-            raise self._disk_error(self.path / name, error) from error
 
     def rewrite(self, name: str, header: str, lines: Iterable[str]) -> None:
         """Replace one of its files as a whole."""
-        try:
+        with self._storing(name):
             self._replace(name, itertools.chain([header], lines))
-        except OSError as error:
-            raise self._disk_error(self.path / name, error) from error
 
     def finish(self, run: dict[str, Any]) -> Path:
         """Store run.json and give the folder its final name, which is returned."""
@@ -64,17 +58,13 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _close(self, name: str, document: dict[str, Any]) -> Path:
-        final = self.results / self.run_id
-        try:
+        with self._storing():
             try:
                 self._replace(name, [json.dumps(document, indent=1)])
             finally:
                 # A full disk still lets a folder be renamed: its samples are found where runs are looked for.
-                self.path.rename(final)
-                self.path = final
-        except OSError as error:
-            raise self._disk_error(final, error) from error
-        return final
+                self.path = self.path.rename(self.results / self.run_id)
+        return self.path
 
     def _make(self, scenario: str, started: datetime) -> None:
         """The folder; a run that started within the same second as another takes the next free one."""
@@ -113,9 +103,13 @@ class RunFolder:
         if free < needed:
             raise OSError(errno.ENOSPC, f"no space left, {needed / 1e6:.1f} MB needed and {free / 1e6:.1f} MB free")
 
-    def _disk_error(self, path: Path, error: OSError) -> LabError:
-        """With the path as the host has it, where the container's folder is mounted."""
-        return _disk_error(Path("results") / path.relative_to(self.results), error)
+    @contextlib.contextmanager
+    def _storing(self, name: str = "") -> Iterator[None]:
+        """Raise LabError for an error of the disk, with the path as the host has it."""
+        try:
+            yield
+        except OSError as error:
+            raise _disk_error(Path("results") / (self.path / name).relative_to(self.results), error) from error
 
 
 def _disk_error(path: Path, error: OSError) -> LabError:

@@ -86,6 +86,6 @@ def judge_isolation(looks: Sequence[Look], role: Role, elsewhere: str) -> Treatm
     return Treatment(what, wanted, ", ".join(found), found == [wanted], False, refusals(looks, role.name))
 
 
-def on_off(value: bool) -> str:
-    """Return a switch as the parameters write it."""
-    return "on" if value else "off"
+def on_off(value: object) -> str:
+    """Return a setting as the parameters write it: a switch as on or off."""
+    return str(value) if not isinstance(value, bool) else "on" if value else "off"

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,20 +49,10 @@ def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 
     return folder
 
 
-class Heard(list[str]):
-    def __call__(self, text: str) -> None:
-        self.append(text)
-
-
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-def runs(tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> StoredRuns:
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRuns:
     monkeypatch.setattr(exporter_stored, "LOOK_AGAIN_S", 0.0)
-    return StoredRuns(tmp_path, EXPERIMENTS, heard)
+    return StoredRuns(tmp_path, EXPERIMENTS)
 
 
 def test_newest_of_each_scenario_and_fidelity(tmp_path: Path, runs: StoredRuns) -> None:
@@ -81,70 +72,42 @@ def test_newest_of_each_scenario_and_fidelity(tmp_path: Path, runs: StoredRuns) 
     assert 'fidelity="corrected"' not in text
 
 
-def _no_json(folder: Path) -> None:
-    (folder / "run.json").write_text('{"schema": 1, "sc')
-
-
-def _old_schema(folder: Path) -> None:
-    (folder / "run.json").write_text('{"schema": 99}')
-
-
-def _cut_samples(folder: Path) -> None:
-    path = folder / "samples.csv"
-    path.write_text(path.read_text()[:-30])
-
-
-def _missing_line(folder: Path) -> None:
-    path = folder / "samples.csv"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-
-
-def _no_samples(folder: Path) -> None:
-    (folder / "samples.csv").unlink()
-
-
-def _other_columns(folder: Path) -> None:
-    (folder / "samples.csv").write_text("a,b\n")
-
-
-def _binary(folder: Path) -> None:
-    (folder / "samples.csv").write_bytes(bytes(range(256)))
-
-
-def _list(folder: Path) -> None:
-    (folder / "run.json").write_text("[]")
-
-
-def _no_cells(folder: Path) -> None:
-    run = json.loads((folder / "run.json").read_text())
-    run["cells"] = 5
-    (folder / "run.json").write_text(json.dumps(run))
+def _last_line_gone(text: str) -> str:
+    return "".join(text.splitlines(keepends=True)[:-1])
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("name", "damaged"),
     [
-        _no_json,
-        _old_schema,
-        _cut_samples,
-        _missing_line,
-        _no_samples,
-        _other_columns,
-        _binary,
-        _list,
-        _no_cells,
+        ("run.json", lambda _text: '{"schema": 1, "sc'),
+        ("run.json", lambda _text: '{"schema": 99}'),
+        ("run.json", lambda _text: "[]"),
+        ("run.json", lambda text: json.dumps({**json.loads(text), "cells": 5})),
+        ("samples.csv", lambda text: text[:-30]),
+        ("samples.csv", _last_line_gone),
+        ("samples.csv", lambda _text: None),
+        ("samples.csv", lambda _text: "a,b\n"),
+        ("samples.csv", lambda _text: bytes(range(256)).decode("latin-1")),
     ],
 )
 def test_damaged_run_is_named_once_skipped_and_an_older_one_shown(
-    tmp_path: Path, runs: StoredRuns, heard: Heard, damage: Any
+    tmp_path: Path,
+    runs: StoredRuns,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    damaged: Callable[[str], str | None],
 ) -> None:
     store(tmp_path, "20260101T000000Z-scenario1")
-    damage(store(tmp_path, "20260102T000000Z-scenario1"))
+    path = store(tmp_path, "20260102T000000Z-scenario1") / name
+    text = damaged(path.read_text())
+    path.unlink()
+    if text is not None:
+        path.write_text(text, encoding="latin-1")
     for _ in range(3):
         runs.refresh()
     assert runs.newest["scenario1", "thesis"][0] == "20260101T000000Z-scenario1"
-    assert len(heard) == 1
-    assert "20260102T000000Z-scenario1" in heard[0]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("results/20260102T000000Z-scenario1 is left out: ")
     assert runs.damaged == {"20260102T000000Z-scenario1"}
 
 
@@ -162,13 +125,13 @@ def test_a_run_copied_in_slowly_is_taken_when_whole(tmp_path: Path, runs: Stored
 
 
 def test_unfinished_interrupted_and_foreign_entries_are_passed_over(
-    tmp_path: Path, runs: StoredRuns, heard: Heard
+    tmp_path: Path, runs: StoredRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".20260101T000000Z-scenario1.partial").mkdir()
     (tmp_path / "20260101T000000Z-scenario2").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
     runs.refresh()
-    assert (runs.newest, list(heard)) == ({}, [])
+    assert (runs.newest, capsys.readouterr().err) == ({}, "")
 
 
 def test_a_removed_run_disappears(tmp_path: Path, runs: StoredRuns) -> None:
@@ -204,9 +167,9 @@ def test_500_runs_are_listed_quickly_and_parsed_once(
     assert len(parsed) == 9
 
 
-def test_unreadable_folder_is_named(tmp_path: Path, runs: StoredRuns, heard: Heard) -> None:
+def test_unreadable_folder_is_named(tmp_path: Path, runs: StoredRuns, capsys: pytest.CaptureFixture[str]) -> None:
     folder = store(tmp_path, "20260101T000000Z-scenario1")
     (folder / "samples.csv").unlink()
     os.symlink(folder / "samples.csv", folder / "samples.csv")
     runs.refresh()
-    assert len(heard) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1

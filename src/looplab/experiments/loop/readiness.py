@@ -13,7 +13,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
 )
-from looplab.treatments.judgement import Treatment
+from looplab.treatments.judgement import Treatment, on_off
 
 REMOTE, USB = "remote", "usb"
 LONGEST_WORD = 200
@@ -145,8 +145,4 @@ def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missin
 
 
 def _words(settings: Mapping[str, Any], names: list[str]) -> str:
-    return ", ".join(f"{name}={_word(settings[name])}" for name in names)
-
-
-def _word(value: object) -> str:
-    return str(value) if not isinstance(value, bool) else "on" if value else "off"
+    return ", ".join(f"{name}={on_off(settings[name])}" for name in names)

@@ -1,5 +1,6 @@
 """A run as a table of 80 columns."""
 
+from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
@@ -26,16 +27,10 @@ def table(run: dict[str, Any]) -> str:
     for cell in run["cells"]:
         lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
         lines += [_latencies(label, cell[key]) for label, key in _ROWS]
-        lines += _service(cell)
+        lines += [_latencies("R free", free)] if (free := robot_free_us(cell)) else []
         lines += _load(cell.get("load", {}))
         lines.append("")
-    remarks = [
-        *_waited(run["cells"]),
-        *_absences(run.get("absences", [])),
-        *_reconnects(run.get("reconnects", 0)),
-        *_delayed(run.get("delayed", {})),
-    ]
-    lines += [fill(text, WIDTH, subsequent_indent="  ") for text in remarks]
+    lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
     return "\n".join([*lines, *verdict(run)])
 
 
@@ -46,21 +41,6 @@ def _counts(cell: dict[str, Any]) -> list[str]:
     )
     extras = [f"{cell[key]} {label}" for key, label in _EXTRAS if cell[key]]
     return [text, "   " + ", ".join(extras)] if extras else [text]
-
-
-def _service(cell: dict[str, Any]) -> list[str]:
-    """R from when the robot was free, where requests waited for one another (runs of before have none)."""
-    free = robot_free_us(cell)
-    return [_latencies("R free", free)] if free else []
-
-
-def _waited(cells: list[dict[str, Any]]) -> list[str]:
-    """What that row means, where there is one."""
-    waited = sum(cell.get("waited", 0) for cell in cells)
-    if not waited:
-        return []
-    known = sum(cell["service_R_us"]["n"] for cell in cells)
-    return [f"R free: R from when the robot was free; {waited} of {known} requests waited for earlier ones."]
 
 
 def _load(load: dict[str, Any]) -> list[str]:
@@ -75,34 +55,34 @@ def _load(load: dict[str, Any]) -> list[str]:
     return [f"{'load':>14} {', '.join(figures)}"] if figures else []
 
 
-def _absences(found: list[dict[str, Any]]) -> list[str]:
-    """One sentence each; of more than MOST_ABSENCES the first ones, and how many more there were."""
-    texts = []
+def _remarks(run: dict[str, Any]) -> Iterator[str]:
+    """Yield what the figures alone do not show, a sentence each."""
+    if waited := sum(cell.get("waited", 0) for cell in run["cells"]):
+        known = sum(cell["service_R_us"]["n"] for cell in run["cells"])
+        yield f"R free: R from when the robot was free; {waited} of {known} requests waited for earlier ones."
+    yield from _absences(run.get("absences", []))
+    if count := run.get("reconnects", 0):
+        yield (
+            f"The bridge reconnected {'once' if count == 1 else f'{count} times'} without the broker reporting a "
+            "disconnect: the broker rejected it (./lab pair --renew), or its network was cut for some seconds. "
+            "Requests sent meanwhile are lost."
+        )
+    if found := run.get("delayed"):
+        yield (
+            f"{found['n']} answers came late, up to {found['longest_T_us'] / 1000:.0f} ms after their requests, though "
+            f"the bridge had each within {found['longest_R_us'] / 1000:.1f} ms: they waited on the way, not at the "
+            "robot."
+        )
+
+
+def _absences(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield one sentence each; of more than MOST_ABSENCES the first ones, and how many more there were."""
     for absence in found[:MOST_ABSENCES]:
         end_ns = absence["to_ns"]
         span = "" if end_ns is None else f" for {(end_ns - absence['from_ns']) / 1e9:.1f} s, as the broker saw it"
-        texts.append(f"The bridge was away{span}: {absence['cause']}.")
-    more = len(found) - MOST_ABSENCES
-    return [*texts, f"It was away {more} more times (run.json has them)."] if more > 0 else texts
-
-
-def _reconnects(count: int) -> list[str]:
-    if not count:
-        return []
-    times = "once" if count == 1 else f"{count} times"
-    return [
-        f"The bridge reconnected {times} without the broker reporting a disconnect: the broker rejected it "
-        "(./lab pair --renew), or its network was cut for some seconds. Requests sent meanwhile are lost."
-    ]
-
-
-def _delayed(found: dict[str, float]) -> list[str]:
-    if not found:
-        return []
-    return [
-        f"{found['n']} answers came late, up to {found['longest_T_us'] / 1000:.0f} ms after their requests, though the "
-        f"bridge had each within {found['longest_R_us'] / 1000:.1f} ms: they waited on the way, not at the robot."
-    ]
+        yield f"The bridge was away{span}: {absence['cause']}."
+    if len(found) > MOST_ABSENCES:
+        yield f"It was away {len(found) - MOST_ABSENCES} more times (run.json has them)."
 
 
 def _latencies(label: str, figures: dict[str, Any]) -> str:

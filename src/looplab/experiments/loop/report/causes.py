@@ -1,9 +1,7 @@
 """Other causes that the runs themselves show, to stand beside a verdict."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from looplab.report.cell import Cell
 from looplab.report.samples import Measured, Runs
 
 _PRIORITY = {
@@ -74,11 +72,12 @@ def _nodelay(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
     off, on = (runs.get(name, {}).get("scenario8") for name in ("thesis", "corrected"))
     if off is None or on is None:
         return ["To see what TCP_NODELAY has to do with it, run scenario8 with --fidelity thesis and corrected."]
-    if _nodelay_of(off) == _nodelay_of(on) or off.run.machine != on.run.machine:
+    nodelay = [m.run.parameters.get("tcp_nodelay") for m in (off, on)]
+    if nodelay[0] == nodelay[1] or off.run.machine != on.run.machine:
         return []
     notes = []
     for key in sorted(set(off.cells) & set(on.cells)):
-        slow, fast = _median_us(off.cells[key]), _median_us(on.cells[key])
+        slow, fast = (m.cells[key].statistic("O", "p50") for m in (off, on))
         if key[1] and slow and fast:
             part = (
                 f": {1 - fast / slow:.0%} of it was Nagle and delayed acknowledgements, not QoS" if fast < slow else ""
@@ -107,11 +106,3 @@ def _framing(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
             "the link, or requests faster than the robot answers."
         ]
     return [f"Lost at 10 ms: {lost['thesis']} with framing burst, {lost['corrected']} with framing line."]
-
-
-def _nodelay_of(measured: Measured) -> Any:
-    return measured.run.parameters.get("tcp_nodelay")
-
-
-def _median_us(cell: Cell) -> float | None:
-    return cell.statistic("O", "p50")

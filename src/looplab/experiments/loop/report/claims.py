@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_REPETITIONS, Comparison, compare, smallest_found
 from looplab.report.stored import StoredRun
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, SIGNIFICANCE, UNDECIDED, Claim, Verdict
+from looplab.treatments.judgement import on_off
 
 # A difference below this share does not matter; the thesis itself calls 3 % "little difference".
 MATTERS = 0.10
@@ -48,8 +50,16 @@ def claims() -> list[Claim]:
         _between("broker-priority", "Broker priority lowers O under stress", ("2", "4"), _lower),
         _between("broker-priority-no-arduino", "The same without Arduino", ("3", "6"), _lower),
         _between("client-priority", "Prioritising the client as well adds nothing", ("4", "5"), _no_gain),
-        Claim("loss-10-ms", "At 10 ms the robot's answers are fewer than the requests", _loss_at_10_ms),
-        Claim("flood-qos-0", "Under the MQTT flood, QoS 0 loses messages or the connection", _flood_qos_0),
+        _losing(
+            "loss-10-ms",
+            "At 10 ms the robot's answers are fewer than the requests",
+            ("1", "2", "4", "5"),
+            10.0,
+            every=True,
+        ),
+        _losing(
+            "flood-qos-0", "Under the MQTT flood, QoS 0 loses messages or the connection", ("7", "8"), 20.0, every=False
+        ),
         Claim("flood-qos-1-2", "Under the MQTT flood, QoS 1 and 2 lose nothing", _flood_qos_1_2),
         Claim("qos-2", "QoS 2 takes longer than QoS 1", _qos_2),
     ]
@@ -104,24 +114,22 @@ def _no_run(missing: Sequence[str]) -> Comparing:
     return Comparing(NO_RUN, f"There is no usable run: ./lab run {' '.join(missing)}")
 
 
-def _loss_at_10_ms(runs: Runs, _rng: np.random.Generator) -> Comparing:
-    wanted = ("scenario1", "scenario2", "scenario4", "scenario5")
-    held = [runs[name] for name in wanted if name in runs and (10.0, 0) in runs[name].cells]
-    if not held:
-        return Comparing(NO_RUN, "No run of scenario 1, 2, 4 or 5 has a cell at 10 ms.")
-    verdict = _losses([(m.run.scenario, m.cells[10.0, 0]) for m in held], every=True)
-    verdict.cells = "10 ms, QoS 0"
-    verdict.beside += _merged(held)
-    return _guarded(verdict, held)
+def _losing(name: str, title: str, numbers: Sequence[str], interval_ms: float, *, every: bool) -> Claim:
+    """Return a claim that messages of QoS 0 are lost: in the cells of all scenarios, or (if not `every`) in any."""
+    *first, last = numbers
 
+    def judge(runs: Runs, _rng: np.random.Generator) -> Comparing:
+        key = (interval_ms, 0)
+        held = [m for number in numbers if (m := runs.get(f"scenario{number}")) and key in m.cells]
+        if not held:
+            named = f"{', '.join(first)} or {last}"
+            return Comparing(NO_RUN, f"No run of scenario {named} has a cell at {interval_ms:g} ms and QoS 0.")
+        verdict = _losses([(m.run.scenario, m.cells[key]) for m in held], every=every)
+        verdict.cells = _said([key])
+        verdict.beside += _merged(held) if every else []
+        return _guarded(verdict, held)
 
-def _flood_qos_0(runs: Runs, _rng: np.random.Generator) -> Comparing:
-    held = [m for name in ("scenario7", "scenario8") if (m := runs.get(name)) and (20.0, 0) in m.cells]
-    if not held:
-        return Comparing(NO_RUN, "No run of scenario 7 or 8 has a cell at 20 ms and QoS 0.")
-    verdict = _losses([(m.run.scenario, m.cells[20.0, 0]) for m in held], every=False)
-    verdict.cells = "20 ms, QoS 0"
-    return _guarded(verdict, held)
+    return Claim(name, title, judge)
 
 
 def _flood_qos_1_2(runs: Runs, _rng: np.random.Generator) -> Comparing:
@@ -201,15 +209,7 @@ def _compared(pairs: Sequence[tuple[Cell, Cell]], rng: np.random.Generator, rule
     return Comparing(outcome, reason, effects=effects)
 
 
-def _higher(c: Comparison) -> tuple[str, str]:
-    return _directed(c, +1)
-
-
-def _lower(c: Comparison) -> tuple[str, str]:
-    return _directed(c, -1)
-
-
-def _directed(c: Comparison, direction: int) -> tuple[str, str]:
+def _directed(direction: int, c: Comparison) -> tuple[str, str]:
     word = {1: "higher", -1: "lower"}
     low, high = sorted((direction * c.share.low, direction * c.share.high))
     decided = c.p_value < SIGNIFICANCE and (low > 0 or high < 0)
@@ -221,6 +221,10 @@ def _directed(c: Comparison, direction: int) -> tuple[str, str]:
     if high < MATTERS:
         return NOT_REPRODUCED, f"If O is {word[direction]} at all, then by less than 10 %."
     return UNDECIDED, "The interval holds both no difference and one that matters."
+
+
+_higher: Rule = partial(_directed, +1)
+_lower: Rule = partial(_directed, -1)
 
 
 def _no_gain(c: Comparison) -> tuple[str, str]:
@@ -247,7 +251,7 @@ def _guarded(verdict: Comparing, held: Sequence[Measured]) -> Comparing:
     if len({m.run.machine for m in held}) > 1:
         troubles.append("the runs are of different machines: " + ", ".join(sorted({m.run.machine_text for m in held})))
     for factor in ("tcp_nodelay", "robot_framing", "apply_priority"):
-        values = {m.run.scenario: _shown(m.run.parameters.get(factor)) for m in held}
+        values = {m.run.scenario: on_off(m.run.parameters.get(factor)) for m in held}
         if len(set(values.values())) > 1:
             listed = ", ".join(f"{name}: {value}" for name, value in values.items())
             troubles.append(f"the runs differ in {factor.upper()} too ({listed})")
@@ -266,7 +270,7 @@ def _overrides(held: Sequence[Measured]) -> list[str]:
         usual = {"tcp_nodelay": corrected, "robot_framing": FRAMINGS.get(m.run.fidelity), "apply_priority": corrected}
         found = m.run.parameters
         apart = [
-            f"{name.upper()}={_shown(found[name])}" for name, value in usual.items() if found.get(name, value) != value
+            f"{name.upper()}={on_off(found[name])}" for name, value in usual.items() if found.get(name, value) != value
         ]
         if apart:
             notes.append(f"{m.run.scenario} was run with {', '.join(apart)}, which is not fidelity {m.run.fidelity}.")
@@ -286,7 +290,3 @@ def _said(keys: Sequence[Key]) -> str:
     if not keys:
         return "none"
     return f"{', '.join(f'{i:g}' for i in intervals)} ms, QoS {', '.join(qos)}"
-
-
-def _shown(value: object) -> str:
-    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
