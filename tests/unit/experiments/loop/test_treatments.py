@@ -1,10 +1,9 @@
 """The judgement of treatments over looks as the treatments service answers them."""
 
-import copy
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -67,42 +66,100 @@ def test_a_plain_run_as_wanted() -> None:
     assert "broker may use real-time priority" not in found
 
 
-def test_priority_applied_as_wanted() -> None:
-    fifo = process("SCHED_FIFO 90", rtprio_limit="90", sys_nice_bounding=True)
-    found = judged(parameters(PRIORITY_BROKER="90"), [look(broker=[fifo])] * 2)
-    assert wrong(found) == set()
-    assert found["broker scheduling policy"].found == "SCHED_FIFO 90"
-    assert found["broker rtprio limit"].verified
+def fifo(**changes: Any) -> dict[str, Any]:
+    return process("SCHED_FIFO 90", **{"rtprio_limit": "90", **changes})
 
 
-def test_a_policy_that_did_not_take_is_invalid_and_says_why() -> None:
+def mixed_sockets() -> list[dict[str, Any]]:
+    return [*process()["sockets"], {"local_port": 1883, "peer": "x", "peer_port": 5, "tcp_nodelay": False}]
+
+
+PRIORITY = {"PRIORITY_BROKER": "90"}
+POLICY, NODELAY = "broker scheduling policy", "broker TCP_NODELAY"
+ONE_LEFT = [{"tid": 7, "scheduling": "SCHED_FIFO 90"}, {"tid": 8, "scheduling": "SCHED_OTHER"}]
+OTHER_PORT = [{"local_port": 9100, "peer": "x", "peer_port": 1, "tcp_nodelay": True}]
+UNREADABLE = "not readable: Operation not permitted"
+STRESS = process(sockets=[])
+RESTARTED = {**STRESS, "started_ticks": 2000}
+WORKER = {**STRESS, "pid": 9, "started_ticks": 3000}
+LOAD, SERVICE = "stress load", "treatments service"
+# What is wanted, the looks, what makes the run invalid, the treatment to read, how it was found.
+CASES: dict[str, tuple[dict[str, str], Sequence[Look | None], set[str], str, str]] = {
+    "priority as wanted": (PRIORITY, [look(broker=[fifo(sys_nice_bounding=True)])] * 2, set(), POLICY, "SCHED_FIFO 90"),
+    "a thread left behind": (
+        PRIORITY, [look(broker=[fifo(threads=ONE_LEFT)])], {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
+    ),
+    "a broker that came back without its priority": (
+        PRIORITY, [look(broker=[one]) for one in (fifo(), process(rtprio_limit="90"), fifo())],
+        {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
+    ),
+    "a broker gone at a look": ({}, [look(), look(broker=[]), look()], {POLICY}, POLICY, "SCHED_OTHER, not running"),
+    "neither limit nor capability": (
+        {"PRIORITY_CONTROLLER": "99", "APPLY_PRIORITY": "off"}, [look()],
+        {"controller may use real-time priority"}, "controller rtprio limit", "0",
+    ),
+    "no TCP_NODELAY": ({}, [look(broker=[process(nodelay=False)])], {NODELAY}, NODELAY, "off"),
+    "TCP_NODELAY on another connection alone": (
+        {}, [look(broker=[process(sockets=OTHER_PORT)])], {NODELAY}, NODELAY, "no MQTT connection seen",
+    ),
+    "one connection of another kind": (
+        {}, [look(broker=[process(sockets=mixed_sockets())])], {NODELAY}, NODELAY, "off, on",
+    ),
+    "sockets that cannot be read": (
+        {}, [look(controller=[process(sockets=UNREADABLE)])], {"controller TCP_NODELAY"},
+        "controller TCP_NODELAY", UNREADABLE,
+    ),
+    "a bridge elsewhere": (
+        {}, [look(bridge=[], robot=[])], set(), "bridge apart from the load", "not here (SCHED_FIFO 95)",
+    ),
+    "isolation refused": ({}, [look(robot=[process()])], set(), "robot apart from the load", "SCHED_OTHER"),
+    "stress throughout": ({"LOAD": "stress"}, [look(stress=[STRESS])] * 3, set(), LOAD, "running"),
+    "stress that died in the middle": (
+        {"LOAD": "stress"}, [look(stress=[STRESS])] * 2 + [look()], {LOAD}, LOAD, "seen in 2 of 3 looks",
+    ),
+    "stress that was started again": (
+        {"LOAD": "stress"}, [look(stress=[STRESS]), look(stress=[RESTARTED])], {LOAD}, LOAD, "restarted during the run",
+    ),
+    "workers that come and go under one stress": (
+        {"LOAD": "stress"}, [look(stress=[STRESS]), look(stress=[WORKER, STRESS])], set(), LOAD, "running",
+    ),
+    "stress that never was": ({"LOAD": "stress"}, [look(), look()], {LOAD}, LOAD, "not running"),
+    "a load nobody asked for": ({}, [look(), look(stress=[STRESS])], {LOAD}, LOAD, "running"),
+    "a second load": (
+        {"LOAD": "stress"}, [look(stress=[STRESS], flood=[STRESS])], {"flood load"}, "flood load", "running",
+    ),
+    "a flood that pauses": (
+        {"LOAD": "flood"}, [look(flood=[process()]), look(), look(flood=[process()])], set(), "flood load", "running",
+    ),
+    "a flood that is gone": ({"LOAD": "flood"}, [look()] * 3, {"flood load"}, "flood load", "not running"),
+    **{
+        f"no answer in look {at}": ({}, looks, {SERVICE}, SERVICE, "no answer")
+        for at, looks in enumerate(([], [None], [look(), None, look()]))
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_was_wanted_is_judged_by_every_look(case: str) -> None:
+    settings, looks, faults, what, as_found = CASES[case]
+    found = judged(parameters(**settings), list(looks))
+    assert (wrong(found), found[what].found) == (faults, as_found)
+
+
+def test_a_policy_that_did_not_take_says_why() -> None:
     plain = look(broker=[process(rtprio_limit="90", sys_nice_bounding=True)])
     plain["roles"]["broker"]["refused"] = ["SCHED_FIFO 90 for process 7 refused: Operation not permitted"]
-    found = judged(parameters(PRIORITY_BROKER="90"), [plain, plain])
-    assert wrong(found) == {"broker scheduling policy"}
-    entry = found["broker scheduling policy"]
-    assert (entry.wanted, entry.found) == ("SCHED_FIFO 90", "SCHED_OTHER")
-    assert "Operation not permitted" in entry.note
-    assert "./lab doctor" in entry.note
+    found = judged(parameters(**PRIORITY), [plain, plain])
+    assert wrong(found) == {POLICY}
+    assert (found[POLICY].wanted, found[POLICY].found) == ("SCHED_FIFO 90", "SCHED_OTHER")
+    assert "Operation not permitted" in found[POLICY].note
+    assert "./lab doctor" in found[POLICY].note
 
 
-def test_one_thread_left_behind_is_seen() -> None:
-    threads = [{"tid": 7, "scheduling": "SCHED_FIFO 90"}, {"tid": 8, "scheduling": "SCHED_OTHER"}]
-    found = judged(parameters(PRIORITY_BROKER="90"), [look(broker=[process(threads=threads, rtprio_limit="90")])])
-    assert wrong(found) == {"broker scheduling policy"}
-    assert found["broker scheduling policy"].found == "SCHED_FIFO 90, SCHED_OTHER"
-
-
-def test_a_broker_that_came_back_without_its_priority_is_seen() -> None:
-    good, bad = process("SCHED_FIFO 90", rtprio_limit="90"), process(rtprio_limit="90")
-    looks: list[Look | None] = [look(broker=[good]), look(broker=[bad]), look(broker=[good])]
-    assert wrong(judged(parameters(PRIORITY_BROKER="90"), looks)) == {"broker scheduling policy"}
-
-
-def test_a_broker_that_was_gone_at_a_look_is_seen() -> None:
-    found = judged(parameters(), [look(), look(broker=[]), look()])
-    assert wrong(found) == {"broker scheduling policy"}
-    assert "not running" in found["broker scheduling policy"].found
+def test_a_restart_names_what_may_have_ended_it() -> None:
+    found = judged(parameters(LOAD="stress"), [look(stress=[STRESS]), look(stress=[RESTARTED])])
+    assert "STRESS_TIMEOUT" in found[LOAD].note
+    assert judged(parameters(), [look(), look(stress=[STRESS])])[LOAD].wanted == "not running"
 
 
 def test_thesis_permits_priority_and_applies_none() -> None:
@@ -111,130 +168,33 @@ def test_thesis_permits_priority_and_applies_none() -> None:
     good = look(broker=[process(rtprio_limit="90", **permitted)], controller=[process(rtprio_limit="99", **permitted)])
     bridge = {"tcp_nodelay": False, "framing": "burst"}
     assert wrong(judged(p, [good], bridge)) == set()
-    raised = copy.deepcopy(good)
-    raised["roles"]["broker"]["processes"][0]["threads"][0]["scheduling"] = "SCHED_FIFO 90"
-    assert wrong(judged(p, [raised], bridge)) == {"broker scheduling policy"}
+    good["roles"]["broker"]["processes"][0]["threads"][0]["scheduling"] = "SCHED_FIFO 90"
+    assert wrong(judged(p, [good], bridge)) == {POLICY}
 
 
 def test_rtprio_refused_but_sys_nice_given_is_permitted_and_said() -> None:
-    fifo = process("SCHED_FIFO 90", rtprio_limit="0", sys_nice_bounding=True)
-    found = judged(parameters(PRIORITY_BROKER="90"), [look(broker=[fifo])])
+    found = judged(parameters(**PRIORITY), [look(broker=[fifo(rtprio_limit="0", sys_nice_bounding=True)])])
     assert wrong(found) == set()
     limit = found["broker rtprio limit"]
     assert (limit.verified, limit.required, limit.wanted, limit.found) == (False, False, "90", "0")
     assert "LAB_RTPRIO_BROKER" in limit.note
 
 
-def test_neither_limit_nor_capability_is_invalid() -> None:
-    found = judged(parameters(PRIORITY_CONTROLLER="99", APPLY_PRIORITY="off"), [look()])
-    assert wrong(found) == {"controller may use real-time priority"}
-
-
 @pytest.mark.parametrize(("limit", "met"), [("unlimited", True), ("99", True), ("90", True), ("89", False)])
 def test_a_limit_is_met_from_the_published_value_on(limit: str, met: bool) -> None:
-    fifo = process("SCHED_FIFO 90", rtprio_limit=limit, sys_nice_bounding=True)
-    assert judged(parameters(PRIORITY_BROKER="90"), [look(broker=[fifo])])["broker rtprio limit"].verified is met
+    broker = fifo(rtprio_limit=limit, sys_nice_bounding=True)
+    assert judged(parameters(**PRIORITY), [look(broker=[broker])])["broker rtprio limit"].verified is met
 
 
-def test_nodelay_is_judged_on_mqtt_connections_alone() -> None:
-    assert wrong(judged(parameters(), [look(broker=[process(nodelay=False)])])) == {"broker TCP_NODELAY"}
-    only_other = process(sockets=[{"local_port": 9100, "peer": "x", "peer_port": 1, "tcp_nodelay": True}])
-    found = judged(parameters(), [look(broker=[only_other])])
-    assert wrong(found) == {"broker TCP_NODELAY"}
-    assert found["broker TCP_NODELAY"].found == "no MQTT connection seen"
-
-
-def test_one_connection_of_another_kind_is_seen() -> None:
-    mixed = process()
-    mixed["sockets"].append({"local_port": 1883, "peer": "x", "peer_port": 5, "tcp_nodelay": False})
-    found = judged(parameters(), [look(broker=[mixed])])
-    assert (wrong(found), found["broker TCP_NODELAY"].found) == ({"broker TCP_NODELAY"}, "off, on")
-
-
-def test_sockets_that_cannot_be_read_are_not_taken_for_good() -> None:
-    found = judged(parameters(), [look(controller=[process(sockets="not readable: Operation not permitted")])])
-    assert wrong(found) == {"controller TCP_NODELAY"}
-    assert "not readable" in found["controller TCP_NODELAY"].found
-
-
-def test_a_bridge_of_another_fidelity_is_invalid() -> None:
+def test_a_bridge_that_is_set_up_otherwise_or_does_not_say_is_invalid() -> None:
     found = judged(parameters(), [look()], {"tcp_nodelay": False, "framing": "burst"})
     assert wrong(found) == {"bridge TCP_NODELAY", "robot framing"}
     assert "FIDELITY" in found["robot framing"].note
-
-
-def test_a_bridge_that_does_not_say_is_invalid() -> None:
     assert wrong(judged(parameters(), [look()], {})) == {"bridge settings"}
 
 
-def test_a_bridge_elsewhere_is_no_fault() -> None:
-    found = judged(parameters(), [look(bridge=[], robot=[])])
-    assert wrong(found) == set()
-    assert found["bridge apart from the load"].found == "not here (SCHED_FIFO 95)"
-
-
-def test_isolation_refused_is_said_but_not_invalid() -> None:
-    found = judged(parameters(), [look(robot=[process()])])
-    assert wrong(found) == set()
-    assert not found["robot apart from the load"].verified
-
-
-STRESS = process(sockets=[])
-
-
-def test_stress_throughout() -> None:
-    found = judged(parameters(LOAD="stress"), [look(stress=[STRESS])] * 3)
-    assert wrong(found) == set()
-    assert found["stress load"].found == "running"
-
-
-def test_stress_that_died_in_the_middle() -> None:
-    looks: list[Look | None] = [look(stress=[STRESS]), look(stress=[STRESS]), look()]
-    found = judged(parameters(LOAD="stress"), looks)
-    assert wrong(found) == {"stress load"}
-    assert found["stress load"].found == "seen in 2 of 3 looks"
-
-
-def test_stress_that_was_started_again() -> None:
-    later = {**STRESS, "started_ticks": 2000}
-    found = judged(parameters(LOAD="stress"), [look(stress=[STRESS]), look(stress=[later])])
-    assert wrong(found) == {"stress load"}
-    assert found["stress load"].found == "restarted during the run"
-    assert "STRESS_TIMEOUT" in found["stress load"].note
-
-
-def test_workers_that_come_and_go_under_one_stress_are_no_restart() -> None:
-    worker = {**STRESS, "pid": 9, "started_ticks": 3000}
-    found = judged(parameters(LOAD="stress"), [look(stress=[STRESS]), look(stress=[worker, STRESS])])
-    assert wrong(found) == set()
-
-
-def test_stress_that_never_was() -> None:
-    found = judged(parameters(LOAD="stress"), [look(), look()])
-    assert wrong(found) == {"stress load"}
-    assert found["stress load"].found == "not running"
-
-
-def test_a_load_nobody_asked_for() -> None:
-    found = judged(parameters(), [look(), look(stress=[STRESS])])
-    assert wrong(found) == {"stress load"}
-    assert found["stress load"].wanted == "not running"
-    assert wrong(judged(parameters(LOAD="stress"), [look(stress=[STRESS], flood=[STRESS])])) == {"flood load"}
-
-
-def test_the_flood_may_pause_between_rounds_but_not_be_gone() -> None:
-    paused: list[Look | None] = [look(flood=[process()]), look(), look(flood=[process()])]
-    assert wrong(judged(parameters(LOAD="flood"), paused)) == set()
-    gone = judged(parameters(LOAD="flood"), [look(), look(), look()])
-    assert wrong(gone) == {"flood load"}
-    assert gone["flood load"].found == "not running"
-
-
-@pytest.mark.parametrize("looks", [[], [None], [look(), None, look()]])
-def test_without_an_answer_nothing_is_verified(looks: list[Look | None]) -> None:
-    found = judged(parameters(), looks)
-    assert wrong(found) == {"treatments service"}
-    assert found["treatments service"].found == "no answer"
+def test_isolation_refused_is_said() -> None:
+    assert not judged(parameters(), [look(robot=[process()])])["robot apart from the load"].verified
 
 
 def test_load_strength_counts_what_was_consumed() -> None:
