@@ -9,6 +9,7 @@ from looplab.exercises.exercise import Band, Exercise, Point, Question, Treatmen
 from looplab.report.cell import Cell, Key
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
+from looplab.treatments.judgement import on_off
 
 # A wrong run is another thing than a wrong answer.
 RUN, RESULT, ANSWER = "run", "result", "answer"
@@ -134,7 +135,7 @@ def _command(wanted: WantedRun, fidelity: str) -> str:
 def _setting(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(f"{entry:g}" for entry in value)
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+    return on_off(value)
 
 
 class _Judge:

@@ -83,14 +83,12 @@ class StoredRuns:
     def _read(self, name: str, newest: dict[Key, tuple[str, dict[str, str]]]) -> _Known:
         """Return what is known of a run, its text included unless a newer one stands for its scenario."""
         folder = self._results / name
+        stamp: Stamp | None = None
         try:
             stamp = _stamp(folder)
-        except OSError as error:
-            return _Known(None, fault=f"{error.strerror}: {error.filename}")
-        entry = self._known.get(name)
-        if entry is not None and entry.stamp == stamp and (entry.fault or entry.texts or entry.key in newest):
-            return entry
-        try:
+            entry = self._known.get(name)
+            if entry is not None and entry.stamp == stamp and (entry.fault or entry.texts or entry.key in newest):
+                return entry
             run = _document(folder)
             entry = _Known(stamp, (run["scenario"], run["fidelity"]))
             if entry.key not in newest:

@@ -5,6 +5,8 @@ the share of values below the quantile has an interval over repetitions, and the
 the quantile. Of nine ways that bench/coverage.py tries, these keep nearest to 95 %.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +40,10 @@ class Interval:
     @property
     def known(self) -> bool:
         return not math.isnan(self.low)
+
+    def over(self, divisor: float) -> Interval:
+        """Return the interval of the estimate divided by a number that is taken as exact."""
+        return Interval(self.estimate / divisor, self.low / divisor, self.high / divisor)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,3 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
         (claim, {name: claim.judge(runs.get(name, {}), np.random.default_rng(SEED)) for name in FIDELITIES})
         for claim in claims
     ]
-
-
-def count(verdicts: Verdicts, outcome: str) -> int:
-    return sum(verdict.outcome == outcome for _, by_fidelity in verdicts for verdict in by_fidelity.values())

@@ -86,6 +86,13 @@ def judge_isolation(looks: Sequence[Look], role: Role, elsewhere: str) -> Treatm
     return Treatment(what, wanted, ", ".join(found), found == [wanted], False, refusals(looks, role.name))
 
 
+def judge_tls(role: str, wanted: bool, version: str) -> Treatment:
+    """Judge the TLS `version` negotiated by `role`: "" without TLS, "unknown" if nobody reported one."""
+    verified = version in ("TLSv1.2", "TLSv1.3") if wanted else version == ""
+    note = "" if verified else "the bridge goes by its pairing file (./lab pair), the controller by BROKER_TLS"
+    return Treatment(f"{role} TLS", "TLS 1.2 or later" if wanted else "off", version or "off", verified, note=note)
+
+
 def on_off(value: object) -> str:
     """Return a setting as the parameters write it: a switch as on or off."""
     return str(value) if not isinstance(value, bool) else "on" if value else "off"

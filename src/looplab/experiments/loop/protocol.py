@@ -18,7 +18,6 @@ ONLINE = b"online"
 OFFLINE = b"offline"
 
 COMMAND_ROBOT = "T"
-COMMAND_EMULATED = "E"
 
 # How bytes from the robot become answers, by fidelity.
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
@@ -60,9 +59,7 @@ class Answer(NamedTuple):
 
 def parse_request(payload: bytes) -> Request | None:
     """The request in `payload`, or None where it is malformed (to be counted and ignored)."""
-    if len(payload) > MAX_PAYLOAD_BYTES:
-        return None
-    found = _REQUEST.fullmatch(payload)
+    found = _REQUEST.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
     if found is None:
         return None
     command, run, sequence = found.groups()
@@ -71,9 +68,7 @@ def parse_request(payload: bytes) -> Request | None:
 
 def parse_answer(payload: bytes) -> Answer | None:
     """The answer in `payload`, or None where it is malformed (to be counted and ignored)."""
-    if len(payload) > MAX_PAYLOAD_BYTES:
-        return None
-    found = _ANSWER.fullmatch(payload)
+    found = _ANSWER.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
     if found is None:
         return None
     run, sequence, status, robot_ns, value, wire_sequence, wire_ns, wait_ns = found.groups()

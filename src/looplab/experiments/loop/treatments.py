@@ -14,6 +14,7 @@ from looplab.treatments.judgement import (
     judge_nodelay,
     judge_permission,
     judge_policy,
+    judge_tls,
     on_off,
     unverified,
 )
@@ -21,7 +22,6 @@ from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, TreatmentsClient
 from looplab.treatments.roles import LINK
-from looplab.treatments.tls import judge_tls
 
 VIRTUAL_ROBOT = "socket://robot:"
 # R p99 of the virtual robot in scenario 1 on an idle machine (bench/stress.py).

@@ -21,6 +21,7 @@ class Ends:
         self.publisher = self._client(parameters, parameters.host_pb, f"publisher-{token}", [])
         self.subscriber = self._client(parameters, parameters.host_bs, f"subscriber-{token}", [(TOPIC, 2)])
         self._clients = (self.publisher, self.subscriber)
+        self.publish = self.publisher.publish
 
     def _client(self, p: QosDelayParameters, host: str, name: str, subscriptions: list[tuple[str, int]]) -> MqttClient:
         return MqttClient(
@@ -49,10 +50,6 @@ class Ends:
     @property
     def sock(self) -> StampedSocket | None:
         return self.publisher.sock
-
-    def publish(self, topic: str, payload: bytes, qos: int) -> bool:
-        """Send from the publisher."""
-        return self.publisher.publish(topic, payload, qos)
 
     @property
     def disconnects(self) -> int:

@@ -1,5 +1,6 @@
 """From measured runs to everything that the report shows: verdicts, figures, CSV files, page."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from looplab.report.drawing import Drawing
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import Comparison
-from looplab.report.verdicts import SIGNS, Verdicts, count, judge
+from looplab.report.verdicts import Verdicts, judge
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
@@ -34,7 +35,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
                 (f"Figure {figure.number}", figure.text, [d for d in drawn if d.figure == figure.number])
                 for figure in published.figures()
             ],
-            "counts": {word: count(verdicts, word) for word in SIGNS},
+            "counts": Counter(verdict.outcome for _claim, answers in verdicts for verdict in answers.values()),
             "titles": published.titles(),
             "tables": shown,
             "notes": notes.notes(measured),

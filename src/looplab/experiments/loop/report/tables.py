@@ -1,6 +1,6 @@
 """Published and measured side by side: the rows of tables 5.2 to 5.9, and of scenarios the thesis does not have."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,14 +95,9 @@ def table(scenario: str, measured: Measured | None) -> Table:
     """Return all cells that were printed or measured, in the thesis's order first."""
     printed = [row for row in published.rows() if row.scenario == scenario]
     cells = dict(measured.cells) if measured else {}
-    rows: list[Row] = []
-    for line in printed:
-        rows += _rows(line.interval_ms, line.qos, line, cells.pop((line.interval_ms, line.qos), None))
-    for cell in cells.values():
-        rows += _rows(cell.interval_ms, cell.qos, None, cell)
+    shown: list[tuple[float, int, PublishedRow | None, Cell | None]] = [
+        (line.interval_ms, line.qos, line, cells.pop((line.interval_ms, line.qos), None)) for line in printed
+    ]
+    shown += [(cell.interval_ms, cell.qos, None, cell) for cell in cells.values()]
+    rows = [Row(metric, *what) for what in shown for metric in METRICS]
     return Table(printed[0].table if printed else "", measured, rows)
-
-
-def _rows(interval_ms: float, qos: int, printed: PublishedRow | None, cell: Cell | None) -> Iterator[Row]:
-    for metric in METRICS:
-        yield Row(metric, interval_ms, qos, printed, cell)

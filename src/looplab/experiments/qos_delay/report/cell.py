@@ -41,9 +41,7 @@ class DelayCell(Cell):
     def ratio(self) -> Interval:
         """The mean latency over the delay that was made, taken as exact: it is the mean of thousands of packets."""
         mean = self.mean("L")
-        if mean is None or self.made_ms <= 0:
-            return UNKNOWN
-        return Interval(*(value / (1000 * self.made_ms) for value in (mean.estimate, mean.low, mean.high)))
+        return UNKNOWN if mean is None or self.made_ms <= 0 else mean.over(1000 * self.made_ms)
 
     @property
     def packets_per_segment(self) -> float | None:

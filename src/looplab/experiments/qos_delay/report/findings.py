@@ -269,7 +269,7 @@ def _place(run: Measured) -> Finding:
     for (delay, qos), cells in compared.items():
         middle = float(np.mean([c.ratio.estimate for c in cells]))
         for c in cells:
-            share = Interval(*(value / middle for value in (c.ratio.estimate, c.ratio.low, c.ratio.high)))
+            share = c.ratio.over(middle)
             lines.append(Line(f"{c}, over the mean of its group", share, "about 1"))
             verdicts.append(_within(share, 1 - PLACE_MATTERS, 1 + PLACE_MATTERS))
             if abs(share.estimate - 1) > abs(worst[1]):
