@@ -53,6 +53,14 @@ def test_a_load_is_one_file(name: str) -> None:
     assert [path.relative_to(SOURCE) for path in sources(*own) if named.search(path.read_text(encoding="utf-8"))] == []
 
 
+def printed(program: str) -> str:
+    """Return what a fresh interpreter prints."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, env={"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_runs_process_imports_no_analysis_no_prometheus_no_logging(name: str) -> None:
     """The hot path runs there; what paho and http.client bring along is not ours."""
@@ -61,9 +69,7 @@ def test_a_runs_process_imports_no_analysis_no_prometheus_no_logging(name: str) 
         "print([n for n in sys.modules if n.split('.')[0] in ('numpy', 'polars', 'prometheus_client', 'rich')"
         " or n.startswith(('looplab.exporter', 'looplab.metrics', 'looplab.report', 'looplab.lab'))])"
     )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env={"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert printed(program) == "[]"
 
 
 def test_an_experiment_is_imported_when_it_is_asked_for() -> None:
@@ -71,9 +77,7 @@ def test_an_experiment_is_imported_when_it_is_asked_for() -> None:
         "import sys; from looplab.experiments.registry import EXPERIMENTS; list(EXPERIMENTS);"
         "print([n for n in sys.modules if n.startswith('looplab.experiments.') and not n.endswith('registry')])"
     )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env={"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert printed(program) == "[]"
 
 
 def test_a_run_without_a_name_is_the_default_experiments() -> None:

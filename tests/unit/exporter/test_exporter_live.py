@@ -50,6 +50,16 @@ class Writer:
         self.store["state"][row] = state
 
 
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> LiveRun:
+    return LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
+
+
 def publish_state(folder: Path, state: str, run_id: str = "20260101T000000Z-scenario1", **more: Any) -> None:
     fresh = folder / "state.json.new"
     fresh.write_text(json.dumps({"state": state, "run_id": run_id, "parameters": parameters(), **more}))
@@ -66,9 +76,7 @@ def everything(run: LiveRun) -> str:
     return "".join(run.texts().values())
 
 
-def test_rows_are_counted_once_whatever_the_order_they_settle_in(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
+def test_rows_are_counted_once_whatever_the_order_they_settle_in(writer: Writer, run: LiveRun) -> None:
     for row in range(5):
         writer.send(row)
     writer.answer(3)
@@ -91,18 +99,14 @@ def test_rows_are_counted_once_whatever_the_order_they_settle_in(tmp_path: Path)
     assert samples(text, "loop_latency_seconds_sum", metric="O", interval_ms="20") == [pytest.approx(1.499)]
 
 
-def test_a_message_without_answer_is_lost_after_two_deadlines_and_not_before(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
+def test_a_message_without_answer_is_lost_after_two_deadlines_and_not_before(writer: Writer, run: LiveRun) -> None:
     writer.send(0, ago_ms=2500)
     writer.send(1, ago_ms=1500)
     run.advance()
     assert samples(everything(run), "loop_messages_total", outcome="lost") == [1]
 
 
-def test_cells_are_told_apart_and_the_current_one_is_marked(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
+def test_cells_are_told_apart_and_the_current_one_is_marked(writer: Writer, run: LiveRun) -> None:
     for row in range(25):
         writer.send(row)
         writer.answer(row)
@@ -114,20 +118,18 @@ def test_cells_are_told_apart_and_the_current_one_is_marked(tmp_path: Path) -> N
     assert samples(text, "loop_cell_current", interval_ms="10") == [1]
 
 
-def test_exporter_started_in_the_middle_takes_in_all_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exporter_started_in_the_middle_takes_in_all_chunks(
+    monkeypatch: pytest.MonkeyPatch, writer: Writer, run: LiveRun
+) -> None:
     monkeypatch.setattr(exporter_live, "CHUNK_ROWS", 7)
-    writer = Writer(tmp_path)
     for row in range(40):
         writer.send(row)
         writer.answer(row)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     run.advance()
     assert samples(everything(run), "loop_messages_total", outcome="answered") == [20, 20]
 
 
-def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
+def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path, writer: Writer, run: LiveRun) -> None:
     writer.send(0)
     run.advance()
     for size in (0, 8, 16, 4096, 5000):
@@ -138,18 +140,16 @@ def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path) -> Non
     assert samples(everything(run), "loop_messages_sent_total") == [1]
 
 
-def test_another_runs_store_is_left_alone(tmp_path: Path) -> None:
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
+def test_another_runs_store_is_left_alone(tmp_path: Path, run: LiveRun) -> None:
     writer = Writer(tmp_path, rows=12)
     writer.send(0)
     run.advance()
     assert samples(everything(run), "loop_messages_sent_total") == []
 
 
-def test_from_waiting_to_running_to_stored(tmp_path: Path) -> None:
+def test_from_waiting_to_running_to_stored(tmp_path: Path, writer: Writer) -> None:
     folder = LiveFolder(tmp_path, EXPERIMENTS)
     assert folder.run(frozenset()) is None
-    writer = Writer(tmp_path)
     publish_state(tmp_path, "running")
     writer.send(0)
     run = folder.run(frozenset())
@@ -183,11 +183,9 @@ def test_state_that_is_no_state_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_controller_was_killed_does_not_stay_active(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, writer: Writer, run: LiveRun
 ) -> None:
     monkeypatch.setattr(exporter_live, "SILENCE_NS", 0)
-    writer = Writer(tmp_path)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
     writer.send(0, ago_ms=100)
     run.advance()
     assert not run.active

@@ -41,16 +41,14 @@ def test_the_guide_is_silent_about_a_grafana_that_is_not_there() -> None:
     assert "Grafana" not in prepare.guide([], {"GRAFANA": "off"})
 
 
-def test_the_owner_needs_nothing(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    assert prepare.open_results(tmp_path, os.getuid(), 12345) == ""
-    assert mode(tmp_path) == 0o755
-
-
-def test_the_group_needs_nothing_where_it_may_write(tmp_path: Path) -> None:
-    tmp_path.chmod(0o775)
-    assert prepare.open_results(tmp_path, 54321, tmp_path.stat().st_gid) == ""
-    assert mode(tmp_path) == 0o775
+@pytest.mark.parametrize(
+    ("rights", "uid", "gid"), [(0o755, os.getuid(), 12345), (0o775, 54321, None), (0o777, 54321, 54321)]
+)
+def test_who_may_write_already_needs_nothing(tmp_path: Path, rights: int, uid: int, gid: int | None) -> None:
+    """As the owner, by the group of the folder, because anyone may."""
+    tmp_path.chmod(rights)
+    assert prepare.open_results(tmp_path, uid, tmp_path.stat().st_gid if gid is None else gid) == ""
+    assert mode(tmp_path) == rights
 
 
 @pytest.mark.parametrize(
@@ -91,12 +89,6 @@ def test_another_user_gets_in_and_nobody_removes_anothers_runs(tmp_path: Path, b
     tmp_path.chmod(before)
     assert prepare.open_results(tmp_path, 54321, 54321) == ""
     assert mode(tmp_path) == 0o1777
-
-
-def test_what_is_open_stays_as_it_is(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    assert prepare.open_results(tmp_path, 54321, 54321) == ""
-    assert mode(tmp_path) == 0o777
 
 
 def test_a_folder_that_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

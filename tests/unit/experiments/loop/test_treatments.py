@@ -16,6 +16,8 @@ from looplab.treatments.looks import TreatmentsClient, running
 
 BRIDGE = {"tcp_nodelay": True, "framing": "line", "scheduling": "SCHED_FIFO 95"}
 Look = dict[str, Any]
+# From a body and its announced length to the URL that serves it and the questions asked there.
+Serve = Callable[[bytes, int], tuple[str, list[dict[str, Any]]]]
 
 
 def parameters(**settings: str) -> Parameters:
@@ -241,7 +243,7 @@ def test_running_needs_a_live_process() -> None:
 
 
 @pytest.fixture
-def service() -> Iterator[Callable[[bytes, int], tuple[str, list[dict[str, Any]]]]]:
+def service() -> Iterator[Serve]:
     """Serves one canned answer on a free port; gives its URL and the questions asked."""
     servers: list[http.server.ThreadingHTTPServer] = []
 
@@ -271,7 +273,7 @@ def service() -> Iterator[Callable[[bytes, int], tuple[str, list[dict[str, Any]]
 
 
 def test_the_question_asks_for_priority_only_where_it_is_applied(
-    service: Callable[[bytes, int], tuple[str, list[dict[str, Any]]]], monkeypatch: pytest.MonkeyPatch
+    service: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, asked = service(b"{}", 2)
     monkeypatch.setenv("TREATMENTS_URL", url)
@@ -288,18 +290,13 @@ def test_the_question_asks_for_priority_only_where_it_is_applied(
     assert "published_from" not in asked[1]
 
 
-@pytest.mark.parametrize("body", [b"no json", b"", b'{"roles": '])
-def test_an_answer_that_is_none_counts_as_no_answer(
-    body: bytes, service: Callable[[bytes, int], tuple[str, list[dict[str, Any]]]]
+@pytest.mark.parametrize(
+    ("body", "announced_bytes"), [(b"no json", 7), (b"", 0), (b'{"roles": ', 10), (b'{"roles": {}', 4000)]
+)
+def test_an_answer_that_is_none_or_cut_short_counts_as_no_answer(
+    body: bytes, announced_bytes: int, service: Serve
 ) -> None:
-    url, _ = service(body, len(body))
-    assert TreatmentsClient([], url).look({}) is None
-
-
-def test_an_answer_cut_short_counts_as_no_answer(
-    service: Callable[[bytes, int], tuple[str, list[dict[str, Any]]]],
-) -> None:
-    url, _ = service(b'{"roles": {}', 4000)
+    url, _ = service(body, announced_bytes)
     assert TreatmentsClient([], url).look({}) is None
 
 

@@ -1,6 +1,7 @@
 """Finished runs of qos-delay on the exporter's page."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -13,19 +14,22 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.live import LiveFolder
 from looplab.exporter.parts import all_families
 from looplab.exporter.stored import StoredRuns
-from looplab.metrics.text_format import page
+from looplab.metrics.text_format import Texts, page
 from looplab.run.samples import ANSWERED, SampleStore
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def samples(runs: StoredRuns) -> Samples:
-    text = page([texts for _run_id, texts in runs.newest.values()], all_families(EXPERIMENTS)).decode()
+def samples(parts: Iterable[Texts]) -> Samples:
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(page(parts, all_families(EXPERIMENTS)).decode())
         for sample in family.samples
     }
+
+
+def stored(runs: StoredRuns) -> Samples:
+    return samples(texts for _run_id, texts in runs.newest.values())
 
 
 def at(found: Samples, name: str, **labels: str) -> float:
@@ -41,7 +45,7 @@ def test_each_cell_has_its_figures(tmp_path: Path) -> None:
     write_delay_run(tmp_path, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
     runs = StoredRuns(tmp_path, EXPERIMENTS)
     assert runs.refresh()
-    found = samples(runs)
+    found = stored(runs)
     cell = labels(20, 20, 2)
     assert at(found, "qos_delay_latency_mean_seconds", **cell) == pytest.approx(
         0.040 * as_published(20, 20, 2), rel=0.02
@@ -66,7 +70,7 @@ def test_an_invalid_cell_and_a_damaged_run_are_left_out(tmp_path: Path, capsys: 
     (folder / "run.json").write_text(json.dumps(run))
     runs = StoredRuns(tmp_path, EXPERIMENTS)
     runs.refresh()
-    found = samples(runs)
+    found = stored(runs)
     assert runs.damaged == {folder.name}
     assert len(capsys.readouterr().err.splitlines()) == 1
     cells = [held for name, held in found if name == "qos_delay_end_to_end_seconds"]
@@ -95,12 +99,7 @@ def test_the_running_cell_has_a_distribution_the_others_figures(tmp_path: Path) 
     live = LiveFolder(tmp_path, EXPERIMENTS)
     run = live.run(frozenset())
     assert run is not None
-    text = page([live.texts(run)], all_families(EXPERIMENTS)).decode()
-    found = {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    found = samples([live.texts(run)])
     first, second = labels(2, 18, 0, "corrected"), labels(20, 20, 0, "corrected")
     assert at(found, "qos_delay_messages_sent_total", **first) == 4
     assert at(found, "qos_delay_latency_mean_seconds", **first) == pytest.approx(0.020)
