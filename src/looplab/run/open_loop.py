@@ -98,14 +98,6 @@ class OpenLoop:
             self.disconnects[first // self._messages.per_cell] += lost - self._disconnects_seen
             self._disconnects_seen = lost
 
-    def counts(self, cell: int) -> dict[str, int]:
-        """Return the counts of a cell as run.json names them."""
-        return {
-            "duplicates": self.duplicates[cell],
-            "out_of_order": self.out_of_order[cell],
-            "disconnects": self.disconnects[cell],
-        }
-
     def drain(self, rows: range) -> None:
         """Receive late answers to `rows` for one more deadline, or until none is missing."""
         end_ns = perf_counter_ns() + max(self._deadline_ns, DRAIN_NS)
