@@ -1,7 +1,5 @@
 """The counter, while it sleeps."""
 
-from __future__ import annotations
-
 from generator.dashboard import Dashboard, dashboard
 from generator.panels import graph
 

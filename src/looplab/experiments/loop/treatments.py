@@ -52,16 +52,14 @@ def judge(parameters: Parameters, looks: Sequence[Look | None], bridge: Mapping[
     if found := unverified(looks):
         return found
     good = [look for look in looks if look is not None]
-    for role in ("broker", "controller"):
-        found.append(judge_policy(good, role, applied(parameters).get(role, 0)))
+    roles = ("broker", "controller")
+    found += [judge_policy(good, role, applied(parameters).get(role, 0)) for role in roles]
     for role, priority in priorities(parameters).items():
         found += judge_permission(good, role, priority) if priority else []
-    for role in ("broker", "controller"):
-        found.append(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port))
+    found += [judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port) for role in roles]
     found += _bridge(parameters, bridge)
     found += _isolation(parameters, good, bridge)
-    for load in loads().values():
-        found.append(load.judge(good, wanted=parameters.load == load.name))
+    found += [load.judge(good, wanted=parameters.load == load.name) for load in loads().values()]
     if parameters.load in loads():
         # Requests and answers.
         own_messages = 2 * parameters.messages * parameters.repetitions

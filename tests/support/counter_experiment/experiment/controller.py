@@ -1,7 +1,5 @@
 """One run of the counter: sleep, count, sleep again."""
 
-from __future__ import annotations
-
 import time
 from time import perf_counter_ns
 from typing import Any

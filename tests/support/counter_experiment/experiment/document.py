@@ -1,7 +1,5 @@
 """What a run of the counter stores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs of the counter as text for Prometheus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The parameters of one run of the counter."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """A run of the counter as a table of 80 columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from looplab.run.table import milliseconds, title, verdict

@@ -1,7 +1,5 @@
 """From measured runs of the counter to its claim, its CSV file and its page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
