@@ -12,7 +12,7 @@ from support.e2e_lab import Lab
 from support.hardening import judge_container
 from support.run_checks import check_run, total, treatments
 
-from looplab.lab.docker.image_names import is_own
+from looplab.lab.image_names import is_own
 
 
 class Published(NamedTuple):

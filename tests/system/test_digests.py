@@ -17,9 +17,9 @@ from support.e2e_lab import PROJECT, PROJECT_LABEL, Lab, finished, free_port
 from support.local_registry import LocalRegistry, serve_registry
 from support.run_checks import check_run
 
-from looplab.lab.docker.image_names import NAMES, own_reference, without_digest
-from looplab.lab.docker.release import images_to_pin
+from looplab.lab.image_names import NAMES, own_reference, without_digest
 from looplab.lab.programs import call
+from looplab.lab.release import images_to_pin
 from looplab.system.env_files import read_env
 
 # Those that scenario 0 runs; Grafana has no stand-in where no registry can be reached.

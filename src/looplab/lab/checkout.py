@@ -12,11 +12,11 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.lab.credentials.secret_files import ensure_grafana_password
 from looplab.lab.docker.compose import Compose, run_environment
 from looplab.lab.docker.engine import find_engine, require_compose, show_version
-from looplab.lab.docker.image_names import NAMES, TAG, own_reference, release_tag
 from looplab.lab.docker.images import Images, image_facts
-from looplab.lab.docker.installing import ensure_compose, ensure_engine
 from looplab.lab.docker.own_images import FLOOD, OwnImages
+from looplab.lab.image_names import NAMES, TAG, own_reference, release_tag
 from looplab.lab.machine.facts import Machine, inspect_machine
+from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import machine_variables
 from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call

@@ -9,14 +9,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.lab.docker.image_names import PULL, REGISTRY, TAG, release_tag
-from looplab.lab.machine.limits import RT_RUNTIME_US
+from looplab.lab.image_names import PULL, REGISTRY, TAG, release_tag
 from looplab.system.env_files import read_env
 from looplab.treatments.loads import loads
 
 PROJECT = "looplab"
 MACHINE_FILE = ".env.machine"
 _HEADER = "# Written by ./lab setup: what this machine allows. Delete it to have it found out again.\n"
+
+# CPU time at real-time priority, of each second, on kernels that ration it by control group.
+RT_RUNTIME_US = {
+    "LAB_RT_RUNTIME_BROKER_US": 130_000,
+    "LAB_RT_RUNTIME_CONTROLLER_US": 130_000,
+    "LAB_RT_RUNTIME_BRIDGE_US": 130_000,
+    "LAB_RT_RUNTIME_ROBOT_US": 400_000,
+    # 65 us a packet: 1500 packets a second.
+    "LAB_RT_RUNTIME_LINK_US": 100_000,
+}
 
 _NUMBER = (r"[0-9]{1,9}", "a whole number")
 _PRIORITY = (r"[0-9]{1,2}", "a whole number from 0 to 99")

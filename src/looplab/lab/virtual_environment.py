@@ -117,10 +117,10 @@ def _install_venv() -> str:
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     sys.path.insert(0, str(ROOT / "src"))
     from looplab.errors import LabError
-    from looplab.lab.machine.apt import install_packages
+    from looplab.lab.programs import run_script
 
     try:
-        install_packages("Python's venv module", [package], expected_s=10)
+        run_script("install-packages", package, title="Installing Python's venv module", expected_s=10)
     except LabError:
         return f"Python's venv module is incomplete: sudo apt-get install {package}"
     return ""

@@ -12,8 +12,8 @@ from support.places import ROOT
 
 from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.image_names import BASE_IMAGE
 from looplab.lab.docker.images import ask_registry, image_facts
+from looplab.lab.image_names import BASE_IMAGE
 from looplab.lab.machine.limits import machine_variables, probe_limits, rt_budget_us
 
 pytestmark = pytest.mark.engine

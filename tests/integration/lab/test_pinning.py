@@ -12,8 +12,8 @@ from support.local_registry import LocalRegistry, serve_registry, tiny_image
 from support.places import ROOT
 
 from looplab import __version__
-from looplab.lab.docker.image_names import NAMES, RELEASES, own_reference
-from looplab.lab.docker.release import images_to_pin, own_images_to_pin, pin, pin_own
+from looplab.lab.image_names import NAMES, RELEASES, own_reference
+from looplab.lab.release import images_to_pin, own_images_to_pin, pin, pin_own
 from looplab.system.env_files import read_env
 
 pytestmark = pytest.mark.engine

@@ -17,7 +17,7 @@ from support.places import ROOT
 
 from looplab import __version__
 from looplab.lab.docker.base_image import SUITE
-from looplab.lab.docker.image_names import BASE_IMAGE, NAMES, ORIGIN_LABEL, own_reference
+from looplab.lab.image_names import BASE_IMAGE, NAMES, ORIGIN_LABEL, own_reference
 
 VARIABLES = ("LAB_REGISTRY", "LAB_TAG", "BASE_IMAGE", "PLATFORMS", "REVISION")
 PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]

@@ -14,7 +14,7 @@ from support import host_fakes as fakes
 from looplab.errors import LabError
 from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
 from looplab.lab.commands.bundle import THIS_PYTHON, decisions, fetch_wheels, read_pythons, tag_pinned
-from looplab.lab.docker.image_names import RELEASES
+from looplab.lab.image_names import RELEASES
 
 PAYLOAD = os.urandom(1_500_000)
 IMAGES = ("looplab/robot:1", "eclipse-mosquitto:2")

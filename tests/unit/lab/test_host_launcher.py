@@ -14,8 +14,7 @@ import pytest
 from support.places import ROOT
 
 from looplab.errors import LabError
-from looplab.lab import virtual_environment
-from looplab.lab.machine import apt
+from looplab.lab import programs, virtual_environment
 
 CLI = """import os, sys
 print("arguments", sys.argv[1:])
@@ -176,7 +175,7 @@ def test_debians_incomplete_venv_is_named_where_it_cannot_be_installed(
         raise LabError("installing it needs root")
 
     monkeypatch.setattr(virtual_environment, "_imports", lambda _python, _modules: False)
-    monkeypatch.setattr(apt, "run_script", refuse)
+    monkeypatch.setattr(programs, "run_script", refuse)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     wanted = f"Python's venv module is incomplete: sudo apt-get install python{version}-venv"
     assert virtual_environment.make_environment("watch") == wanted

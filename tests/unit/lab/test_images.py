@@ -10,7 +10,6 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.docker.image_names import registry_of
 from looplab.lab.docker.images import (
     Images,
     Registry,
@@ -20,6 +19,7 @@ from looplab.lab.docker.images import (
     read_image_fact,
     read_registry,
 )
+from looplab.lab.image_names import registry_of
 from looplab.lab.programs import Outcome
 
 BASE = "debian:trixie-slim"

@@ -11,9 +11,9 @@ from support.places import ROOT
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.docker.engine import OLDEST_COMPOSE, Engine, show_version
-from looplab.lab.docker.installing import engine_packages, ensure_compose, ensure_engine
-from looplab.lab.machine.apt import install_packages
+from looplab.lab.machine.installing import engine_packages, ensure_compose, ensure_engine
 from looplab.lab.machine.limits import RT_BUDGET_US
+from looplab.lab.programs import run_script
 
 TOOLS = (
     *(
@@ -88,6 +88,10 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(tmp_path, monkeypatch)
+
+
+def install_packages(*words: str) -> None:
+    run_script("install-packages", *words, title="Installing an example")
 
 
 def refusal(call: object) -> LabError:
@@ -169,11 +173,11 @@ def test_a_lab_that_may_not_install_names_the_next_step(
 
 def test_apts_reason_is_passed_on(host: Host) -> None:
     host.programs.script("apt-get", 'case "$*" in *install*) echo "E: Unable to locate package x"; exit 100 ;; esac')
-    error = refusal(lambda: install_packages("an example", ["x"]))
+    error = refusal(lambda: install_packages("x"))
     assert error.message == "apt-get could not install x: Unable to locate package x"
     assert "./lab load" in error.remedy
     host.become(1000)
-    assert "sudo apt-get install" in refusal(lambda: install_packages("an example", ["x"])).remedy
+    assert "sudo apt-get install" in refusal(lambda: install_packages("x")).remedy
 
 
 @pytest.mark.parametrize("own_policy", ["", "its own"])
@@ -188,7 +192,7 @@ def test_known_packages_are_installed_and_start_no_service(host: Host, own_polic
     host.programs.script("apt-get", f'case "$*" in *install*) cp {policy} {host.place}/policy ;; esac')
     host.programs.script("update-rc.d")
     known = ("--if-known", "broker", "--if-known", "later-release")
-    install_packages("an example", ["--no-services", *known])
+    install_packages("--no-services", *known)
     assert (own_policy or "exit 101") in (host.place / "policy").read_text()
     assert policy.exists() == bool(own_policy)
     assert host.programs.calls("apt-get")[-1].endswith(" install broker")

@@ -14,7 +14,9 @@ from looplab import __version__
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.doctor import check_own_registry
-from looplab.lab.docker.image_names import (
+from looplab.lab.docker.images import Images, Registry
+from looplab.lab.docker.own_images import STAMP, OwnImages
+from looplab.lab.image_names import (
     NAMES,
     RELEASES,
     is_own,
@@ -25,8 +27,6 @@ from looplab.lab.docker.image_names import (
     repository_of,
     without_digest,
 )
-from looplab.lab.docker.images import Images, Registry
-from looplab.lab.docker.own_images import STAMP, OwnImages
 from looplab.lab.machine.checks import OK, WARN
 from looplab.lab.settings import check_settings
 

@@ -9,8 +9,8 @@ import pytest
 from support.places import ROOT
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.docker.image_names import NAMES, RELEASES, release_variable
-from looplab.lab.docker.release import images_to_pin, own_images_to_pin, pin, pin_own, read_digest, read_index
+from looplab.lab.image_names import NAMES, RELEASES, release_variable
+from looplab.lab.release import images_to_pin, own_images_to_pin, pin, pin_own, read_digest, read_index
 from looplab.system.env_files import read_env
 
 ONE, TWO = "sha256:" + "1" * 64, "sha256:" + "2" * 64

@@ -34,17 +34,17 @@ def test_the_list_is_whole_and_every_line_has_its_purpose() -> None:
 
 
 @pytest.mark.parametrize(
-    ("debian", "root", "remedy"),
+    ("apt", "user_id", "remedy"),
     [
-        (True, False, "sudo apt-get install --no-install-recommends docker.io no-such-package"),
-        (False, True, "Install what this system calls docker.io no-such-package"),
+        (True, 1000, "sudo apt-get install --no-install-recommends docker.io no-such-package"),
+        (False, 0, "Install what this system calls docker.io no-such-package"),
     ],
 )
 def test_one_command_is_named_where_the_lab_may_not_install(
-    monkeypatch: pytest.MonkeyPatch, debian: bool, root: bool, remedy: str
+    monkeypatch: pytest.MonkeyPatch, apt: bool, user_id: int, remedy: str
 ) -> None:
-    monkeypatch.setattr(test_packages, "is_debian_like", lambda: debian)
-    monkeypatch.setattr(test_packages, "is_root", lambda: root)
+    monkeypatch.setattr(test_packages, "is_there", lambda _program: apt)
+    monkeypatch.setattr("os.geteuid", lambda: user_id)
     require_installable([])
     with pytest.raises(LabError) as caught:
         require_installable([ABSENT], ["docker.io"])

@@ -14,9 +14,9 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.lab.bundle_file import load_bundle, write_bundle
 from looplab.lab.checkout import UPSTREAM, Lab
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.image_names import TAG, is_pinned, release_tag, without_digest
 from looplab.lab.docker.images import local_images
 from looplab.lab.docker.own_images import OwnImages
+from looplab.lab.image_names import TAG, is_pinned, release_tag, without_digest
 from looplab.lab.programs import call, follow
 from looplab.lab.scenarios import chosen
 from looplab.lab.settings import read_machine_file, write_machine_file

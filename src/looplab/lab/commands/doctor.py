@@ -11,8 +11,8 @@ from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.lab.checkout import PROBE, Lab
-from looplab.lab.docker.image_names import BASE_IMAGE, is_published
 from looplab.lab.docker.images import Registry, ask_registry, local_images
+from looplab.lab.image_names import BASE_IMAGE, is_published
 from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
 from looplab.lab.machine.facts import Machine, inspect_machine
 from looplab.lab.machine.limits import machine_variables

@@ -12,7 +12,7 @@ from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
-from looplab.lab.docker.installing import engine_packages, ensure_engine
+from looplab.lab.machine.installing import engine_packages, ensure_engine
 from looplab.lab.machine.test_packages import Package, install, missing_packages, require_installable
 from looplab.lab.virtual_environment import TEST, ensure_environment, python_of_environment
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.docker.builds import BUNDLE_REMEDY
-from looplab.lab.machine.apt import install_packages
-from looplab.lab.programs import follow, is_there
+from looplab.lab.programs import follow, is_there, run_script
 from looplab.system.terminal import Step, say
 
 SCRIPT = Path(__file__).resolve().parents[4] / "scripts/make-base-image"
@@ -26,7 +25,8 @@ def make_base_image(reference: str) -> None:
             EXIT_MACHINE,
         )
     if not is_there("mmdebstrap"):
-        install_packages("mmdebstrap", ["mmdebstrap", "debian-archive-keyring"], expected_s=10)
+        packages = ("mmdebstrap", "debian-archive-keyring")
+        run_script("install-packages", *packages, title="Installing mmdebstrap", expected_s=10)
     stages = 0
     with Step(f"Building a Debian {SUITE} base from packages", expected_s=20) as step:
 

@@ -11,7 +11,7 @@ from typing import Any
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.docker.base_image import make_base_image
 from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
-from looplab.lab.docker.image_names import (
+from looplab.lab.image_names import (
     BASE_IMAGE,
     ORIGIN_LABEL,
     is_own,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from looplab.lab.docker.builds import build_command, build_with_compose
-from looplab.lab.docker.image_names import BASE_IMAGE, TAG, is_pinned, is_published, without_digest
 from looplab.lab.docker.images import Images, image_fact, local_images
+from looplab.lab.image_names import BASE_IMAGE, TAG, is_pinned, is_published, without_digest
 
 # The rooms that containers run; .dockerignore keeps out the others.
 IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "system", "treatments")

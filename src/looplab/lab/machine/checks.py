@@ -16,8 +16,8 @@ from looplab.lab.docker.engine import (
     engine_remedy,
     show_version,
 )
-from looplab.lab.docker.image_names import repository_of
 from looplab.lab.docker.images import GRAFANA_REPOSITORY
+from looplab.lab.image_names import repository_of
 from looplab.lab.machine.facts import HostFacts, Machine, PortUse, files_with_crlf
 from looplab.lab.machine.limits import RT_BUDGET_US, RTPRIO_CONTROLLER, Limits
 

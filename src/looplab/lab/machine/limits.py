@@ -10,20 +10,12 @@ from pathlib import Path
 
 from looplab.lab.docker.engine import Engine
 from looplab.lab.programs import Outcome, call
+from looplab.lab.settings import RT_RUNTIME_US
 
 # The published limits; if the engine refuses them, the treatment is recorded as not applied.
 RTPRIO_BROKER = 90
 RTPRIO_CONTROLLER = 99
-# CPU time at real-time priority, of each second, on kernels that ration it by control group.
-RT_RUNTIME_US = {
-    "LAB_RT_RUNTIME_BROKER_US": 130_000,
-    "LAB_RT_RUNTIME_CONTROLLER_US": 130_000,
-    "LAB_RT_RUNTIME_BRIDGE_US": 130_000,
-    "LAB_RT_RUNTIME_ROBOT_US": 400_000,
-    # 65 us a packet: 1500 packets a second.
-    "LAB_RT_RUNTIME_LINK_US": 100_000,
-}
-# What the engine's own group should hold: the sum above and room for probes, below the kernel's 950000.
+# What the engine's own group should hold: the sum of RT_RUNTIME_US and room for probes, below the kernel's 950000.
 RT_BUDGET_US = 900_000
 # Small enough to fit beside a run.
 PROBE_RUNTIME_US = 10_000

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.machine.apt import is_debian_like, is_root
-from looplab.lab.programs import run_script
+from looplab.lab.programs import is_there, run_script
 
 LIST = "tests/apt-packages.toml"
 # Debian keeps some programs outside a user's PATH.
@@ -45,10 +44,10 @@ def require_installable(missing: Collection[Package], engine: Collection[str] = 
 
     `engine` names the packages of the Docker engine if that is missing, too.
     """
-    if not (missing or engine) or (is_debian_like() and is_root()):
+    if not (missing or engine) or (is_there("apt-get") and os.geteuid() == 0):
         return
     names = " ".join([*engine, *(package.name for package in missing)])
-    if is_debian_like():
+    if is_there("apt-get"):
         remedy = f"Run `sudo apt-get install --no-install-recommends {names}`, then `./lab test` again."
     else:
         remedy = f"Install what this system calls {names}; `./lab test --unit` needs none of it."

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
 from looplab.lab.checkout import Lab
-from looplab.lab.docker.image_names import (
+from looplab.lab.docker.images import PULL_TIMEOUT_S
+from looplab.lab.image_names import (
     DIGEST,
     NAMES,
     PULL,
@@ -28,11 +29,10 @@ from looplab.lab.docker.image_names import (
     release_variable,
     repository_of,
 )
-from looplab.lab.docker.images import PULL_TIMEOUT_S
 from looplab.lab.programs import call
 from looplab.system.env_files import read_env
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 ASK_TIMEOUT_S = 60.0
 # A variable of .env that names an upstream image.
 _PINNABLE = re.compile(rf"^(\w+_IMAGE)=((?!looplab/)[^\s@]+)(?:@{DIGEST})?$", re.MULTILINE)
