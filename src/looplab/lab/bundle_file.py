@@ -6,6 +6,7 @@ bundle.json, the manifest, describes both and holds their checksums.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -116,26 +117,38 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
     return member
 
 
-def _save(out: io.BufferedRandom, references: Sequence[str]) -> dict[str, Any]:
-    """Write `docker save` through gzip as the first member; return its size and checksum."""
-    out.write(bytes(tarfile.BLOCKSIZE))
-    with (
-        Step(f"Saving {len(references)} images", expected_s=60) as step,
-        subprocess.Popen(["docker", "save", *references], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
-    ):
-        assert process.stdout is not None
+@contextlib.contextmanager
+def _docker(*words: str, feed: bool = False) -> Iterator[IO[bytes]]:
+    """Yield what a command of the engine reads (`feed`) or writes; LabError (exit code 3) if it fails."""
+    given, taken = (subprocess.PIPE, subprocess.DEVNULL) if feed else (None, subprocess.PIPE)
+    with subprocess.Popen(["docker", *words], stdin=given, stdout=taken, stderr=subprocess.PIPE) as process:
+        stream = process.stdin if feed else process.stdout
+        assert stream is not None
         assert process.stderr is not None
         try:
-            with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL, mtime=0) as packed:
-                while piece := process.stdout.read(PIECE_BYTES):
-                    packed.write(piece)
-                    step.advance(0, 1, f"{out.tell() / 1e6:.0f} MB written")
+            # If the engine gives up, its reason follows.
+            with contextlib.suppress(BrokenPipeError), stream:
+                yield stream
         except BaseException:
             process.kill()
             raise
         said = process.stderr.read().decode(errors="replace").strip()
     if process.returncode:
-        raise LabError(f"docker save failed: {said}", "Run ./lab doctor.", EXIT_MACHINE)
+        remedy = "Free disk space: docker system df." if "no space" in said else "Run ./lab doctor."
+        raise LabError(f"docker {words[0]} failed: {said}", remedy, EXIT_MACHINE)
+
+
+def _save(out: io.BufferedRandom, references: Sequence[str]) -> dict[str, Any]:
+    """Write `docker save` through gzip as the first member; return its size and checksum."""
+    out.write(bytes(tarfile.BLOCKSIZE))
+    with (
+        Step(f"Saving {len(references)} images", expected_s=60) as step,
+        _docker("save", *references) as images,
+        gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL, mtime=0) as packed,
+    ):
+        while piece := images.read(PIECE_BYTES):
+            packed.write(piece)
+            step.advance(0, 1, f"{out.tell() / 1e6:.0f} MB written")
     size = out.tell() - tarfile.BLOCKSIZE
     out.seek(tarfile.BLOCKSIZE)
     digest = hashlib.file_digest(out, "sha256").hexdigest()
@@ -169,7 +182,7 @@ def _pieces(archive: tarfile.TarFile, name: str) -> Iterator[bytes]:
 def _verify(archive: tarfile.TarFile, file: str, checksums: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise LabError if a member is not what it was when the bundle was made."""
     whole = sum(archive.getmember(name).size for name in checksums)
-    done, damaged = 0, ""
+    done = 0
     with Step(f"Checking {file}", expected_s=whole / 300e6) as step:
         for name, checksum in checksums.items():
             digest = hashlib.sha256()
@@ -178,43 +191,24 @@ def _verify(archive: tarfile.TarFile, file: str, checksums: Mapping[str, Mapping
                 done += len(piece)
                 step.advance(done, whole, _megabytes(done, whole))
             if (archive.getmember(name).size, digest.hexdigest()) != (checksum["bytes"], checksum["sha256"]):
-                damaged = name
-                step.finish_as("damaged")
-                break
-    if damaged:
-        raise LabError(
-            f"{file} is damaged: its {damaged} does not have the checksum it was made with. Nothing was loaded.",
-            "Copy it again.",
-        )
+                raise LabError(
+                    f"{file} is damaged: its {name} does not have the checksum it was made with. Nothing was loaded.",
+                    "Copy it again.",
+                )
 
 
 def _give_to_engine(archive: tarfile.TarFile, manifest: Mapping[str, Any]) -> None:
     """Load the images; LabError (exit code 3) unless the engine then has the ones of the manifest."""
     images: Mapping[str, str] = manifest["images"]
     done, size = 0, archive.getmember(IMAGES).size
-    command = ["docker", "load", "--quiet"]
     with (
         Step(f"Loading {len(images)} images", expected_s=size / 20e6) as step,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process,
+        _docker("load", "--quiet", feed=True) as engine,
     ):
-        assert process.stdin is not None
-        assert process.stderr is not None
-        try:
-            for piece in _pieces(archive, IMAGES):
-                process.stdin.write(piece)
-                done += len(piece)
-                step.advance(done, size, _megabytes(done, size))
-            process.stdin.close()
-        except BrokenPipeError:
-            # The engine gave up; its reason follows.
-            pass
-        except BaseException:
-            process.kill()
-            raise
-        said = process.stderr.read().decode(errors="replace").strip()
-    if process.returncode:
-        remedy = "Free disk space: docker system df." if "no space" in said else "Run ./lab doctor."
-        raise LabError(f"docker load failed: {said}", remedy, EXIT_MACHINE)
+        for piece in _pieces(archive, IMAGES):
+            engine.write(piece)
+            done += len(piece)
+            step.advance(done, size, _megabytes(done, size))
     here = local_images(images)
     for reference, wanted in images.items():
         if reference not in here or here[reference].id != wanted:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.lab.credentials.secret_files import ensure_grafana_password
-from looplab.lab.docker.compose import Compose, run_environment
-from looplab.lab.docker.engine import find_engine, require_compose, show_version
+from looplab.lab.docker.compose import Compose
+from looplab.lab.docker.engine import show_version
 from looplab.lab.docker.images import Images, image_facts
 from looplab.lab.docker.own_images import FLOOD, OwnImages
 from looplab.lab.image_names import NAMES, TAG, own_reference, release_tag
@@ -59,15 +59,14 @@ class Lab:
         machine = self._machine(fixed)
         if original:
             machine = {name: value for name, value in machine.items() if name not in (*UPSTREAM, TAG)}
-        return {**fixed, **run_environment(machine, self._options)}
+        return {**fixed, **machine, **os.environ, **self._options}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
         """Return Compose with this lab's variables and `extra` over them."""
         # Always given: Compose reads an empty one in the shell as "looplab", whatever .env holds.
         ours = {"COMPOSE_PROJECT_NAME": project_name(self.root)}
         given = {**ours, **self._user(), **self._options, **(extra or {})}
-        variables = run_environment(read_machine_file(self.root), given)
-        return Compose(self.root, variables)
+        return Compose(self.root, {**read_machine_file(self.root), **os.environ, **given})
 
     def upstream_images(self, *, original: bool = False) -> dict[str, str]:
         """Return the upstream references by variable; for `original` see settings."""
@@ -129,15 +128,6 @@ class Lab:
         variables = machine_variables(machine.limits, {**images.variables, **own.variables, **administrator})
         write_machine_file(self.root, variables)
         return SetUp(machine, variables)
-
-    def down(self) -> int:
-        """Stop and remove every container and network of the lab; return the exit code."""
-        require_compose(find_engine())
-        done = self.compose().down()
-        if not done.good:
-            raise LabError(f"Compose could not stop the lab: {done.said}", "See `docker ps`.", EXIT_MACHINE)
-        say("Everything is stopped; results/ is unchanged.")
-        return EXIT_GOOD
 
     def check_ports(self, done: SetUp) -> None:
         """Raise LabError (exit code 3) if a port is held by something that is not this lab."""

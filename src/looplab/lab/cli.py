@@ -129,7 +129,7 @@ COMMANDS = {
     ),
     "bundle": Command(
         "images and packages in one file, for a room without a network",
-        "bundle:command",
+        "bundle:bundle",
         _arguments(
             ("file", {**_FILE, "help": "the archive to write"}),
             ("scenarios", {"nargs": "*", "metavar": "SCENARIO", "help": "what must run there; else every scenario"}),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from looplab.lab.machine.facts import cpu_name_from, host_facts, port_uses, read_published_ports, serial_devices
+from looplab.lab.machine.facts import host_facts, port_uses, read_published_ports, serial_devices
 from looplab.lab.settings import read_machine_file, write_machine_file
+from looplab.system.machine_facts import cpu_name_from
 
 
 def test_a_free_port_and_a_taken_one() -> None:

@@ -38,27 +38,28 @@ THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _PIP_PROGRESS = re.compile(r"^(?:Collecting|Downloading|Saved) (\S+)")
 
 
-def bundle(root: Path, file: Path, profiles: Sequence[str], pythons: Sequence[str]) -> int:
-    """Write the images of `profiles` (none: of all scenarios) and the packages for `pythons` to `file`."""
+def bundle(root: Path, file: Path, scenarios: Sequence[str], pythons: str | None) -> int:
+    """Write the images of `scenarios` (none: of all) and the packages for `pythons` to `file`."""
+    versions = read_pythons(pythons)
     lab = Lab(root)
-    scenarios = [scenario.name for scenario in chosen(root, profiles)]
+    profiles = [scenario.name for scenario in chosen(root, scenarios)]
     if file.is_dir() or not file.parent.is_dir():
         raise LabError(f"{file} cannot be written.", "Name a file in a folder that exists.", EXIT_USAGE)
     lab.make_ready()
     facts = {
         "lab": __version__,
         "revision": lab.revision(),
-        "profiles": scenarios or ["all"],
+        "profiles": profiles or ["all"],
         "variables": decisions(lab.settings()),
         "sources": OwnImages(root, lab.own_images()).fingerprint(),
     }
-    references = tag_pinned(_references(lab, scenarios or ["*"]))
+    references = tag_pinned(_references(lab, profiles or ["*"]))
     with tempfile.TemporaryDirectory(prefix="looplab-wheels-") as place:
-        missed = fetch_wheels(Path(place), requirements(REPORT), pythons)
+        missed = fetch_wheels(Path(place), requirements(REPORT), versions)
         for version, why in missed.items():
             say(f"The packages for Python {version} are not available ({why}): they are not in the bundle.")
             say("  ./lab run works without; ./lab report and ./lab check need them, or a machine with a network.")
-        fitting = [version for version in pythons if version not in missed]
+        fitting = [version for version in versions if version not in missed]
         facts["wheels"] = {"pythons": fitting, "requirements": requirements(REPORT)}
         manifest = write_bundle(file, references, facts, Path(place))
     packages = f"packages for Python {', '.join(fitting)}" if fitting else "no packages"
@@ -161,8 +162,3 @@ def _install_wheels(held: Mapping[str, Any]) -> None:
     if THIS_PYTHON not in fitting:
         packages = f"only has packages for Python {', '.join(fitting)}" if fitting else "has no Python packages"
         say(f"  The bundle {packages}; here is {THIS_PYTHON}. Make it with ./lab bundle FILE --pythons {THIS_PYTHON}.")
-
-
-def command(root: Path, file: Path, scenarios: Sequence[str], pythons: str | None) -> int:
-    """Write a bundle for these scenarios and Python versions; return the exit code."""
-    return bundle(root, file, scenarios, read_pythons(pythons))

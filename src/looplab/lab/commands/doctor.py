@@ -6,6 +6,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def report(machine: Machine, checks: Sequence[Check]) -> dict[str, Any]:
     return {
         "schema": 1,
         "run_possible": run_is_possible(checks),
-        "checks": [check.as_dict() for check in checks],
+        "checks": [asdict(check) for check in checks],
         "variables": machine_variables(machine.limits),
         "cpu": machine.host.cpu,
         "cores": machine.host.cores,

@@ -9,7 +9,9 @@ import contextlib
 import os
 import select
 import sys
+import termios
 import time
+import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,12 +26,6 @@ from looplab.lab.watch.data import CellView, View, fetch, parse
 from looplab.lab.watch.plot import STYLES, plot
 from looplab.system.env_files import read_port
 from looplab.treatments.roles import Role
-
-try:
-    import termios
-    import tty
-except ImportError:  # Windows: Ctrl-C alone ends the view.
-    termios = None  # type: ignore[assignment]
 
 EVERY_S = 1.0
 # A cell's own line counts; the rest of the screen is the curve's.
@@ -269,7 +265,7 @@ def _never(seconds: float) -> bool:
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
     """Yield a function that waits so many seconds and returns whether q was typed."""
-    if termios is None or not sys.stdin.isatty():
+    if not sys.stdin.isatty():
         yield _never
         return
     before = termios.tcgetattr(sys.stdin)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -182,11 +181,6 @@ def check_yaml(root: Path, said: str) -> None:
                 name = path.relative_to(root)
                 remedy = f"Correct that line, or restore the file: git checkout {name}"
                 raise LabError(f"{name} cannot be read: {done.said}.", remedy, EXIT_USAGE)
-
-
-def run_environment(machine: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Return what overrides .env: this machine's facts, over these the shell, over that the command line's options."""
-    return {**machine, **os.environ, **options}
 
 
 def _event(line: str) -> dict[str, Any]:

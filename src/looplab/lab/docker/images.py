@@ -44,9 +44,6 @@ class ImageFact:
     id: str
     origin: str
 
-    def as_dict(self) -> dict[str, str]:
-        return asdict(self)
-
 
 def image_fact(reference: str) -> ImageFact | None:
     """Return the local image of that name, None if there is none."""
@@ -95,7 +92,7 @@ def _listed_name(reference: str) -> str:
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return {name: {reference, id, origin}} of the local images, for run.json."""
     here = local_images(references.values())
-    return {name: here[reference].as_dict() for name, reference in references.items() if reference in here}
+    return {name: asdict(here[reference]) for name, reference in references.items() if reference in here}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -52,9 +52,6 @@ class Check:
     remedy: str = ""
     why: str = ""
 
-    def as_dict(self) -> dict[str, str]:
-        return asdict(self)
-
 
 def run_is_possible(checks: Sequence[Check]) -> bool:
     return all(check.state != FAIL for check in checks)
@@ -94,7 +91,7 @@ def _check_host(host: HostFacts) -> list[Check]:
         _warn_unless(
             host.clock_source not in SLOW_CLOCKS,
             "Clock source",
-            host.clock_source or "the system's own",
+            host.clock_source,
             "Boot with clocksource=tsc if the processor has a constant one.",
             "Each reading of this clock is slow, and a message is stamped four times.",
         ),

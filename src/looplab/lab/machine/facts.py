@@ -17,8 +17,8 @@ from looplab.lab.docker.images import Registry, ask_registry
 from looplab.lab.machine.limits import Limits, probe_limits
 from looplab.lab.programs import call
 from looplab.lab.settings import PROJECT, project_name
+from looplab.system import machine_facts
 
-CLOCK_SOURCE_FILE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 LIMITS_CACHE = Path(".cache/limits.json")
 SERIAL_BY_ID = Path("/dev/serial/by-id")
 SERIAL_PATTERNS = ("ttyUSB*", "ttyACM*")
@@ -91,22 +91,14 @@ def host_facts(results: Path) -> HostFacts:
         release=_release(),
         kernel=platform.release(),
         architecture=platform.machine(),
-        cpu=_cpu_name(),
+        cpu=machine_facts.cpu_name(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        clock_source=_first_line(CLOCK_SOURCE_FILE),
+        clock_source=machine_facts.clock_source(),
         disk_free_bytes=shutil.disk_usage(folder).free,
         results_writable=os.access(folder, os.W_OK),
         serial=serial_devices(),
     )
-
-
-def cpu_name_from(cpuinfo: str) -> str:
-    """Return the name in /proc/cpuinfo: "model name" on x86, "Model" on a Raspberry Pi."""
-    for key in ("model name", "Model", "Hardware"):
-        if found := re.search(rf"^{key}\s*:\s*(.+)$", cpuinfo, re.MULTILINE):
-            return found[1].strip()
-    return ""
 
 
 def serial_devices(by_id: Path = SERIAL_BY_ID, dev: Path = Path("/dev")) -> tuple[SerialDevice, ...]:
@@ -143,26 +135,11 @@ def files_with_crlf(root: Path, patterns: Sequence[str]) -> list[str]:
     return [str(path.relative_to(root)) for path in paths if b"\r\n" in path.read_bytes()[:65536]]
 
 
-def _first_line(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").split("\n", 1)[0].strip("\0 ")
-    except OSError:
-        return ""
-
-
 def _release() -> str:
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME", "")
     except OSError:
         return platform.platform(terse=True)
-
-
-def _cpu_name() -> str:
-    try:
-        name = cpu_name_from(Path("/proc/cpuinfo").read_text(errors="replace"))
-    except OSError:
-        name = ""
-    return name or _first_line(Path("/proc/device-tree/model")) or platform.processor() or platform.machine()
 
 
 def _existing(path: Path) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from looplab.lab.docker.engine import Engine
 from looplab.lab.programs import Outcome, call
 from looplab.lab.settings import RT_RUNTIME_US
+from looplab.system.machine_facts import boot_id
 
 # The published limits; if the engine refuses them, the treatment is recorded as not applied.
 RTPRIO_BROKER = 90
@@ -181,13 +182,9 @@ def engine_complaint(outcome: Outcome) -> str:
 
 def _machine_key(engine: Engine) -> dict[str, str]:
     """Return the facts that decide what the kernel grants."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        boot = ""
     return {
         "server": f"{engine.server_id} {engine.server_version} {engine.kernel} {engine.endpoint}",
-        "boot": boot,
+        "boot": boot_id(),
         "budget": str(rt_budget_us(engine)),
         "user": str(os.geteuid()),
     }
