@@ -87,13 +87,6 @@ def test_services_are_found() -> None:
     assert len(PUBLISHED) == 9
 
 
-def test_the_profile_list_is_the_list_of_folders() -> None:
-    profiles = load(COMPOSE / "profiles.yaml")["services"]["every-scenario"]["profiles"]
-    folders = {path.name for path in (COMPOSE / "scenarios").iterdir() if path.is_dir() and path.name[0] != "_"}
-    assert len(profiles) == len(set(profiles))
-    assert set(profiles) == folders
-
-
 def test_every_experiment_is_listed_and_included() -> None:
     folders = sorted(path.parent.name for path in COMPOSE.glob("experiments/*/params.env"))
     assert load(COMPOSE / "profiles.yaml")["services"]["every-run"]["profiles"] == folders == list(experiments(ROOT))

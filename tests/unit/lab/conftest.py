@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
     monkeypatch.setenv("PATH", str(programs.folder))
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     return programs
+
+
+@pytest.fixture
+def docker_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
+    """The same before the real programs of this machine."""
+    programs = fakes.Programs(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
+    return fakes.Docker(programs)
 
 
 @pytest.fixture

@@ -22,14 +22,11 @@ PACKAGES = {"one-1.0-py3-none-any.whl": os.urandom(70_001), "two-2.0-py3-none-an
 
 
 @pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
+def docker(docker_beside: fakes.Docker) -> fakes.Docker:
     """An engine that has IMAGES and saves PAYLOAD."""
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
-    docker = fakes.Docker(programs)
-    docker.has(*IMAGES)
-    (docker.place / "payload").write_bytes(PAYLOAD)
-    return docker
+    docker_beside.has(*IMAGES)
+    (docker_beside.place / "payload").write_bytes(PAYLOAD)
+    return docker_beside
 
 
 @pytest.fixture

@@ -27,27 +27,31 @@ def test_an_engine_that_serves(programs: fakes.Programs) -> None:
     require_compose(engine)
 
 
-def test_no_docker_at_all(programs: fakes.Programs) -> None:
+NO_RIGHTS = ("may not use it", "usermod -aG docker $USER, log out and in again (or newgrp docker); or use sudo")
+NO_ANSWER = ("does not answer", "systemctl start docker")
+PODMAN = ('{"host": {}, "version": {"Version": "5.4"}}', "Emulate Docker CLI using podman.\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("info", "message", "remedy"),
+    [
+        (None, "not installed", "./lab setup"),
+        (fakes.broken_info(fakes.NO_RIGHTS_TEXT), *NO_RIGHTS),
+        (fakes.broken_info_20_10(fakes.NO_RIGHTS_TEXT), *NO_RIGHTS),
+        (fakes.broken_info(fakes.NO_ANSWER_TEXT), *NO_ANSWER),
+        (fakes.broken_info_20_10(fakes.NO_ANSWER_TEXT), *NO_ANSWER),
+        (PODMAN, "podman", "podman-docker"),
+        (fakes.good_info(OSType="windows"), "windows containers", "Linux containers"),
+    ],
+)
+def test_each_unhappy_engine_has_its_remedy(
+    programs: fakes.Programs, info: fakes.Answer | None, message: str, remedy: str
+) -> None:
+    if info:
+        programs.add("docker", {"info*": info})
     error = complaint(require_engine)
-    assert "not installed" in error.message
-    assert "./lab setup" in error.remedy
-
-
-@pytest.mark.parametrize("info", [fakes.broken_info, fakes.broken_info_20_10])
-def test_no_rights_names_the_group(programs: fakes.Programs, info: object) -> None:
-    programs.add("docker", {"info*": info(fakes.NO_RIGHTS_TEXT)})  # type: ignore[operator]
-    error = complaint(require_engine)
-    assert "may not use it" in error.message
-    assert "usermod -aG docker" in error.remedy
-    assert "sudo" in error.remedy
-
-
-@pytest.mark.parametrize("info", [fakes.broken_info, fakes.broken_info_20_10])
-def test_a_daemon_that_does_not_answer(programs: fakes.Programs, info: object) -> None:
-    programs.add("docker", {"info*": info(fakes.NO_ANSWER_TEXT)})  # type: ignore[operator]
-    error = complaint(require_engine)
-    assert "does not answer" in error.message
-    assert "systemctl start docker" in error.remedy
+    assert message in error.message
+    assert remedy in error.remedy
 
 
 def test_a_remote_engine_is_not_started_here(programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,30 +62,20 @@ def test_a_remote_engine_is_not_started_here(programs: fakes.Programs, monkeypat
     assert "tcp://192.0.2.1:2375" in complaint(require_engine).remedy
 
 
-def test_podman_under_dockers_name(programs: fakes.Programs) -> None:
-    answer = ('{"host": {}, "version": {"Version": "5.4"}}', "Emulate Docker CLI using podman.\n", 0)
-    programs.add("docker", {"info*": answer})
-    assert "podman" in complaint(require_engine).message
-
-
-def test_windows_containers(programs: fakes.Programs) -> None:
-    programs.add("docker", {"info*": fakes.good_info(OSType="windows")})
-    assert "Linux containers" in complaint(require_engine).remedy
-
-
-def test_legacy_compose_alone_is_said_to_be_too_old(programs: fakes.Programs) -> None:
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("1.29.2", "Only the legacy docker-compose 1.29.2 is here; the lab needs docker compose 2.24.4"),
+        # Version 2 under that name is not legacy.
+        ("2.40.3", "not installed: the lab needs docker compose 2.24.4"),
+    ],
+)
+def test_docker_compose_without_the_plugin_does_not_serve(programs: fakes.Programs, version: str, message: str) -> None:
     programs.add("docker", {"info*": fakes.good_info(ClientInfo=fakes.client(plugins=[]))})
-    programs.add("docker-compose", {"'version --short'": ("1.29.2\n", "", 0)})
+    programs.add("docker-compose", {"'version --short'": (f"{version}\n", "", 0)})
     error = complaint(require_compose)
-    assert "legacy docker-compose 1.29.2" in error.message
-    assert "2.24.4" in error.message
+    assert message in error.message
     assert "./lab setup" in error.remedy
-
-
-def test_version_2_called_docker_compose_is_not_legacy(programs: fakes.Programs) -> None:
-    programs.add("docker", {"info*": fakes.good_info(ClientInfo=fakes.client(plugins=[]))})
-    programs.add("docker-compose", {"'version --short'": ("2.40.3\n", "", 0)})
-    assert "not installed" in complaint(require_compose).message
 
 
 @pytest.mark.parametrize(

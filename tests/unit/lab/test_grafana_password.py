@@ -65,7 +65,3 @@ def test_without_set_up_there_is_no_administrator_and_the_files_still_serve() ->
     placeholder = COMPOSE_FILE.parent / told["file"]
     # Grafana takes an empty password for none given; Compose wants a file there.
     assert placeholder.read_bytes() == b""
-
-
-def test_git_never_sees_the_password() -> None:
-    assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()

@@ -71,17 +71,20 @@ def test_the_version_stands_in_every_place_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "own", "published"),
+    ("reference", "registry", "repository", "own", "published"),
     [
-        ("looplab/bridge:0.1.0", True, False),
-        (f"{REGISTRY}looplab/bridge:0.1.0@{DIGEST}", True, True),
-        ("localhost:5000/looplab/bridge", True, True),
-        ("prom/prometheus:v3", False, False),
-        ("house.test/notlooplab/bridge:1", False, False),
-        ("looplab:1", False, False),
+        ("looplab/bridge:0.1.0", "", "looplab/bridge", True, False),
+        (f"{REGISTRY}looplab/bridge:1@{DIGEST}", "house.test:5000", f"{REGISTRY}looplab/bridge", True, True),
+        ("localhost:5000/looplab/bridge", "localhost:5000", "localhost:5000/looplab/bridge", True, True),
+        ("localhost/robot", "localhost", "localhost/robot", False, False),
+        ("prom/prometheus:v3.7.3", "", "prom/prometheus", False, False),
+        ("house.test/notlooplab/bridge:1", "house.test", "house.test/notlooplab/bridge", False, False),
+        ("looplab:1", "", "looplab", False, False),
+        (f"debian@{DIGEST}", "", "debian", False, False),
     ],
 )
-def test_what_is_our_own_is_known_by_its_name(reference: str, own: bool, published: bool) -> None:
+def test_parts_of_a_reference(reference: str, registry: str, repository: str, own: bool, published: bool) -> None:
+    assert (registry_of(reference), repository_of(reference)) == (registry, repository)
     assert (is_own(reference), is_published(reference)) == (own, published)
 
 
@@ -103,21 +106,6 @@ def test_a_registry_is_named_with_its_slash(text: str) -> None:
     check_settings({"LAB_REGISTRY": REGISTRY})
     with pytest.raises(LabError, match="LAB_REGISTRY"):
         check_settings({"LAB_REGISTRY": text})
-
-
-@pytest.mark.parametrize(
-    ("reference", "registry", "repository"),
-    [
-        ("debian:trixie-slim", "", "debian"),
-        ("prom/prometheus:v3.7.3", "", "prom/prometheus"),
-        ("house.test:5000/lab/robot:1", "house.test:5000", "house.test:5000/lab/robot"),
-        ("localhost/robot", "localhost", "localhost/robot"),
-        ("debian@sha256:" + "1" * 64, "", "debian"),
-    ],
-)
-def test_parts_of_a_reference(reference: str, registry: str, repository: str) -> None:
-    assert registry_of(reference) == registry
-    assert repository_of(reference) == repository
 
 
 def own(root: Path, settings: dict[str, str]) -> OwnImages:

@@ -131,13 +131,11 @@ def test_each_has_a_password_of_its_own_that_the_broker_knows_by_its_hash_alone(
 
 
 @pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
+def docker(docker_beside: fakes.Docker, monkeypatch: pytest.MonkeyPatch) -> fakes.Docker:
     """An engine without a broker; the shell's settings are not the test's."""
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
     for name in ("LAB_TLS_PORT", "LAB_LAN_BIND", "FIDELITY", "LAB_TAG", "LAB_UID"):
         monkeypatch.delenv(name, raising=False)
-    return fakes.Docker(programs)
+    return docker_beside
 
 
 def run_pair(root: Path, file: Path | None, identity: str = "bridge", address: str | None = "lab.example") -> int:
@@ -256,14 +254,12 @@ def test_what_was_cut_short_is_made_again_whole(root: Path, file: str, renew: bo
     assert ensure(root) == []
 
 
-def test_dockers_own_networks_are_no_way_to_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dockers_own_networks_are_no_way_to_this_machine(programs: fakes.Programs) -> None:
     said = (
         '[{"ifname":"eth0","addr_info":[{"local":"192.0.2.1"}]},{"ifname":"br-1","addr_info":[{"local":"172.18.0.1"}]},'
         '{"ifname":"docker0","addr_info":[{"local":"172.17.0.1"}]},{}]'
     )
-    programs = fakes.Programs(tmp_path / "bin")
     programs.add("ip", {"*": (said, "", 0)})
-    monkeypatch.setenv("PATH", str(programs.folder))
     assert pair.own_addresses() == ["192.0.2.1"]
 
 

@@ -38,12 +38,12 @@ def test_a_slip_names_variable_and_value(name: str, value: str) -> None:
     assert ".env" in caught.value.remedy
 
 
-def test_the_projects_name_is_always_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_projects_name_is_always_said(
+    programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An empty variable of the shell would make Compose stop another lab's containers."""
     (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=mine\n")
     (tmp_path / "results").mkdir()
     monkeypatch.setenv("COMPOSE_PROJECT_NAME", "")
-    programs = fakes.Programs(tmp_path / "bin")
     programs.script("docker", 'echo "$COMPOSE_PROJECT_NAME"')
-    monkeypatch.setenv("PATH", str(programs.folder))
     assert Lab(tmp_path).compose().down().stdout == "mine\n"
