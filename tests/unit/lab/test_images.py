@@ -27,29 +27,25 @@ BROKER = "eclipse-mosquitto:2.0.22"
 FLOOD = "looplab/flood:0.1.0"
 DIGEST = "sha256:" + "1" * 64
 REGISTRY = "house.test:5000/lab/"
-Settings = dict[str, str] | None
 OWN = f"{REGISTRY}looplab/robot"
 LABELLED = {"Config": {"Labels": {"looplab.origin": "built"}}}
 
 
-def ensured(
-    root: Path, references: dict[str, str], stand_in: str = "", settled: dict[str, str] | None = None
-) -> Images:
+def ensured(root: Path, references: dict[str, str], stand_in: str = "", settled: dict | None = None) -> Images:
     images = Images(root)
     images.ensure_upstream(references, stand_in, settled)
     return images
 
 
-def test_what_is_here_asks_no_registry(docker: fakes.Docker, tmp_path: Path) -> None:
+def test_what_is_here_asks_no_registry_and_one_that_answers_is_pulled_from(
+    docker: fakes.Docker, tmp_path: Path
+) -> None:
     docker.has(BROKER)
     assert ensured(tmp_path, {"MOSQUITTO_IMAGE": BROKER}).variables == {}
     assert docker.calls("pull") == []
-
-
-def test_a_registry_that_answers_is_pulled_from(docker: fakes.Docker, tmp_path: Path) -> None:
-    docker.gives(BROKER)
-    ensured(tmp_path, {"MOSQUITTO_IMAGE": BROKER})
-    assert f"pull {BROKER}" in docker.calls()
+    docker.gives("prom/prometheus:v3.7.3")
+    ensured(tmp_path, {"PROMETHEUS_IMAGE": "prom/prometheus:v3.7.3"})
+    assert "pull prom/prometheus:v3.7.3" in docker.calls()
     assert docker.built() == []
 
 
@@ -130,20 +126,12 @@ def test_a_refusal_is_an_answer_and_silence_is_none(code: int, said: str, answer
     [
         ("prom/prometheus:1", {"RepoDigests": ["prom/prometheus@sha256:1"]}, "registry"),
         ("prom/prometheus:1", {"RepoDigests": []}, "registry"),  # loaded from a bundle
-        (
-            "prom/prometheus:1",
-            {"Config": {"Labels": {"looplab.origin": "built"}}, "RepoDigests": ["x@sha256:1"]},
-            "built",
-        ),
+        ("prom/prometheus:1", {"RepoDigests": ["x@sha256:1"], **LABELLED}, "built"),
         ("looplab/robot:1", {"RepoDigests": ["looplab/robot@sha256:1"]}, "built"),
         ("debian:trixie-slim", {"RepoDigests": [], "Comment": "Imported from -"}, "built"),
         # Of the lab's own: labels are those of the base.
         (f"{OWN}:1", {"RepoDigests": [f"{OWN}@{DIGEST}"], **LABELLED}, "registry"),
-        (
-            f"{OWN}:1@{DIGEST}",
-            {"RepoDigests": [f"{OWN}@{DIGEST}"], **LABELLED},
-            "registry",
-        ),
+        (f"{OWN}:1@{DIGEST}", {"RepoDigests": [f"{OWN}@{DIGEST}"], **LABELLED}, "registry"),
         (f"{OWN}:1", {"RepoDigests": [], **LABELLED}, "built"),
         (f"{OWN}:1", {"RepoDigests": [f"other.test/looplab/robot@{DIGEST}"], **LABELLED}, "built"),
     ],

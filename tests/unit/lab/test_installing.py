@@ -16,25 +16,9 @@ from looplab.lab.machine.limits import RT_BUDGET_US
 from looplab.lab.programs import run_script
 
 TOOLS = (
-    *(
-        "cat",
-        "chmod",
-        "cp",
-        "date",
-        "dirname",
-        "grep",
-        "head",
-        "mkdir",
-        "mv",
-        "rm",
-        "sed",
-        "setsid",
-        "sh",
-        "sleep",
-        "sort",
-    ),
-    *("tail", "uname"),
-)
+    "cat", "chmod", "cp", "date", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "setsid", "sh", "sleep",
+    "sort", "tail", "uname",
+)  # fmt: skip
 POLICY = "{package}:\n  Installed: (none)\n  Candidate: {candidate}\n"
 
 
@@ -252,11 +236,10 @@ def test_a_compose_that_does_not_serve_is_not_kept(
 
 def test_an_older_plugin_that_hides_the_new_one_is_named(host: Host, plugins: Path) -> None:
     compose_in_container(host, "2.26.1")
-    (host.place / "with").write_text(fakes.good_info(ClientInfo=fakes.client(plugins=[OLD_PLUGIN]))[0])
+    (host.place / "with").write_text(
+        fakes.good_info(ClientInfo=fakes.client(plugins=[{"Name": "compose", "Version": "2.6.0"}]))[0]
+    )
     assert "older plugin (2.6.0) hides" in refusal(lambda: ensure_compose(Engine(), lambda: None)).remedy
-
-
-OLD_PLUGIN = {"Name": "compose", "Version": "2.6.0"}
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,8 @@ from looplab.system.terminal import fitted
 
 
 def repetition(done: int, elapsed_s: float = 0.0, **changes: Any) -> dict[str, Any]:
-    event = {
-        "event": "repetition", "scenario": "scenario5", "cell": "20 ms QoS 1 3/10", "messages_done": done,
-        "messages": 1000, "answered": 100,
-        "seconds_left": (1000 - done) / 50, "elapsed_s": elapsed_s,
-    }  # fmt: skip
-    return {**event, **changes}
+    event = {"event": "repetition", "cell": "20 ms QoS 1 3/10", "messages_done": done, "messages": 1000}
+    return {**event, "seconds_left": (1000 - done) / 50, "elapsed_s": elapsed_s, **changes}
 
 
 def test_a_terminal_sees_one_line_that_rewrites_itself() -> None:
@@ -46,15 +42,12 @@ def test_a_narrow_terminal_breaks_lines_between_words(monkeypatch: pytest.Monkey
     ]  # fmt: skip
 
 
-def test_time_left_is_shown() -> None:
+def test_a_line_shows_the_time_left_and_is_never_wider_than_a_terminal() -> None:
     stream = Terminal()
-    RunProgress(stream).show(repetition(100, seconds_left=125.0))
+    progress = RunProgress(stream)
+    progress.show(repetition(100, seconds_left=125.0))
     assert "2 min 05 s left" in stream.getvalue()
-
-
-def test_no_line_is_wider_than_a_terminal() -> None:
-    stream = Terminal()
-    RunProgress(stream).show({"event": "waiting", "what": "broker at " + "b" * 300})
+    progress.show({"event": "waiting", "what": "broker at " + "b" * 300})
     assert max(len(line) for line in stream.getvalue().split("\r\x1b[K")) <= 79
 
 

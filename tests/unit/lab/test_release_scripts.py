@@ -67,24 +67,19 @@ def entry(digest: str, architecture: str, variant: str = "", system: str = "linu
     return {"digest": f"sha256:{digest}", "platform": platform}
 
 
-INDEX = json.dumps(
-    {
-        "manifests": [
-            entry("1", "amd64"),
-            entry("2", "arm64", "v8"),
-            entry("3", "arm", "v7"),
-            # What buildx adds: how it was built.
-            entry("4", "unknown", system="unknown"),
-        ]
-    }
-)
+# The last is what buildx adds: how it was built.
+ENTRIES = [
+    entry("1", "amd64"),
+    entry("2", "arm64", "v8"),
+    entry("3", "arm", "v7"),
+    entry("4", "unknown", "", "unknown"),
+]
+INDEX = json.dumps({"manifests": ENTRIES})
 
 
-@pytest.mark.parametrize(
-    ("platform", "digest"), [("linux/amd64", "sha256:1"), ("linux/arm64", "sha256:2"), ("linux/arm/v7", "sha256:3")]
-)
+@pytest.mark.parametrize(("platform", "digest"), [("linux/amd64", "1"), ("linux/arm64", "2"), ("linux/arm/v7", "3")])
 def test_each_platform_has_its_own_digest(platform: str, digest: str) -> None:
-    assert read_index("a/b:1", INDEX, platform) == digest
+    assert read_index("a/b:1", INDEX, platform) == f"sha256:{digest}"
 
 
 @pytest.mark.parametrize(

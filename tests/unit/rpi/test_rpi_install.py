@@ -27,17 +27,32 @@ PI4 = "Raspberry Pi 4 Model B Rev 1.4\0"
 Install = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def install(tmp_path: Path) -> Install:
-    """Runs the script from a folder of its own, on the machine that the keywords tell of."""
-    rpi = tmp_path / "rpi"
-    shutil.copytree(INSTALL.parent, rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
-    programs = tmp_path / "programs"
-    programs.mkdir()
+def program(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
 
-    def program(name: str, text: str) -> None:
-        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs / name).chmod(0o755)
+
+@pytest.fixture
+def rpi(tmp_path: Path) -> Path:
+    """A folder rpi/ as it comes."""
+    return shutil.copytree(INSTALL.parent, tmp_path / "rpi", ignore=shutil.ignore_patterns(".env", "secrets"))
+
+
+def launch(rpi: Path, words: tuple[str, ...], **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the script in the folder above `rpi`, whose programs/ come first."""
+    place = rpi.parent
+    environment = {"PATH": f"{place}/programs:{os.environ['PATH']}", "LOOPLAB_RULES_DIR": f"{place}/rules.d"}
+    command = ["sh", str(rpi / "install.sh"), *words]
+    return subprocess.run(
+        command, env={**environment, **variables}, cwd=place, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+@pytest.fixture
+def install(tmp_path: Path, rpi: Path) -> Install:
+    """Runs the script from a folder of its own, on the machine that the keywords tell of."""
+    programs = tmp_path / "programs"
 
     def run(
         *words: str,
@@ -47,22 +62,18 @@ def install(tmp_path: Path) -> Install:
         system: str = TRIXIE,
         compose: str = "",
     ) -> subprocess.CompletedProcess[str]:
-        program("dpkg", f'[ "$1" = --print-architecture ] && echo {dpkg} || exec {DPKG} "$@"')
-        program("uname", f"echo {uname}")
-        program("docker", f'[ -n "{compose}" ] && [ "$1 $2" = "compose version" ] && echo {compose} && exit 0; exit 1')
+        program(programs, "dpkg", f'[ "$1" = --print-architecture ] && echo {dpkg} || exec {DPKG} "$@"')
+        program(programs, "uname", f"echo {uname}")
+        program(
+            programs,
+            "docker",
+            f'[ -n "{compose}" ] && [ "$1 $2" = "compose version" ] && echo {compose} && exit 0; exit 1',
+        )
         (tmp_path / "model").write_text(model)
         (tmp_path / "os-release").write_text(system)
-        environment = {
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "LOOPLAB_MODEL_FILE": str(tmp_path / ("model" if model else "none")),
-            "LOOPLAB_OS_FILE": str(tmp_path / "os-release"),
-            "LOOPLAB_RULES_DIR": str(tmp_path / "rules.d"),
-        }
+        facts = {"MODEL": "model" if model else "none", "OS": "os-release"}
         before = sorted(tmp_path.rglob("*"))
-        done = subprocess.run(
-            ["sh", str(rpi / "install.sh"), *words], env=environment, cwd=tmp_path, capture_output=True, text=True,
-            timeout=30, check=False,
-        )  # fmt: skip
+        done = launch(rpi, words, **{f"LOOPLAB_{name}_FILE": str(tmp_path / file) for name, file in facts.items()})
         assert sorted(tmp_path.rglob("*")) == before, "--check changes nothing"
         return done
 
@@ -177,19 +188,11 @@ def test_the_check_names_the_image_that_the_pairing_asks_for(install: Install, p
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="install.sh without --check wants root")
-def test_a_pairing_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, pairing: str) -> None:
+def test_a_pairing_that_cannot_be_written_leaves_nothing_behind(rpi: Path, tmp_path: Path, pairing: str) -> None:
     """As on a full card: no file gets its name."""
-    rpi, programs = tmp_path / "rpi", tmp_path / "programs"
-    shutil.copytree(INSTALL.parent, rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
-    programs.mkdir()
     for name, text in (("docker", "echo 2.30.0"), ("udevadm", "exit 1"), ("mv", "exit 1")):
-        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs / name).chmod(0o755)
-    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "LOOPLAB_RULES_DIR": str(tmp_path / "rules.d")}
-    done = subprocess.run(
-        ["sh", str(rpi / "install.sh"), "--pairing", str(tmp_path / pairing)], env=variables, capture_output=True,
-        text=True, timeout=30, check=False,
-    )  # fmt: skip
+        program(tmp_path / "programs", name, text)
+    done = launch(rpi, ("--pairing", str(tmp_path / pairing)))
     assert done.returncode == 3, done.stdout + done.stderr
     assert "could not be written" in done.stderr
     assert "df -h" in done.stderr
