@@ -91,7 +91,7 @@ def _arguments(*given: tuple[str, dict[str, Any]]) -> Callable[[argparse.Argumen
 _FLAG = {"action": "store_true"}
 _FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
 COMMANDS = {
-    "run": Command("run scenarios and show their tables", "run:command", run_options.add_arguments),
+    "run": Command("run scenarios and show their tables", "run:run", run_options.add_arguments),
     "doctor": Command(
         "what this machine can and cannot do",
         "doctor:doctor",

@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 PLACE = ROOT / ".venv"
 CACHE = ROOT / ".cache"
+# Where ./lab load leaves the packages of a bundle.
+WHEELS = CACHE / "wheels"
 OLDEST_PYTHON = (3, 11)
 # Kinds of environment: each holds these extras of pyproject.toml. A larger one serves in place of a smaller one.
 WATCH, REPORT, TEST = "watch", "report", "test"
@@ -64,14 +66,10 @@ def is_ready(kind: str) -> bool:
     return False
 
 
-def wheels_place() -> Path:
-    """Return the folder in which ./lab load leaves the packages of a bundle."""
-    return CACHE / "wheels"
-
-
 def make_environment(kind: str) -> str:
     """Make or complete `.venv`; return "" or, in one line, why that failed."""
-    if not _runs(python_of_environment()):
+    # It breaks when its Python goes, and when it is moved.
+    if not _imports(python_of_environment(), "pip"):
         shutil.rmtree(PLACE, ignore_errors=True)
         if trouble := _create():
             return trouble
@@ -86,8 +84,8 @@ def _install(kind: str) -> str:
     """Take a bundle's wheels if they fit, else ask the package index; return "" or why neither worked."""
     command = [str(python_of_environment()), "-m", "pip", "install", *PIP_OPTIONS]
     unfit = ""
-    if any(wheels_place().glob("*.whl")):
-        unfit = _reason(*command, "--no-index", f"--find-links={wheels_place()}", *requirements(kind))
+    if any(WHEELS.glob("*.whl")):
+        unfit = _reason(*command, "--no-index", f"--find-links={WHEELS}", *requirements(kind))
         if not unfit:
             return ""
         unfit = f"the bundle's packages do not fit this Python or this state of the lab ({unfit}), and "
@@ -133,11 +131,6 @@ def _imports(python: str | Path, modules: str) -> bool:
         return subprocess.run([str(python), "-c", check], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
-
-
-def _runs(python: Path) -> bool:
-    """Return whether an environment works: it breaks when its Python goes, and when it is moved."""
-    return _imports(python, "pip")
 
 
 def ensure_environment(kind: str) -> str:

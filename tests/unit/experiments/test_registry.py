@@ -18,6 +18,7 @@ FILES = ("__init__", "__main__", "parameters", "controller", "document", "table"
 NAMES_OF_OTHERS = (
     "experiments/loop/report",
     "lab/docker",
+    "lab/image_names.py",
     "lab/cli.py",
     "lab/commands/bundle.py",
     "lab/checkout.py",

@@ -24,10 +24,10 @@ from looplab.lab.virtual_environment import (
     OLDEST_PYTHON,
     PIP_OPTIONS,
     REPORT,
+    WHEELS,
     ensure_environment,
     python_with_pip,
     requirements,
-    wheels_place,
 )
 from looplab.system.terminal import Step, say
 
@@ -71,7 +71,7 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], pythons: str | None
 def load(root: Path, file: Path) -> int:
     """Load a bundle that is whole and of this kind of machine; return the exit code."""
     require_compose(find_engine())
-    manifest = load_bundle(file, wheels_place())
+    manifest = load_bundle(file, WHEELS)
     decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
     write_machine_file(root, {**read_machine_file(root), **decided})
     wanted = Lab(root).own_images()

@@ -6,15 +6,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import yaml
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError
+from looplab.exercises.exercise import Exercise, read_exercise
+from looplab.exercises.marking import Marked, mark
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.shell import write_csv
+from looplab.report.stored import StoredRun, Unusable, read_run, run_folder, run_folders
 from looplab.system.terminal import fitted
-
-if TYPE_CHECKING:
-    from looplab.exercises.exercise import Exercise
-    from looplab.exercises.marking import Marked
-    from looplab.report.stored import StoredRun, Unusable
 
 ANSWERS = Path("answers")
 KINDS = {"run": "runs", "result": "what they show", "answer": "answers"}
@@ -34,10 +36,6 @@ def check(root: Path, name: str, run: str | None = None) -> int:
 
     Exit code 0 where every point is given (of a class: where everybody could be marked), else 1.
     """
-    # Imported late: these need packages that the rest of the lab does without.
-    from looplab.exercises.exercise import read_exercise
-    from looplab.experiments.registry import EXPERIMENTS
-
     exercise = read_exercise(root, name, EXPERIMENTS)
     folder = _class_folder(root, run)
     if folder is not None:
@@ -46,8 +44,6 @@ def check(root: Path, name: str, run: str | None = None) -> int:
 
 
 def _check_one(root: Path, exercise: Exercise, run: str | None) -> int:
-    from looplab.exercises.marking import mark
-
     form = root / ANSWERS / f"{exercise.name}.yaml"
     if exercise.questions and not form.exists():
         form.parent.mkdir(exist_ok=True)
@@ -59,9 +55,6 @@ def _check_one(root: Path, exercise: Exercise, run: str | None) -> int:
 
 
 def _check_class(exercise: Exercise, folder: Path) -> int:
-    from looplab.exercises.marking import mark
-    from looplab.report.shell import write_csv
-
     rows: list[dict[str, object]] = []
     tokens: dict[str, str] = {}
     unread = 0
@@ -89,10 +82,10 @@ def score_sheet(exercise: Exercise, marked: Marked) -> str:
     """Return every point with its reason, wrong runs apart from wrong answers, the score last."""
     lines = [f"{exercise.name}: {exercise.title}"]
     for kind, title in KINDS.items():
-        marks = [mark for mark in marked.marks if mark.kind == kind]
+        marks = [found for found in marked.marks if found.kind == kind]
         if marks:
             lines += ["", title]
-            lines += [f"  {mark.got}/{mark.worth}  {mark.name}: {mark.reason}" for mark in marks]
+            lines += [f"  {found.got}/{found.worth}  {found.name}: {found.reason}" for found in marks]
     lines += ["", f"score: {marked.got} of {marked.worth}"]
     if marked.lost("run"):
         lines.append("A run is missing or wrong: make it again before you look at what it should show.")
@@ -122,13 +115,11 @@ def answer_form(exercise: Exercise) -> str:
 
 def _runs(root: Path, exercise: Exercise, run: str | None) -> list[StoredRun | Unusable]:
     """Return all runs in results/; if `run` is named, of its scenario and fidelity that one alone."""
-    from looplab.report.stored import Unusable, run_folder, run_folders
-
     results = root / "results"
-    everything = [_read(path) for path in run_folders(results)] if results.is_dir() else []
+    everything = [read_run(path, EXPERIMENTS) for path in run_folders(results)] if results.is_dir() else []
     if run is None:
         return everything
-    named = _read(run_folder(results, run))
+    named = read_run(run_folder(results, run), EXPERIMENTS)
     if isinstance(named, Unusable):
         raise LabError(f"{named.name} cannot be marked: it is {named.kind}.", named.meaning)
     if named.scenario not in [wanted.scenario for wanted in exercise.runs]:
@@ -137,23 +128,12 @@ def _runs(root: Path, exercise: Exercise, run: str | None) -> list[StoredRun | U
     return [*(other for other in everything if not _competes(other, named)), named]
 
 
-def _read(folder: Path) -> StoredRun | Unusable:
-    from looplab.experiments.registry import EXPERIMENTS
-    from looplab.report.stored import read_run
-
-    return read_run(folder, EXPERIMENTS)
-
-
 def _competes(run: StoredRun | Unusable, named: StoredRun) -> bool:
     """Return whether `run` could be marked in place of the run that was named."""
-    from looplab.report.stored import Unusable
-
     return not isinstance(run, Unusable) and (run.scenario, run.fidelity) == (named.scenario, named.fidelity)
 
 
 def _answers(path: Path) -> dict[str, Any]:
-    import yaml
-
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
@@ -184,7 +164,7 @@ def _hand_ins(exercise: Exercise, folder: Path) -> Iterator[HandIn]:
         except LabError as error:
             print(f"{student.name}: {error.message}")
             answers = {}
-        yield HandIn(student.name, [_read(place) for place in places], answers)
+        yield HandIn(student.name, [read_run(place, EXPERIMENTS) for place in places], answers)
 
 
 def _score_row(student: str, marked: Marked, remarks: Sequence[str]) -> dict[str, object]:

@@ -30,11 +30,10 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     lab = Lab(root)
     own = lab.own_images()
     machine = inspect_machine(root, lab.ports().items(), own[PROBE], ask_for=BASE_IMAGE)
-    checks = check_machine(root, machine)
+    upstream = lab.upstream_images().values()
+    here = local_images(upstream) if machine.engine.serves else {}
+    checks = check_machine(root, machine, {reference: reference in here for reference in upstream})
     if machine.engine.serves:
-        upstream = lab.upstream_images().values()
-        here = local_images(upstream)
-        checks = check_machine(root, machine, {reference: reference in here for reference in upstream})
         checks += check_own_registry(list(own.values()))
     if as_json:
         print(json.dumps(report(machine, checks), indent=2))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.shell import write_reports
+
 DEFAULT_OUT = "report"
 
 
 def report(root: Path, runs: Sequence[str], out: Path | None) -> int:
     """Write a page for each experiment that has runs, CSV tables and figures to `out`; return the exit code."""
-    # Imported late: the rest of the lab works without the columnar library and the figures.
-    from looplab.experiments.registry import EXPERIMENTS
-    from looplab.report.shell import write_reports
-
     return write_reports(root / "results", runs, out or root / DEFAULT_OUT, EXPERIMENTS)

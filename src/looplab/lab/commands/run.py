@@ -40,16 +40,14 @@ NOTICE_LOOKS = 10
 NOTICE_PAUSE_S = 0.2
 
 
-def command(root: Path, scenarios: list[str], *, as_json: bool, allow_invalid: bool, quick: bool, **given: str) -> int:
-    """Run `scenarios` with the options of the command line; return the exit code."""
-    return run(root, scenarios, variables(root, scenarios, given, quick), as_json=as_json, allow_invalid=allow_invalid)
+def run(root: Path, scenarios: list[str], *, as_json: bool, allow_invalid: bool, quick: bool, **given: str) -> int:
+    """Run scenarios one after another, print their tables or one JSON document; return the exit code.
 
-
-def run(root: Path, names: list[str], options: Mapping[str, str], *, as_json: bool, allow_invalid: bool) -> int:
-    """Run scenarios one after another, print their tables or one JSON document; return the exit code."""
+    `given` holds the other options of the command line, by variable.
+    """
+    lab = Lab(root, variables(root, scenarios, given, quick))
     _listen()
-    lab = Lab(root, options)
-    wanted = chosen(root, names)
+    wanted = chosen(root, scenarios)
     table = check_one_kind(wanted).part("table").table
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
@@ -156,7 +154,7 @@ def _stored(folder: str) -> str:
 def _ended(compose: Compose, service: str) -> bool:
     """The engine notices containers that end together one after another: it is given a moment."""
     for _ in range(NOTICE_LOOKS):
-        if service not in compose.running():
+        if service not in compose.listed():
             return True
         time.sleep(NOTICE_PAUSE_S)
     return False
@@ -180,17 +178,17 @@ def _clear(compose: Compose, profile: str) -> None:
     services = list(compose.config(profile)["services"])
     kept = [name for name in services if name in KEPT_BEFORE]
     ends = tuple(f"-{role}" for role in ("broker", "controller", *loads()))
-    measuring = [name for name in compose.running() if name.endswith(ends)]
+    measuring = [name for name in compose.listed() if name.endswith(ends)]
     if measuring:
         say(f"Stopping what ran before: {', '.join(measuring)}")
-    present = compose.containers()
+    present = compose.listed("--all")
     compose.remove([name for name in present if name not in kept])
     if stay := [name for name in kept if name in present]:
         compose.renew(profile, stay)
 
 
 def _services(compose: Compose, scenario: Scenario) -> list[str]:
-    return [name for name in compose.containers() if name.startswith(f"{scenario.prefix}-")]
+    return [name for name in compose.listed("--all") if name.startswith(f"{scenario.prefix}-")]
 
 
 def _listen() -> None:

@@ -14,6 +14,7 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -31,6 +32,8 @@ EVERY_S = 1.0
 # A cell's own line counts; the rest of the screen is the curve's.
 MOST_CELLS = 6
 LATE_S = 0.005
+ONE_LINE: Any = {"no_wrap": True, "overflow": "ellipsis"}
+COUNTS = ("sent", "answ.", "late", "lost", "err")
 # Who runs beside every experiment; in 80 columns the last has no room: that it answers is seen anyhow.
 BESIDE = (Role("treatments", ()), Role("exporter", ()))
 NARROWEST, LOWEST = 80, 24
@@ -96,7 +99,7 @@ class Screen:
         yield Text("This view begins by itself. Ctrl-C ends it.", "dim")
 
     def _head(self, view: View, width: int) -> list[Text]:
-        first = Text(no_wrap=True, overflow="ellipsis")
+        first = Text(**ONE_LINE)
         if view.scenario:
             first.append(f"{view.scenario} {view.fidelity}  ", "bold")
             first.append("measuring" if view.active else "ended", "bold green" if view.active else "bold")
@@ -113,10 +116,10 @@ class Screen:
             warning = f"No answer from {self._address} for {age_s:.0f} s: this picture is old."
             if view.active:
                 warning += " The run goes on."
-            lines.append(Text(warning, "bold yellow", no_wrap=True, overflow="ellipsis"))
+            lines.append(Text(warning, "bold yellow", **ONE_LINE))
         elif view.current:
             place, qos = view.current
-            second = Text(f"{view.shown.curves} {place} ms, QoS {qos}:", no_wrap=True, overflow="ellipsis")
+            second = Text(f"{view.shown.curves} {place} ms, QoS {qos}:", **ONE_LINE)
             for (metric, meaning), style in zip(view.shown.metrics.items(), STYLES, strict=False):
                 second.append(f"  {metric}", style)
                 second.append(f" {meaning}")
@@ -126,20 +129,8 @@ class Screen:
     def _table(self, view: View) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim")
         metric = list(view.shown.metrics)[-1]
-        heads = [
-            view.shown.heading,
-            "QoS",
-            "sent",
-            "answ.",
-            "late",
-            "lost",
-            "err",
-            f"{metric} p50",
-            "p95",
-            "p99",
-            "max",
-        ]
-        for heading in (*heads, "sent late"):
+        heads = (view.shown.heading, "QoS", *COUNTS, f"{metric} p50", "p95", "p99", "max", "sent late")
+        for heading in heads:
             table.add_column(heading, justify="right", no_wrap=True)
         keys = list(view.cells)
         at = keys.index(view.current) if view.current else len(keys) - 1
@@ -150,7 +141,7 @@ class Screen:
         return table
 
     def _parts(self, view: View) -> Text:
-        text = Text(no_wrap=True, overflow="ellipsis")
+        text = Text(**ONE_LINE)
         roles = (*view.roles, *BESIDE)
         for role in roles if self.console.width >= 100 else roles[:-1]:
             part, number = role.name, view.processes.get(role.name, 0)
@@ -171,12 +162,12 @@ class Screen:
             first = wrong[0]
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             said = f"Not as wanted: {first['what']}, wanted {first['wanted']}, found {first['found']}{more}"
-            lines.append(Text(said, "red", no_wrap=True, overflow="ellipsis"))
+            lines.append(Text(said, "red", **ONE_LINE))
         elif view.treatments:
             lines.append(Text(f"All {len(view.treatments)} treatments were found as wanted or not required.", "green"))
         broker = view.singles
         said = "broker down" if not broker.get("lab_broker_up") else _broker(broker)
-        lines.append(Text(f"{said}    Ctrl-C ends this view, not the run", "dim", no_wrap=True, overflow="ellipsis"))
+        lines.append(Text(f"{said}    Ctrl-C ends this view, not the run", "dim", **ONE_LINE))
         return lines
 
 

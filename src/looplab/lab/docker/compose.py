@@ -109,14 +109,6 @@ class Compose:
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
-    def running(self) -> list[str]:
-        """Return the services that have a running container."""
-        return list(self.listed())
-
-    def containers(self) -> list[str]:
-        """Return the services that have a container, running or not."""
-        return list(self.listed("--all"))
-
     def container(self, service: str) -> str:
         """Return the id of a service's container, "" if there is none."""
         return self.listed("--all").get(service, "")

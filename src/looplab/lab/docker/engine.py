@@ -23,11 +23,22 @@ NO_ANSWER = "no answer"
 NOT_DOCKER = "not docker"
 NOT_LINUX = "not linux"
 
-_REMEDIES = {
-    NO_CLIENT: "Run sudo ./lab setup (on Debian and Ubuntu it installs docker.io), or install Docker Engine.",
-    NO_RIGHTS: "Run sudo usermod -aG docker $USER, log out and in again (or newgrp docker); or use sudo ./lab.",
-    NOT_DOCKER: "Install Docker Engine (docker.io) and remove podman-docker.",
-    NOT_LINUX: "Switch Docker Desktop to Linux containers.",
+# What is wrong, and what the user can do about it.
+_TROUBLES = {
+    NO_CLIENT: (
+        "Docker is not installed: no docker command was found.",
+        "Run sudo ./lab setup (on Debian and Ubuntu it installs docker.io), or install Docker Engine.",
+    ),
+    NO_RIGHTS: (
+        "The Docker engine runs, but this user may not use it (permission denied on its socket).",
+        "Run sudo usermod -aG docker $USER, log out and in again (or newgrp docker); or use sudo ./lab.",
+    ),
+    NOT_DOCKER: ("The lab cannot use this engine: {}.", "Install Docker Engine (docker.io) and remove podman-docker."),
+    NOT_LINUX: ("The lab cannot use this engine: {}.", "Switch Docker Desktop to Linux containers."),
+    NO_ANSWER: (
+        "The Docker engine does not answer: {}",
+        "Run ./lab setup as root, or sudo systemctl start docker, or start Docker Desktop.",
+    ),
 }
 COMPOSE_REMEDY = "Run ./lab setup: it installs one (without root, for this user alone)."
 
@@ -151,22 +162,14 @@ def _legacy_compose() -> Version | None:
 
 def engine_remedy(engine: Engine) -> str:
     """Return what the user can do about an engine that does not serve."""
-    if engine.trouble in _REMEDIES:
-        return _REMEDIES[engine.trouble]
-    if engine.endpoint not in ("", "default"):
+    if engine.trouble == NO_ANSWER and engine.endpoint not in ("", "default"):
         return f"Start the engine at {engine.endpoint}, or unset DOCKER_HOST / run docker context use default."
-    return "Run ./lab setup as root, or sudo systemctl start docker, or start Docker Desktop."
+    return _TROUBLES[engine.trouble][1]
 
 
 def engine_message(engine: Engine) -> str:
     """Return one sentence on what is wrong with the engine."""
-    if engine.trouble == NO_CLIENT:
-        return "Docker is not installed: no docker command was found."
-    if engine.trouble == NO_RIGHTS:
-        return "The Docker engine runs, but this user may not use it (permission denied on its socket)."
-    if engine.trouble in (NOT_DOCKER, NOT_LINUX):
-        return f"The lab cannot use this engine: {engine.detail}."
-    return f"The Docker engine does not answer: {engine.detail}"
+    return _TROUBLES[engine.trouble][0].format(engine.detail)
 
 
 def compose_message(engine: Engine) -> str:
