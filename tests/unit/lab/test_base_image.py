@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from support import host_fakes as fakes
@@ -15,9 +14,8 @@ SECURITY = "deb http://house.test/debian-security trixie-security main"
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
-    programs = fakes.Programs(tmp_path / "bin")
-    monkeypatch.setenv("PATH", f"{programs.folder}:{os.environ['PATH']}")
+def programs(programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch) -> fakes.Programs:
+    monkeypatch.setenv("PATH", f"{programs.folder}:{os.defpath}:/usr/sbin:/sbin")
     monkeypatch.setenv("LAB_DEBIAN_MIRROR", "http://house.test/debian/")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     programs.add("docker", {"import*": ("", "", 0)})

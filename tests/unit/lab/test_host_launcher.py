@@ -160,9 +160,7 @@ def test_a_ready_environment_is_used_until_a_pin_changes(
     assert virtual_environment.is_ready("watch")
     (tmp_path / "pyproject.toml").write_text(text.replace("rich==", "rich==0."))
     assert not virtual_environment.is_ready("watch")
-
-
-def test_the_largest_environment_serves_every_command(made_environment: Callable[[str], None]) -> None:
+    # The largest one serves every command.
     made_environment("test")
     assert virtual_environment.is_ready("watch")
     assert set(virtual_environment.requirements("report")) < set(virtual_environment.requirements("test"))

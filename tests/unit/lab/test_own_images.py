@@ -186,9 +186,9 @@ def test_what_a_machine_built_in_place_of_a_release_holds_as_long_as_that_is_pin
 def test_doctor_tells_whether_the_registry_that_is_named_answers() -> None:
     assert check_own_registry([own_reference(name, {}) for name in NAMES]) == []
     published = [own_reference(name, PUBLISHED) for name in NAMES]
-    (silence,) = check_own_registry(
-        published, lambda reference: Registry(registry_of(reference), False, "connection refused")
-    )
-    assert (silence.state, silence.found) == (WARN, "house.test:5000 does not answer (connection refused)")
-    (answer,) = check_own_registry(published, lambda reference: Registry(registry_of(reference), True))
-    assert (answer.state, answer.found) == (OK, "house.test:5000 answers")
+    for registry, state, found in (
+        (Registry("house.test", False, "connection refused"), WARN, "house.test does not answer (connection refused)"),
+        (Registry("house.test", True), OK, "house.test answers"),
+    ):
+        (check,) = check_own_registry(published, lambda _reference, registry=registry: registry)
+        assert (check.state, check.found) == (state, found)

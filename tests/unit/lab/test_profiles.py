@@ -34,18 +34,16 @@ def test_a_folder_that_comes_is_listed_and_one_that_goes_is_not(tree: Path) -> N
     assert (tree / PROFILES).read_text() == (ROOT / PROFILES).read_text()
 
 
-@pytest.mark.parametrize("broken", ["", "services: [unclosed"], ids=["empty", "no YAML"])
-def test_a_broken_file_is_written_again(tree: Path, broken: str) -> None:
-    (tree / PROFILES).write_text(broken)
-    update_profiles(tree)
-    assert (tree / PROFILES).read_text() == (ROOT / PROFILES).read_text()
+CRLF = (ROOT / PROFILES).read_bytes().replace(b"\n", b"\r\n")
 
 
-def test_a_file_that_is_right_is_left_alone_whatever_its_line_ends(tree: Path) -> None:
-    (tree / PROFILES).write_bytes((tree / PROFILES).read_bytes().replace(b"\n", b"\r\n"))
-    before = (tree / PROFILES).read_bytes()
+@pytest.mark.parametrize(("found", "kept"), [(b"", False), (b"services: [unclosed", False), (CRLF, True)])
+def test_a_broken_file_is_written_again_and_a_right_one_kept_whatever_its_line_ends(
+    tree: Path, found: bytes, kept: bool
+) -> None:
+    (tree / PROFILES).write_bytes(found)
     update_profiles(tree)
-    assert (tree / PROFILES).read_bytes() == before
+    assert (tree / PROFILES).read_bytes() == (found if kept else (ROOT / PROFILES).read_bytes())
 
 
 def test_a_file_that_cannot_be_written_is_named(tree: Path) -> None:

@@ -24,6 +24,12 @@ from looplab.lab.watch.plot import plot
 from looplab.run.samples import ANSWERED, SampleStore
 
 
+def whole_page(live: Path, results: Path) -> str:
+    exporter = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
+    exporter.stored.refresh()
+    return exporter.whole_page().decode()
+
+
 @pytest.fixture
 def live_page(tmp_path: Path) -> str:
     """A running run of two cells, and an older stored one of another scenario."""
@@ -39,9 +45,7 @@ def live_page(tmp_path: Path) -> str:
         {"what": "robot framing", "wanted": "burst", "found": "burst", "verified": True, "required": True},
     ]
     publish_state(live, "running", treatments=found)
-    exporter = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
-    exporter.stored.refresh()
-    return exporter.whole_page().decode()
+    return whole_page(live, results)
 
 
 def screen(page: str, width: int = 80, height: int = 24, **options: object) -> list[str]:
@@ -169,17 +173,9 @@ def test_the_sweep_of_qos_delay_is_shown_by_links(tmp_path: Path) -> None:
     for row in range(30):
         columns["due_ns"][row] = columns["sent_ns"][row] = now
         columns["received_ns"][row], columns["state"][row] = now + 20_000_000 * (1 + row // 20), ANSWERED
-    state = {
-        "experiment": "qos-delay",
-        "state": "running",
-        "run_id": "20260301T000000Z-qos-delay",
-        "parameters": parameters,
-        "treatments": [],
-    }
-    (live / "state.json").write_text(json.dumps(state))
-    exporter = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
-    exporter.stored.refresh()
-    page = exporter.whole_page().decode()
+    run = {"experiment": "qos-delay", "state": "running", "run_id": "20260301T000000Z-qos-delay", "treatments": []}
+    (live / "state.json").write_text(json.dumps({**run, "parameters": parameters}))
+    page = whole_page(live, results)
     view = parse(page)
     assert (view.scenario, view.fidelity, view.sent, view.planned) == ("qos-delay", "corrected", 30, 40)
     assert view.current == ("20-20", "0")
@@ -190,6 +186,4 @@ def test_the_sweep_of_qos_delay_is_shown_by_links(tmp_path: Path) -> None:
     (row,) = (line for line in lines if line.startswith("20-20 ms") or " 20-20 ms " in line)
     assert "40.00" in row
     (live / "state.json").unlink()
-    stored = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
-    stored.stored.refresh()
-    assert any("2-18 ms" in line for line in screen(stored.whole_page().decode()))
+    assert any("2-18 ms" in line for line in screen(whole_page(live, results)))

@@ -22,6 +22,7 @@ from looplab.system.terminal import say
 SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING")
 # Which image; an empty one must replace the Pi's, for LAB_TAG overrides a pinned one.
 IMAGE = ("LAB_REGISTRY", "LAB_TAG", "BRIDGE_RELEASE")
+OF_DOCKER = ("docker", "br-", "veth")
 ANYWHERE = ("", "0.0.0.0", "[::]")
 # An address for documents (RFC 5737): nothing is sent there; the system only shows which address it would send from.
 ELSEWHERE = ("192.0.2.1", 9)
@@ -121,12 +122,9 @@ def own_addresses() -> list[str]:
     said = call(["ip", "-json", "address", "show", "scope", "global", "up"])
     if not said.good:
         return []
-    interfaces = [entry for entry in json.loads(said.stdout or "[]") if not _of_docker(entry.get("ifname", ""))]
-    return [found["local"] for entry in interfaces for found in entry.get("addr_info", []) if "local" in found]
-
-
-def _of_docker(interface: str) -> bool:
-    return interface.startswith(("docker", "br-", "veth"))
+    found = json.loads(said.stdout or "[]")
+    interfaces = [entry for entry in found if not entry.get("ifname", "").startswith(OF_DOCKER)]
+    return [info["local"] for entry in interfaces for info in entry.get("addr_info", []) if "local" in info]
 
 
 def _refuse_other(file: Path) -> None:

@@ -40,12 +40,12 @@ NARROWEST, LOWEST = 80, 24
 
 
 class Screen:
-    """Puts a view on the terminal; keeps the last look for rates, and when it was."""
+    """Puts a view on the terminal; keeps the last `view`, None before the first one, for rates, and when it was."""
 
     def __init__(self, console: Console, address: str) -> None:
         self.console = console
         self._address = address
-        self._view: View | None = None
+        self.view: View | None = None
         self._seen_s = 0.0
         self._cpu: dict[str, float] = {}
         self._problem = ""
@@ -53,25 +53,20 @@ class Screen:
     def take(self, text: str) -> None:
         """Take a new page."""
         view, now_s = parse(text), time.monotonic()
-        if self._view is not None and now_s > self._seen_s:
+        if self.view is not None and now_s > self._seen_s:
             for part, spent_s in view.cpu_s.items():
-                before_s = self._view.cpu_s.get(part, spent_s)
+                before_s = self.view.cpu_s.get(part, spent_s)
                 self._cpu[part] = max(0.0, (spent_s - before_s) / (now_s - self._seen_s))
-        self._view, self._seen_s, self._problem = view, now_s, ""
+        self.view, self._seen_s, self._problem = view, now_s, ""
 
     def miss(self, why: str) -> None:
         """Note that no page arrived: the last one stays, with its age."""
         self._problem = why
 
-    @property
-    def has_view(self) -> bool:
-        """Whether anything was ever seen."""
-        return self._view is not None
-
     def draw(self) -> Group:
         """Return the whole screen."""
         width, height = self.console.width, self.console.height
-        view = self._view
+        view = self.view
         if view is None:
             return Group(*self._waiting())
         head = self._head(view, width)
@@ -236,7 +231,7 @@ def watch(root: Path) -> int:
 def _once(screen: Screen, url: str) -> int:
     _look(screen, url)
     screen.console.print(screen.draw())
-    return EXIT_GOOD if screen.has_view else EXIT_MACHINE
+    return EXIT_GOOD if screen.view else EXIT_MACHINE
 
 
 def _look(screen: Screen, url: str) -> None:

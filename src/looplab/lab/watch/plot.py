@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -15,80 +15,48 @@ STYLES = ("bold blue", "bold green", "bold red", "bold magenta", "bold cyan")
 MARGIN = 6
 
 # Dot of a Braille cell by (column, row).
-_DOTS = (
-    (0x01, 0x08),
-    (0x02, 0x10),
-    (0x04, 0x20),
-    (0x40, 0x80),
-)
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
-class Canvas:
-    """A grid of characters of which the last curve drawn owns a cell."""
-
-    def __init__(self, columns: int, rows: int, styles: Mapping[str, str], *, braille: bool) -> None:
-        self._styles = styles
-        self.columns, self.rows = columns, rows
-        self._across, self._down = (2, 4) if braille else (1, 1)
-        self._braille = braille
-        self._dots: dict[tuple[int, int], int] = {}
-        self._owner: dict[tuple[int, int], str] = {}
-
-    def curve(self, name: str, points: Sequence[tuple[float, float]]) -> None:
-        """Draw a monotone curve of (seconds, share)."""
-        width, height = self.columns * self._across, self.rows * self._down
-        before: tuple[int, int] | None = None
-        for seconds, share in points:
-            if seconds < LOW_S:
-                continue
-            x = min(width - 1, int(_position(seconds) * (width - 1) + 0.5))
-            y = height - 1 - int(share * (height - 1) + 0.5)
-            if before is not None:
-                # Steps without holes: level up to this bound, then the rise.
-                for column in range(before[0], x):
-                    self._dot(name, column, before[1])
-                for step in range(min(y, before[1]), max(y, before[1])):
-                    self._dot(name, x, step)
-            self._dot(name, x, y)
-            before = (x, y)
-
-    def line(self, row: int) -> Text:
-        """One row of characters with each curve's style."""
-        text = Text()
-        for column in range(self.columns):
-            owner = self._owner.get((column, row))
-            if owner is None:
-                text.append(" ")
-            elif self._braille:
-                text.append(chr(0x2800 + self._dots[column, row]), self._styles.get(owner, ""))
-            else:
-                text.append(owner, self._styles.get(owner, ""))
-        return text
-
-    def _dot(self, name: str, x: int, y: int) -> None:
-        cell = (x // self._across, y // self._down)
-        self._owner[cell] = name
-        if self._braille:
-            self._dots[cell] = self._dots.get(cell, 0) | _DOTS[y % 4][x % 2]
+def _dots(points: Sequence[tuple[float, float]], width: int, height: int) -> Iterator[tuple[int, int]]:
+    """Yield (column, row) of a monotone curve of (seconds, share), as steps without holes."""
+    before: tuple[int, int] | None = None
+    for seconds, share in points:
+        if seconds < LOW_S:
+            continue
+        x = min(width - 1, int(_position(seconds) * (width - 1) + 0.5))
+        y = height - 1 - int(share * (height - 1) + 0.5)
+        if before is not None:
+            # Level up to this bound, then the rise.
+            yield from ((column, before[1]) for column in range(before[0], x))
+            yield from ((x, row) for row in range(min(y, before[1]), max(y, before[1])))
+        yield x, y
+        before = (x, y)
 
 
 def _position(seconds: float) -> float:
-    """0 at LOW_S, 1 at HIGH_S."""
+    """Return 0 at LOW_S, 1 at HIGH_S."""
     return math.log(seconds / LOW_S) / math.log(HIGH_S / LOW_S)
 
 
 def plot(curves: Mapping[str, Sequence[tuple[float, float]]], width: int, height: int, *, braille: bool) -> Text:
-    """Curves by name with axes, `width` by `height` characters in all."""
+    """Return curves by name with axes, `width` by `height` characters; the last curve drawn owns a character."""
     columns, rows = max(10, width - MARGIN - 1), max(2, height - 1)
-    canvas = Canvas(columns, rows, dict(zip(curves, STYLES, strict=False)), braille=braille)
-    for name, points in curves.items():
-        canvas.curve(name, points)
+    across, down = (2, 4) if braille else (1, 1)
+    characters: dict[tuple[int, int], int] = {}
+    styles: dict[tuple[int, int], str] = {}
+    for (name, points), style in zip(curves.items(), STYLES, strict=False):
+        for x, y in _dots(points, columns * across, rows * down):
+            place = (x // across, y // down)
+            characters[place] = characters.get(place, 0x2800) | _DOTS[y % 4][x % 2] if braille else ord(name)
+            styles[place] = style
     bar = "│" if braille else "|"
     text = Text()
     labels = {0: "100%", (rows - 1) // 2: " 50%", rows - 1: "  0%"}
     for row in range(rows):
         text.append(f"{labels.get(row, ''):>{MARGIN - 2}} {bar}", "dim")
-        text.append_text(canvas.line(row))
+        for column in range(columns):
+            text.append(chr(characters.get((column, row), ord(" "))), styles.get((column, row), ""))
         text.append("\n")
     text.append(_axis(columns), "dim")
     return text
