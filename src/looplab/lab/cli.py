@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab import run_options
+from looplab.system.terminal import fitted
 
 IDENTITIES = ("bridge", "observer", "flood", "controller")
 
@@ -65,8 +66,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _report(error: LabError) -> None:
-    from looplab.system.terminal import fitted
-
     print(fitted(f"lab: {error}", sys.stderr), file=sys.stderr)
 
 

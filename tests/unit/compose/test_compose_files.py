@@ -78,13 +78,9 @@ each_service = pytest.mark.parametrize(("name", "service"), SERVICES, ids=[name 
 PUBLISHED = list(
     csv.DictReader((resources.files("looplab.experiments.loop.report") / "published/thesis_scenarios.csv").open())
 )
+assert {"bridge", "robot", "treatments", "prepare", "s0-broker", "s8-flood"} <= {name for name, _ in SERVICES}
+assert len(PUBLISHED) == 9
 each_scenario = pytest.mark.parametrize("row", PUBLISHED, ids=[f"scenario{row['scenario']}" for row in PUBLISHED])
-
-
-def test_services_are_found() -> None:
-    names = [name for name, _ in SERVICES]
-    assert {"bridge", "robot", "treatments", "prepare", "s0-broker", "s8-flood"} <= set(names)
-    assert len(PUBLISHED) == 9
 
 
 def test_every_experiment_is_listed_and_included() -> None:
@@ -187,29 +183,26 @@ def test_least_privilege(name: str, service: Service) -> None:
 
 
 @each_service
-def test_two_labs_may_live_on_one_machine(name: str, service: Service) -> None:
+def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> None:
+    # Two labs may live on one machine.
     assert "container_name" not in service
-    for attachment in (service.get("networks") or {}).values() if isinstance(service.get("networks"), dict) else []:
+    networks = service.get("networks") or {}
+    for attachment in networks.values() if isinstance(networks, dict) else []:
         assert not {"ipv4_address", "ipv6_address", "mac_address"} & set(attachment or {})
+    for port in service.get("ports", []):
+        assert isinstance(port, str)
+        assert port.startswith("${LAB_BIND:-127.0.0.1}:"), port
+        assert "${LAB_" in port.removeprefix("${LAB_BIND:-127.0.0.1}:"), f"{port} cannot be moved"
+    # No log fills the disk.
+    assert {"max-size", "max-file"} <= set(service["logging"]["options"])
+    # Without exporter, Prometheus or Grafana every run goes on.
+    assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}
 
 
 def test_no_network_has_a_fixed_address() -> None:
     for path in [ROOT / "compose.yaml", *COMPOSE.glob("*.yaml"), *COMPOSE.glob("*/[!_]*/*.yaml")]:
         for network in (load(path).get("networks") or {}).values():
             assert "ipam" not in (network or {}), path
-
-
-@each_service
-def test_ports_are_bound_to_one_chosen_address(name: str, service: Service) -> None:
-    for port in service.get("ports", []):
-        assert isinstance(port, str)
-        assert port.startswith("${LAB_BIND:-127.0.0.1}:"), port
-        assert "${LAB_" in port.removeprefix("${LAB_BIND:-127.0.0.1}:"), f"{port} cannot be moved"
-
-
-@each_service
-def test_no_log_fills_the_disk(name: str, service: Service) -> None:
-    assert {"max-size", "max-file"} <= set(service["logging"]["options"])
 
 
 def configuration(name: str) -> list[str]:
@@ -243,9 +236,3 @@ def test_every_variable_of_the_files_has_its_default_in_dot_env() -> None:
         line.partition("=")[0] for line in (ROOT / ".env").read_text().splitlines() if line and not line.startswith("#")
     }
     assert {"FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "ROBOT", "LAB_BIND"} <= names
-
-
-@each_service
-def test_no_part_waits_for_an_observer(name: str, service: Service) -> None:
-    """Without exporter, Prometheus or Grafana every run goes on."""
-    assert not set(service.get("depends_on", ())) & {"exporter", "prometheus", "grafana"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import tarfile
 from pathlib import Path
@@ -77,9 +76,14 @@ def test_versions_of_python() -> None:
             read_pythons(text)
 
 
-def test_a_bundle_can_be_unpacked_by_hand(file: Path) -> None:
+def test_a_bundle_can_be_unpacked_by_hand_and_its_manifest_holds_each_size(file: Path) -> None:
+    manifest = read_bundle(file)
+    sizes = {"images.tar.gz": manifest["archive"]["bytes"]}
+    sizes |= {name: facts["bytes"] for name, facts in manifest["files"].items()}
+    assert list(sizes.values())[1:] == [len(content) for content in PACKAGES.values()]
     with tarfile.open(file) as archive:
         assert archive.getnames() == ["images.tar.gz", *(f"wheels/{name}" for name in PACKAGES), "bundle.json"]
+        assert {member.name: member.size for member in archive if member.name != "bundle.json"} == sizes
         member = archive.extractfile("images.tar.gz")
         assert member is not None
         assert gzip.decompress(member.read()) == PAYLOAD
@@ -156,16 +160,6 @@ def test_an_image_that_is_not_here_is_named(docker: fakes.Docker, tmp_path: Path
     with pytest.raises(LabError, match="missing:1"):
         write_bundle(tmp_path / "x", [*IMAGES, "missing:1"], {}, tmp_path)
     assert not (tmp_path / "x").exists()
-
-
-def test_the_manifest_holds_a_size_for_each_member(file: Path) -> None:
-    manifest = read_bundle(file)
-    assert json.dumps(manifest)
-    wanted = {"images.tar.gz": manifest["archive"]["bytes"]}
-    wanted |= {name: facts["bytes"] for name, facts in manifest["files"].items()}
-    with tarfile.open(file) as archive:
-        assert {member.name: member.size for member in archive if member.name != "bundle.json"} == wanted
-    assert list(wanted.values())[1:] == [len(content) for content in PACKAGES.values()]
 
 
 def test_what_is_pinned_is_saved_and_named_without_its_digest(docker: fakes.Docker) -> None:

@@ -101,13 +101,6 @@ def test_a_release_is_pinned_whole_or_not_at_all() -> None:
         assert caught.value.exit_code == EXIT_USAGE
 
 
-@pytest.mark.parametrize("text", ["registry.example.org", "https://registry.example.org/", "Registry/", "/"])
-def test_a_registry_is_named_with_its_slash(text: str) -> None:
-    check_settings({"LAB_REGISTRY": REGISTRY})
-    with pytest.raises(LabError, match="LAB_REGISTRY"):
-        check_settings({"LAB_REGISTRY": text})
-
-
 def own(root: Path, settings: dict[str, str]) -> OwnImages:
     return OwnImages(root, {name: own_reference(name, settings) for name in NAMES})
 

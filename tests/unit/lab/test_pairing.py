@@ -44,11 +44,20 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in files if path.is_file()}
 
 
-def test_all_is_made_once_and_kept(root: Path) -> None:
+def test_all_is_made_once_kept_and_renewed_whole(root: Path) -> None:
+    # Before that a run with TLS fails, and there is nothing to check.
+    assert checks.check_certificate(root) == []
+    with pytest.raises(LabError, match="no certificate") as caught:
+        identities.check(root)
+    assert caught.value.exit_code == EXIT_MACHINE
     assert len(ensure(root, "192.0.2.5")) == 3
     before = contents(root)
     assert ensure(root, "192.0.2.5") == []
     assert contents(root) == before
+    # A renewal leaves nothing as it was.
+    ensure(root, renew=True)
+    after = contents(root)
+    assert {name for name in before if before[name] == after[name]} == {"secrets/lan/broker/acl"}
 
 
 def test_only_who_reads_a_file_may_open_it(root: Path) -> None:
@@ -79,15 +88,6 @@ def test_a_new_address_needs_a_new_certificate_and_no_new_pairing(root: Path) ->
     assert {"broker", "localhost", "127.0.0.1", "192.0.2.5", "192.0.2.6"} <= set(named)
 
 
-def test_a_renewal_leaves_nothing_as_it_was(root: Path) -> None:
-    ensure(root)
-    before = contents(root)
-    ensure(root, renew=True)
-    after = contents(root)
-    same = {name for name in before if before[name] == after[name]}
-    assert same == {"secrets/lan/broker/acl"}
-
-
 def test_a_certificate_near_its_end_is_made_anew_and_an_ended_one_stops_a_run(root: Path) -> None:
     ensure(root)
     lan = root / identities.LAN
@@ -106,13 +106,6 @@ def test_a_certificate_near_its_end_is_made_anew_and_an_ended_one_stops_a_run(ro
     (found,) = checks.check_certificate(root)
     assert found.state == checks.OK
     assert identities.ends(root) - datetime.now(UTC) > timedelta(days=390)
-
-
-def test_without_identities_nothing_is_checked_and_a_run_with_tls_is_told(root: Path) -> None:
-    assert checks.check_certificate(root) == []
-    with pytest.raises(LabError, match="no certificate") as caught:
-        identities.check(root)
-    assert caught.value.exit_code == EXIT_MACHINE
 
 
 def test_each_has_a_password_of_its_own_that_the_broker_knows_by_its_hash_alone(root: Path) -> None:

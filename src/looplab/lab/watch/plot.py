@@ -48,7 +48,7 @@ def plot(curves: Mapping[str, Sequence[tuple[float, float]]], width: int, height
     for (name, points), style in zip(curves.items(), STYLES, strict=False):
         for x, y in _dots(points, columns * across, rows * down):
             place = (x // across, y // down)
-            characters[place] = characters.get(place, 0x2800) | _DOTS[y % 4][x % 2] if braille else ord(name)
+            characters[place] = characters.get(place, 0x2800) | _DOTS[y % 4][x % 2] if braille else ord(name[0])
             styles[place] = style
     bar = "│" if braille else "|"
     text = Text()
