@@ -39,7 +39,6 @@ class CellView:
 class View:
     """One look at the newest run and at the parts of the lab."""
 
-    run_id: str = ""
     scenario: str = ""
     fidelity: str = ""
     active: bool = False
@@ -114,7 +113,7 @@ def _choose_run(view: View, families: dict[str, list[tuple[Labels, float]]]) -> 
     newest = max(families["loop_run_info"], key=lambda s: (active.get(_run(s[0]), False), s[0]["run_id"]), default=None)
     if newest is not None:
         labels = newest[0]
-        view.run_id, (view.scenario, view.fidelity) = labels["run_id"], _run(labels)
+        view.scenario, view.fidelity = _run(labels)
         view.active = active.get(_run(labels), False)
 
 
