@@ -122,7 +122,7 @@ class Netem:
 
     def fault(self) -> str:
         """Return why the emulation has ended, "" while it has not."""
-        if not self._helper.alive:
+        if not self._helper.process.is_alive():
             return "the process that removes the queues ended"
         if monotonic() < self._check_s:
             return ""

@@ -36,7 +36,8 @@ class Nfqueue:
 
     def fault(self) -> str:
         """Return why the emulation has ended, "" while it has not."""
-        return "" if self._helper.alive else f"the process that held the packets ended ({self._helper.exit_code})"
+        helper = self._helper.process
+        return "" if helper.is_alive() else f"the process that held the packets ended ({helper.exitcode})"
 
     def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
         """Replace all links; on an error those before stay. Raises LabError."""
