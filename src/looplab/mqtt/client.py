@@ -21,10 +21,11 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.connection_errors import describe_end, describe_refusal
-from looplab.mqtt.dial import Attempt, Target
+from looplab.mqtt.dial import Target
 from looplab.mqtt.packets import parse_publish, puback_packet, publish_packet
 from looplab.mqtt.pairing import Pairing
 from looplab.mqtt.stamped_socket import StampedSocket
+from looplab.system.background import Attempt
 
 RETRY_S = 0.2
 KEEPALIVE_S = 60
@@ -110,7 +111,8 @@ class MqttClient:
         self._announced = False
         self._refused = False
         self._closing = False
-        self._attempt: Attempt | None = None
+        # In a helper thread: an open-loop schedule goes on while the broker is away.
+        self._attempt: Attempt[tuple[StampedSocket, Pairing | None]] | None = None
         self._pairing: Pairing | None = None
         self._pause_s = 0.0
         self._maintain_ns = 0
@@ -244,17 +246,16 @@ class MqttClient:
         ended, self._attempt = self._attempt, None
         if ended is not None and ended.error:
             self.last_error = ended.error
-        if ended is None or ended.sock is None:
-            self._attempt = Attempt(self.target, self._pause_s)
-            self._attempt.start()
+        if ended is None or ended.result is None:
+            self._attempt = Attempt(self.target.dial, self._pause_s)
             # Until a broker has accepted this client, the next attempt waits.
             self._pause_s = RETRY_S
             return
         self._refused = False
-        self._pairing = ended.pairing
+        self.sock, self._pairing = ended.result
         if self._pairing is not None:
             self._paho.username_pw_set(self._pairing.user, self._pairing.password)
-        self.sock = self._paho.next_socket = ended.sock
+        self._paho.next_socket = self.sock
         try:
             self._paho.reconnect()
         except OSError as error:

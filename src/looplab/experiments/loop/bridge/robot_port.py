@@ -23,7 +23,8 @@ from time import perf_counter_ns
 import serial
 
 from looplab.experiments.loop.bridge.robot_answers import SILENT, UNPLUGGED, Answers, Faults, Greeting, Reply
-from looplab.experiments.loop.bridge.serial_device import Opening
+from looplab.experiments.loop.bridge.serial_device import open_port
+from looplab.system.background import Attempt
 
 # Pauses before the port is opened again; longer ones would make the person who plugs the robot in wait for it.
 REOPEN_S = (0.0, 0.1, 0.2, 0.5)
@@ -56,7 +57,7 @@ class RobotPort:
         self._state = State.CLOSED
         self._answers = Answers(framing, self.faults)
         self._greeting = Greeting()
-        self._opening: Opening | None = None
+        self._opening: Attempt[serial.SerialBase] | None = None
         self._port: serial.SerialBase | None = None
         self._failures = 0
         # When GREETING or IDENTIFYING ends, and since when a SETTLING port is silent.
@@ -111,8 +112,8 @@ class RobotPort:
         """Open, reopen, greet: called now and then while nothing is measured or nothing works."""
         self._settle()
         if self._state is State.CLOSED:
-            self._opening = Opening(self.url, REOPEN_S[min(self._failures, len(REOPEN_S) - 1)])
-            self._opening.start()
+            pause_s = REOPEN_S[min(self._failures, len(REOPEN_S) - 1)]
+            self._opening = Attempt(lambda: open_port(self.url), pause_s)
             self._state = State.OPENING
         elif self._opening is not None:
             # Read only once the helper has ended, so that no port is opened twice.
@@ -134,13 +135,13 @@ class RobotPort:
         if self._port is not None:
             self._port.close()
 
-    def _opened(self, opening: Opening) -> None:
+    def _opened(self, opening: Attempt[serial.SerialBase]) -> None:
         """OPENING -> GREETING, or CLOSED if the port could not be opened."""
-        if opening.port is None:
+        if opening.result is None:
             self._failures += 1
             self.fault, self._state = f"cannot open {opening.error}", State.CLOSED
             return
-        self._port = opening.port
+        self._port = opening.result
         self.reopened += 1
         self._greeting = Greeting()
         self._state, self._deadline_ns = State.GREETING, perf_counter_ns() + READY_TIMEOUT_NS

@@ -9,8 +9,9 @@ import pytest
 import yaml
 from support.places import ROOT
 
+from looplab.errors import LabError
 from looplab.experiments.loop.bridge import serial_device
-from looplab.experiments.loop.bridge.serial_device import CannotOpenError, open_port
+from looplab.experiments.loop.bridge.serial_device import open_port
 
 NOBODY = 65534
 
@@ -33,7 +34,7 @@ def device(tmp_path: Path) -> Iterator[Path]:
 
 
 def refusal(url: str) -> str:
-    with pytest.raises(CannotOpenError) as found:
+    with pytest.raises(LabError) as found:
         open_port(url)
     return str(found.value)
 
