@@ -42,7 +42,7 @@ def _raise_rto() -> None:
     milliseconds = parse_rto_min(os.environ.get("LINK_RTO_MIN_MS", ""))
     if milliseconds:
         routes = raise_rto_min(milliseconds)
-        print(f"link: TCP waits at least {milliseconds} ms before it sends again ({len(routes)} routes)", flush=True)
+        print(f"link: TCP waits at least {milliseconds} ms before it sends again ({routes} routes)", flush=True)
 
 
 def _emulate(stop: threading.Event) -> None:

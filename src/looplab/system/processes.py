@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import signal
 import socket
 import stat
@@ -66,12 +67,9 @@ def named(name: str, proc: Path = Path("/proc")) -> list[int]:
     """Return the ids of the processes whose name (comm) is `name`, in ascending order."""
     found = []
     for entry in proc.iterdir():
-        if entry.name.isdigit():
-            try:
-                comm = (entry / "comm").read_text().rstrip("\n")
-            except OSError:
-                continue
-            if comm == name:
+        # A process may end meanwhile.
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and (entry / "comm").read_text().rstrip("\n") == name:
                 found.append(int(entry.name))
     return sorted(found)
 
@@ -177,10 +175,8 @@ def _stat_fields(root: Path) -> list[str]:
 
 
 def _rtprio_limit(root: Path) -> str:
-    for line in (root / "limits").read_text().splitlines():
-        if line.startswith("Max realtime priority"):
-            return line.split()[3]
-    return "unknown"
+    found = re.search(r"^Max realtime priority\s+(\S+)", (root / "limits").read_text(), re.MULTILINE)
+    return found[1] if found else "unknown"
 
 
 def _has_capability(root: Path, which: str, capability: int) -> bool:
@@ -188,7 +184,5 @@ def _has_capability(root: Path, which: str, capability: int) -> bool:
 
 
 def _status(root: Path, key: str) -> str:
-    for line in (root / "status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return line.split()[1]
-    return "0"
+    found = re.search(rf"^{key}:\s+(\S+)", (root / "status").read_text(), re.MULTILINE)
+    return found[1] if found else "0"

@@ -413,7 +413,7 @@ def test_half_a_ready_line_is_asked_about_at_once() -> None:
         double.greeting = RobotDouble.GREETING_NUMBERED
         started_s = time.monotonic()
         until(lambda: port.maintain() or port.online, f"its name: {port.fault}")
-        assert (port.identity, port.numbered) == ("looplab double 0.2", True)
+        assert (port.identity, port.answers.numbered) == ("looplab double 0.2", True)
         # A silent robot is granted 3 s.
         assert time.monotonic() - started_s < 3
     finally:

@@ -114,7 +114,7 @@ class Bridge:
             now = perf_counter_ns()
             self.counts.beat(now)
             if self._waiting and now - self._waiting[0].entered_ns > ANSWER_TIMEOUT_MS * 1_000_000:
-                self._give_up(STATUS_GARBLED if robot.garbled else STATUS_TIMEOUT)
+                self._give_up(STATUS_GARBLED if robot.answers.garbled else STATUS_TIMEOUT)
                 robot.resynchronise()
             elif now >= self._quiet_ns:
                 self._idle(now)

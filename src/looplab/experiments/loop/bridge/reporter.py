@@ -110,7 +110,7 @@ class Reporter:
             "scheduling": processes.own_scheduling(),
             "serial": robot.url,
             "robot": robot.identity,
-            "robot_numbered": robot.numbered,
+            "robot_numbered": robot.answers.numbered,
             "robot_fault": robot.fault,
             "robot_faults": robot.faults,
             "robot_last_fault": robot.faults.last,
