@@ -9,9 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import paho.mqtt.client as mqtt
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 from support.lan_broker import LanBroker, Visitor
 from support.parts import HOST, LIMIT_S, Child, until
 from support.places import ROOT
@@ -154,14 +152,7 @@ def test_a_broker_that_cannot_log_refusals_says_why_and_ends(lan: LanBroker) -> 
 
 
 def test_a_last_will_that_is_refused_is_logged(lan: LanBroker, insider: Visitor) -> None:
-    pairing = lan.pairing("controller")
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="dying", reconnect_on_failure=False)
-    client.tls_set_context(pairing.context())
-    client.username_pw_set(pairing.user, pairing.password)
-    client.will_set("lab/bridge/status", "offline", retain=True)
-    client.connect(HOST, lan.tls_port)
-    client.loop_start()
-    until(client.is_connected, "it is in")
+    client = Visitor.known(lan, "controller", client_id="dying", will="lab/bridge/status").client
     client.loop_stop()
     # No goodbye.
     client.socket().close()
@@ -209,17 +200,10 @@ STRANGE = (
 
 
 def test_what_a_stranger_calls_himself_stays_within_one_printable_line(lan: LanBroker) -> None:
-    pairing = lan.pairing("bridge")
     for topic, client, *_ in STRANGE:
-        stranger = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=client, reconnect_on_failure=False)
-        stranger.tls_set_context(pairing.context())
-        stranger.username_pw_set(pairing.user, pairing.password)
-        stranger.connect(HOST, lan.tls_port)
-        stranger.loop_start()
-        until(stranger.is_connected, "it is in")
-        stranger.publish(topic, "x", 1).wait_for_publish(LIMIT_S)
-        stranger.disconnect()
-        stranger.loop_stop()
+        stranger = Visitor.known(lan, "bridge", client_id=client)
+        stranger.say(topic, "x")
+        stranger.close()
     lines = [line.partition(": ")[2] for line in lan.said().splitlines() if "Refused" in line]
     assert lines == [
         f"Refused PUBLISH to {topic} by user 'bridge', client {client}, {HOST}" for _, _, topic, client in STRANGE
@@ -245,22 +229,7 @@ def test_no_file_breaks_the_reader(tmp_path: Path) -> None:
     command += ["-fno-sanitize-recover", f"-I{SOURCES}", *files, "-lmosquitto", "-o", str(program)]
     subprocess.run(command, check=True)
     dice = random.Random(SEED)
-    words = [
-        b"user",
-        b"topic",
-        b"pattern",
-        b"read",
-        b"write",
-        b"deny",
-        b"#",
-        b"+/#",
-        b"a",
-        b" ",
-        b" ",
-        b"\t",
-        b"\n",
-        b"\n",
-    ]
+    words = [*b"user topic pattern read write deny # +/# a".split(), b" ", b" ", b"\t", b"\n", b"\n"]
     paths = []
     for index in range(400):
         pieces = [dice.choice(words) if dice.random() < 0.95 else dice.randbytes(2) for _ in range(dice.randrange(60))]

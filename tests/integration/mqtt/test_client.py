@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -180,26 +181,12 @@ def test_a_broker_that_refuses_is_told_and_not_hammered(
 
 
 def test_something_that_listens_but_is_no_broker(make_client: MakeClient) -> None:
-    closed = threading.Event()
-    with socket.create_server((HOST, 0)) as server:
-
-        def refuse() -> None:
-            server.settimeout(0.05)
-            while not closed.is_set():
-                try:
-                    server.accept()[0].close()
-                except TimeoutError:
-                    continue
-
-        thread = threading.Thread(target=refuse)
-        thread.start()
-        try:
-            client = make_client(server.getsockname()[1])
-            assert not client.connect(1.0)
-            assert client.disconnects == 0
-        finally:
-            closed.set()
-            thread.join()
+    with socketserver.TCPServer((HOST, 0), socketserver.BaseRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        client = make_client(server.server_address[1])
+        assert not client.connect(1.0)
+        assert client.disconnects == 0
+        server.shutdown()
 
 
 @pytest.mark.parametrize(
