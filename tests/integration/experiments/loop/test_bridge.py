@@ -392,9 +392,10 @@ def greeted_by(greeting: bytes) -> Iterator[tuple[RobotDouble, RobotPort]]:
     double = RobotDouble()
     double.greeting = greeting
     port = RobotPort(double.url, "line")
-    with contextlib.closing(port):
+    with contextlib.ExitStack() as opened:
+        opened.callback(double.unplug)
+        opened.callback(port.close)
         yield double, port
-    double.unplug()
 
 
 @pytest.mark.parametrize("kind", STRANGERS)

@@ -258,10 +258,15 @@ def test_no_broker_exits_with_3_and_the_remedy(lab: LoopLab) -> None:
     assert list(lab.results.iterdir()) == []
 
 
-def test_no_bridge_exits_with_3(lab: LoopLab) -> None:
-    child = lab.controller(PARTS_TIMEOUT_S="1")
+@pytest.mark.parametrize(
+    ("load", "words"), [("", "bridge did not come online"), ("stress", "stress load was not seen")]
+)
+def test_a_missing_part_exits_with_3(lab: LoopLab, load: str, words: str) -> None:
+    if load:
+        lab.bridge()
+    child = lab.controller(LOAD=load, PARTS_TIMEOUT_S="1")
     assert child.wait() == 3
-    assert "bridge did not come online" in event(child, "error")["message"]
+    assert words in event(child, "error")["message"]
 
 
 def test_no_robot_exits_with_3_and_says_what_the_bridge_found(lab: LoopLab) -> None:
@@ -273,13 +278,6 @@ def test_no_robot_exits_with_3_and_says_what_the_bridge_found(lab: LoopLab) -> N
     assert "robot did not come online" in error["message"]
     assert url in error["message"]
     assert "docker compose logs bridge robot" in error["remedy"]
-
-
-def test_no_load_exits_with_3(lab: LoopLab) -> None:
-    lab.bridge()
-    child = lab.controller(LOAD="stress", PARTS_TIMEOUT_S="1")
-    assert child.wait() == 3
-    assert "stress load was not seen" in event(child, "error")["message"]
 
 
 @pytest.fixture
