@@ -233,7 +233,7 @@ class MqttClient:
 
         paho would stumble over the same packet at each further read, until its keepalive has run out.
         """
-        self.last_error = f"{self._place} sent what is no MQTT ({error})"
+        self.last_error = f"{self.target} sent what is no MQTT ({error})"
         # First, so that no goodbye gets out: the last will holds.
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
@@ -262,15 +262,11 @@ class MqttClient:
             self.last_error = str(error)
             self.sock = None
 
-    @property
-    def _place(self) -> str:
-        return f"{self.target.host}:{self.target.port}"
-
     def _answered(self, _client: object, _data: object, _flags: object, reason: ReasonCode, _p: object) -> None:
         """Note whether the broker accepts this client."""
         if reason.is_failure:
             self._refused = True
-            self.last_error = f"{self._place}: {describe_refusal(str(reason), self._pairing)}"
+            self.last_error = f"{self.target}: {describe_refusal(str(reason), self._pairing)}"
             return
         self.connected = True
         self._pause_s = 0.0
@@ -287,7 +283,7 @@ class MqttClient:
         if self.connected and not self._closing:
             self.disconnects += 1
         if not self.connected and not self._refused and self.sock is not None:
-            self.last_error = f"{self._place}: {describe_end(self.sock.first, self._pairing)}"
+            self.last_error = f"{self.target}: {describe_end(self.sock.first, self._pairing)}"
         self.connected = False
         self.sock = None
         self._maintain_ns = 0

@@ -32,13 +32,16 @@ class Target:
     tcp_nodelay: bool
     pairing_file: Path | None = None
 
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
     def dial(self) -> tuple[StampedSocket, Pairing | None]:
         """Return a socket that is ready for MQTT, and the pairing, whose file may have changed. Raises LabError."""
         pairing = read_pairing(self.pairing_file) if self.pairing_file is not None else None
         try:
             return self._connect(pairing), pairing
         except OSError as error:
-            raise LabError(f"{self.host}:{self.port}: {describe_dialling(error)}") from error
+            raise LabError(f"{self}: {describe_dialling(error)}") from error
 
     def _connect(self, pairing: Pairing | None) -> StampedSocket:
         plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)

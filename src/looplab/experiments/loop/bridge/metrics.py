@@ -6,6 +6,7 @@ the bridge while the network is cut. Names begin with `lab_pi_`: the lab's own e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -38,23 +39,12 @@ class PiCollector(Collector):
         )
         if state is not None:
             yield from _bridge(state)
-        yield from self._machine()
-
-    def _machine(self) -> Iterator[Metric]:
-        load = self._first_number(self._proc / "loadavg")
-        if load is not None:
-            yield GaugeMetricFamily("lab_pi_load1", "Load average over one minute.", load)
-        celsius = self._first_number(self._thermal)
-        if celsius is not None:
-            yield GaugeMetricFamily(
-                "lab_pi_temperature_celsius", "The processor's; a Pi slows down from 80.", celsius / 1000
-            )
-
-    def _first_number(self, path: Path) -> float | None:
-        try:
-            return float(path.read_text().split()[0])
-        except (OSError, ValueError, IndexError):
-            return None
+        for name, text, path, unit in (
+            ("lab_pi_load1", "Load average over one minute.", self._proc / "loadavg", 1),
+            ("lab_pi_temperature_celsius", "The processor's; a Pi slows down from 80.", self._thermal, 1000),
+        ):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                yield GaugeMetricFamily(name, text, float(path.read_text().split()[0]) / unit)
 
 
 def _bridge(state: bridge_state.BridgeState) -> Iterator[Metric]:
