@@ -75,13 +75,6 @@ def client(broker: Broker, make_client: MakeClient) -> Driven:
     return found
 
 
-def brokers_death(broker: Broker, client: Driven) -> None:
-    broker.kill()
-    client.drive(lambda: not client.connected, "the end is noticed")
-    broker.start()
-    client.drive(lambda: client.connected, "reconnected")
-
-
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_every_message_comes_once_and_in_order(client: Driven, qos: int) -> None:
     payloads = [b"%d" % number for number in range(200)]
@@ -248,7 +241,10 @@ def test_a_broker_that_dies_and_returns(broker: Broker, client: Driven, qos: int
 
 def test_each_death_counts_once_and_leaves_one_connection(broker: Broker, client: Driven) -> None:
     for death in range(1, 4):
-        brokers_death(broker, client)
+        broker.kill()
+        client.drive(lambda: not client.connected, "the end is noticed")
+        broker.start()
+        client.drive(lambda: client.connected, "reconnected")
         assert client.disconnects == death
     client.flow(300)
     found = processes.tcp_sockets(os.getpid())
