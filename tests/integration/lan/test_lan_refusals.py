@@ -6,11 +6,10 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.lan_broker import LanBroker, Visitor
+from support.lan_broker import LanBroker, Visit, Visitor
 from support.parts import HOST, LIMIT_S, Child, until
 from support.places import ROOT
 from support.tools import program
@@ -66,7 +65,7 @@ def random_list(dice: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_the_list_each_message_is_either_heard_or_logged(
-    lan: LanBroker, insider: Visitor, visit: Callable[[str], Visitor], seed: int
+    lan: LanBroker, insider: Visitor, visit: Visit, seed: int
 ) -> None:
     """mosquitto's own reading of lists at random, each taken by SIGHUP, is the plugin's. No more refusals than are
     told at once."""
@@ -91,7 +90,7 @@ BROKEN = ("user bridge\ntopic wirte answer/\n", "topics answer/\n", "user\n", "t
 
 
 def test_a_list_that_breaks_refuses_everything_and_says_so_until_it_is_mended(
-    lan: LanBroker, insider: Visitor, visit: Callable[[str], Visitor]
+    lan: LanBroker, insider: Visitor, visit: Visit
 ) -> None:
     good = (lan.root / identities.LAN / "broker/acl").read_text()
     visitor = visit("bridge")
@@ -114,7 +113,7 @@ def test_a_list_that_breaks_refuses_everything_and_says_so_until_it_is_mended(
 
 
 def test_a_list_that_only_mosquitto_understands_is_said_to_be_so(
-    lan: LanBroker, insider: Visitor, visit: Callable[[str], Visitor]
+    lan: LanBroker, insider: Visitor, visit: Visit
 ) -> None:
     reload(lan, "user bridge\ntopic write answer/\npattern write of/%u\n")
     assert re.search(r"Error: access list .*, line 3: `pattern` is not understood here\.\n", lan.said())
@@ -160,9 +159,7 @@ def test_a_last_will_that_is_refused_is_logged(lan: LanBroker, insider: Visitor)
     assert not insider.messages
 
 
-def test_a_retained_message_whose_sender_may_no_longer_say_it_is_logged(
-    lan: LanBroker, visit: Callable[[str], Visitor]
-) -> None:
+def test_a_retained_message_whose_sender_may_no_longer_say_it_is_logged(lan: LanBroker, visit: Visit) -> None:
     """With an option that is off by default the broker asks so for each retained message."""
     lan.configuration.write_text(f"{lan.configuration.read_text()}check_retain_source true\n")
     lan.restart()
@@ -175,7 +172,7 @@ def test_a_retained_message_whose_sender_may_no_longer_say_it_is_logged(
     assert refusals(lan) == [(1, "lab/bridge/status", "bridge", visitor.id, "retained from before")]
 
 
-def test_a_flood_of_refusals_is_counted_in_a_few_lines(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
+def test_a_flood_of_refusals_is_counted_in_a_few_lines(lan: LanBroker, visit: Visit) -> None:
     """All of one kind, then each of another: no more lines than the plugin has of them, and none is lost."""
     visitor, number = visit("observer"), 3000
     for _ in range(number):
