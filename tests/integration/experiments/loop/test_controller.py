@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.loop_lab import LoopLab, event, events, rows
+from support.loop_lab import OK, LoopLab, answer_requests, event, events, rows
 from support.parts import HOST, Broker, Listener, free_port, until
 from support.run_checks import check_run
 
@@ -88,7 +88,6 @@ def test_a_run_with_the_robot_counts_its_errors_apart(lab: LoopLab) -> None:
 
 
 Reply = Callable[[int], list[str]]
-OK = "{run},{k},ok,1000,20.00"
 
 
 @pytest.fixture
@@ -97,12 +96,7 @@ def oracle(broker: Broker) -> Iterator[Callable[[Reply], None]]:
     listener = Listener(broker.port, "request/")
 
     def begin(reply: Reply) -> None:
-        def answer(client: Any, _data: object, message: Any) -> None:
-            _command, run, sequence = message.payload.decode().split("-")
-            for payload in [OK] if run.startswith("w") else reply(int(sequence)):
-                client.publish(TOPIC_ANSWER, payload.format(run=run, k=int(sequence), before=int(sequence) - 1), 0)
-
-        listener.client.on_message = answer
+        answer_requests(listener, lambda run, k: [OK] if run.startswith("w") else reply(k))
         listener.say("lab/bridge/info", json.dumps({"tcp_nodelay": True, "framing": "line", "counts": {}}), retain=True)
         listener.say("lab/bridge/status", "online", retain=True)
 
