@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,16 +122,25 @@ class Visitor:
     """Somebody with a client of the test's own: paho's, with TLS where there is a pairing."""
 
     def __init__(
-        self, port: int, pairing: Pairing | None = None, user: str | None = None, password: str | None = None
+        self,
+        port: int,
+        pairing: Pairing | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        *,
+        client_id: str = "",
+        will: str = "",
     ) -> None:
         self.messages: list[tuple[str, bytes]] = []
         self.answer = ""
         self.granted: dict[int, list[int]] = {}
         self._heard = threading.Event()
-        self.id = f"visitor-{secrets.token_hex(4)}"
+        self.id = client_id or f"visitor-{secrets.token_hex(4)}"
         self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=self.id, reconnect_on_failure=False)
         if pairing is not None:
             self.client.tls_set_context(pairing.context())
+        if will:
+            self.client.will_set(will, "offline", retain=True)
         if user is not None:
             self.client.username_pw_set(user, password)
         self.client.on_connect = self._on_connect
@@ -140,10 +150,10 @@ class Visitor:
         self.client.loop_start()
 
     @classmethod
-    def known(cls, broker: LanBroker, who: str) -> Visitor:
+    def known(cls, broker: LanBroker, who: str, **more: str) -> Visitor:
         """One with an identity of the lab's, who is let in."""
         pairing = broker.pairing(who)
-        visitor = cls(broker.tls_port, pairing, pairing.user, pairing.password)
+        visitor = cls(broker.tls_port, pairing, pairing.user, pairing.password, **more)
         assert visitor.verdict() == "Success"
         return visitor
 
@@ -185,3 +195,7 @@ class Visitor:
     def _on_connect(self, _client: object, _data: object, _flags: object, reason: object, _p: object) -> None:
         self.answer = str(reason)
         self._heard.set()
+
+
+# Lets somebody of the lab's identities in.
+Visit = Callable[[str], Visitor]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from looplab.experiments.loop.protocol import TOPIC_REQUEST, Answer
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer
 from support.parts import HOST, Broker, Child, Listener, RobotDouble, TreatmentsDouble, bridge_command, python
 from support.waiting import until
 
@@ -105,6 +105,21 @@ class LoopLab:
             return all(counts.get(name) == value for name, value in wanted.items())
 
         until(met, f"counts {wanted}, found {self.listener.bridge_info.get('counts')}")
+
+
+OK = "{run},{k},ok,1000,20.00"
+
+
+def answer_requests(listener: Listener, reply: Callable[[str, int], list[str]]) -> None:
+    """Answer in the bridge's place: `reply(run, sequence)` gives the payloads, with {run}, {k} and {before}."""
+
+    def answer(client: Any, _data: object, message: Any) -> None:
+        _command, run, sequence = message.payload.decode().split("-")
+        k = int(sequence)
+        for payload in reply(run, k):
+            client.publish(TOPIC_ANSWER, payload.format(run=run, k=k, before=k - 1), message.qos)
+
+    listener.client.on_message = answer
 
 
 def events(child: Child) -> list[dict[str, Any]]:

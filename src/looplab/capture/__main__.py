@@ -28,13 +28,13 @@ class Service:
     """Holds at most one capture."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._capture: Capture | None = None
 
     def start(self, request: dict[str, Any]) -> dict[str, Any]:
         """Begin a capture; return once packets are taken."""
         with self._lock:
-            self._drop()
+            self.close()
             self._capture = Capture(int(request["broker_port"]))
             return {}
 
@@ -53,12 +53,9 @@ class Service:
     def close(self) -> None:
         """Leave no tcpdump behind."""
         with self._lock:
-            self._drop()
-
-    def _drop(self) -> None:
-        if self._capture is not None:
-            self._capture.abandon()
-            self._capture = None
+            if self._capture is not None:
+                self._capture.abandon()
+                self._capture = None
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,9 @@ TYPES = {
     1: "CONNECT", 2: "CONNACK", 3: "PUBLISH", 4: "PUBACK", 5: "PUBREC", 6: "PUBREL", 7: "PUBCOMP", 8: "SUBSCRIBE",
     9: "SUBACK", 10: "UNSUBSCRIBE", 11: "UNSUBACK", 12: "PINGREQ", 13: "PINGRESP", 14: "DISCONNECT",
 }  # fmt: skip
-# MQTT 3.1.1, 2.2.3.
+# Type and length of a packet: MQTT 3.1.1, 2.2.3.
 _MOST_LENGTH_BYTES = 4
+_HEAD = re.compile(rb".([\x80-\xff]{0,3}[\x00-\x7f])", re.DOTALL)
 _SEQUENCES = 1 << 32
 
 
@@ -32,42 +34,6 @@ class Segment:
     sequence: int
     data: bytes
     packets: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Direction:
-    """Segments of one direction of one connection; sizes are bytes of TCP payload."""
-
-    segments: int = 0
-    sent_again: int = 0
-    mqtt_packets: int = 0
-    most_packets: int = 0
-    bytes: int = 0
-    most_bytes: int = 0
-    histogram: Counter[int] = field(default_factory=Counter)
-
-    def add(self, size: int, packets: int) -> None:
-        """Add one segment that carries the ends of `packets` MQTT packets."""
-        self.segments += 1
-        self.mqtt_packets += packets
-        self.most_packets = max(self.most_packets, packets)
-        self.bytes += size
-        self.most_bytes = max(self.most_bytes, size)
-        self.histogram[packets] += 1
-
-    def as_json(self) -> dict[str, Any]:
-        """Return `segments` of a cell in run.json; means are null if there was no segment."""
-        return {
-            "segments": self.segments,
-            "sent_again": self.sent_again,
-            "mqtt_packets": self.mqtt_packets,
-            "mqtt_packets_per_segment": {"mean": self._mean(self.mqtt_packets), "max": self.most_packets},
-            "size_bytes": {"mean": self._mean(self.bytes), "max": self.most_bytes},
-            "histogram": {str(packets): self.histogram[packets] for packets in sorted(self.histogram)},
-        }
-
-    def _mean(self, total: int) -> float | None:
-        return round(total / self.segments, 4) if self.segments else None
 
 
 def read(capture: Path) -> Iterator[Segment]:
@@ -94,43 +60,50 @@ def count(
     packets of the publisher. A segment that was sent again is counted apart. Raises ValueError for bytes that are
     not MQTT.
     """
-    published, delivered = Direction(), Direction()
-    packets: Counter[str] = Counter()
-    publications = 0
     known = {*publisher_ports, *subscriber_ports}
     own = [segment for segment in segments if known & {segment.source, segment.destination}]
     _dissect(own)
+    ways: dict[str, list[Segment]] = defaultdict(list)
+    sent_again: Counter[str] = Counter()
     seen: set[tuple[int, int, int]] = set()
     for segment in own:
         if segment.time_s < since_s:
             continue
-        way = _way(segment, published, delivered, publisher_ports, subscriber_ports)
+        way = "back"
+        if segment.source in publisher_ports:
+            way = "publisher"
+        elif segment.destination in subscriber_ports:
+            way = "subscriber"
         place = (segment.source, segment.destination, segment.sequence)
         if place in seen:
-            way.sent_again += 1
-            continue
-        seen.add(place)
-        packets.update(segment.packets)
-        publications += segment.packets.count("PUBLISH") if way is published else 0
-        way.add(len(segment.data), len(segment.packets))
+            sent_again[way] += 1
+        else:
+            seen.add(place)
+            ways[way].append(segment)
+    packets = Counter(kind for way in ways.values() for segment in way for kind in segment.packets)
     return {
-        "segments": {"publisher": published.as_json(), "subscriber": delivered.as_json()},
+        "segments": {way: _figures(ways[way], sent_again[way]) for way in ("publisher", "subscriber")},
         "packets": {name: packets[name] for name in TYPES.values() if packets[name]},
-        "published": publications,
+        "published": sum(segment.packets.count("PUBLISH") for segment in ways["publisher"]),
     }
 
 
-def _way(
-    segment: Segment,
-    published: Direction,
-    delivered: Direction,
-    publisher_ports: Sequence[int],
-    subscriber_ports: Sequence[int],
-) -> Direction:
-    """Where a segment counts; the ways back count nowhere."""
-    if segment.source in publisher_ports:
-        return published
-    return delivered if segment.destination in subscriber_ports else Direction()
+def _figures(segments: Sequence[Segment], sent_again: int) -> dict[str, Any]:
+    """Return `segments` of a cell in run.json; sizes are bytes of TCP payload, means null if there was no segment."""
+    carried = [len(segment.packets) for segment in segments]
+    sizes = [len(segment.data) for segment in segments]
+    return {
+        "segments": len(segments),
+        "sent_again": sent_again,
+        "mqtt_packets": sum(carried),
+        "mqtt_packets_per_segment": _mean_and_max(carried),
+        "size_bytes": _mean_and_max(sizes),
+        "histogram": {str(packets): number for packets, number in sorted(Counter(carried).items())},
+    }
+
+
+def _mean_and_max(values: Sequence[int]) -> dict[str, float | None]:
+    return {"mean": round(sum(values) / len(values), 4) if values else None, "max": max(values, default=0)}
 
 
 def _dissect(segments: Sequence[Segment]) -> None:
@@ -164,22 +137,15 @@ def _packets(octets: bytes) -> tuple[list[str], bytes]:
     """Return the types of the whole MQTT packets at the start of `octets`, and the bytes that remain."""
     found: list[str] = []
     start = 0
-    while (size := _size(octets[start : start + 1 + _MOST_LENGTH_BYTES])) and start + size <= len(octets):
+    while head := _HEAD.match(octets, start):
+        end = head.end() + sum((octet & 0x7F) << 7 * place for place, octet in enumerate(head[1]))
+        if end > len(octets):
+            return found, octets[start:]
         kind = octets[start] >> 4
         if kind not in TYPES:
             raise ValueError(f"no MQTT packet has type {kind}")
         found.append(TYPES[kind])
-        start += size
-    return found, octets[start:]
-
-
-def _size(head: bytes) -> int:
-    """Return the size in bytes of the packet that begins so; 0 if its head is not whole."""
-    length = 0
-    for place, octet in enumerate(head[1:]):
-        length |= (octet & 0x7F) << (7 * place)
-        if octet < 0x80:
-            return 2 + place + length
-    if len(head) > _MOST_LENGTH_BYTES:
+        start = end
+    if len(octets) - start > _MOST_LENGTH_BYTES:
         raise ValueError("the length of an MQTT packet has at most 4 bytes")
-    return 0
+    return found, octets[start:]

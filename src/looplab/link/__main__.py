@@ -8,14 +8,18 @@ import sys
 import threading
 from time import monotonic
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
-from looplab.link.backend import choose
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.link import netem
+from looplab.link.commands import CAPABILITY_REMEDY, refusal
+from looplab.link.nfqueue import Nfqueue
 from looplab.link.probe import ECHO_PORT, echo
 from looplab.link.route import parse_rto_min, raise_rto_min
-from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, Emulator, resolve, serve_links
+from looplab.link.service import CHECK_S, PEER_TIMEOUT_S, PORT, RESOLVE_S, BackEnd, Emulator, resolve, serve_links
 from looplab.link.settings import LinkSettings, from_environment
 from looplab.system import processes
 from looplab.system.env_files import read_port
+
+BACK_ENDS = ("auto", "netem", "nfqueue")
 
 
 def main() -> int:
@@ -42,13 +46,13 @@ def _raise_rto() -> None:
     milliseconds = parse_rto_min(os.environ.get("LINK_RTO_MIN_MS", ""))
     if milliseconds:
         routes = raise_rto_min(milliseconds)
-        print(f"link: TCP waits at least {milliseconds} ms before it sends again ({len(routes)} routes)", flush=True)
+        print(f"link: TCP waits at least {milliseconds} ms before it sends again ({routes} routes)", flush=True)
 
 
 def _emulate(stop: threading.Event) -> None:
     links = from_environment(os.environ)
     port = read_port(os.environ, "LINK_PORT", PORT)
-    backend = choose(os.environ.get("LINK_BACKEND", ""))
+    backend = _choose(os.environ.get("LINK_BACKEND", ""))
     emulator = Emulator(backend)
     try:
         _wait_for_peers(links, stop)
@@ -62,6 +66,31 @@ def _emulate(stop: threading.Event) -> None:
         _watch(emulator, stop)
     finally:
         emulator.close()
+
+
+def _choose(name: str) -> BackEnd:
+    """Return netem if the kernel has it, else NFQUEUE, or the one named. Raises LabError (exit code 2 or 3)."""
+    name = name.strip() or "auto"
+    if name not in BACK_ENDS:
+        expected = f"expected one of {', '.join(BACK_ENDS)}"
+        raise LabError(f"LINK_BACKEND={name!r}: {expected}.", "Correct `LINK_BACKEND`.", EXIT_USAGE)
+    if name == "nfqueue":
+        return Nfqueue()
+    missing = netem.missing()
+    if not missing:
+        return netem.Netem()
+    if name == "netem":
+        raise refusal(["tc", "qdisc", "add", "…", "netem"], missing)
+    try:
+        return Nfqueue()
+    except LabError as error:
+        if error.remedy == CAPABILITY_REMEDY:
+            raise
+        raise LabError(
+            f"This kernel can emulate no link: netem: {missing}; NFQUEUE: {error.message}",
+            "On the host: modprobe sch_netem ifb, or modprobe nfnetlink_queue xt_NFQUEUE.",
+            EXIT_MACHINE,
+        ) from error
 
 
 def _watch(emulator: Emulator, stop: threading.Event) -> None:

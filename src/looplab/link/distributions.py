@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -52,9 +52,9 @@ def theory(link: LinkSettings) -> tuple[float, float]:
         return link.delay_ms, 0.0
     if link.distribution == "uniform":
         steps = 20_000
-        drawn: Sequence[float] = [link.delay_ms + (2 * (n + 0.5) / steps - 1) * link.jitter_ms for n in range(steps)]
+        shares = [2 * (n + 0.5) / steps - 1 for n in range(steps)]
     else:
-        drawn = [link.delay_ms + link.jitter_ms * entry / TABLE_SCALE for entry in table(link.distribution)]
-    delays = [max(0.0, delay) for delay in drawn]
+        shares = [entry / TABLE_SCALE for entry in table(link.distribution)]
+    delays = [max(0.0, link.delay_ms + link.jitter_ms * share) for share in shares]
     mean = sum(delays) / len(delays)
     return mean, (sum((delay - mean) ** 2 for delay in delays) / len(delays)) ** 0.5

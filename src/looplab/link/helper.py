@@ -21,23 +21,15 @@ class Helper:
         self.pipe, theirs = multiprocessing.Pipe()
         # Forked, not spawned: nothing is imported again, and no thread runs yet.
         fork = multiprocessing.get_context("fork")
-        self._process = fork.Process(target=_live, args=(work, theirs, self.pipe), daemon=True)
-        self._process.start()
+        self.process = fork.Process(target=_live, args=(work, theirs, self.pipe), daemon=True)
+        self.process.start()
         theirs.close()
-
-    @property
-    def alive(self) -> bool:
-        return self._process.is_alive()
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.exitcode
 
     def end(self) -> None:
         """Ask the process to end, and wait until it has."""
-        if self.alive:
+        if self.process.is_alive():
             self.pipe.send(None)
-            self._process.join(END_TIMEOUT_S)
+            self.process.join(END_TIMEOUT_S)
 
 
 def _live(work: Callable[[Connection], None], pipe: Connection, other_end: Connection) -> None:

@@ -121,8 +121,7 @@ class Netem:
         self._steering = Steering()
 
     def fault(self) -> str:
-        """Return why the emulation has ended, "" while it has not."""
-        if not self._helper.alive:
+        if not self._helper.process.is_alive():
             return "the process that removes the queues ended"
         if monotonic() < self._check_s:
             return ""
@@ -140,7 +139,6 @@ class Netem:
             raise
 
     def move(self, addresses: Mapping[str, Sequence[str]]) -> None:
-        """Lead the same links to peers that have other addresses now."""
         self._build(self._links, addresses)
 
     def state(self) -> list[dict[str, Any]]:

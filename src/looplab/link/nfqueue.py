@@ -35,8 +35,8 @@ class Nfqueue:
         self._links: Sequence[LinkSettings] = []
 
     def fault(self) -> str:
-        """Return why the emulation has ended, "" while it has not."""
-        return "" if self._helper.alive else f"the process that held the packets ended ({self._helper.exit_code})"
+        helper = self._helper.process
+        return "" if helper.is_alive() else f"the process that held the packets ended ({helper.exitcode})"
 
     def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
         """Replace all links; on an error those before stay. Raises LabError."""
@@ -53,7 +53,6 @@ class Nfqueue:
         self._bank, self._links = bank, links
 
     def move(self, addresses: Mapping[str, Sequence[str]]) -> None:
-        """Lead the same links to peers that have other addresses now."""
         self._rules.replace(self._links, addresses, self._bank)
 
     def state(self) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import select
 import socket
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -33,36 +33,6 @@ STOP_LOOK_S = 0.5
 _LAST_COPY_NS = 50_000_000
 
 
-class Arrivals:
-    """The delays of the packets that arrived one way, and how often each did, in the order of arrival."""
-
-    def __init__(self) -> None:
-        self.delays = Delays()
-        self.seen: dict[int, int] = {}
-        self.overtaken = 0
-        self._most = -1
-
-    def add(self, packet: int, delay_ns: int) -> None:
-        """Record one packet by the number it was sent with."""
-        self.delays.add(delay_ns)
-        # A copy that comes late has overtaken no packet.
-        self.overtaken += packet < self._most and packet not in self.seen
-        self.seen[packet] = self.seen.get(packet, 0) + 1
-        self._most = max(self._most, packet)
-
-    @property
-    def duplicates(self) -> int:
-        return sum(self.seen.values()) - len(self.seen)
-
-    def as_json(self, lost: int) -> dict[str, Any]:
-        return {
-            **self.delays.as_json(),
-            "lost": lost,
-            "duplicates": self.duplicates,
-            "out_of_order": self.overtaken,
-        }
-
-
 class Series:
     """What one series of `count` probes brought back."""
 
@@ -70,36 +40,53 @@ class Series:
         self.token = secrets.token_bytes(_TOKEN_BYTES)
         self.count = count
         self.unsent = 0
-        self._rtt, self._back = Arrivals(), Arrivals()
+        self._back: list[tuple[int, int]] = []
+        self._rtt: list[tuple[int, int]] = []
         # By the number of its arrival there; the way there is only known from what comes back.
-        self._arrivals: dict[int, tuple[int, int]] = {}
+        self._there: dict[int, tuple[int, int]] = {}
+        self._seen: set[int] = set()
 
     def take(self, data: bytes, now_ns: int) -> bool:
         """Record one answer, ignore any other datagram, and return whether every probe came back."""
         if len(data) < _PROBE.size or data[:_TOKEN_BYTES] != self.token:
             return False
         _, sequence, sent_ns, arrival, arrived_ns, left_ns = _PROBE.unpack_from(data)
-        self._rtt.add(sequence, now_ns - sent_ns)
-        self._back.add(arrival, now_ns - left_ns)
-        self._arrivals[arrival] = (sequence, arrived_ns - sent_ns)
+        self._rtt.append((sequence, now_ns - sent_ns))
+        self._back.append((arrival, now_ns - left_ns))
+        self._there[arrival] = (sequence, arrived_ns - sent_ns)
+        self._seen.add(sequence)
         return self.whole
 
     @property
     def whole(self) -> bool:
-        return len(self._rtt.seen) >= self.count
+        return len(self._seen) >= self.count
 
     def as_json(self) -> dict[str, Any]:
         """Return there_ms, back_ms, rtt_ms; last answers lost on the way back count as lost on the way there."""
-        there = Arrivals()
-        for arrival in sorted(self._arrivals):
-            there.add(*self._arrivals[arrival])
-        arrivals = max(self._arrivals, default=0)
+        there = [self._there[arrival] for arrival in sorted(self._there)]
+        arrivals = max(self._there, default=0)
         return {
-            "there_ms": there.as_json(max(0, self.count - arrivals + there.duplicates)),
-            "back_ms": self._back.as_json(arrivals - len(self._back.seen)),
-            "rtt_ms": self._rtt.as_json(self.count - len(self._rtt.seen)),
+            "there_ms": _figures(there, self.count - (arrivals - len(there))),
+            "back_ms": _figures(self._back, arrivals),
+            "rtt_ms": _figures(self._rtt, self.count),
             "unsent": self.unsent,
         }
+
+
+def _figures(arrived: Sequence[tuple[int, int]], sent: int) -> dict[str, Any]:
+    """Return the figures of one way: (number it was sent with, delay in ns) of each packet in the order of arrival."""
+    most, overtaken, seen = -1, 0, set()
+    for number, _delay_ns in arrived:
+        # A copy that comes late has overtaken no packet.
+        overtaken += number < most and number not in seen
+        seen.add(number)
+        most = max(most, number)
+    return {
+        **Delays(delay_ns for _, delay_ns in arrived).as_json(),
+        "lost": max(0, sent - len(seen)),
+        "duplicates": len(arrived) - len(seen),
+        "out_of_order": overtaken,
+    }
 
 
 def echo(stopped: Callable[[], bool], address: str = "0.0.0.0", port: int = ECHO_PORT) -> None:

@@ -21,10 +21,11 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.connection_errors import describe_end, describe_refusal
-from looplab.mqtt.dial import Attempt, Target
+from looplab.mqtt.dial import Target
 from looplab.mqtt.packets import parse_publish, puback_packet, publish_packet
 from looplab.mqtt.pairing import Pairing
 from looplab.mqtt.stamped_socket import StampedSocket
+from looplab.system.background import Attempt
 
 RETRY_S = 0.2
 KEEPALIVE_S = 60
@@ -110,7 +111,8 @@ class MqttClient:
         self._announced = False
         self._refused = False
         self._closing = False
-        self._attempt: Attempt | None = None
+        # In a helper thread: an open-loop schedule goes on while the broker is away.
+        self._attempt: Attempt[tuple[StampedSocket, Pairing | None]] | None = None
         self._pairing: Pairing | None = None
         self._pause_s = 0.0
         self._maintain_ns = 0
@@ -231,7 +233,7 @@ class MqttClient:
 
         paho would stumble over the same packet at each further read, until its keepalive has run out.
         """
-        self.last_error = f"{self._place} sent what is no MQTT ({error})"
+        self.last_error = f"{self.target} sent what is no MQTT ({error})"
         # First, so that no goodbye gets out: the last will holds.
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
@@ -244,32 +246,27 @@ class MqttClient:
         ended, self._attempt = self._attempt, None
         if ended is not None and ended.error:
             self.last_error = ended.error
-        if ended is None or ended.sock is None:
-            self._attempt = Attempt(self.target, self._pause_s)
-            self._attempt.start()
+        if ended is None or ended.result is None:
+            self._attempt = Attempt(self.target.dial, self._pause_s)
             # Until a broker has accepted this client, the next attempt waits.
             self._pause_s = RETRY_S
             return
         self._refused = False
-        self._pairing = ended.pairing
+        self.sock, self._pairing = ended.result
         if self._pairing is not None:
             self._paho.username_pw_set(self._pairing.user, self._pairing.password)
-        self.sock = self._paho.next_socket = ended.sock
+        self._paho.next_socket = self.sock
         try:
             self._paho.reconnect()
         except OSError as error:
             self.last_error = str(error)
             self.sock = None
 
-    @property
-    def _place(self) -> str:
-        return f"{self.target.host}:{self.target.port}"
-
     def _answered(self, _client: object, _data: object, _flags: object, reason: ReasonCode, _p: object) -> None:
         """Note whether the broker accepts this client."""
         if reason.is_failure:
             self._refused = True
-            self.last_error = f"{self._place}: {describe_refusal(str(reason), self._pairing)}"
+            self.last_error = f"{self.target}: {describe_refusal(str(reason), self._pairing)}"
             return
         self.connected = True
         self._pause_s = 0.0
@@ -286,7 +283,7 @@ class MqttClient:
         if self.connected and not self._closing:
             self.disconnects += 1
         if not self.connected and not self._refused and self.sock is not None:
-            self.last_error = f"{self._place}: {describe_end(self.sock.first, self._pairing)}"
+            self.last_error = f"{self.target}: {describe_end(self.sock.first, self._pairing)}"
         self.connected = False
         self.sock = None
         self._maintain_ns = 0

@@ -1,12 +1,10 @@
-"""Opens a connection to the broker in a helper thread: an open-loop schedule goes on while the broker is away."""
+"""Opens a connection to the broker."""
 
 from __future__ import annotations
 
 import socket
-import threading
 from dataclasses import dataclass
 from pathlib import Path
-from time import sleep
 
 from looplab.errors import LabError
 from looplab.mqtt.connection_errors import describe_dialling
@@ -34,8 +32,18 @@ class Target:
     tcp_nodelay: bool
     pairing_file: Path | None = None
 
-    def connect(self, pairing: Pairing | None) -> StampedSocket:
-        """Return a socket that is ready for MQTT. Raises OSError (ssl.SSLError is one)."""
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def dial(self) -> tuple[StampedSocket, Pairing | None]:
+        """Return a socket that is ready for MQTT, and the pairing, whose file may have changed. Raises LabError."""
+        pairing = read_pairing(self.pairing_file) if self.pairing_file is not None else None
+        try:
+            return self._connect(pairing), pairing
+        except OSError as error:
+            raise LabError(f"{self}: {describe_dialling(error)}") from error
+
+    def _connect(self, pairing: Pairing | None) -> StampedSocket:
         plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)
         kind = StampedSocket if pairing is None else StampedTlsSocket
         sock = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
@@ -51,26 +59,3 @@ class Target:
                 sock.close()
                 raise
         return sock
-
-
-class Attempt(threading.Thread):
-    """One attempt to connect. Read `sock`, `pairing` and `error` once the thread has ended."""
-
-    def __init__(self, target: Target, pause_s: float) -> None:
-        super().__init__(daemon=True)
-        self.sock: StampedSocket | None = None
-        self.pairing: Pairing | None = None
-        self.error = ""
-        self._target, self._pause_s = target, pause_s
-
-    def run(self) -> None:
-        """Pause, read the pairing file, which may have changed, and connect."""
-        sleep(self._pause_s)
-        target = self._target
-        try:
-            self.pairing = read_pairing(target.pairing_file) if target.pairing_file is not None else None
-            self.sock = target.connect(self.pairing)
-        except LabError as error:
-            self.error = error.message
-        except OSError as error:
-            self.error = f"{target.host}:{target.port}: {describe_dialling(error)}"

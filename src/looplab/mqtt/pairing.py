@@ -7,9 +7,7 @@ the certificate (PEM, in base64) of the authority that signed the broker's.
 from __future__ import annotations
 
 import base64
-import binascii
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,22 +48,18 @@ def read_pairing(path: Path) -> Pairing:
     if missing:
         raise LabError(f"The pairing file {path} has no {', '.join(missing)}.", PAIR_AGAIN, EXIT_USAGE)
     try:
-        pairing = _pairing(found)
+        ca_pem = base64.b64decode(found["BROKER_CA_BASE64"], validate=True).decode("ascii")
+        port = read_port(found, "BROKER_PORT")
+        pairing = Pairing(found["BROKER_HOST"], port, found["BROKER_USER"], found["BROKER_PASSWORD"], ca_pem)
         pairing.context()
-    except (LabError, ValueError, binascii.Error, ssl.SSLError) as error:
+    except (LabError, ValueError, ssl.SSLError) as error:
         why = error.message if isinstance(error, LabError) else error
         raise LabError(f"The pairing file {path} is damaged ({why}).", PAIR_AGAIN, EXIT_USAGE) from error
     return pairing
 
 
-def _pairing(found: Mapping[str, str]) -> Pairing:
-    ca_pem = base64.b64decode(found["BROKER_CA_BASE64"], validate=True).decode("ascii")
-    port = read_port(found, "BROKER_PORT")
-    return Pairing(found["BROKER_HOST"], port, found["BROKER_USER"], found["BROKER_PASSWORD"], ca_pem)
-
-
 def write_pairing(pairing: Pairing) -> str:
-    """The lines that `read_pairing` reads."""
+    """Return the lines that `read_pairing` reads."""
     ca_base64 = base64.b64encode(pairing.ca_pem.encode()).decode()
     values = (pairing.host, str(pairing.port), pairing.user, pairing.password, ca_base64)
     return "".join(f"{name}={value}\n" for name, value in zip(NAMES, values, strict=True))

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import signal
 import socket
 import stat
@@ -66,12 +67,9 @@ def named(name: str, proc: Path = Path("/proc")) -> list[int]:
     """Return the ids of the processes whose name (comm) is `name`, in ascending order."""
     found = []
     for entry in proc.iterdir():
-        if entry.name.isdigit():
-            try:
-                comm = (entry / "comm").read_text().rstrip("\n")
-            except OSError:
-                continue
-            if comm == name:
+        # A process may end meanwhile.
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and (entry / "comm").read_text().rstrip("\n") == name:
                 found.append(int(entry.name))
     return sorted(found)
 
@@ -89,7 +87,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "started_ticks": int(fields[19]),
             "cpu_ticks": int(fields[11]) + int(fields[12]),
             "threads": [thread for tid in _thread_ids(root) if (thread := _thread(tid)) is not None],
-            "rtprio_limit": _rtprio_limit(root),
+            "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice_bounding": _has_capability(root, "CapBnd", CAP_SYS_NICE),
             "sys_nice_effective": _has_capability(root, "CapEff", CAP_SYS_NICE),
             "sockets": tcp_sockets(pid, proc),
@@ -114,7 +112,7 @@ def tcp_sockets(pid: int, proc: Path = Path("/proc")) -> list[dict[str, Any]] | 
     """Return the connected TCP sockets of `pid`: ports, peer, TCP_NODELAY, retransmission time-out, how many segments
     were sent again; or the reason why they cannot be read."""
     # Listing /proc/<pid>/fd would take a further capability; its length alone is for all to read.
-    count = int(_status(proc / str(pid), "FDSize"))
+    count = int(_field(proc / str(pid) / "status", "FDSize", "0"))
     try:
         pidfd = os.pidfd_open(pid)
     except OSError as error:
@@ -176,19 +174,11 @@ def _stat_fields(root: Path) -> list[str]:
     return (root / "stat").read_text().rpartition(")")[2].split()
 
 
-def _rtprio_limit(root: Path) -> str:
-    for line in (root / "limits").read_text().splitlines():
-        if line.startswith("Max realtime priority"):
-            return line.split()[3]
-    return "unknown"
-
-
 def _has_capability(root: Path, which: str, capability: int) -> bool:
-    return bool(int(_status(root, which), 16) >> capability & 1)
+    return bool(int(_field(root / "status", which, "0"), 16) >> capability & 1)
 
 
-def _status(root: Path, key: str) -> str:
-    for line in (root / "status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return line.split()[1]
-    return "0"
+def _field(table: Path, key: str, missing: str) -> str:
+    """Return the first word behind `key` in a table of /proc."""
+    found = re.search(rf"^{key}:?\s+(\S+)", table.read_text(), re.MULTILINE)
+    return found[1] if found else missing

@@ -8,7 +8,6 @@ import threading
 import time
 from functools import partial
 from textwrap import fill
-from types import TracebackType
 from typing import TextIO
 
 REFRESH_S = 0.5
@@ -31,6 +30,7 @@ class Step:
         self._expected_s = expected_s
         self._stream = stream if stream is not None else sys.stderr
         self._live = self._stream.isatty()
+        self._clear = "\r\x1b[K" if self._live else ""
         self._share = 0.0
         self._note = ""
         self._outcome = ""
@@ -45,13 +45,11 @@ class Step:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
         self._done.set()
         self._thread.join()
         result = self._outcome or ("done" if kind is None else "failed")
-        self._end_line(f"{self.title}: {result} ({show_duration(self._elapsed_s())})")
+        self._print(f"{self._clear}{self.title}: {result} ({show_duration(self._elapsed_s())})")
 
     def advance(self, done: int, total: int, note: str = "") -> None:
         """Set how much of the work is done, for the estimate of the time left."""
@@ -67,13 +65,9 @@ class Step:
 
     def _status(self) -> str:
         elapsed_s = self._elapsed_s()
-        parts = [f"{self.title} ...", show_duration(elapsed_s)]
-        if self._note:
-            parts.insert(1, self._note)
         left_s = self._left_s(elapsed_s)
-        if left_s >= 1:
-            parts.append(f"about {show_duration(left_s)} left")
-        return ", ".join(parts).replace("...,", "...", 1)
+        left = f"about {show_duration(left_s)} left" if left_s >= 1 else ""
+        return f"{self.title} ... " + ", ".join(filter(None, (self._note, show_duration(elapsed_s), left)))
 
     def _left_s(self, elapsed_s: float) -> float:
         if self._share > 0.05:
@@ -84,19 +78,12 @@ class Step:
         pause_s = REFRESH_S if self._live else HEARTBEAT_S
         while not self._done.wait(pause_s):
             if self._live:
-                self._stream.write("\r\x1b[K" + self._status()[:LINE_WIDTH])
-                self._stream.flush()
+                self._print(self._clear + self._status()[:LINE_WIDTH], end="")
             else:
                 self._print(self._status())
 
-    def _end_line(self, text: str) -> None:
-        if self._live:
-            self._stream.write("\r\x1b[K")
-        self._print(text)
-
-    def _print(self, text: str) -> None:
-        self._stream.write(text + "\n")
-        self._stream.flush()
+    def _print(self, text: str, end: str = "\n") -> None:
+        print(text, end=end, file=self._stream, flush=True)
 
 
 def fitted(text: str, stream: TextIO, indent: str = "  ") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.lan_broker import LanBroker, Visitor, make_identities, with_access_list
+from support.lan_broker import LanBroker, Visit, Visitor, make_identities, with_access_list
 from support.parts import HOST, Child, free_port
 from support.places import ROOT
 
@@ -54,8 +54,8 @@ def insider(lan: LanBroker) -> Iterator[Visitor]:
 
 
 @pytest.fixture
-def visit(lan: LanBroker) -> Iterator[Callable[[str], Visitor]]:
-    """Lets somebody of the lab's identities in."""
+def visit(lan: LanBroker) -> Iterator[Visit]:
+    """Return a function that lets somebody of the lab's identities in."""
     visitors: list[Visitor] = []
 
     def enter(who: str) -> Visitor:

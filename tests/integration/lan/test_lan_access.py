@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import signal
 import socket
-from collections.abc import Callable
 
 import pytest
-from support.lan_broker import LanBroker, Visitor
+from support.lan_broker import LanBroker, Visit, Visitor
 from support.parts import HOST, LIMIT_S, until
 
 from looplab.experiments.loop.protocol import (
@@ -37,9 +36,7 @@ HEARS = {
 TOPICS = sorted(set().union(*SAYS.values(), *HEARS.values()))
 
 
-def test_each_says_what_is_its_own_and_nothing_else(
-    lan: LanBroker, insider: Visitor, visit: Callable[[str], Visitor]
-) -> None:
+def test_each_says_what_is_its_own_and_nothing_else(lan: LanBroker, insider: Visitor, visit: Visit) -> None:
     wanted, denied = set(), set()
     for who in EVERYBODY:
         visitor = visit(who)
@@ -59,9 +56,7 @@ def test_each_says_what_is_its_own_and_nothing_else(
     assert sorted((client, topic) for topic, _, client in logged) == told
 
 
-def test_each_hears_what_is_its_own_and_nothing_else(
-    lan: LanBroker, insider: Visitor, visit: Callable[[str], Visitor]
-) -> None:
+def test_each_hears_what_is_its_own_and_nothing_else(lan: LanBroker, insider: Visitor, visit: Visit) -> None:
     """mosquitto 2.0 may grant a subscription and keep the messages back: what counts is what arrives."""
     visitors = {who: visit(who) for who in EVERYBODY}
     for visitor in visitors.values():
@@ -102,7 +97,7 @@ def test_plain_text_on_the_tls_port_is_not_answered(lan: LanBroker) -> None:
     until(lambda: "wrong version number" in lan.said(), f"the broker logs it: {lan.said()}")
 
 
-def test_a_renewal_puts_out_who_has_the_former_password(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
+def test_a_renewal_puts_out_who_has_the_former_password(lan: LanBroker, visit: Visit) -> None:
     """What ./lab pair --renew does to a running broker: SIGHUP."""
     former = lan.pairing()
     before = visit("bridge")

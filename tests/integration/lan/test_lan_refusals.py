@@ -6,13 +6,10 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-import paho.mqtt.client as mqtt
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
-from support.lan_broker import LanBroker, Visitor
+from support.lan_broker import LanBroker, Visit, Visitor
 from support.parts import HOST, LIMIT_S, Child, until
 from support.places import ROOT
 from support.tools import program
@@ -68,7 +65,7 @@ def random_list(dice: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_the_list_each_message_is_either_heard_or_logged(
-    lan: LanBroker, insider: Visitor, visit: Callable[[str], Visitor], seed: int
+    lan: LanBroker, insider: Visitor, visit: Visit, seed: int
 ) -> None:
     """mosquitto's own reading of lists at random, each taken by SIGHUP, is the plugin's. No more refusals than are
     told at once."""
@@ -93,7 +90,7 @@ BROKEN = ("user bridge\ntopic wirte answer/\n", "topics answer/\n", "user\n", "t
 
 
 def test_a_list_that_breaks_refuses_everything_and_says_so_until_it_is_mended(
-    lan: LanBroker, insider: Visitor, visit: Callable[[str], Visitor]
+    lan: LanBroker, insider: Visitor, visit: Visit
 ) -> None:
     good = (lan.root / identities.LAN / "broker/acl").read_text()
     visitor = visit("bridge")
@@ -116,7 +113,7 @@ def test_a_list_that_breaks_refuses_everything_and_says_so_until_it_is_mended(
 
 
 def test_a_list_that_only_mosquitto_understands_is_said_to_be_so(
-    lan: LanBroker, insider: Visitor, visit: Callable[[str], Visitor]
+    lan: LanBroker, insider: Visitor, visit: Visit
 ) -> None:
     reload(lan, "user bridge\ntopic write answer/\npattern write of/%u\n")
     assert re.search(r"Error: access list .*, line 3: `pattern` is not understood here\.\n", lan.said())
@@ -154,14 +151,7 @@ def test_a_broker_that_cannot_log_refusals_says_why_and_ends(lan: LanBroker) -> 
 
 
 def test_a_last_will_that_is_refused_is_logged(lan: LanBroker, insider: Visitor) -> None:
-    pairing = lan.pairing("controller")
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="dying", reconnect_on_failure=False)
-    client.tls_set_context(pairing.context())
-    client.username_pw_set(pairing.user, pairing.password)
-    client.will_set("lab/bridge/status", "offline", retain=True)
-    client.connect(HOST, lan.tls_port)
-    client.loop_start()
-    until(client.is_connected, "it is in")
+    client = Visitor.known(lan, "controller", client_id="dying", will="lab/bridge/status").client
     client.loop_stop()
     # No goodbye.
     client.socket().close()
@@ -169,9 +159,7 @@ def test_a_last_will_that_is_refused_is_logged(lan: LanBroker, insider: Visitor)
     assert not insider.messages
 
 
-def test_a_retained_message_whose_sender_may_no_longer_say_it_is_logged(
-    lan: LanBroker, visit: Callable[[str], Visitor]
-) -> None:
+def test_a_retained_message_whose_sender_may_no_longer_say_it_is_logged(lan: LanBroker, visit: Visit) -> None:
     """With an option that is off by default the broker asks so for each retained message."""
     lan.configuration.write_text(f"{lan.configuration.read_text()}check_retain_source true\n")
     lan.restart()
@@ -184,7 +172,7 @@ def test_a_retained_message_whose_sender_may_no_longer_say_it_is_logged(
     assert refusals(lan) == [(1, "lab/bridge/status", "bridge", visitor.id, "retained from before")]
 
 
-def test_a_flood_of_refusals_is_counted_in_a_few_lines(lan: LanBroker, visit: Callable[[str], Visitor]) -> None:
+def test_a_flood_of_refusals_is_counted_in_a_few_lines(lan: LanBroker, visit: Visit) -> None:
     """All of one kind, then each of another: no more lines than the plugin has of them, and none is lost."""
     visitor, number = visit("observer"), 3000
     for _ in range(number):
@@ -209,17 +197,10 @@ STRANGE = (
 
 
 def test_what_a_stranger_calls_himself_stays_within_one_printable_line(lan: LanBroker) -> None:
-    pairing = lan.pairing("bridge")
     for topic, client, *_ in STRANGE:
-        stranger = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=client, reconnect_on_failure=False)
-        stranger.tls_set_context(pairing.context())
-        stranger.username_pw_set(pairing.user, pairing.password)
-        stranger.connect(HOST, lan.tls_port)
-        stranger.loop_start()
-        until(stranger.is_connected, "it is in")
-        stranger.publish(topic, "x", 1).wait_for_publish(LIMIT_S)
-        stranger.disconnect()
-        stranger.loop_stop()
+        stranger = Visitor.known(lan, "bridge", client_id=client)
+        stranger.say(topic, "x")
+        stranger.close()
     lines = [line.partition(": ")[2] for line in lan.said().splitlines() if "Refused" in line]
     assert lines == [
         f"Refused PUBLISH to {topic} by user 'bridge', client {client}, {HOST}" for _, _, topic, client in STRANGE
@@ -245,22 +226,7 @@ def test_no_file_breaks_the_reader(tmp_path: Path) -> None:
     command += ["-fno-sanitize-recover", f"-I{SOURCES}", *files, "-lmosquitto", "-o", str(program)]
     subprocess.run(command, check=True)
     dice = random.Random(SEED)
-    words = [
-        b"user",
-        b"topic",
-        b"pattern",
-        b"read",
-        b"write",
-        b"deny",
-        b"#",
-        b"+/#",
-        b"a",
-        b" ",
-        b" ",
-        b"\t",
-        b"\n",
-        b"\n",
-    ]
+    words = [*b"user topic pattern read write deny # +/# a".split(), b" ", b" ", b"\t", b"\n", b"\n"]
     paths = []
     for index in range(400):
         pieces = [dice.choice(words) if dice.random() < 0.95 else dice.randbytes(2) for _ in range(dice.randrange(60))]

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.lan_broker import LanBroker, Visitor
+from support.lan_broker import LanBroker, Visit, Visitor
 from support.parts import HOST, LIMIT_S, Child, TreatmentsDouble, until
 
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_REQUEST
 
 MESSAGES = 40
+RunOnce = Callable[[], dict[str, Any]]
 
 
 class Replayer:
@@ -52,7 +53,7 @@ def run(
     tmp_path: Path,
     start_bridge: Callable[..., Child],
     start_child: Callable[..., Child],
-) -> Iterator[Callable[[], dict[str, Any]]]:
+) -> Iterator[RunOnce]:
     """One run of E over TLS at both ends; returns its run.json."""
     double = TreatmentsDouble(lambda: {"broker": [lan.child.pid]})
     start_bridge(BROKER_PAIRING=str(lan.pairing_file()))
@@ -76,9 +77,7 @@ def run(
     double.close()
 
 
-def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(
-    lan: LanBroker, visit: Callable[[str], Visitor], run: Callable[[], dict[str, Any]]
-) -> None:
+def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(lan: LanBroker, visit: Visit, run: RunOnce) -> None:
     replayer = Replayer(lan, visit("bridge"))
     document = run()
     replayer.close()
@@ -93,9 +92,7 @@ def test_a_replayed_answer_of_a_bridge_counts_as_a_duplicate(
 
 
 @pytest.mark.parametrize("who", ["observer", "controller"])
-def test_a_replayed_answer_of_anybody_else_reaches_nobody(
-    lan: LanBroker, visit: Callable[[str], Visitor], run: Callable[[], dict[str, Any]], who: str
-) -> None:
+def test_a_replayed_answer_of_anybody_else_reaches_nobody(lan: LanBroker, visit: Visit, run: RunOnce, who: str) -> None:
     replayer = Replayer(lan, visit(who))
     cell = run()["cells"][0]
     replayer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from support import nonsense_broker as nonsense
+from support.loop_lab import OK, answer_requests
 from support.mqtt_packets import CONNACK, PUBLISH, packet
 from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
@@ -72,13 +74,6 @@ def client(broker: Broker, make_client: MakeClient) -> Driven:
     found = make_client(broker.port)
     assert found.connect(LIMIT_S)
     return found
-
-
-def brokers_death(broker: Broker, client: Driven) -> None:
-    broker.kill()
-    client.drive(lambda: not client.connected, "the end is noticed")
-    broker.start()
-    client.drive(lambda: client.connected, "reconnected")
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
@@ -180,26 +175,12 @@ def test_a_broker_that_refuses_is_told_and_not_hammered(
 
 
 def test_something_that_listens_but_is_no_broker(make_client: MakeClient) -> None:
-    closed = threading.Event()
-    with socket.create_server((HOST, 0)) as server:
-
-        def refuse() -> None:
-            server.settimeout(0.05)
-            while not closed.is_set():
-                try:
-                    server.accept()[0].close()
-                except TimeoutError:
-                    continue
-
-        thread = threading.Thread(target=refuse)
-        thread.start()
-        try:
-            client = make_client(server.getsockname()[1])
-            assert not client.connect(1.0)
-            assert client.disconnects == 0
-        finally:
-            closed.set()
-            thread.join()
+    with socketserver.TCPServer((HOST, 0), socketserver.BaseRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        client = make_client(server.server_address[1])
+        assert not client.connect(1.0)
+        assert client.disconnects == 0
+        server.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -261,7 +242,10 @@ def test_a_broker_that_dies_and_returns(broker: Broker, client: Driven, qos: int
 
 def test_each_death_counts_once_and_leaves_one_connection(broker: Broker, client: Driven) -> None:
     for death in range(1, 4):
-        brokers_death(broker, client)
+        broker.kill()
+        client.drive(lambda: not client.connected, "the end is noticed")
+        broker.start()
+        client.drive(lambda: client.connected, "reconnected")
         assert client.disconnects == death
     client.flow(300)
     found = processes.tcp_sockets(os.getpid())
@@ -282,28 +266,6 @@ def test_a_polite_end_sends_no_last_will_and_a_rude_one_does(
     assert listener.payloads("will/polite") == []
 
 
-class Echo:
-    """Answers every request at once, on a thread of its own, as the bridge would answer E."""
-
-    def __init__(self, port: int) -> None:
-        self._listener = Listener(port, TOPIC_REQUEST)
-        client = self._listener.client
-
-        def answer(_client: object, _data: object, message: object) -> None:
-            _command, run, sequence = message.payload.split(b"-")  # type: ignore[attr-defined]
-            client.publish(TOPIC_ANSWER, b"%s,%s,ok,0,20.00" % (run, sequence), message.qos)  # type: ignore[attr-defined]
-
-        client.on_message = answer
-
-    @property
-    def hears(self) -> threading.Event:
-        """Set at each subscription."""
-        return self._listener.subscribed
-
-    def close(self) -> None:
-        self._listener.close()
-
-
 @pytest.mark.parametrize("qos", [0, 1])
 def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_client: MakeClient, qos: int) -> None:
     before, during, after = range(10), range(10, 130), range(130, 140)
@@ -319,11 +281,12 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_clie
         client, store, "E", "run", per_cell=store.count, deadline_ms=1000, on_other=lambda *_: None
     )
     assert client.connect(LIMIT_S)
-    echo = Echo(broker.port)
+    echo = Listener(broker.port, TOPIC_REQUEST)
+    answer_requests(echo, lambda _run, _k: [OK])
 
     def crash() -> None:
         until(lambda: state[during[10]] != NOT_SENT, "the middle of the schedule")
-        echo.hears.clear()
+        echo.subscribed.clear()
         broker.kill()
         broker.start()
 
@@ -332,7 +295,7 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_clie
         crashed = pool.submit(crash)
         measurement.repetition(during.start, len(during), interval_ns, qos)
         crashed.result()
-        client.drive(lambda: client.subscribed and echo.hears.is_set(), "both are back")
+        client.drive(lambda: client.subscribed and echo.subscribed.is_set(), "both are back")
         measurement.repetition(after.start, len(after), interval_ns, qos)
         measurement.drain(after)
     due, sent, states = store["due_ns"].tolist(), store["sent_ns"].tolist(), state.tolist()

@@ -8,24 +8,24 @@ from looplab.errors import EXIT_USAGE, LabError
 from looplab.system.env_files import expand, read_env, read_port
 
 
-def test_env_lines(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("octets", "wanted"),
+    [
+        (
+            b"# comment\nA=1\n\n B = two words \nC='quoted'\nD=\nE=x=y\n",
+            {"A": "1", "B": "two words", "C": "quoted", "D": "", "E": "x=y"},
+        ),
+        # The values are what Compose 2.26 showed for these lines.
+        (b"A=50 # few\nB=\"a # b\" # c\nC='x'\nD=a#b", {"A": "50", "B": "a # b", "C": "x", "D": "a#b"}),
+        (b"export E=1\nF = 7\nH=# nothing\nI=it's\n # K=1", {"E": "1", "F": "7", "H": "# nothing", "I": "it's"}),
+        # As an editor on Windows saves it.
+        (b"\xef\xbb\xbfROBOT=usb\r\nQOS=1\r\n", {"ROBOT": "usb", "QOS": "1"}),
+    ],
+)
+def test_lines_are_read_as_compose_reads_them(tmp_path: Path, octets: bytes, wanted: dict[str, str]) -> None:
     path = tmp_path / ".env"
-    path.write_text("# comment\nA=1\n\n B = two words \nC='quoted'\nD=\nE=x=y\n")
-    assert read_env(path) == {"A": "1", "B": "two words", "C": "quoted", "D": "", "E": "x=y"}
-
-
-def test_comments_behind_values_are_read_as_compose_reads_them(tmp_path: Path) -> None:
-    """The values are what Compose 2.26 showed for these lines."""
-    lines = ["A=50 # few", 'B="a # b" # c', "C='x'", "D=a#b", "export E=1", "F = 7", "H=# nothing", "I=it's", " # K=1"]
-    wanted = {"A": "50", "B": "a # b", "C": "x", "D": "a#b", "E": "1", "F": "7", "H": "# nothing", "I": "it's"}
-    (tmp_path / ".env").write_text("\n".join(lines))
-    assert read_env(tmp_path / ".env") == wanted
-
-
-def test_a_file_as_an_editor_on_windows_saves_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / ".env"
-    path.write_bytes(b"\xef\xbb\xbfROBOT=usb\r\nQOS=1\r\n")
-    assert read_env(path) == {"ROBOT": "usb", "QOS": "1"}
+    path.write_bytes(octets)
+    assert read_env(path) == wanted
 
 
 @pytest.mark.parametrize("line", ["MESSAGES: 100", "JUST TEXT", "=5"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -385,37 +386,37 @@ STRANGERS = {
 }
 
 
+@contextlib.contextmanager
+def greeted_by(greeting: bytes) -> Iterator[tuple[RobotDouble, RobotPort]]:
+    """A robot with this greeting, and its port."""
+    double = RobotDouble()
+    double.greeting = greeting
+    port = RobotPort(double.url, "line")
+    with contextlib.ExitStack() as opened:
+        opened.callback(double.unplug)
+        opened.callback(port.close)
+        yield double, port
+
+
 @pytest.mark.parametrize("kind", STRANGERS)
 def test_a_device_that_is_no_robot_is_named_by_what_it_says(kind: str) -> None:
     """Whatever it says by itself and when asked who it is; the bridge never asks it for a temperature."""
     said, words = STRANGERS[kind]
-    double = RobotDouble()
-    double.greeting = said
-    port = RobotPort(double.url, "line")
-    try:
+    with greeted_by(said) as (double, port):
         until(lambda: port.maintain() or words in port.fault, f"{words!r}: {port.fault}")
         assert "is the lab's firmware flashed?" in port.fault
         assert not port.online
         assert not port.write(b"T")
         assert double.asked == 0
-    finally:
-        port.close()
-        double.unplug()
 
 
 def test_half_a_ready_line_is_asked_about_at_once() -> None:
     """What is left of it is nobody's name: it would have turned numbering off."""
-    double = RobotDouble(numbered=True)
-    double.greeting = b"able 0.2 ready\r\n"
-    port = RobotPort(double.url, "line")
-    try:
+    with greeted_by(b"able 0.2 ready\r\n") as (double, port):
         until(lambda: port.maintain() or double.greeted, "half a ready line")
         double.greeting = RobotDouble.GREETING_NUMBERED
         started_s = time.monotonic()
         until(lambda: port.maintain() or port.online, f"its name: {port.fault}")
-        assert (port.identity, port.numbered) == ("looplab double 0.2", True)
+        assert (port.identity, port.answers.numbered) == ("looplab double 0.2", True)
         # A silent robot is granted 3 s.
         assert time.monotonic() - started_s < 3
-    finally:
-        port.close()
-        double.unplug()

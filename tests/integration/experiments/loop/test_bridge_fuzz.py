@@ -13,7 +13,7 @@ import time
 import pytest
 from support import nonsense_broker as nonsense
 from support.loop_lab import LoopLab
-from support.parts import Listener, RobotDouble, numbered_line, until
+from support.parts import Child, Listener, RobotDouble, numbered_line, until
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST, Answer
 
@@ -50,6 +50,11 @@ class Spoiler:
         return out
 
 
+def value_of(number: int) -> bytes:
+    """Return what a robot double's k-th answer, k in hundredths, is on the broker."""
+    return b"%d.%02d" % divmod(number % 100_000, 100)
+
+
 class Heard:
     """Counts the answers on the broker, looking at each message once."""
 
@@ -64,8 +69,8 @@ class Heard:
         return self._answers
 
 
-def well_again(lab: LoopLab) -> None:
-    """Asks until there is a good answer."""
+def well_again(lab: LoopLab, bridge: Child) -> None:
+    """Asks until there is a good answer, of a bridge that never crashed."""
     sequence = 10_000_000
 
     def answered() -> bool:
@@ -75,6 +80,8 @@ def well_again(lab: LoopLab) -> None:
         return lab.listener.last(TOPIC_ANSWER).startswith(b"well,") and b",ok," in lab.listener.last(TOPIC_ANSWER)
 
     until(answered, "a good answer")
+    assert bridge.process.poll() is None
+    assert "Traceback" not in bridge.said()
 
 
 def test_damaged_answers_are_never_taken_for_anothers(lab: LoopLab) -> None:
@@ -97,13 +104,11 @@ def test_damaged_answers_are_never_taken_for_anothers(lab: LoopLab) -> None:
         written = [answer for answer in found if answer.status != b"offline"]
         assert robot.asked == len(written)
         good = [(k, answer.value) for k, answer in enumerate(written) if answer.status == b"ok"]
-        assert [pair for pair in good if pair[1] != b"%d.%02d" % divmod(pair[0] % 100_000, 100)] == []
+        assert [pair for pair in good if pair[1] != value_of(pair[0])] == []
         assert len(good) > asked // 3
         assert {b"ok", b"garbled", b"timeout"} <= {answer.status for answer in found}
         robot.answer_numbered = lambda k, letter: numbered_line(letter, 2550)
-        well_again(lab)
-        assert bridge.process.poll() is None
-        assert "Traceback" not in bridge.said()
+        well_again(lab, bridge)
     finally:
         robot.unplug()
 
@@ -126,9 +131,7 @@ def test_anything_at_all_from_a_robot_without_numbers(lab: LoopLab, framing: str
         lab.listener.say(TOPIC_REQUEST, f"T-run-{asked}")
         asked += 1
     lab.robot.answer = lambda _number: b"25.50\r\n"
-    well_again(lab)
-    assert bridge.process.poll() is None
-    assert "Traceback" not in bridge.said()
+    well_again(lab, bridge)
 
 
 def test_anything_at_all_on_the_request_topic(lab: LoopLab) -> None:
@@ -181,13 +184,9 @@ class Questions:
             self.answers.append(answer)
             if answer.sequence == self.asked:
                 # Nothing was asked after it: if it was answered with another's value, the robot has been asked more.
-                assert answer.status != b"ok" or answer.value == self.value(self._robot.asked - 1)
+                assert answer.status != b"ok" or answer.value == value_of(self._robot.asked - 1)
                 return True
         return False
-
-    @staticmethod
-    def value(number: int) -> bytes:
-        return b"%d.%02d" % divmod(number % 100_000, 100)
 
 
 def test_a_broker_that_talks_nonsense(lab: LoopLab) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.loop_lab import LoopLab, event, events, rows
+from support.loop_lab import OK, LoopLab, answer_requests, event, events, rows
 from support.parts import HOST, Broker, Listener, free_port, until
 from support.run_checks import check_run
 
@@ -88,7 +88,6 @@ def test_a_run_with_the_robot_counts_its_errors_apart(lab: LoopLab) -> None:
 
 
 Reply = Callable[[int], list[str]]
-OK = "{run},{k},ok,1000,20.00"
 
 
 @pytest.fixture
@@ -97,12 +96,7 @@ def oracle(broker: Broker) -> Iterator[Callable[[Reply], None]]:
     listener = Listener(broker.port, "request/")
 
     def begin(reply: Reply) -> None:
-        def answer(client: Any, _data: object, message: Any) -> None:
-            _command, run, sequence = message.payload.decode().split("-")
-            for payload in [OK] if run.startswith("w") else reply(int(sequence)):
-                client.publish(TOPIC_ANSWER, payload.format(run=run, k=int(sequence), before=int(sequence) - 1), 0)
-
-        listener.client.on_message = answer
+        answer_requests(listener, lambda run, k: [OK] if run.startswith("w") else reply(k))
         listener.say("lab/bridge/info", json.dumps({"tcp_nodelay": True, "framing": "line", "counts": {}}), retain=True)
         listener.say("lab/bridge/status", "online", retain=True)
 
@@ -258,10 +252,15 @@ def test_no_broker_exits_with_3_and_the_remedy(lab: LoopLab) -> None:
     assert list(lab.results.iterdir()) == []
 
 
-def test_no_bridge_exits_with_3(lab: LoopLab) -> None:
-    child = lab.controller(PARTS_TIMEOUT_S="1")
+@pytest.mark.parametrize(
+    ("load", "words"), [("", "bridge did not come online"), ("stress", "stress load was not seen")]
+)
+def test_a_missing_part_exits_with_3(lab: LoopLab, load: str, words: str) -> None:
+    if load:
+        lab.bridge()
+    child = lab.controller(LOAD=load, PARTS_TIMEOUT_S="1")
     assert child.wait() == 3
-    assert "bridge did not come online" in event(child, "error")["message"]
+    assert words in event(child, "error")["message"]
 
 
 def test_no_robot_exits_with_3_and_says_what_the_bridge_found(lab: LoopLab) -> None:
@@ -273,13 +272,6 @@ def test_no_robot_exits_with_3_and_says_what_the_bridge_found(lab: LoopLab) -> N
     assert "robot did not come online" in error["message"]
     assert url in error["message"]
     assert "docker compose logs bridge robot" in error["remedy"]
-
-
-def test_no_load_exits_with_3(lab: LoopLab) -> None:
-    lab.bridge()
-    child = lab.controller(LOAD="stress", PARTS_TIMEOUT_S="1")
-    assert child.wait() == 3
-    assert "stress load was not seen" in event(child, "error")["message"]
 
 
 @pytest.fixture
@@ -305,21 +297,26 @@ def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_results_that_cannot_be_written(lab: LoopLab, mount: Callable[..., Path]) -> None:
-    child = lab.controller(RESULTS_DIR=str(mount("size=8m,ro")))
+@pytest.mark.parametrize(
+    ("variable", "options", "repetitions", "message", "remedy"),
+    [
+        ("RESULTS_DIR", "size=8m,ro", "2", "Cannot store the run", "LAB_UID"),
+        ("RESULTS_DIR", "size=512k", "2", "", "disk space"),
+        ("LIVE_DIR", "size=64k", "1000", "live samples", "MESSAGES"),
+    ],
+)
+def test_a_folder_that_cannot_hold_the_run_is_said_before_it(
+    lab: LoopLab, mount: Callable[..., Path], variable: str, options: str, repetitions: str, message: str, remedy: str
+) -> None:
+    folder = mount(options)
+    child = lab.controller(REPETITIONS=repetitions, **{variable: str(folder)})
     assert child.wait() == 3
     error = event(child, "error")
-    assert "Cannot store the run" in error["message"]
-    assert "LAB_UID" in error["remedy"]
+    assert message in error["message"]
+    assert remedy in error["remedy"]
     assert "Traceback" not in child.said()
-
-
-def test_too_little_disk_space_is_said_before_the_run(lab: LoopLab, mount: Callable[..., Path]) -> None:
-    folder = mount("size=512k")
-    child = lab.controller(RESULTS_DIR=str(folder))
-    assert child.wait() == 3
-    assert "disk space" in event(child, "error")["remedy"]
-    assert list(folder.iterdir()) == []
+    if variable == "RESULTS_DIR":
+        assert list(folder.iterdir()) == []
 
 
 def test_a_disk_that_fills_up_keeps_the_finished_repetitions(lab: LoopLab, mount: Callable[..., Path]) -> None:
@@ -339,13 +336,6 @@ def test_a_disk_that_fills_up_keeps_the_finished_repetitions(lab: LoopLab, mount
     assert len(found) >= 20
     assert found[0]["outcome"] == "answered"
     assert "Traceback" not in child.said()
-
-
-def test_live_samples_that_do_not_fit_are_said(lab: LoopLab, mount: Callable[..., Path]) -> None:
-    child = lab.controller(LIVE_DIR=str(mount("size=64k")), REPETITIONS="1000")
-    assert child.wait() == 3
-    assert "live samples" in event(child, "error")["message"]
-    assert "MESSAGES" in event(child, "error")["remedy"]
 
 
 def test_foreign_words_on_the_labs_topics_change_nothing(lab: LoopLab) -> None:
@@ -369,17 +359,14 @@ def test_foreign_words_on_the_labs_topics_change_nothing(lab: LoopLab) -> None:
 def test_two_bridges_at_once_make_the_run_invalid_and_are_named(lab: LoopLab) -> None:
     """On one host, as in two Pis of one cloned card: neither puts the other out, both answer."""
     bridges = [lab.bridge(), lab.bridge()]
-    until(lambda: len({info(word) for word in lab.listener.payloads("lab/bridge/info")}) == 2, "both bridges")
+    told = lab.listener.payloads
+    until(lambda: len({json.loads(word)["instance"] for word in told("lab/bridge/info")}) == 2, "both bridges")
     assert lab.controller().wait() == 1
     run = check(lab.run)
     assert run["cells"][0]["answered"] == 40
     assert run["cells"][0]["duplicates"] > 20
     assert any("bridges that answer: wanted one, found 2: stop the second Pi" in why for why in run["invalid_because"])
     assert [bridge.said().count("bridge: broker: ") for bridge in bridges] == [0, 0], "no duel"
-
-
-def info(word: bytes) -> str:
-    return str(json.loads(word)["instance"])
 
 
 def test_who_has_a_bridges_password_can_spoil_a_run_but_not_break_it(lab: LoopLab) -> None:

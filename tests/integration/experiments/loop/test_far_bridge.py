@@ -45,28 +45,19 @@ def serial_robot(tmp_path: Path) -> Iterator[RobotDouble]:
 
 @pytest.fixture
 def far_bridge(
-    wire: Wire, far_broker: tuple[Broker, int], serial_robot: RobotDouble, tmp_path: Path
-) -> Iterator[Child]:
+    wire: Wire,
+    far_broker: tuple[Broker, int],
+    serial_robot: RobotDouble,
+    start_command: Callable[..., Child],
+    tmp_path: Path,
+) -> Child:
     """A bridge in the namespace, its state in the folder `state`."""
     (tmp_path / "state").mkdir()
-    variables = {
-        "BROKER_HOST": wire.here, "BROKER_PORT": str(far_broker[1]), "SERIAL_URL": serial_robot.url,
-        "FIDELITY": "corrected", "STATE_DIR": str(tmp_path / "state"),
-    }  # fmt: skip
-    child = Child(wire.command(*python("looplab.experiments.loop.bridge.program")), tmp_path / "bridge.log", variables)
-    yield child
-    if child.process.poll() is None:
-        child.stop()
-
-
-@pytest.fixture
-def far_exporter(wire: Wire, tmp_path: Path) -> Iterator[Child]:
-    variables = {"STATE_DIR": str(tmp_path / "state")}
-    child = Child(
-        wire.command(*python("looplab.experiments.loop.bridge.metrics")), tmp_path / "exporter.log", variables
-    )
-    yield child
-    child.stop()
+    return start_command(
+        wire.command(*python("looplab.experiments.loop.bridge.program")),
+        BROKER_HOST=wire.here, BROKER_PORT=str(far_broker[1]), SERIAL_URL=serial_robot.url,
+        FIDELITY="corrected", STATE_DIR=str(tmp_path / "state"),
+    )  # fmt: skip
 
 
 def said_of_itself(folder: Path) -> tuple[int, str]:
@@ -140,7 +131,12 @@ def test_a_long_cut_ends_in_a_new_connection_of_the_same_bridge(
     listener.close()
 
 
-def test_the_bridges_metrics_need_no_broker(wire: Wire, far_bridge: Child, far_exporter: Child, tmp_path: Path) -> None:
+def test_the_bridges_metrics_need_no_broker(
+    wire: Wire, far_bridge: Child, start_command: Callable[..., Child], tmp_path: Path
+) -> None:
+    exporter = wire.command(*python("looplab.experiments.loop.bridge.metrics"))
+    start_command(exporter, STATE_DIR=str(tmp_path / "state"))
+
     def page() -> str:
         try:
             with urllib.request.urlopen(f"http://{wire.there}:{bridge_exporter.PORT}/metrics", timeout=5) as reply:

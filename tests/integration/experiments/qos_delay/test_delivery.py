@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 
 import pytest
@@ -27,16 +29,29 @@ def parameters(port: int, **more: str) -> QosDelayParameters:
     )  # fmt: skip
 
 
+Begin = Callable[..., tuple[QosDelayParameters, Ends, SampleStore, Delivery]]
+
+
+@pytest.fixture
+def begin(broker: Broker) -> Iterator[Begin]:
+    """Return a function that connects both ends to the broker."""
+    with contextlib.ExitStack() as opened:
+
+        def start(**more: str) -> tuple[QosDelayParameters, Ends, SampleStore, Delivery]:
+            p = parameters(broker.port, **more)
+            ends, store = Ends(p, TOKEN), SampleStore(p.messages)
+            assert ends.connect(LIMIT_S)
+            opened.callback(ends.close)
+            return p, ends, store, Delivery(ends, store, p, TOKEN, p.messages)
+
+        yield start
+
+
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_every_message_arrives_once_and_in_time(broker: Broker, qos: int) -> None:
-    p = parameters(broker.port, QOS=str(qos))
-    store = SampleStore(p.samples)
-    ends = Ends(p, TOKEN)
-    assert ends.connect(LIMIT_S)
-    delivery = Delivery(ends, store, p, TOKEN, p.messages)
+def test_every_message_arrives_once_and_in_time(begin: Begin, qos: int) -> None:
+    p, _, store, delivery = begin(QOS=str(qos))
     delivery.repetition(0, MESSAGES, 2_000_000, qos)
     delivery.drain(range(MESSAGES))
-    ends.close()
     assert list(store["state"]) == [ANSWERED] * MESSAGES
     assert (delivery.duplicates, delivery.out_of_order, delivery.disconnects) == ([0], [0], [0])
     for row in range(MESSAGES):
@@ -52,39 +67,23 @@ def test_every_message_arrives_once_and_in_time(broker: Broker, qos: int) -> Non
     assert len(list(transport_lines(store, range(MESSAGES)))) == MESSAGES
 
 
-def test_messages_have_the_length_that_was_asked_for(broker: Broker) -> None:
-    p = parameters(broker.port, QOS="0", PAYLOAD_BYTES="31", MESSAGES="10")
-    heard = Listener(broker.port, TOPIC)
-    ends = Ends(p, TOKEN)
-    assert ends.connect(LIMIT_S)
-    Delivery(ends, SampleStore(10), p, TOKEN, 10).repetition(0, 10, 2_000_000, 0)
-    ends.close()
-    until(lambda: len(heard.payloads(TOPIC)) >= 10, "ten messages")
-    heard.close()
-    assert heard.payloads(TOPIC) == [f"{TOKEN}-{k:022d}".encode() for k in range(10)]
+def test_messages_have_the_length_that_was_asked_for(begin: Begin, listener: Listener) -> None:
+    *_, delivery = begin(QOS="0", PAYLOAD_BYTES="31", MESSAGES="10")
+    delivery.repetition(0, 10, 2_000_000, 0)
+    until(lambda: len(listener.payloads(TOPIC)) >= 10, "ten messages")
+    assert listener.payloads(TOPIC) == [f"{TOKEN}-{k:022d}".encode() for k in range(10)]
 
 
-def test_what_another_sends_is_counted_and_ignored(broker: Broker) -> None:
-    p = parameters(broker.port, QOS="0", MESSAGES="10")
-    store = SampleStore(10)
-    other = Listener(broker.port, "none")
-    ends = Ends(p, TOKEN)
-    assert ends.connect(LIMIT_S)
-    delivery = Delivery(ends, store, p, TOKEN, 10)
+def test_what_another_sends_is_counted_and_ignored(begin: Begin, listener: Listener) -> None:
+    _, ends, store, delivery = begin(QOS="0", MESSAGES="10")
     wrong = (b"", b"x" * 20, f"{TOKEN}-".encode(), f"{TOKEN}-{'1' * 12}".encode(), f"{TOKEN}-{99:011d}".encode())
     for payload in wrong:
-        other.say(TOPIC, payload)
+        listener.say(TOPIC, payload)
     ends.wait(perf_counter_ns() + 200_000_000)
     delivery.repetition(0, 10, 2_000_000, 0)
-    other.say(TOPIC, f"{TOKEN}-{3:011d}".encode())
-    end_ns = perf_counter_ns() + int(LIMIT_S * 1e9)
-    while not delivery.duplicates[0] and perf_counter_ns() < end_ns:
-        ends.wait(perf_counter_ns() + 20_000_000)
-    ends.close()
-    other.close()
-    assert delivery.foreign == 2
-    assert delivery.malformed == 3
-    assert delivery.duplicates == [1]
+    listener.say(TOPIC, f"{TOKEN}-{3:011d}".encode())
+    until(lambda: ends.wait(perf_counter_ns() + 20_000_000) or delivery.duplicates[0], "the duplicate")
+    assert (delivery.foreign, delivery.malformed, delivery.duplicates) == (2, 3, [1])
     assert list(store["state"]) == [ANSWERED] * 10
 
 
@@ -95,16 +94,11 @@ def test_nobody_there_is_told() -> None:
     assert "127.0.0.1:1" in ends.last_error
 
 
-def test_a_broker_that_dies_costs_messages_and_no_run(broker: Broker) -> None:
-    p = parameters(broker.port, QOS="0", DEADLINE_MS="300")
-    store = SampleStore(MESSAGES)
-    ends = Ends(p, TOKEN)
-    assert ends.connect(LIMIT_S)
-    delivery = Delivery(ends, store, p, TOKEN, MESSAGES)
+def test_a_broker_that_dies_costs_messages_and_no_run(begin: Begin, broker: Broker) -> None:
+    p, _, store, delivery = begin(QOS="0", DEADLINE_MS="300")
     broker.kill()
     delivery.repetition(0, MESSAGES, 2_000_000, 0)
     delivery.drain(range(MESSAGES))
-    ends.close()
     assert delivery.disconnects == [2]
     assert ANSWERED not in list(store["state"])
     assert all(line.split(",")[8] == "lost" for line in sample_lines(p, store, range(MESSAGES)))

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID
 from looplab.experiments.loop.bridge import state as bridge_state
@@ -21,23 +21,15 @@ LOOK_S = 0.2
 REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
-class Status(NamedTuple):
-    """Lines for a person; `good` if nothing is missing on the Pi or on the way: a run may start."""
-
-    lines: list[str]
-    good: bool
-
-
-def status(state: bridge_state.BridgeState | None) -> Status:
-    """Return the status of bridge, robot and broker."""
+def status(state: bridge_state.BridgeState | None) -> tuple[list[str], bool]:
+    """Return lines on bridge, robot and broker, and whether nothing is missing here or on the way to the broker."""
     if state is None:
-        return Status(["bridge: not running (docker compose -f rpi/compose.yaml logs bridge says why)"], False)
+        return ["bridge: not running (docker compose -f rpi/compose.yaml logs bridge says why)"], False
     facts = state.facts
     robot, connected = bool(facts.get("robot_online")), bool(facts.get("connected"))
     no_run = REFUSED in str(facts.get("last_error"))
     first = f"bridge: running, version {facts.get('version')}, framing {facts.get('framing')}"
-    lines = [first, _robot(facts), _broker(facts, no_run)]
-    return Status(lines, robot and (connected or no_run))
+    return [first, _robot(facts), _broker(facts, no_run)], robot and (connected or no_run)
 
 
 def _robot(facts: dict[str, Any]) -> str:
@@ -64,12 +56,12 @@ def main() -> int:
     end_s = monotonic() + parser.parse_args().wait
     folder = Path(os.environ.get("STATE_DIR") or "/state")
     while True:
-        found = status(bridge_state.read(folder))
-        if found.good or monotonic() >= end_s:
+        lines, good = status(bridge_state.read(folder))
+        if good or monotonic() >= end_s:
             break
         sleep(LOOK_S)
-    print("\n".join(found.lines))
-    return EXIT_GOOD if found.good else EXIT_INVALID
+    print("\n".join(lines))
+    return EXIT_GOOD if good else EXIT_INVALID
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ the bridge while the network is cut. Names begin with `lab_pi_`: the lab's own e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -33,30 +34,25 @@ class PiCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the families of one scrape."""
         state = bridge_state.read(self._folder)
-        yield _gauge("lab_pi_bridge_up", "1 while the bridge on this machine turns its loop.", state is not None)
+        yield GaugeMetricFamily(
+            "lab_pi_bridge_up", "1 while the bridge on this machine turns its loop.", state is not None
+        )
         if state is not None:
             yield from _bridge(state)
-        yield from self._machine()
-
-    def _machine(self) -> Iterator[Metric]:
-        load = self._first_number(self._proc / "loadavg")
-        if load is not None:
-            yield _gauge("lab_pi_load1", "Load average over one minute.", load)
-        celsius = self._first_number(self._thermal)
-        if celsius is not None:
-            yield _gauge("lab_pi_temperature_celsius", "The processor's; a Pi slows down from 80.", celsius / 1000)
-
-    def _first_number(self, path: Path) -> float | None:
-        try:
-            return float(path.read_text().split()[0])
-        except (OSError, ValueError, IndexError):
-            return None
+        for name, text, path, unit in (
+            ("lab_pi_load1", "Load average over one minute.", self._proc / "loadavg", 1),
+            ("lab_pi_temperature_celsius", "The processor's; a Pi slows down from 80.", self._thermal, 1000),
+        ):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                yield GaugeMetricFamily(name, text, float(path.read_text().split()[0]) / unit)
 
 
 def _bridge(state: bridge_state.BridgeState) -> Iterator[Metric]:
     facts = state.facts
-    yield _gauge("lab_pi_bridge_connected", "1 while the broker serves the bridge.", bool(facts.get("connected")))
-    yield _gauge("lab_pi_robot_online", "1 while the robot answers.", bool(facts.get("robot_online")))
+    yield GaugeMetricFamily(
+        "lab_pi_bridge_connected", "1 while the broker serves the bridge.", bool(facts.get("connected"))
+    )
+    yield GaugeMetricFamily("lab_pi_robot_online", "1 while the robot answers.", bool(facts.get("robot_online")))
     lost = CounterMetricFamily("lab_pi_bridge_disconnects", "Connections to the broker that were lost.")
     lost.add_metric([], float(facts.get("disconnects", 0)))
     yield lost
@@ -66,10 +62,6 @@ def _bridge(state: bridge_state.BridgeState) -> Iterator[Metric]:
     yield events
     labels = {name: str(facts.get(name, "")) for name in _INFO}
     yield InfoMetricFamily("lab_pi_bridge", "How the bridge is set up.", labels)
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value)
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
@@ -30,7 +30,7 @@ from looplab.experiments.loop.protocol import (
     Request,
     parse_request,
 )
-from looplab.run.parameters import FIDELITIES
+from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
 from looplab.system.env_files import read_port
 
@@ -114,7 +114,7 @@ class Bridge:
             now = perf_counter_ns()
             self.counts.beat(now)
             if self._waiting and now - self._waiting[0].entered_ns > ANSWER_TIMEOUT_MS * 1_000_000:
-                self._give_up(STATUS_GARBLED if robot.garbled else STATUS_TIMEOUT)
+                self._give_up(STATUS_GARBLED if robot.answers.garbled else STATUS_TIMEOUT)
                 robot.resynchronise()
             elif now >= self._quiet_ns:
                 self._idle(now)
@@ -210,16 +210,11 @@ class Bridge:
 
 
 def _settings(environment: dict[str, str]) -> tuple[bool, str]:
-    fidelity = environment.get("FIDELITY", "").strip() or "thesis"
-    if fidelity not in FIDELITIES:
-        raise LabError(f"FIDELITY={fidelity!r}: expected thesis or corrected.", "Correct it in .env.", EXIT_USAGE)
-    nodelay = environment.get("TCP_NODELAY", "").strip().lower() or ("on" if fidelity == "corrected" else "off")
-    framing = environment.get("ROBOT_FRAMING", "").strip() or FRAMINGS[fidelity]
-    if nodelay not in ("on", "off"):
-        raise LabError(f"TCP_NODELAY={nodelay!r}: expected on or off.", "Correct it in .env.", EXIT_USAGE)
-    if framing not in FRAMINGS.values():
-        raise LabError(f"ROBOT_FRAMING={framing!r}: expected burst or line.", "Correct it in .env.", EXIT_USAGE)
-    return nodelay == "on", framing
+    """Return whether TCP_NODELAY is set, and the framing. Raises LabError (exit code 2)."""
+    reader = Reader(environment, "compose/scenarios/NAME")
+    fidelity = reader.choice("FIDELITY", "thesis", FIDELITIES)
+    nodelay = reader.switch("TCP_NODELAY", fidelity == "corrected")
+    return nodelay, reader.choice("ROBOT_FRAMING", FRAMINGS[fidelity], tuple(FRAMINGS.values()))
 
 
 def _broker(environment: dict[str, str]) -> tuple[str, int, Path | None]:

@@ -59,7 +59,7 @@ class Reporter:
         info = self._info()
         connection = {
             "connected": mqtt.connected,
-            "broker": f"{mqtt.target.host}:{mqtt.target.port}",
+            "broker": str(mqtt.target),
             "last_error": "" if mqtt.connected else mqtt.last_error,
         }
         self._counts.write_state({**info, "robot_online": online, **connection})
@@ -94,7 +94,7 @@ class Reporter:
         mqtt = self.mqtt
         if mqtt.connected:
             if self._logged_errors:
-                print(f"bridge: broker: connected to {mqtt.target.host}:{mqtt.target.port}", flush=True)
+                print(f"bridge: broker: connected to {mqtt.target}", flush=True)
             self._logged_errors.clear()
         elif mqtt.last_error and mqtt.last_error not in self._logged_errors:
             self._logged_errors.add(mqtt.last_error)
@@ -110,7 +110,7 @@ class Reporter:
             "scheduling": processes.own_scheduling(),
             "serial": robot.url,
             "robot": robot.identity,
-            "robot_numbered": robot.numbered,
+            "robot_numbered": robot.answers.numbered,
             "robot_fault": robot.fault,
             "robot_faults": robot.faults,
             "robot_last_fault": robot.faults.last,

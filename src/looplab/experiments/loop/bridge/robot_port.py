@@ -23,7 +23,8 @@ from time import perf_counter_ns
 import serial
 
 from looplab.experiments.loop.bridge.robot_answers import SILENT, UNPLUGGED, Answers, Faults, Greeting, Reply
-from looplab.experiments.loop.bridge.serial_device import Opening
+from looplab.experiments.loop.bridge.serial_device import open_port
+from looplab.system.background import Attempt
 
 # Pauses before the port is opened again; longer ones would make the person who plugs the robot in wait for it.
 REOPEN_S = (0.0, 0.1, 0.2, 0.5)
@@ -54,9 +55,9 @@ class RobotPort:
         self.descriptors: tuple[int, ...] = ()
         self.must_poll = False
         self._state = State.CLOSED
-        self._answers = Answers(framing, self.faults)
+        self.answers = Answers(framing, self.faults)
         self._greeting = Greeting()
-        self._opening: Opening | None = None
+        self._opening: Attempt[serial.SerialBase] | None = None
         self._port: serial.SerialBase | None = None
         self._failures = 0
         # When GREETING or IDENTIFYING ends, and since when a SETTLING port is silent.
@@ -67,20 +68,10 @@ class RobotPort:
         """Whether the robot has identified itself."""
         return self._state in (State.SETTLING, State.READY)
 
-    @property
-    def numbered(self) -> bool:
-        """Whether the robot is asked by number."""
-        return self._answers.numbered
-
-    @property
-    def garbled(self) -> bool:
-        """Whether something unreadable came since the last good answer."""
-        return self._answers.garbled
-
     def write(self, command: bytes) -> bool:
         """Send a command; False if the robot cannot receive it."""
         self._settle()
-        return self._state is State.READY and self._put(self._answers.ask(command))
+        return self._state is State.READY and self._put(self.answers.ask(command))
 
     def read(self) -> list[Reply]:
         """Return what has arrived from the robot."""
@@ -88,13 +79,13 @@ class RobotPort:
         if not data:
             return []
         if self._state is State.READY:
-            replies, to_send = self._answers.cut(data)
+            replies, to_send = self.answers.cut(data)
             if to_send:
                 self._put(to_send)
             return replies
         if self._state is State.SETTLING:
             self._silent_ns = perf_counter_ns()
-            if self._answers.saw_reset(data):
+            if self.answers.saw_reset(data):
                 self._state = State.READY
         else:
             self._hear(data)
@@ -103,7 +94,7 @@ class RobotPort:
     def resynchronise(self) -> None:
         """Forget half answers after the robot missed its time, and settle."""
         self.faults.note(SILENT, "no answer in time: switched off, hanging, or the request was lost on the wire")
-        self._answers.forget()
+        self.answers.forget()
         if self.online:
             self._state, self._silent_ns = State.SETTLING, perf_counter_ns()
 
@@ -111,8 +102,8 @@ class RobotPort:
         """Open, reopen, greet: called now and then while nothing is measured or nothing works."""
         self._settle()
         if self._state is State.CLOSED:
-            self._opening = Opening(self.url, REOPEN_S[min(self._failures, len(REOPEN_S) - 1)])
-            self._opening.start()
+            pause_s = REOPEN_S[min(self._failures, len(REOPEN_S) - 1)]
+            self._opening = Attempt(lambda: open_port(self.url), pause_s)
             self._state = State.OPENING
         elif self._opening is not None:
             # Read only once the helper has ended, so that no port is opened twice.
@@ -126,7 +117,7 @@ class RobotPort:
 
     def take_restart(self) -> bool:
         """Return True once after the robot or its port went away: requests that wait for it are lost."""
-        restarted, self._answers.restarted = self._answers.restarted, False
+        restarted, self.answers.restarted = self.answers.restarted, False
         return restarted
 
     def close(self) -> None:
@@ -134,13 +125,13 @@ class RobotPort:
         if self._port is not None:
             self._port.close()
 
-    def _opened(self, opening: Opening) -> None:
+    def _opened(self, opening: Attempt[serial.SerialBase]) -> None:
         """OPENING -> GREETING, or CLOSED if the port could not be opened."""
-        if opening.port is None:
+        if opening.result is None:
             self._failures += 1
             self.fault, self._state = f"cannot open {opening.error}", State.CLOSED
             return
-        self._port = opening.port
+        self._port = opening.result
         self.reopened += 1
         self._greeting = Greeting()
         self._state, self._deadline_ns = State.GREETING, perf_counter_ns() + READY_TIMEOUT_NS
@@ -157,7 +148,7 @@ class RobotPort:
         if greeting.identity:
             self.identity, self.fault = greeting.identity, ""
             self._failures = 0
-            self._answers.begin(greeting.identity)
+            self.answers.begin(greeting.identity)
             self._state = State.READY if greeting.ready else State.SETTLING
             self._silent_ns = perf_counter_ns()
         elif greeting.half and self._state is State.GREETING:
@@ -177,7 +168,7 @@ class RobotPort:
             # Bytes that have arrived but were not read yet are no silence.
             self.read()
             if self._state is State.SETTLING and perf_counter_ns() - self._silent_ns > QUIET_NS:
-                self._answers.forget()
+                self.answers.forget()
                 self._state = State.READY
 
     def _close(self, why: str) -> None:
@@ -188,8 +179,8 @@ class RobotPort:
         self._state, self.fault = State.CLOSED, why
         self._failures += 1
         self.descriptors, self.must_poll = (), False
-        self._answers.forget()
-        self._answers.restarted = True
+        self.answers.forget()
+        self.answers.restarted = True
         if port is not None:
             # In a helper thread: pyserial sleeps after closing a network port, up to 7 s for rfc2217://.
             threading.Thread(target=port.close, daemon=True).start()

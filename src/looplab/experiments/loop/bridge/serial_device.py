@@ -6,10 +6,10 @@ import errno
 import glob
 import os
 import socket
-import threading
-from time import sleep
 
 import serial
+
+from looplab.errors import LabError
 
 BAUD_RATE = 57600
 WRITE_TIMEOUT_S = 1.0
@@ -27,30 +27,8 @@ _WORDS = {
 }
 
 
-class CannotOpenError(Exception):
-    """The port is missing or not usable; the text explains why to a person."""
-
-
-class Opening(threading.Thread):
-    """Opens the port in a helper thread, because opening may block; read `port` and `error` once it has ended."""
-
-    def __init__(self, url: str, pause_s: float) -> None:
-        super().__init__(daemon=True)
-        self.port: serial.SerialBase | None = None
-        self.error = ""
-        self._url, self._pause_s = url, pause_s
-
-    def run(self) -> None:
-        """Pause, then open."""
-        sleep(self._pause_s)
-        try:
-            self.port = open_port(self._url)
-        except CannotOpenError as error:
-            self.error = str(error)
-
-
 def open_port(url: str) -> serial.SerialBase:
-    """Return a non-blocking port. A path may hold wildcards that one device matches. Raises CannotOpenError."""
+    """Return a non-blocking port. A path may hold wildcards that one device matches. Raises LabError."""
     if not url.startswith("/"):
         return _open_url(url)
     path = _single(url)
@@ -59,7 +37,7 @@ def open_port(url: str) -> serial.SerialBase:
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None) or 0
         words = _WORDS.get(number, str(error)).format(path=path)
-        raise CannotOpenError(f"{path}: {words}{_others() if number == errno.ENOENT else ''}") from error
+        raise LabError(f"{path}: {words}{_others() if number == errno.ENOENT else ''}") from error
 
 
 def _open_url(url: str) -> serial.SerialBase:
@@ -72,7 +50,7 @@ def _open_url(url: str) -> serial.SerialBase:
             with socket.socket(fileno=os.dup(port.fileno())) as cable:
                 cable.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, ValueError) as error:
-        raise CannotOpenError(f"{url}: {error}") from error
+        raise LabError(f"{url}: {error}") from error
     return port
 
 
@@ -89,5 +67,5 @@ def _single(pattern: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise CannotOpenError(f"{pattern}: {_WORDS[errno.ENOENT]}")
-    raise CannotOpenError(f"{pattern}: there are {len(found)} ({', '.join(found)}): name one in ROBOT_DEVICE")
+        raise LabError(f"{pattern}: {_WORDS[errno.ENOENT]}")
+    raise LabError(f"{pattern}: there are {len(found)} ({', '.join(found)}): name one in ROBOT_DEVICE")
