@@ -9,8 +9,6 @@ Prints the medians, and the median of the differences.
     PYTHONPATH=src:tests .venv/bin/python bench/broker_log.py [--seconds 60]
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -6,8 +6,6 @@ Prints a line for each distribution: the share of intervals that cover the true 
 their median width as a share of the true value.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

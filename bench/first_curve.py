@@ -6,8 +6,6 @@ Exit code 1 if the slowest round takes more than 10 s. Each round is a lab of it
 and Prometheus (apt-get install mosquitto prometheus).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -7,8 +7,6 @@ Needs a running engine and the lab's images (./lab setup); run it on an idle mac
     python3 bench/latency.py [--rounds 5] [--messages 500] [--qos 0] [--interval 20]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -3,8 +3,6 @@
 Run as root with the lab's images: PYTHONPATH=src:tests .venv/bin/python bench/link.py
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

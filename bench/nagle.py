@@ -8,8 +8,6 @@ Nagle and without, and in how many repetitions two messages once shared a segmen
 the next request's acknowledgement (`locked`). A model only: `./lab run scenario0 --link wifi` measures the real parts.
 """
 
-from __future__ import annotations
-
 import argparse
 import heapq
 import random

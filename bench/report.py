@@ -6,8 +6,6 @@ Limits: 3 s for the nine, 60 s and 2 GiB for the ten million, on 2 idle cores. P
 figures.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ times are wall-clock times and grow with other load. `robot_ms` is the same answ
 request's first bit to the answer's last.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -8,8 +8,6 @@ results/ mean more to scrape (tests/support/stored_runs). Needs root and an idle
 if the p99 rose by more than 5 % while watched; its interval shows how certain that is.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

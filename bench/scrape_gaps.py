@@ -9,8 +9,6 @@ must have succeeded within a second, none may be missing, and the number of mess
 the stress. Exit code 1 if there was a gap.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

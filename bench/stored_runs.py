@@ -7,8 +7,6 @@ Runs of 4 intervals x 1000 messages, of nine scenarios in both fidelities by tur
 Limits: the live page within 5 s of the exporter's start, a new run within 5 s of its end; else exit code 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

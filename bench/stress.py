@@ -9,8 +9,6 @@ Prints one line a run, then the medians against their limits:
     python3 bench/stress.py [--rounds 5] [--messages 100] [--repetitions 5]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

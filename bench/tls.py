@@ -8,8 +8,6 @@ and bridge. With `--of logging` both have TLS, and in the second the broker logs
     python3 bench/tls.py [--of tls] [--rounds 5] [--messages 100] [--repetitions 5] [--qos 0]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

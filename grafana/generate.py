@@ -3,8 +3,6 @@
 PYTHONPATH=src python3 grafana/generate.py [--check]
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import pkgutil

@@ -1,7 +1,5 @@
 """Which tests run side by side, which need a flag, and which run a second time after a failure."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A whole dashboard: the places and ids of its panels, variables, links and the regions of the runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from generator.panels import DATASOURCE, Panel

@@ -1,7 +1,5 @@
 """Dashboard: what a scenario does to the broker and to the machine."""
 
-from __future__ import annotations
-
 from generator import panels
 from generator.dashboard import Dashboard, dashboard
 from generator.looks import BAD, FIRST, GOOD, by_name, colours, dashed, fixed, yes_or_no

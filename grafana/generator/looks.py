@@ -1,7 +1,5 @@
 """Colours, lines and texts of single fields: what Grafana calls overrides and mappings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Properties = dict[str, Any]

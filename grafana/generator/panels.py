@@ -1,7 +1,5 @@
 """Panels as Grafana stores them: one function a kind. dashboard.py gives ids and places."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from generator.looks import BAD, FIRST, GOOD, LOGARITHMIC, PART_COLOURS, SECOND, Override, colours, fixed, thresholds

@@ -1,7 +1,5 @@
 """Published figures as Prometheus recording rules, so that panels can draw them beside what is measured."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

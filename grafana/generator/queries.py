@@ -1,7 +1,5 @@
 """PromQL that several panels share. Every query outlives its source: last_over_time over the shown range."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 

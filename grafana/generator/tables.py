@@ -1,7 +1,5 @@
 """Panels of one instant query that Grafana turns into a table: tables, and XY charts over its columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from generator.looks import LOGARITHMIC, Override, by_name, widths

@@ -1,7 +1,5 @@
 """Errors that tell a person what happened and what to do about it."""
 
-from __future__ import annotations
-
 EXIT_GOOD = 0
 EXIT_INVALID = 1
 EXIT_USAGE = 2

@@ -1,7 +1,5 @@
 """The lab under test: copied and made ready once, cleared before and after each test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

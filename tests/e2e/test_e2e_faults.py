@@ -1,7 +1,5 @@
 """Faults in the middle of a run: it goes on or ends clearly, its counts add up, nothing is left running."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the handouts tell a student to type is typed, with fewer messages, and leads where they say."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The loop behind an emulated link: recorded as wanted and made, and missed when its emulator dies."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

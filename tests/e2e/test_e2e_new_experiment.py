@@ -1,7 +1,5 @@
 """Adding an experiment: three folders and a line in each list, and it runs, is drawn live, reported and marked."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The experiment qos-delay on the engine: its files, what a message costs, and an emulator that dies in the middle."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """All nine scenarios, by plain Compose and by ./lab, against the published table of treatments."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Any, NamedTuple

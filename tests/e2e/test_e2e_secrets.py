@@ -1,7 +1,5 @@
 """With a listener for the LAN: no secret where the engine shows one, one port on the LAN, and nothing without it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

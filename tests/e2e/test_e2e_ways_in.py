@@ -1,7 +1,5 @@
 """The other ways into the lab: a bare up, a scenario of one's own, the corrected fidelity, down."""
 
-from __future__ import annotations
-
 import pytest
 from support.e2e_lab import RT_BUDGETS, Lab, budget_left_us
 from support.run_checks import check_run, total, treatments

@@ -1,7 +1,5 @@
 """Wrong use and a machine that lacks something: one clear message with its remedy, the right code, nothing left."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Real parts on loopback. Fixtures end what they start, in the order that leaves no process behind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

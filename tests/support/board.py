@@ -1,7 +1,5 @@
 """The robot's board on this machine: the real firmware in its simulator, on a pseudo-terminal."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A USB cable for the tests: a pseudo-terminal of its own that passes bytes to the robot's, or spoils them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty

@@ -1,7 +1,5 @@
 """Captures made of known MQTT packets, byte by byte, so that what a dissector counts is known before."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line of the Docker engine."""
 
-from __future__ import annotations
-
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path

@@ -4,8 +4,6 @@
 document; words are parameters of the experiment (params.env).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Runs whose bridge is on another host: how the lab is put on that network, paired, run and judged."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

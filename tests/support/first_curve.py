@@ -1,7 +1,5 @@
 """How long after a run's first message the live dashboard has a curve to draw."""
 
-from __future__ import annotations
-
 import csv
 import time
 

@@ -1,7 +1,5 @@
 """The flags of tests that take long or need much: set in the environment, listed at the end of a session."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Grafana's own code: npm packages, run by the programs of node/ and scenes/."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The handouts as their readers see them: sections, commands, panels."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

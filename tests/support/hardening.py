@@ -1,7 +1,5 @@
 """What each part of the lab may do beyond nothing, and whether a Compose file and a running container keep to it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stand-ins for the programs of the host: each answers as the real one was seen to answer."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

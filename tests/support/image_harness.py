@@ -1,7 +1,5 @@
 """Containers of the image tests: built under tags of their own, hardened as the lab runs them, always removed."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

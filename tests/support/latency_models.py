@@ -1,7 +1,5 @@
 """Latencies of known distribution, as awkward as measured ones: correlated, of unlike repetitions, long-tailed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

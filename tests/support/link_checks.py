@@ -10,8 +10,6 @@ alone one of them fails in fewer than 1 of 10 000 runs. Other programs' work dis
 repeated, and must hold once of three times.
 """
 
-from __future__ import annotations
-
 import argparse
 import bisect
 import json

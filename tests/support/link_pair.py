@@ -1,7 +1,5 @@
 """Two containers on a network of their own, an emulator beside the first, a responder beside the second."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -2,8 +2,6 @@
 behind by emulators that end in every way.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support import virtual_machine

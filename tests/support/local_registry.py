@@ -1,7 +1,5 @@
 """A container registry on loopback: Debian's docker-registry, unpacked only, because its package would start one."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The loop on loopback: broker, bridge, robot double and controller, and somebody who asks."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """MQTT 3.1.1 framing: make control packets and cut a byte stream into them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = (

@@ -1,7 +1,5 @@
 """A broker that lets a bridge in, then says anything: packets framed right and filled wrong, or not framed at all."""
 
-from __future__ import annotations
-
 import random
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A lab without containers: Debian's broker and Prometheus, the real bridge, controller and exporter, on loopback."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

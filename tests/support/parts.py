@@ -1,7 +1,5 @@
 """Real parts on loopback: mosquitto, the lab's processes, a robot double on a real port. Each is ended by its id."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """QEMU's machine protocol (QMP): one command after the other, events kept until they are asked for."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

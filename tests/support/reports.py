@@ -1,7 +1,5 @@
 """Stored runs as a report sees them, and the report itself."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Drives the robot's board program: its serial port over TCP, its trace and its statistics."""
 
-from __future__ import annotations
-
 import re
 import select
 import selectors

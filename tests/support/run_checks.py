@@ -1,7 +1,5 @@
 """What must hold of every run, whatever was measured."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Runs of qos-delay made of known numbers, in the very files that the experiment writes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs made of known numbers, in the very files that the lab writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

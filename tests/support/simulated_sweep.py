@@ -1,7 +1,5 @@
 """A sweep of qos-delay that is being measured, made of known numbers, in the files that the experiment writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from time import perf_counter_ns

@@ -1,7 +1,5 @@
 """A terminal for what prints: remembers what was written."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Iterator

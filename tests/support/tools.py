@@ -1,7 +1,5 @@
 """Programs of this machine that tests run: ./lab test installs them, so a missing one is a failure."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

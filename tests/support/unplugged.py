@@ -1,7 +1,5 @@
 """A room without a network: a network namespace with nothing but lo, and an empty engine of its own in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

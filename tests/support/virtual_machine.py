@@ -4,8 +4,6 @@ Everything is a Debian package or an image of the lab: the kernel (unpacked, not
 over the other), busybox as init. Needs root, docker, qemu-system-x86, busybox-static and cpio.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """How long tests wait for what takes a moment."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tests that need a flag: virtual machines, two hosts, a registry, no network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

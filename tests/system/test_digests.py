@@ -3,8 +3,6 @@
 Minutes of packing and unpacking layers, so only with LAB_FROM_REGISTRY set.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

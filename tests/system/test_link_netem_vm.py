@@ -3,8 +3,6 @@
 Some minutes of software emulation: only where LAB_NETEM_VM=1 says so.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

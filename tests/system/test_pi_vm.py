@@ -3,8 +3,6 @@
 What tests/system/test_two_hosts.py cannot show. Minutes of measuring, so only with LAB_PI_VM set.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 Minutes of measuring, so only with LAB_TWO_HOSTS set. What recovery took is printed and stands in bench/README.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.request

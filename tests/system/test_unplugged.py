@@ -3,8 +3,6 @@
 LAB_UNPLUGGED=1 .venv/bin/python -m pytest tests/system/test_unplugged.py   (as root, some 6 minutes)
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Stored runs for the report: real ones, made by the lab."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Network delay and QoS: one dashboard, during the sweep and after it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from generator.dashboard import Dashboard, choice, dashboard

@@ -7,8 +7,6 @@ An error is {"message", "remedy"}. Everything runs after the cell, or in tcpdump
 the thread that measures.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Ask the capture's service."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

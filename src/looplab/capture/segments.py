@@ -1,7 +1,5 @@
 """Count MQTT packets in the TCP segments of a capture."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """One capture at a time: tcpdump writes packets to a file in memory and reports at its end what the kernel dropped."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

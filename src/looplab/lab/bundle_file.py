@@ -4,8 +4,6 @@ It is a tar, which can be unpacked by hand: images.tar.gz is the output of `dock
 bundle.json, the manifest, describes both and holds their checksums.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """This checkout of the lab: its settings, images and ports; and how it makes the machine ready."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

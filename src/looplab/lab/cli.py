@@ -1,7 +1,5 @@
 """./lab: the one command of the lab."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

@@ -1,7 +1,5 @@
 """References of images, and what the lab's own are called: as built, in a registry (LAB_REGISTRY), or pinned."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

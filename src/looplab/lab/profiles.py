@@ -3,8 +3,6 @@
 Compose's profiles have no wildcard and its `include` no globs, so each name must stand in a file.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError

@@ -1,7 +1,5 @@
 """Run programs of the host; a program that fails is an outcome, never an exception."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Show how a run goes: one line that rewrites itself in a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any, TextIO
 

@@ -5,8 +5,6 @@ is set, the lab's own become `X_RELEASE=tag@sha256:…`, LAB_TAG, which would ov
 Compose may pull them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """The options of `./lab run`: those of every experiment in the registry, and the variables that they set."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path

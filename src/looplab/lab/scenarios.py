@@ -1,7 +1,5 @@
 """What can be run: the folders that the experiments of the registry name as their scenarios."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

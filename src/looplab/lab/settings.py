@@ -1,7 +1,5 @@
 """Settings of this checkout: .env, whose values are checked before the engine sees them, and .env.machine."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

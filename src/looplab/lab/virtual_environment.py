@@ -4,8 +4,6 @@
 belongs to the command, so this file prints to standard error.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

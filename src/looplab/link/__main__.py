@@ -1,7 +1,5 @@
 """The sidecar's process: emulates the links of its network namespace, or answers probes (--echo)."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

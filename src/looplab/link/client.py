@@ -1,7 +1,5 @@
 """Ask a link emulator's service."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Run ip, tc and iptables, and explain to a person why one failed."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 

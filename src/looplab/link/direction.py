@@ -1,7 +1,5 @@
 """What one direction of a link decides for each packet; knows neither sockets nor clocks."""
 
-from __future__ import annotations
-
 import random
 
 from looplab.link.distributions import sampler

@@ -1,7 +1,5 @@
 """Delays drawn as netem draws them, from the tables that iproute2 installs."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """Figures of many delays in bounded memory: bins of 20 us beside exact sums."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections.abc import Iterable

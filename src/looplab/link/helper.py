@@ -1,7 +1,5 @@
 """The helper process of a back end: forked by the service, it outlives the service by what it must clean up."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

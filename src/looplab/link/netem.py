@@ -4,8 +4,6 @@ The rules that lead packets there end with the service, however it ends (steerin
 A helper process removes the queues, too, unless it was killed as well.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection

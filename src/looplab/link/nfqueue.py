@@ -1,7 +1,5 @@
 """The back end in user space: rules lead packets to a process that holds each one until it is due."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

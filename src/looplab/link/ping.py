@@ -4,8 +4,6 @@ Linux's ICMP datagram sockets need no capability if net.ipv4.ping_group_range ho
 containers).
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -3,8 +3,6 @@
 Both ends are on one machine and stamp with one CLOCK_MONOTONIC, so each way is measured by itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import select

@@ -1,7 +1,5 @@
 """Routes of this network namespace: which interface leads where, and TCP's least retransmission time-out."""
 
-from __future__ import annotations
-
 import json
 
 from looplab.errors import EXIT_USAGE, LabError

@@ -1,7 +1,5 @@
 """The iptables rules that hand a link's packets to its queue, in two chains of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from looplab.errors import EXIT_MACHINE, LabError

@@ -10,8 +10,6 @@ Bodies and answers are JSON (system/json_service.py). Only this network namespac
 anything; GET is answered wherever the port is bound (LINK_BIND).
 """
 
-from __future__ import annotations
-
 import secrets
 import socket
 import threading

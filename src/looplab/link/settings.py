@@ -1,7 +1,5 @@
 """What a link does to packets, read from JSON or from the environment."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

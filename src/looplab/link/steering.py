@@ -4,8 +4,6 @@ The kernel removes such a table ("flags owner", Linux 5.12) when its process end
 bypass the queues, even if the whole container was killed and no process is left to clean up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

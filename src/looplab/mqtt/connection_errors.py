@@ -1,7 +1,5 @@
 """Explain to a person why there is no connection to the broker; docs/problems.md lists these messages."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

@@ -1,7 +1,5 @@
 """Opens a connection to the broker."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import dataclass
 from pathlib import Path

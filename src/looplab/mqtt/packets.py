@@ -4,8 +4,6 @@ Only what the hot path needs: paho takes 70 us for each message and direction on
 message objects, a fifth of O on loopback. Everything else (sessions, QoS 1 and 2, keepalive) is paho's.
 """
 
-from __future__ import annotations
-
 _LENGTH_BYTES = 4
 
 

@@ -4,8 +4,6 @@ Lines `NAME=value` as in an env file: BROKER_HOST, BROKER_PORT, BROKER_USER, BRO
 the certificate (PEM, in base64) of the authority that signed the broker's.
 """
 
-from __future__ import annotations
-
 import base64
 import ssl
 from dataclasses import dataclass, field

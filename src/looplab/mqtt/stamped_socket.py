@@ -1,7 +1,5 @@
 """Sockets that remember when bytes last entered and left, plain and with TLS, and cut what enters into MQTT packets."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from time import perf_counter_ns

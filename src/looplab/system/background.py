@@ -1,7 +1,5 @@
 """Work that may block, in a helper thread."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from time import sleep

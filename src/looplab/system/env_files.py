@@ -1,7 +1,5 @@
 """Read env files as Docker Compose reads them, and the values in them: standard library only."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

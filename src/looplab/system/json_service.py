@@ -4,8 +4,6 @@ A service answers 200, or 400 (wrong use), 409 (refused), 503 (unavailable), 404
 `ask` makes the service's LabError again.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading

@@ -1,7 +1,5 @@
 """The machine a run was made on, as far as a container can see it; ./lab adds what only the host knows."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

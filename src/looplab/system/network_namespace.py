@@ -1,7 +1,5 @@
 """The network namespace of this process, which for a sidecar is another container's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 LOOPBACK = "lo"

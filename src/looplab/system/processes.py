@@ -3,8 +3,6 @@
 Live processes only; the sockets need CAP_SYS_PTRACE (pidfd_getfd(2)), the rest no capability.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -1,7 +1,5 @@
 """Images built once for all tests, and containers that are removed after each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The C floor: each end works with the other, and every message is accounted for."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The broker's configurations: one factor apart, silent in the hot path, and really in force."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

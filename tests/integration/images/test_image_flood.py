@@ -1,7 +1,5 @@
 """The flood against a real broker: what it says it published and received is what the broker saw."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

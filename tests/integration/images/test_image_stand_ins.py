@@ -1,7 +1,5 @@
 """The stand-ins keep the upstream images' conventions, so that the same Compose service runs with either."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The CPU stress image: the options, the processes and the end of progrium/stress."""
 
-from __future__ import annotations
-
 import pytest
 from support.image_harness import Starter
 from support.waiting import until

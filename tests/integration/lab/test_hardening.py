@@ -1,7 +1,5 @@
 """Every service of every choice of parts, as Compose itself resolves it: least privilege."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

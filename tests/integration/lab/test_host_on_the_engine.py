@@ -1,7 +1,5 @@
 """The host side against the real engine of this machine."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

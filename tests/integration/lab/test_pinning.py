@@ -1,7 +1,5 @@
 """scripts/pin-images against a real registry: what is pinned stays the same, whatever its tag becomes."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a release rests on: every image of ours baked for every architecture, and none without its security updates."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A broker for the LAN, and parts of the lab beside it; each is ended by its id."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path

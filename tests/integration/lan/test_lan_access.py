@@ -1,7 +1,5 @@
 """Who may come in over the LAN, and what each may say and hear: refused is refused, and the broker's log says so."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

@@ -1,7 +1,5 @@
 """What keeps a bridge from its broker: its log says which of these it is, once, and it is back when that is mended."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable

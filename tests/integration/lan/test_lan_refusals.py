@@ -1,7 +1,5 @@
 """What the access list refuses is logged, all of it and nothing else, by a plugin that decides nothing."""
 
-from __future__ import annotations
-
 import random
 import re
 import signal

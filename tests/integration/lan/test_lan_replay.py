@@ -1,7 +1,5 @@
 """What is said again: a paired bridge's answer is counted and changes nothing, anything of others is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """Real links between two network namespaces; where no engine is, these tests say so and are skipped."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Bad input, and emulators that end in every way: what is said, and that the link is as it was."""
 
-from __future__ import annotations
-
 import os
 import signal
 

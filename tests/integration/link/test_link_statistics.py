@@ -1,7 +1,5 @@
 """The emulator against theory, on real probes between two containers; what is checked is in link_checks.py."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

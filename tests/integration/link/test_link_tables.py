@@ -1,7 +1,5 @@
 """The distributions of iproute2, whose tables its package installs."""
 
-from __future__ import annotations
-
 import random
 import statistics
 

@@ -1,7 +1,5 @@
 """The MQTT client against a real broker, its death and its return."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """One lab for the whole session: nine runs, then a longer one that is looked at while it goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What breaks while a run goes on, and that neither the run nor the view minds for long."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The live dashboard draws soon after the first message. bench/first_curve.py holds it against 10 s."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.first_curve import first_curve_s

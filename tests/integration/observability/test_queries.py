@@ -1,7 +1,5 @@
 """Every expression of every panel, asked of a real Prometheus that scraped a real exporter of real runs."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

@@ -1,7 +1,5 @@
 """promtool's own checks of configuration and rules."""
 
-from __future__ import annotations
-
 import subprocess
 
 from support.places import ROOT

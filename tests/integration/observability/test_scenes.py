@@ -3,8 +3,6 @@
 Its packages are 640 MB: only with LAB_GRAFANA_SCENES=1.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The dashboards against Grafana's own types (npm's @grafana/schema): what it does not know, it ignores silently."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

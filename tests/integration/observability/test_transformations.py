@@ -1,7 +1,5 @@
 """Every panel's transformations, run by Grafana's own code (npm's @grafana/data) over the real answers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`watch` in a real terminal (tmux), driven by keys, over a real run."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The robot's own fixtures: its firmware's arithmetic on the host, and the whole robot in the simulator."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The real firmware, a serial cable, a real bridge and broker: what can befall the robot, and what is said of it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """`make flash` by the real avrdude, through the board's real boot loader, into a simulated bare ATmega2560."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

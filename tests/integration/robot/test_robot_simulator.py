@@ -3,8 +3,6 @@
 Times are read from the trace's cycle stamps, never from a clock, so a slow machine changes no result.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import random

@@ -1,7 +1,5 @@
 """rpi/compose.yaml as `docker compose` reads it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What /proc says of real child processes: names, threads, policies, limits, CPU time, sockets."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """One client's connection through the proxy: two sockets, a pipe between them for each direction."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

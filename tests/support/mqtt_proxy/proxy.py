@@ -1,7 +1,5 @@
 """The proxy's loop: one thread that accepts, reads, sleeps until something is due, and forwards it."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import select

@@ -1,7 +1,5 @@
 """Which packet leaves when. No socket and no clock: the caller passes the time."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What the proxy did to which message: the known truth for a report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from support.mqtt_packets import PUBLISH

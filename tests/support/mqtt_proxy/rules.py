@@ -1,7 +1,5 @@
 """Which fault to inject where."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 TO_BROKER, TO_CLIENT = "to_broker", "to_client"

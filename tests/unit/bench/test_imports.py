@@ -1,7 +1,5 @@
 """The benchmarks are run by hand, now and then: what they import from the lab must still be there."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 from pathlib import Path

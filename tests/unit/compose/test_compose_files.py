@@ -1,7 +1,5 @@
 """The Compose files as written: the published scenarios, one list of profiles, every service hardened."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 from importlib import resources

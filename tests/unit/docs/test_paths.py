@@ -1,7 +1,5 @@
 """Every path that a page, a Compose file or a script names exists."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

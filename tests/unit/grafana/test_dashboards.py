@@ -1,7 +1,5 @@
 """The committed dashboards: what Grafana needs in them, and what students need."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

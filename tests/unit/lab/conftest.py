@@ -1,7 +1,5 @@
 """A host of fake programs."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

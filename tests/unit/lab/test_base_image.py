@@ -1,7 +1,5 @@
 """The base image out of Debian's packages, with programs that stand in for mmdebstrap and the engine."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Builds: their progress, and what a failing one shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Bundles: whole or not at all, refused when damaged; the engine is a stand-in that keeps what it was given."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import tarfile

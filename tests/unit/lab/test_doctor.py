@@ -1,7 +1,5 @@
 """The doctor's judgement and its two ways of showing it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """Unhappy engines are recognised and told apart, each with its own remedy."""
 
-from __future__ import annotations
-
 import pytest
 from support import host_fakes as fakes
 

@@ -1,7 +1,5 @@
 """Facts of the host, and the file that carries them to Compose."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

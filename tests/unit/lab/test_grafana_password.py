@@ -1,7 +1,5 @@
 """Grafana's administrator: made once, kept, a secret to Compose; and nobody at all where set-up never ran."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

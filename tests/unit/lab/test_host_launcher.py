@@ -1,7 +1,5 @@
 """./lab itself: it finds its folder and a Python, and never spoils standard output."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

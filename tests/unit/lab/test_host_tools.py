@@ -1,7 +1,5 @@
 """The small tools of the host side: running programs, showing progress, linting."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Where images come from: here, a registry, or Debian packages; a silent registry is asked once."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """From nothing to an engine and a Compose: the real scripts on a host of fake programs."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

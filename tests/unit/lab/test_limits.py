@@ -1,7 +1,5 @@
 """What real-time limits an engine grants, and the Compose variables that follow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The lab's own images: names as Compose reads them; pulled if a registry is named and answers, else built."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

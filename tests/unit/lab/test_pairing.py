@@ -1,7 +1,5 @@
 """Identities and pairing files: made once, kept, renewed whole; readable by one reader; no word of them elsewhere."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """compose/profiles.yaml follows the folders of scenarios and experiments."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

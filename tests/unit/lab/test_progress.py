@@ -1,7 +1,5 @@
 """How a run goes, as a person sees it: one rewritten line in a terminal, few plain lines in a log."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

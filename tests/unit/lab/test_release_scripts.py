@@ -1,7 +1,5 @@
 """Pinning changes nothing but digests; what a registry has for one platform is read from an image's index."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

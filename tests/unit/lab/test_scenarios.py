@@ -1,7 +1,5 @@
 """Scenario folders: found, chosen, read as Compose reads them, and a new one made from the template."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What .env hands to the engine: a slip is told by its variable, before anything starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

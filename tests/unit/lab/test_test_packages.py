@@ -1,7 +1,5 @@
 """What ./lab test installs: one list, complete, and a message where it may not install."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

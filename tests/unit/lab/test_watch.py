@@ -1,7 +1,5 @@
 """The terminal view without a terminal: what it reads, and that it fits whatever it is given."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The link emulator's decisions without packets: settings, draws, order, rate, figures, tc's and iptables' words."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """MQTT packets as bytes, against paho, which made or reads the same ones."""
 
-from __future__ import annotations
-
 import random
 
 import paho.mqtt.client as mqtt

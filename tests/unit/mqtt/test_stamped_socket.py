@@ -1,7 +1,5 @@
 """The TLS socket of a link against Python's own TLS: bytes arrive whole, stamps are those of the encrypted bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """rpi/: the Compose file hardened and complete, its settings all explained, the udev rule well formed."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """rpi/install.sh --check: what it decides on machines that are not here. Model, architecture and release are faked."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The control loop: one dashboard while a scenario runs, one to compare finished runs."""
 
-from __future__ import annotations
-
 from generator.dashboard import Dashboard
 from generator.experiments.loop.compare import compare_scenarios
 from generator.experiments.loop.live import live_loop

@@ -1,7 +1,5 @@
 """Dashboard: finished and running scenarios side by side, with the published figures."""
 
-from __future__ import annotations
-
 from generator.dashboard import Dashboard, choice, dashboard, fixed_choice
 from generator.experiments.loop.looks import METRICS, cdf_panel
 from generator.experiments.loop.queries import CELLS, CHOSEN, STATISTICS, curves, curves_with_published, statistics

@@ -1,7 +1,5 @@
 """Dashboard: the run that is going on, or the last one."""
 
-from __future__ import annotations
-
 from generator import panels
 from generator.dashboard import Dashboard, dashboard, fixed_choice
 from generator.experiments.loop.looks import METRICS, QUANTILE_COLOURS, cdf_panel, metric_overrides

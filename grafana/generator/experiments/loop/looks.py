@@ -1,7 +1,5 @@
 """Each scenario, latency and quantile has one colour and dash, everywhere the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from generator.looks import Override, by_name, by_regex, colours, dashed, line

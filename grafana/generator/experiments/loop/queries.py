@@ -1,7 +1,5 @@
 """PromQL over the cells of the control loop."""
 
-from __future__ import annotations
-
 from generator.queries import by_stat, joined, last, newest_run
 
 # The labels of one cell, and of one curve.

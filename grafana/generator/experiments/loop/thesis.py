@@ -1,7 +1,5 @@
 """The thesis's figures, drawn beside what is measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

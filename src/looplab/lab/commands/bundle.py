@@ -1,7 +1,5 @@
 """./lab bundle and ./lab load: all images and Python packages in one archive, for a room without a network."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile

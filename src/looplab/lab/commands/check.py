@@ -1,7 +1,5 @@
 """./lab check: score an exercise, for one student or for a folder with one folder for each student."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

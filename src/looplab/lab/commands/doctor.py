@@ -1,7 +1,5 @@
 """./lab doctor: what this machine can and cannot do, with a remedy for each fault."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """./lab down: stop and remove everything; results stay."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError

@@ -1,7 +1,5 @@
 """The linters of the lab, in one list; the first part of `./lab test`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """./lab new: a scenario of one's own from the template, listed and runnable at once."""
 
-from __future__ import annotations
-
 import re
 from itertools import chain, count
 from pathlib import Path

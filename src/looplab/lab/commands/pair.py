@@ -1,7 +1,5 @@
 """./lab pair: one file with all that a Raspberry Pi needs to reach this machine's broker."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

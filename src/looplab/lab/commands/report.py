@@ -1,7 +1,5 @@
 """./lab report: from stored runs to pages, tables and figures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

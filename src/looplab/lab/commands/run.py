@@ -1,7 +1,5 @@
 """./lab run: from whatever this machine is to a table, scenario by scenario."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """./lab setup: what `./lab run` would do first, and asking again for what was not available before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD

@@ -1,7 +1,5 @@
 """./lab test: set-up, lint, then the tests; pytest's own summary is the last line."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

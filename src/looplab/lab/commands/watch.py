@@ -3,8 +3,6 @@
 Asks the exporter once a second, on the port that .env gives it; what is not there yet is waited for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """The lab's own authority and the broker's certificate, made and read by the program openssl."""
 
-from __future__ import annotations
-
 import ipaddress
 import secrets
 import tempfile

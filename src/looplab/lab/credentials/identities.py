@@ -4,8 +4,6 @@ All files are under secrets/lan: `ca.key`, `ca.crt`; `broker/` (what mosquitto r
 each identity. `compose/listeners.yaml` mounts these folders read-only, one into each container.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import ipaddress

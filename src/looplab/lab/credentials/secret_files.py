@@ -1,7 +1,5 @@
 """Files under secrets/ that one reader alone may open; Grafana's administrator has its password in one."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Make debian:trixie-slim from Debian's own packages if no registry gives it (scripts/make-base-image)."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Build images with progress; a build that fails shows its last lines and a remedy."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence

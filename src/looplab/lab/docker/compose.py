@@ -1,7 +1,5 @@
 """Talk to Docker Compose about this lab; every variable of a run travels in the environment."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Find the Docker engine and its Compose, and explain why they do not serve."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Have every image that a run needs: the local one, else the registry's, else one built from Debian's packages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Have the lab's own images: from the registry that .env names for them, else built from this checkout."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Judge the facts of a machine: each check has a finding, a state and a remedy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

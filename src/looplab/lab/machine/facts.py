@@ -1,7 +1,5 @@
 """All facts of this machine: the host itself, the ports the lab uses, the engine, its limits and its registry."""
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

@@ -1,7 +1,5 @@
 """Have a Docker engine and a Compose that serve: the scripts install them, where this user may install."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable

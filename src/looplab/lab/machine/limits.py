@@ -1,7 +1,5 @@
 """What real-time priority the engine grants its containers, found by trying; and the Compose variables that follow."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

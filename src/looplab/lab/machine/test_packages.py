@@ -1,7 +1,5 @@
 """Packages of Debian and Ubuntu that the tests need: which are missing, and their installation."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tomllib

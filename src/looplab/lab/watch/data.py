@@ -1,7 +1,5 @@
 """What the exporter's page says, as the terminal view needs it."""
 
-from __future__ import annotations
-
 import re
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """Curves of shares over a logarithmic time axis, drawn in characters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The loop on loopback for one test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The bridge as a real process between a real broker and a robot double, in good and bad days."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -3,8 +3,6 @@
 Seeded. LOOPLAB_FUZZ_BYTES=1000000 gives each side a million (some minutes); by default it is what a few seconds take.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

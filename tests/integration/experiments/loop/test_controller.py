@@ -1,7 +1,5 @@
 """The controller as a real process: its counts add up, its files agree, and its faults are said in a sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

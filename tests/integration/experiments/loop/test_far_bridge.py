@@ -1,7 +1,5 @@
 """A real bridge on another network than its broker: the cable pulled, its counts, its word on what is missing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

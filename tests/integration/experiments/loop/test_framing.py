@@ -1,7 +1,5 @@
 """The published "loss of packets" at 10 ms, cause and cure: answers that meet, and how they are framed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

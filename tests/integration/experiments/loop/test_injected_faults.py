@@ -1,7 +1,5 @@
 """The instrument against known truth: the run must report what the proxy injected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """MQTT packets in TCP segments, counted in captures whose content is known."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cell's links judged by what the emulator says after it; the real one is in tests/e2e/test_e2e_qos_delay.py."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from typing import Any

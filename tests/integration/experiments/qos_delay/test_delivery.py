@@ -1,7 +1,5 @@
 """Publisher and subscriber on one thread over a real broker: each message once, with its times, at every QoS."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns

@@ -3,8 +3,6 @@
 docker compose -f rpi/compose.yaml exec bridge python3 -m looplab.experiments.loop.bridge.healthcheck [--wait SECONDS]
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

@@ -4,8 +4,6 @@ A process of its own beside the bridge, so that a scrape never meets the hot pat
 the bridge while the network is cut. Names begin with `lab_pi_`: the lab's own exporter reports on the other machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

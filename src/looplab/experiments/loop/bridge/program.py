@@ -1,7 +1,5 @@
 """The bridge: requests from MQTT to the robot's serial port and back. It knows no scenario."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

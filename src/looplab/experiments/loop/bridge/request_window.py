@@ -5,8 +5,6 @@ check letter: `c2557L` is 25.57 asked for by `c`. On the wire it takes as long a
 is firmware/mbot_ranger/protocol.c.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from typing import NamedTuple

@@ -5,8 +5,6 @@ program reads the port until it is empty; two answers that meet there count as o
 With framing `line`, a robot that offers it is asked by number (request_window.py): no lost answer shifts the others.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -14,8 +14,6 @@
 From every state with an open port, an error of that port leads to CLOSED.
 """
 
-from __future__ import annotations
-
 import enum
 import threading
 from time import perf_counter_ns

@@ -1,7 +1,5 @@
 """Opens the robot's port: a device of this machine, or anything else that pyserial has a URL for."""
 
-from __future__ import annotations
-
 import errno
 import glob
 import os

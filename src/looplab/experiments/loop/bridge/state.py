@@ -5,8 +5,6 @@ counters as they grow: 64-bit integers, the monotonic ns of the bridge's last tu
 bridge nothing, so its metrics are another process's work (metrics.py).
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os
