@@ -1,7 +1,5 @@
 """Which tests run side by side, which need a flag, and which run a second time after a failure."""
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +36,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
-
-
-@pytest.fixture(autouse=True)
-def _own_environment() -> Iterator[None]:
-    """Restore the environment: `./lab` sets variables for Compose, which later tests must not find."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

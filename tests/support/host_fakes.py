@@ -120,7 +120,7 @@ case "$1 $2" in
     printf 'Step 1/1 : FROM x\nSuccessfully tagged %s\n' "$3"
     echo "{\"Id\": \"sha256:built\", \"RepoTags\": [\"$3\"]}" >"$(place images "$3")"
     ;;
-"compose "*) fails compose && exit 1 ;;
+"compose "*) printf '%s' "$LAB_TAG" >"$here/tag"; fails compose && exit 1 ;;
 "load --quiet") /bin/cat >"$here/loaded"; fails load && exit 1 ;;
 "save "*) fails save && exit 1; /bin/cat "$here/payload" ;;
 esac
@@ -165,6 +165,10 @@ class Docker:
     def built(self) -> list[str]:
         """The tags of what was built by `docker build`, in the order of the calls."""
         return [call.split()[2] for call in self.calls("build")]
+
+    def tag(self) -> str:
+        """The LAB_TAG that Compose last found in its environment."""
+        return (self.place / "tag").read_text()
 
     def _put(self, folder: str, names: tuple[str, ...], facts: dict[str, Any]) -> None:
         for name in names:

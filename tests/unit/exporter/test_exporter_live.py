@@ -1,53 +1,16 @@
 """The live files of a controller, followed while they change in every order they can."""
 
-import json
 import os
 from pathlib import Path
-from time import perf_counter_ns
-from typing import Any
 
 import pytest
+from support.run_files import Writer, parameters, publish_state
 
 from looplab.experiments.loop import metrics
-from looplab.experiments.loop.document import COLUMNS
-from looplab.experiments.loop.parameters import read_parameters
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter import live as exporter_live
 from looplab.exporter.live import LiveFolder, LiveRun
-from looplab.run.samples import ANSWERED, LATE, ROBOT_ERROR, WAITING, SampleStore
-
-MS = 1_000_000
-
-
-def parameters(**changes: Any) -> dict[str, Any]:
-    environment = {
-        "SCENARIO": "scenario1",
-        "INTERVALS_MS": "20 10",
-        "MESSAGES": "10",
-        "REPETITIONS": "2",
-        "DEADLINE_MS": "1000",
-    }
-    environment.update({name: str(value) for name, value in changes.items()})
-    made: dict[str, Any] = json.loads(json.dumps(read_parameters(environment).as_json()))
-    return made
-
-
-class Writer:
-    """Writes rows as the controller does."""
-
-    def __init__(self, folder: Path, rows: int = 40) -> None:
-        self.store = SampleStore(rows, folder / "samples.bin", COLUMNS)
-        self.start = perf_counter_ns()
-
-    def send(self, row: int, *, ago_ms: int = 0) -> None:
-        self.store["state"][row] = WAITING
-        self.store["due_ns"][row] = self.start - ago_ms * MS
-        self.store["sent_ns"][row] = self.start - ago_ms * MS + 1000
-
-    def answer(self, row: int, state: int = ANSWERED, total_ms: int = 5, robot_ms: int = 4) -> None:
-        self.store["received_ns"][row] = self.store["sent_ns"][row] + total_ms * MS
-        self.store["robot_ns"][row] = robot_ms * MS
-        self.store["state"][row] = state
+from looplab.run.samples import LATE, ROBOT_ERROR
 
 
 @pytest.fixture
@@ -58,12 +21,6 @@ def writer(tmp_path: Path) -> Writer:
 @pytest.fixture
 def run(tmp_path: Path) -> LiveRun:
     return LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
-
-
-def publish_state(folder: Path, state: str, run_id: str = "20260101T000000Z-scenario1", **more: Any) -> None:
-    fresh = folder / "state.json.new"
-    fresh.write_text(json.dumps({"state": state, "run_id": run_id, "parameters": parameters(), **more}))
-    fresh.replace(folder / "state.json")
 
 
 def samples(text: str, name: str, **labels: str) -> list[float]:

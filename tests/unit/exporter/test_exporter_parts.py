@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from test_exporter_live import Writer, publish_state
-from test_exporter_stored import store
+from support.run_files import Writer, publish_state, store
 
 from looplab.errors import LabError
 from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS

@@ -9,44 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.run_files import store
 
-from looplab.experiments.loop.document import SAMPLES_HEADER
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter import stored as exporter_stored
 from looplab.exporter.stored import StoredRuns
-
-
-def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:
-    """A whole run, as a controller leaves it."""
-    folder = results / run_id
-    folder.mkdir(parents=True)
-    scenario = run_id.partition("-")[2]
-    lines = [
-        f"20,0,0,{k},{k * 20_000_000},{k * 20_000_000 + 1000},{k * 20_000_000 + 5_001_000},"
-        "5000.000,4000.000,1000.000,answered"
-        for k in range(messages)
-    ]
-    (folder / "samples.csv").write_text("\n".join([SAMPLES_HEADER, *lines]) + "\n")
-    run = {
-        "schema": 1,
-        "run_id": run_id,
-        "scenario": scenario,
-        "fidelity": fidelity,
-        "valid": True,
-        "parameters": {
-            "scenario": scenario,
-            "fidelity": fidelity,
-            "intervals_ms": [20],
-            "qos": [0],
-            "messages": messages,
-            "repetitions": 1,
-        },
-        "cells": [{"interval_ms": 20, "qos": 0, "sent": messages}],
-        "treatments": [{"what": "w", "wanted": "a", "found": "a", "verified": True, "required": True}],
-        **changes,
-    }
-    (folder / "run.json").write_text(json.dumps(run))
-    return folder
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ from time import perf_counter_ns
 
 import pytest
 from rich.console import Console
+from support.run_files import Writer, publish_state, store
 from support.simulated_delay_runs import write_delay_run
-from test_exporter_live import Writer, publish_state
-from test_exporter_stored import store
 
 from looplab.errors import LabError
 from looplab.experiments.registry import EXPERIMENTS

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,7 +37,9 @@ def build_image(folder: Path, reference: str) -> None:
         _check(reference, follow(build_command(folder, reference), watch, timeout_s=TIMEOUT_S))
 
 
-def build_with_compose(root: Path, count: int, beside: Sequence[Sequence[str]] = ()) -> None:
+def build_with_compose(
+    root: Path, count: int, beside: Sequence[Sequence[str]] = (), environment: Mapping[str, str] | None = None
+) -> None:
     """Build the lab's own images by Compose and, at the same time, by the commands of `beside`: `count` images."""
     built: set[str] = set()
     with Step("Building the lab's images", EXPECTED_S) as step, ThreadPoolExecutor(1 + len(beside)) as pool:
@@ -49,7 +51,7 @@ def build_with_compose(root: Path, count: int, beside: Sequence[Sequence[str]] =
             step.advance(min(len(built), count), count, f"{len(built)} of {count} images")
 
         def build(command: Sequence[str]) -> Outcome:
-            return follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root))
+            return follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
 
         ended = list(pool.map(build, [["docker", "compose", "--profile", "*", "build"], *beside]))
     check_yaml(root, ended[0].stdout if not ended[0].good else "")

@@ -57,9 +57,9 @@ class OwnImages:
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables`, which may name images."""
-        os.environ.update({name: value for name, value in variables.items() if not os.environ.get(name)})
+        environment = {name: value for name, value in variables.items() if not os.environ.get(name)}
         flood = build_command(self._root / "images" / FLOOD, self.references[FLOOD])
-        build_with_compose(self._root, len(self.references), [flood])
+        build_with_compose(self._root, len(self.references), [flood], environment)
         self.write_stamp()
 
     def fingerprint(self) -> str:

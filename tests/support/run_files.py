@@ -1,0 +1,82 @@
+"""The files of a run as its controller writes them: live, and stored."""
+
+import json
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from looplab.experiments.loop.document import COLUMNS, SAMPLES_HEADER
+from looplab.experiments.loop.parameters import read_parameters
+from looplab.run.samples import ANSWERED, WAITING, SampleStore
+
+MS = 1_000_000
+
+
+def parameters(**changes: Any) -> dict[str, Any]:
+    environment = {
+        "SCENARIO": "scenario1",
+        "INTERVALS_MS": "20 10",
+        "MESSAGES": "10",
+        "REPETITIONS": "2",
+        "DEADLINE_MS": "1000",
+    }
+    environment.update({name: str(value) for name, value in changes.items()})
+    made: dict[str, Any] = json.loads(json.dumps(read_parameters(environment).as_json()))
+    return made
+
+
+class Writer:
+    """Writes rows as the controller does."""
+
+    def __init__(self, folder: Path, rows: int = 40) -> None:
+        self.store = SampleStore(rows, folder / "samples.bin", COLUMNS)
+        self.start = perf_counter_ns()
+
+    def send(self, row: int, *, ago_ms: int = 0) -> None:
+        self.store["state"][row] = WAITING
+        self.store["due_ns"][row] = self.start - ago_ms * MS
+        self.store["sent_ns"][row] = self.start - ago_ms * MS + 1000
+
+    def answer(self, row: int, state: int = ANSWERED, total_ms: int = 5, robot_ms: int = 4) -> None:
+        self.store["received_ns"][row] = self.store["sent_ns"][row] + total_ms * MS
+        self.store["robot_ns"][row] = robot_ms * MS
+        self.store["state"][row] = state
+
+
+def publish_state(folder: Path, state: str, run_id: str = "20260101T000000Z-scenario1", **more: Any) -> None:
+    fresh = folder / "state.json.new"
+    fresh.write_text(json.dumps({"state": state, "run_id": run_id, "parameters": parameters(), **more}))
+    fresh.replace(folder / "state.json")
+
+
+def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:
+    """A whole run, as a controller leaves it."""
+    folder = results / run_id
+    folder.mkdir(parents=True)
+    scenario = run_id.partition("-")[2]
+    lines = [
+        f"20,0,0,{k},{k * 20_000_000},{k * 20_000_000 + 1000},{k * 20_000_000 + 5_001_000},"
+        "5000.000,4000.000,1000.000,answered"
+        for k in range(messages)
+    ]
+    (folder / "samples.csv").write_text("\n".join([SAMPLES_HEADER, *lines]) + "\n")
+    run = {
+        "schema": 1,
+        "run_id": run_id,
+        "scenario": scenario,
+        "fidelity": fidelity,
+        "valid": True,
+        "parameters": {
+            "scenario": scenario,
+            "fidelity": fidelity,
+            "intervals_ms": [20],
+            "qos": [0],
+            "messages": messages,
+            "repetitions": 1,
+        },
+        "cells": [{"interval_ms": 20, "qos": 0, "sent": messages}],
+        "treatments": [{"what": "w", "wanted": "a", "found": "a", "verified": True, "required": True}],
+        **changes,
+    }
+    (folder / "run.json").write_text(json.dumps(run))
+    return folder
