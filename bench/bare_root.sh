@@ -11,9 +11,9 @@ kind=${1:-debian}
 [ $# = 0 ] || shift
 student="cd /home/student/lab && runuser -u student -- ./lab test --unit"
 [ $# -gt 0 ] || set -- "./lab test --unit" "$student" "./lab run scenario5 --quick" "./lab test"
-suite=bookworm mirror=http://deb.debian.org/debian components=main trust=()
+suite=bookworm components=main trust=()
 if [ "$kind" = ubuntu ]; then
-    suite=noble mirror=http://archive.ubuntu.com/ubuntu components=main,universe
+    suite=noble components=main,universe
     # Debian has no keyring of Ubuntu's; noble is bootstrapped as every release of Ubuntu is.
     [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || trust=(--no-check-gpg)
     script=/usr/share/debootstrap/scripts/gutsy
@@ -37,9 +37,9 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-echo "bare_root: $suite from $mirror"
+echo "bare_root: $suite"
 debootstrap "${trust[@]}" --variant=minbase --components="$components" --include=python3,git,ca-certificates \
-    "$suite" "$root" "$mirror" ${script:+"$script"} >"$place/debootstrap.log" 2>&1 ||
+    "$suite" "$root" "" ${script:+"$script"} >"$place/debootstrap.log" 2>&1 ||
     { tail -n 5 "$place/debootstrap.log" >&2; exit 3; }
 
 # What this machine needs to reach any registry, the bare one needs, too: certificates, name servers, settings of clients.

@@ -1,6 +1,7 @@
 """The life of a run, the same for every experiment: measure, judge, store; or keep what an interrupted run has."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,28 +12,28 @@ from looplab.run.record import Record
 from looplab.treatments.judgement import Treatment
 
 
-class Run:
+class Run(ABC):
     """What an experiment does in its run: `Controller` in its controller.py; `record` is where it keeps it."""
 
     record: Record
 
+    @abstractmethod
     def measure(self) -> None:
         """Wait for the parts, warm up, send every cell. Raises LabError, Interrupted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def treatments(self) -> Sequence[Treatment]:
         """Return every treatment as found so far."""
-        raise NotImplementedError
 
+    @abstractmethod
     def contents(self) -> Mapping[str, Any]:
         """Return what run.json holds beside the frame of every run: the cells above all."""
-        raise NotImplementedError
 
     def faults(self) -> Sequence[str]:
         """Return what makes the run INVALID beside its treatments."""
         return ()
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (most runs have nothing to put back)
         """Leave the parts as they were found."""
 
 

@@ -1,6 +1,7 @@
 """Parameters of a run, read from the environment that params.env and .env give a container."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunParameters:
+class RunParameters(ABC):
     """What every experiment's parameters have; each adds its own, times in the unit their names say."""
 
     scenario: str
@@ -24,14 +25,14 @@ class RunParameters:
     deadline_ms: int = 1000
 
     @property
+    @abstractmethod
     def cells(self) -> Sequence[Any]:
         """Its cells, in the order in which they are measured."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def sending_s(self) -> float:
         """How long the sending alone takes."""
-        raise NotImplementedError
 
     @property
     def whole_s(self) -> float:
