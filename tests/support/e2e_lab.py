@@ -41,9 +41,13 @@ RT_BUDGETS = (
     "LAB_RT_RUNTIME_LINK_US",
 )
 
+# An image that Compose built has the label of its project, and so has any container of that image; Compose's own
+# containers have this one, too.
+OF_COMPOSE = ("--filter", "label=com.docker.compose.config-hash")
+
 # How each kind of thing is listed and removed.
 KINDS = (
-    (("ps", "--all"), ("rm", "--force", "--volumes")),
+    (("ps", "--all", *OF_COMPOSE), ("rm", "--force", "--volumes")),
     (("network", "ls"), ("network", "rm")),
     (("volume", "ls"), ("volume", "rm", "--force")),
 )
@@ -161,7 +165,7 @@ class Lab:
 
     def containers(self, *, running: bool = True) -> dict[str, str]:
         """Container id by service."""
-        words = ["ps", "--no-trunc", "--filter", f"label={PROJECT_LABEL}={PROJECT}"]
+        words = ["ps", "--no-trunc", *OF_COMPOSE, "--filter", f"label={PROJECT_LABEL}={PROJECT}"]
         listing = docker(
             *words, *([] if running else ["--all"]), "--format", '{{.ID}}\t{{.Label "com.docker.compose.service"}}'
         )
