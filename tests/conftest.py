@@ -59,7 +59,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """pytest-xdist's distribution by files, but for the groups of TOGETHER."""
+    """pytest-xdist's distribution by files, except the groups of TOGETHER."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFiles(LoadScopeScheduling):

@@ -83,8 +83,8 @@ def test_a_run_with_an_ended_certificate_says_so_and_set_up_mends_it(own_lab: La
     assert "The broker's certificate expired on" in ran.stderr
     assert "./lab setup" in ran.stderr
     assert own_lab.doctor_says("Certificates", "warn")
-    mended = own_lab.run("setup", code=0)
-    assert "Made the broker's certificate" in mended.stderr
+    repaired = own_lab.run("setup", code=0)
+    assert "Made the broker's certificate" in repaired.stderr
     assert own_lab.doctor_says("Certificates", "ok")
 
 

@@ -257,7 +257,7 @@ def test_the_robot_is_found_by_its_id(installed: Machine) -> None:
         with installed.usb_cable_out():
             gone = "test ! -e /dev/serial && echo gone"
             until(lambda: installed.run(gone, check=False), "the end of /dev/serial", BOUND_S)
-        until(lambda: online() == 2, "the robot, plugged in anew", 10 * BOUND_S)
+        until(lambda: online() == 2, "the robot, plugged in again", 10 * BOUND_S)
     finally:
         print(installed.log())
         installed.compose("down")

@@ -60,6 +60,6 @@ def test_set_up_names_a_file_that_compose_finds(tmp_path: Path) -> None:
 def test_without_set_up_there_is_no_administrator_and_the_files_still_serve() -> None:
     told = composed({})
     assert told["disabled"] == "true"
-    placeholder = COMPOSE_FILE.parent / told["file"]
+    no_password = COMPOSE_FILE.parent / told["file"]
     # Grafana takes an empty password for none given; Compose wants a file there.
-    assert placeholder.read_bytes() == b""
+    assert no_password.read_bytes() == b""
