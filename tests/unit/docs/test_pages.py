@@ -43,8 +43,8 @@ def schema_of(name: str) -> Any:
 
 def keys() -> set[str]:
     frame, loops = schema_of("run"), schema_of("experiments/loop")
-    parts = (frame, frame["properties"]["environment"], loops, loops["properties"]["parameters"], loops["$defs"]["cell"])
-    return {key for part in parts for key in part["properties"]}
+    within = (frame["properties"]["environment"], loops["properties"]["parameters"], loops["$defs"]["cell"])
+    return {key for part in (frame, loops, *within) for key in part["properties"]}
 
 
 HEADERS = (loop.SAMPLES_HEADER, loop.TRANSPORT_HEADER, qos_delay.SAMPLES_HEADER, qos_delay.TRANSPORT_HEADER)

@@ -167,7 +167,7 @@ def small_project(tmp_path: Path) -> Path:
 def test_which_tests_are_run_and_what_they_need(
     no_set_up: list[str], small_project: Path, unit: bool, rest: list[str], steps: list[str], code: int
 ) -> None:
-    assert testing.test(small_project, unit, rest) == code
+    assert testing.test(small_project, unit, rest, lint_alone=False) == code
     assert no_set_up == steps
 
 
@@ -181,5 +181,5 @@ def test_lint_and_tests_both_count(
     no_set_up: list[str], small_project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(testing, "lint", lambda _root, _programs: False)
-    assert testing.test(small_project, True, ["-n0"]) == EXIT_INVALID
+    assert testing.test(small_project, True, ["-n0"], lint_alone=False) == EXIT_INVALID
     assert "1 passed" in capfd.readouterr().out.splitlines()[-1]

@@ -19,7 +19,7 @@ AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
 UNIT = "tests/unit"
 
 
-def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool = False) -> int:
+def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     """Set up, lint and test; return 0 if both pass. Both always run: one mistake must not hide another."""
     if lint_alone:
         make_environment()
