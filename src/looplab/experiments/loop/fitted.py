@@ -15,7 +15,7 @@ WIFI_CELL = ("scenario0", 20.0, 0)
 
 @dataclass(frozen=True)
 class Fitted:
-    """One sentence on what was fitted to which figure; the figures that depend on it, by run.json's names less `_us`."""
+    """One sentence on what was fitted to what; the figures that depend on it, named as in run.json without `_us`."""
 
     text: str
     figures: frozenset[str]
@@ -34,6 +34,8 @@ WIFI = Fitted(
     "prediction.",
     frozenset({"T", "O", "transport_O", "response"}),
 )
+
+FITTED_CONSTANTS = (ROBOT, WIFI)
 
 
 def fitted(parameters: Mapping[str, Any]) -> list[Fitted]:

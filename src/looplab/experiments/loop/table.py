@@ -74,8 +74,8 @@ def _load(load: dict[str, Any]) -> list[str]:
 
 def _remarks(run: dict[str, Any]) -> Iterator[str]:
     """Yield what the figures alone do not show, a sentence each."""
-    if found := fitted(run.get("parameters", {})):
-        yield f"{_FITTED} fitted: {' '.join(map(str, found))}"
+    if constants := fitted(run.get("parameters", {})):
+        yield f"{_FITTED} fitted: {' '.join(map(str, constants))}"
     if any(cell.get("response_us") for cell in run["cells"]):
         yield "response: from due to answered; a lost message takes infinitely long (inf)."
     if expired := run.get("expired", 0):

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from looplab.experiments.loop.fitted import FITTED_CONSTANTS
 from looplab.experiments.loop.report import notes, published
 from looplab.experiments.loop.report.causes import beside
 from looplab.experiments.loop.report.claims import Comparing, claims
@@ -38,6 +39,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             "counts": Counter(verdict.outcome for _claim, answers in verdicts for verdict in answers.values()),
             "titles": published.titles(),
             "tables": shown,
+            "fitted": FITTED_CONSTANTS,
             "notes": notes.notes(measured),
         }
 
