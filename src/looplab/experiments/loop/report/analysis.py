@@ -67,6 +67,8 @@ def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[di
                     "metric": row.metric,
                     "sent": row.cell.sent if row.cell else "",
                     "answered": row.cell.answered if row.cell else "",
+                    "lost_by": row.lost_by,
+                    "standing": row.standing,
                     "published_outcome": row.printed_outcome,
                     **{f"published_{name}_us": number(row.printed_us(name)) for name in ("min", "avg", "max")},
                     **{f"{name}_us": number(row.extreme_us(name)) for name in ("min", "max")},

@@ -117,6 +117,6 @@ def _framing(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
             "the link, or requests faster than the robot answers."
         ]
     return [
-        f"Lost at 10 ms: {lost['thesis']} with framing burst, {lost['corrected']} with framing line; the two runs differ "
-        "in pacing, too, unless PACING was set."
+        f"Lost at 10 ms: {lost['thesis']} with framing burst, {lost['corrected']} with framing line; "
+        "the runs differ in pacing, too, unless PACING was set."
     ]
