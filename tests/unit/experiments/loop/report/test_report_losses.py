@@ -33,7 +33,7 @@ def test_causes_and_endless_response_stand_in_the_table(results: Path) -> None:
     text = visible(loop(results))
     assert "10 lost (8 merged, 2 unknown)" in text
     row = text[text.index(" response –") :]
-    assert row.startswith(" response – – – 12.3 % beyond an interval 1.00 ∞ ∞ – 1.00 ∞ ∞ "), row[:120]
+    assert row.startswith(" response – – – 12.3 % beyond an interval 1.000 ∞ ∞ – 1.000 ∞ ∞ "), row[:120]
 
 
 def test_a_link_is_fitted_to_one_cell_and_predicts_the_others(results: Path) -> None:
