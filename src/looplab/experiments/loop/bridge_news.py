@@ -26,10 +26,10 @@ MOST_REPORTS = 20
 class BridgeNews:
     """The last payload of each topic, the changes of status, what does not belong there.
 
-    `merged` holds the requests of the run `token` whose answers the bridge took for another's.
+    `merged` holds those of the `requests` of the run `token` whose answers the bridge took for another's.
     """
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, requests: int) -> None:
         self.merged: set[int] = set()
         self.retained: dict[str, bytes] = {}
         self.changes: list[dict[str, Any]] = []
@@ -37,7 +37,7 @@ class BridgeNews:
         self.foreign = 0
         self.malformed = 0
         self._before: dict[str, Any] = {}
-        self._token = token.encode()
+        self._token, self._requests = token.encode(), requests
         self._returns_ns: list[int] = []
 
     def take(self, topic: bytes, payload: bytes) -> None:
@@ -66,16 +66,15 @@ class BridgeNews:
 
     def returns_ns(self) -> list[int]:
         """Return when the bridge was there again after it had lost the broker; NEVER_NS if it is still away."""
-        away = any(absence["to_ns"] is None for absence in absences(self.changes))
-        back = [absence["to_ns"] for absence in absences(self.changes) if absence["to_ns"] is not None]
-        return [*self._returns_ns, *back, *([NEVER_NS] if away else [])]
+        ends = [absence["to_ns"] for absence in absences(self.changes)]
+        return [*self._returns_ns, *(NEVER_NS if end_ns is None else end_ns for end_ns in ends)]
 
     def _take_merged(self, payload: bytes) -> None:
         found = parse_merged(payload) if len(payload) <= LONGEST_BYTES else None
         if found is None:
             self.malformed += 1
         elif found[0] == self._token:
-            self.merged.update(found[1])
+            self.merged.update(sequence for sequence in found[1] if sequence < self._requests)
 
     def _note_return(self, before: Mapping[str, Any]) -> None:
         """Note that a bridge reports itself that was connected once more than `before`."""

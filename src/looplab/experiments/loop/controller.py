@@ -39,7 +39,7 @@ class Controller(Run):
     def __init__(self, parameters: Parameters, place: Place) -> None:
         self.parameters = parameters
         self.record = Record(parameters, place, COLUMNS, files(parameters), {})
-        self.news = BridgeNews(self.record.token)
+        self.news = BridgeNews(self.record.token, parameters.samples)
         self.looks = Looks(parameters)
         self._connected_ns: list[int] = []
         self._refused_ns: list[int] = []
