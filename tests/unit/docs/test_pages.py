@@ -37,6 +37,9 @@ def test_every_page_is_reachable_from_the_readme() -> None:
     assert not sorted(str(page.relative_to(ROOT)) for page in pages - seen)
 
 
+STORED = sorted((ROOT / "tests/support/stored_runs").glob("*/run.json"))
+
+
 def schema_of(name: str) -> Any:
     return json.loads((ROOT / "src/looplab" / name / "run.schema.json").read_text())
 
@@ -44,7 +47,10 @@ def schema_of(name: str) -> Any:
 def keys() -> set[str]:
     frame, loops = schema_of("run"), schema_of("experiments/loop")
     within = (frame["properties"]["environment"], loops["properties"]["parameters"], loops["$defs"]["cell"])
-    return {key for part in (frame, loops, *within) for key in part["properties"]}
+    named = {key for part in (frame, loops, *within) for key in part["properties"]}
+    for run in map(json.loads, (path.read_text() for path in STORED)):
+        named |= {key for part in (run, run["parameters"], run["environment"], *run["cells"]) for key in part}
+    return named
 
 
 HEADERS = (loop.SAMPLES_HEADER, loop.TRANSPORT_HEADER, qos_delay.SAMPLES_HEADER, qos_delay.TRANSPORT_HEADER)
