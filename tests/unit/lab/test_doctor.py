@@ -16,7 +16,7 @@ from looplab.lab.machine.limits import Limits
 
 HOST = HostFacts("Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
 ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
-LIMITS = Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True)
+LIMITS = Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True, own_group=True)
 GOOD = Machine(ENGINE, HOST, LIMITS, (PortUse("LAB_BROKER_PORT", 1883, False),), Registry("", True))
 
 
@@ -63,7 +63,8 @@ def test_a_good_machine_has_nothing_to_complain_of(tmp_path: Path) -> None:
         (with_port("container x of this lab"), "Port 1883", WARN, "./lab down"),
         (changed(limits=Limits()), "Real-time priority", WARN, "./lab setup"),
         (changed(limits={"rtprio_max": 0, "rtprio_refusal": "no"}), "rtprio limit", WARN, "CAP_SYS_RESOURCE"),
-        (changed(limits=NO_BUDGET), "SCHED_FIFO", WARN, "--cpu-rt-runtime=900000"),
+        (changed(limits=NO_BUDGET), "SCHED_FIFO", WARN, "sudo ./lab setup"),
+        (changed(limits={"own_group": False}), "Control group", WARN, "--cpu-rt-runtime"),
         (changed(limits={"fifo": False}), "SCHED_FIFO", WARN, "rt_group_sched=0"),
         (changed(limits={"pidfd_getfd": False}), "Socket options", WARN, "pidfd_getfd"),
         (SILENT, "Image registry", WARN, "./lab load"),

@@ -16,6 +16,7 @@ from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
+from looplab.run import stalls
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import SampleStore
@@ -65,7 +66,10 @@ class Controller(Run):
         for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters)):
             counts = measurement.counts(index)
             load = {"load": self.looks.strengths[index]} if index < len(self.looks.strengths) else {}
-            cells.append({"interval_ms": interval_ms, "qos": qos, **cell(self.record.store, rows, counts), **load})
+            figures = cell(self.record.store, rows, counts)
+            stalled = self.looks.stalls[index] if index < len(self.looks.stalls) else {}
+            beside = {**load, **stalls.explained(figures, stalled)}
+            cells.append({"interval_ms": interval_ms, "qos": qos, **figures, **beside})
         return {
             "warmup": self._warmup,
             "cells": cells,

@@ -5,6 +5,7 @@ from textwrap import fill
 from typing import Any
 
 from looplab.experiments.loop.document import robot_free_us
+from looplab.run import stalls
 from looplab.run.table import WIDTH, milliseconds, title, verdict
 
 MOST_ABSENCES = 10
@@ -29,6 +30,7 @@ def table(run: dict[str, Any]) -> str:
         lines += [_latencies(label, cell[key]) for label, key in _ROWS]
         lines += [_latencies("R free", free)] if (free := robot_free_us(cell)) else []
         lines += _load(cell.get("load", {}))
+        lines += stalls.lines(cell)
         lines.append("")
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
     return "\n".join([*lines, *verdict(run)])
