@@ -125,6 +125,12 @@ def floor(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str,
     ]
 
 
+def over(looks: Sequence[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
+    """Return the noise floor of a whole run, from the first of its looks that was answered to the last."""
+    good = [look for look in looks if look is not None]
+    return floor(good[0], good[-1]) if len(good) > 1 else []
+
+
 def _between(first: Mapping[str, Any], last: Mapping[str, Any], since_ns: int) -> dict[str, Any]:
     counts = {int(number): count - first["bins"].get(number, 0) for number, count in last["bins"].items()}
     longest = [late / 1000 for due, late in last["latest"] if due >= since_ns]

@@ -2,4 +2,5 @@
 
 FIELDS = {"interval_ms": 20, "qos": 0}
 METRICS = ("T", "R", "O", "transport_O", "lateness")
-FIGURES: tuple[str, ...] = ()
+# Time on the run queue, summed over a cell.
+FIGURES = ("cpu_wait.controller", "cpu_wait.broker", "cpu_wait.bridge", "cpu_wait.robot")

@@ -53,9 +53,7 @@ class Looks:
 
     def document(self) -> dict[str, Any]:
         """Return what run.json holds of the machine's stalls and of an emulated link."""
-        good = [look for look in self._taken if look is not None]
-        floor = noise.floor(good[0], good[-1]) if len(good) > 1 else []
-        return {"noise_floor": floor, **({"link": self._link_taken[-1]} if self._link_taken else {})}
+        return {"noise_floor": noise.over(self._taken), **({"link": self._link_taken[-1]} if self._link_taken else {})}
 
     def load_runs(self) -> bool:
         """Return whether the wanted load is there."""
