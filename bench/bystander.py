@@ -7,7 +7,7 @@ arms have them all. Prints, for each arm, p95, p99 and maximum of lateness over 
 many samples had a maximum above 25 ms; then the ratios to the load alone. `--group docker` puts every part back into
 the measured parts' control group, to see what that does. Needs root and an idle machine after ./lab setup.
 
-    python3 bench/bystander.py [--load stress|flood|none] [--samples 24] [--seconds 5] [--group docker] [--json]
+    python3 bench/bystander.py [--load stress|flood|none] [--samples 24] [--seconds 5] [--processors 1] [--json]
 """
 
 import argparse
@@ -49,22 +49,29 @@ def arms(there: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def start(scenario: str, group: str) -> dict[str, str]:
-    """Start the scenario's parts, and end its controller; return the containers by service."""
+def start(scenario: str, group: str, processors: int) -> dict[str, str]:
+    """Start the scenario's parts, and end its controller; return the containers by service.
+
+    0 `processors` are all of the machine's, else the parts get the first ones.
+    """
     compose = Lab(ROOT).compose({} if group == "own" else {"LAB_WATCH_GROUP": "", "LAB_FAR_GROUP": ""})
     compose.up(scenario)
     for service in compose.listed():
         if service.endswith("controller"):
             compose.stop(service)
-    return compose.listed()
+    containers = compose.listed()
+    if processors:
+        docker("update", f"--cpuset-cpus=0-{processors - 1}", *containers.values())
+    return containers
 
 
 def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
     """Return the samples of each arm, their order drawn anew in each round."""
-    containers = start(SCENARIOS[options.load], options.group)
+    containers = start(SCENARIOS[options.load], options.group, options.processors)
     parts = [name for name in (*WATCHERS, *FAR) if name in containers]
     found: dict[str, list[Lateness]] = {name: [] for name in arms(parts)}
-    bystander = Bystander(Lab(ROOT).own_images()["controller"])
+    bound = [f"--cpuset-cpus=0-{options.processors - 1}"] if options.processors else []
+    bystander = Bystander(Lab(ROOT).own_images()["controller"], *bound)
     draw, began = random.Random(options.seed), time.monotonic()
     paused: set[str] = set()
     try:
@@ -116,6 +123,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=24)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--group", choices=("own", "docker"), default="own")
+    parser.add_argument("--processors", type=int, default=0, help="how many the parts get (default: all)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -73,9 +73,9 @@ class Stalls:
 class Bystander:
     """A container of `image` (with Python) that wakes every 20 ms; ends with `stop`."""
 
-    def __init__(self, image: str) -> None:
+    def __init__(self, image: str, *more: str) -> None:
         self._name = f"looplab-bystander-{os.getpid()}"
-        options = ["--rm", "--network=none", "--entrypoint=python3", f"--name={self._name}"]
+        options = ["--rm", "--network=none", "--entrypoint=python3", f"--name={self._name}", *more]
         words = ["docker", "run", *options, image, "-uc", BYSTANDER]
         self._process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self._seen: list[tuple[int, int]] = []
