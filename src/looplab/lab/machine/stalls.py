@@ -17,6 +17,7 @@ from pathlib import Path
 from looplab.lab.programs import call
 from looplab.run.accounting import quantile
 from looplab.system.machine_facts import boot_id
+from looplab.treatments.loads import stress
 
 CACHE = Path(".cache/stalls.json")
 # The published load.
@@ -117,20 +118,20 @@ def try_stalls(images: Mapping[str, str], cache: Path) -> Stalls | None:
             return Stalls(Lateness(**stored["alone"]), Lateness(**stored["neighbours"]))
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    found = _try(images["stress"], images["treatments"])
+    found = _try(images[stress.LOAD.name], images["treatments"])
     if found is not None:
         cache.parent.mkdir(parents=True, exist_ok=True)
         cache.write_text(json.dumps({"boot": key, **asdict(found)}))
     return found
 
 
-def _try(stress: str, python: str) -> Stalls | None:
-    if not all(call(["docker", "image", "inspect", image]).good for image in (stress, python)):
+def _try(load: str, python: str) -> Stalls | None:
+    if not all(call(["docker", "image", "inspect", image]).good for image in (load, python)):
         return None
     with ExitStack() as stack:
         bystander = Bystander(python)
         stack.callback(bystander.stop)
-        stack.enter_context(_container(stress, STRESS))
+        stack.enter_context(_container(load, STRESS))
         time.sleep(1)
         alone = bystander.sample(SECONDS)
         for busy_s, pause_s in _NEIGHBOURS:
