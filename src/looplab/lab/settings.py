@@ -23,8 +23,8 @@ RT_RUNTIME_US = {
     "LAB_RT_RUNTIME_ROBOT_US": 370_000,
     # 65 us a packet: 1500 packets a second.
     "LAB_RT_RUNTIME_LINK_US": 100_000,
-    # Its probes of the noise floor: 100 wake-ups a second on each processor, up to 80 us each under stress. A budget that
-    # is used up would look like a stall of the machine.
+    # Its probes of the noise floor: 100 wake-ups a second on each processor, up to 80 us each under stress. If it were
+    # used up, that would look like a stall of the machine.
     "LAB_RT_RUNTIME_TREATMENTS_US": 30_000,
 }
 

@@ -61,7 +61,7 @@ def policies(looks: Sequence[Look], role: str) -> list[str]:
 
 
 def cpu_wait_us(before: Look, after: Look, roles: Iterable[str]) -> dict[str, float]:
-    """Return for each of `roles` how long its processes waited on the run queue between two looks (us, a sum over threads).
+    """Return for each of `roles` how long it waited on the run queue between two looks (us, a sum over threads).
 
     A role is missing where it does not run here, was restarted, or the kernel does not count.
     """
