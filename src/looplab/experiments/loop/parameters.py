@@ -10,6 +10,7 @@ from looplab.run.parameters import (
     FIDELITY,
     MESSAGES,
     QOS,
+    REPETITIONS,
     Option,
     Reader,
     RunParameters,
@@ -25,7 +26,7 @@ ROBOTS = ("virtual", "usb", "remote")
 OPTIONS = (
     Option("--intervals", "INTERVALS_MS", "MS,…", "time between two messages, e.g. 100,50,20,10"),
     MESSAGES,
-    Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell"),
+    REPETITIONS,
     QOS,
     FIDELITY,
     Option("--robot", "ROBOT", "", "where the robot is", ROBOTS),

@@ -8,5 +8,6 @@ LAYOUT = Layout(
     schema=Path(__file__).parents[1] / "run.schema.json",
     keys=("interval_ms", "qos"),
     metrics={"T": "total_us", "R": "robot_us", "O": "overhead_us"},
+    times=("due_ns", "received_ns"),
 )
 PAGE = "index.html"

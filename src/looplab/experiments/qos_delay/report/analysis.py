@@ -54,7 +54,7 @@ def _cell_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, object]]:
         for cell in delay_cells(held):
             quantiles = {name: cell.quantile("L", name) or UNKNOWN for name in QUANTILES}
             yield {
-                "run_id": held.run.run_id,
+                "run_id": " ".join(held.run_ids),
                 "fidelity": fidelity,
                 "valid": "yes" if cell.valid else "no",
                 "delay_pb_ms": f"{cell.delay_pb_ms:g}",
