@@ -40,6 +40,7 @@ def write_delay_run(
     packets: Figure | None = None,
     pairs: tuple[tuple[float, float], ...] = SYMMETRICAL + PLACES,
     messages: int = 600,
+    repetitions: int = 5,
     changes: dict[str, Any] | None = None,
     cell_changes: dict[tuple[float, float, int], dict[str, Any]] | None = None,
 ) -> Path:
@@ -58,7 +59,7 @@ def write_delay_run(
                 due = 10**12 + sequence * round(INTERVAL_MS * 1e6)
                 sent = due + 30_000
                 lines.append(
-                    f"{INTERVAL_MS:g},{qos},0,{sequence},{due},{sent},{sent + total},{total / 1000:.3f},,,answered,"
+                    f"{INTERVAL_MS:g},{qos},{k * repetitions // messages},{sequence},{due},{sent},{sent + total},{total / 1000:.3f},,,answered,"
                     f"{pb:g},{bs:g}"
                 )
                 sequence += 1
@@ -85,7 +86,7 @@ def write_delay_run(
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     document = {
         "schema": 1, "experiment": "qos-delay", "run_id": run_id, "scenario": "qos-delay", "fidelity": fidelity,
-        "valid": True, "invalid_because": [], "parameters": {"messages": messages, "repetitions": 1}, "cells": cells,
+        "valid": True, "invalid_because": [], "parameters": {"messages": messages // repetitions, "repetitions": repetitions}, "cells": cells,
         "treatments": [{"what": "link backend", "wanted": "any", "found": "nfqueue", "verified": True}],
         "environment": MACHINE,
     }  # fmt: skip

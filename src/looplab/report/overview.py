@@ -38,6 +38,12 @@ class Mark:
     published: float | None
 
 
+def overview(marks: Sequence[Mark], axis: str) -> list[Overview]:
+    """Return the figure of all claims that have runs; none where none has."""
+    held = [mark for mark in marks if mark.outcome != NO_RUN]
+    return [Overview(held, axis)] if held else []
+
+
 @dataclass(frozen=True)
 class Overview:
     """The figure to be drawn; `axis` names what changes, e.g. "O or response, after over before"."""
@@ -47,7 +53,7 @@ class Overview:
 
     def draw(self) -> Drawing:
         """Return the figure."""
-        rows = list(reversed([mark for mark in self.marks if mark.outcome != NO_RUN]))
+        rows = list(reversed(self.marks))
         height = EDGES_INCHES + ROW_INCHES * len(rows)
         place = (LEFT, 0.62 / height, RIGHT - LEFT, 1 - EDGES_INCHES / height)
         made = images(lambda axes: self._put(axes, rows), (WIDTH_INCHES, height), place)
@@ -74,8 +80,6 @@ class Overview:
     def _alternative(self) -> str:
         said = []
         for mark in self.marks:
-            if mark.outcome == NO_RUN:
-                continue
             effect = f", {mark.share.estimate:+.1%}" if mark.share else ""
             if mark.share and mark.share.known:
                 effect += f" ({mark.share.low:+.1%} to {mark.share.high:+.1%})"

@@ -17,7 +17,7 @@ MEASURED = ("answered", "late")
 # What a cell of several runs holds as a sum.
 COUNTS = (
     *("sent", "answered", "late", "lost", "robot_errors"),
-    *("duplicates", "out_of_order", "disconnects", "waited", "tests", "stored", "refused", "unfinished"),
+    *("duplicates", "out_of_order", "disconnects", "tests", "stored", "refused", "unfinished"),
 )
 
 

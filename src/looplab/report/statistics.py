@@ -146,6 +146,8 @@ def permutation_p(before: Floats, after: Floats) -> Floats:
     """
     both = np.concatenate([before, after], axis=1)
     both = both - both.mean(axis=1, keepdims=True)
+    # What rounding leaves of values that are all alike.
+    both[np.abs(both) < 1e-12] = 0.0
     size, whole = before.shape[1], both.shape[1]
     seen = _studentised(both[:, :size].sum(1), (both[:, :size] ** 2).sum(1), both, size)
     splits, exact = _splits(size, whole)

@@ -14,7 +14,7 @@ from looplab.experiments.loop.report.tables import Table, tables
 from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing
 from looplab.report.drawing import Sketch as AnySketch
-from looplab.report.overview import Mark, Overview
+from looplab.report.overview import Mark, Overview, overview
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import Comparison
@@ -50,11 +50,11 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "verdicts.csv": _verdict_rows(verdicts),
         "figures.csv": _curve_rows(curves),
     }
-    drawable: list[AnySketch] = [_overview(verdicts), *curves]
+    drawable: list[AnySketch] = [*_overview(verdicts), *curves]
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
 
 
-def _overview(verdicts: Verdicts) -> Overview:
+def _overview(verdicts: Verdicts) -> list[Overview]:
     marks = []
     for claim, answers in verdicts:
         for fidelity, verdict in answers.items():
@@ -69,7 +69,7 @@ def _overview(verdicts: Verdicts) -> Overview:
                     verdict.published_share,
                 )
             )
-    return Overview(marks, "change of O (of the response's p95 where the client is prioritised)")
+    return overview(marks, "change of O (of the response's p95 where the client is prioritised)")
 
 
 def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[dict[str, object]]:
