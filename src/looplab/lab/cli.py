@@ -89,6 +89,11 @@ _FLAG = {"action": "store_true"}
 _FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
 COMMANDS = {
     "run": Command("run scenarios and show their tables", "run:run", run_options.add_arguments),
+    "study": Command(
+        "repeat what a claim compares, interleaved, until a verdict can stand on it",
+        "study:study",
+        run_options.add_study_arguments,
+    ),
     "doctor": Command(
         "what this machine can and cannot do",
         "doctor:doctor",

@@ -52,6 +52,7 @@ def drawn(
     name: str, figure: str, fidelity: str, caption: str, alternative: str, draw: Callable[[Axes], None]
 ) -> Drawing:
     """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added."""
+
     def put(axes: Axes) -> None:
         draw(axes)
         axes.grid(alpha=0.35, linewidth=0.6)

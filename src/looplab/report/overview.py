@@ -101,12 +101,16 @@ def _row(axes: Axes, at: int, mark: Mark) -> None:
     if mark.share is not None:
         share = mark.share
         if share.known:
-            axes.plot([_inside(1 + share.low), _inside(1 + share.high)], [at, at], color=colour, linewidth=2.2, zorder=3)
+            axes.plot(
+                [_inside(1 + share.low), _inside(1 + share.high)], [at, at], color=colour, linewidth=2.2, zorder=3
+            )
         value = 1 + share.estimate
         beyond = ">" if value > MOST else "<" if value < LEAST else shape
         axes.plot(_inside(value), at, beyond, ms=6.5, color=colour, zorder=4, clip_on=False)
     text = f"{SIGNS.get(mark.outcome, '')} {mark.outcome}"
-    axes.annotate(text, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, annotation_clip=False)
+    axes.annotate(
+        text, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, annotation_clip=False
+    )
 
 
 def _label(rows: Sequence[Mark], at: int) -> str:

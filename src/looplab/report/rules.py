@@ -31,7 +31,7 @@ def _directed(
     word, other = ("higher", "lower") if direction > 0 else ("lower", "higher")
     published = _size(published_share, direction) if published_share is not None else None
     low, middle, high = sorted(
-        (_size(share, direction) for share in (found.share.low, found.share.estimate, found.share.high))
+        _size(share, direction) for share in (found.share.low, found.share.estimate, found.share.high)
     )
     enough = half(published) if published else MATTERS
     shown = abs(found.share.estimate)

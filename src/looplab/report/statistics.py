@@ -121,7 +121,9 @@ def false_positives(sides: Sequence[Sequence[float]], rng: np.random.Generator, 
 
     Each draws as many runs a side from what these runs were apart, all about one level; None for fewer than FEWEST_REPETITIONS.
     """
-    if len(sides) != 2 or any(len(side) < FEWEST_REPETITIONS or min(side) <= 0 or not np.isfinite(side).all() for side in sides):
+    if len(sides) != 2 or any(
+        len(side) < FEWEST_REPETITIONS or min(side) <= 0 or not np.isfinite(side).all() for side in sides
+    ):
         return None
     logs = [np.log(np.asarray(side)) for side in sides]
     apart = np.concatenate([(log - log.mean()) * math.sqrt(log.size / (log.size - 1)) for log in logs])

@@ -220,7 +220,7 @@ def test_constant_values_give_a_point_and_no_warning() -> None:
     c = compare(same, same)
     assert c is not None
     assert c.p_value == 1
-    assert (c.share.low, c.share.high) == (0, 0)
+    assert (c.share.low, c.share.high) == pytest.approx((0, 0))
     mean, (p50, p99) = cell_intervals(np.full(1000, 7.0), np.repeat(np.arange(10), 100), [0.5, 0.99])
     for interval in (mean, p50, p99):
         assert (interval.low, interval.estimate, interval.high) == (7, 7, 7)

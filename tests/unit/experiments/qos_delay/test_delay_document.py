@@ -34,7 +34,9 @@ COUNTS = {"duplicates": 0, "out_of_order": 0, "disconnects": 0}
 
 
 def parameters(**more: str) -> QosDelayParameters:
-    return read_parameters({"DELAYS_MS": "20", "QOS": "1", "MESSAGES": "5", "REPETITIONS": "2", "FIDELITY": "corrected", **more})
+    return read_parameters(
+        {"DELAYS_MS": "20", "QOS": "1", "MESSAGES": "5", "REPETITIONS": "2", "FIDELITY": "corrected", **more}
+    )
 
 
 def samples() -> SampleStore:

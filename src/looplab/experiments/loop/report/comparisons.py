@@ -65,7 +65,9 @@ class Comparing(Verdict):
     def glance(self) -> str:
         if self.judged not in self.effects:
             return ""
-        return f"{show_percent(self.effects[self.judged].share.estimate)} (published {show_percent(self.published_share)})"
+        return (
+            f"{show_percent(self.effects[self.judged].share.estimate)} (published {show_percent(self.published_share)})"
+        )
 
 
 # The rule of a claim, made from the share that was published.
@@ -221,7 +223,9 @@ def _one_run(verdict: Comparing, runs: Sequence[int]) -> str:
         if effect
         else f"The newest runs have fewer than {FEWEST_REPETITIONS} answered repetitions a side: no difference can be shown."
     )
-    return f"{shown} By how much two runs differ without a cause is not known: {FEWEST_RUNS} runs a side are the fewest."
+    return (
+        f"{shown} By how much two runs differ without a cause is not known: {FEWEST_RUNS} runs a side are the fewest."
+    )
 
 
 def _no_contrast(verdict: Comparing) -> Comparing:
