@@ -1,7 +1,8 @@
 """The capture's service, on 127.0.0.1 of the network namespace it watches.
 
     POST /start {"broker_port"}: begins a capture; one that was begun before is dropped
-    POST /stop {"connections": [[publisher's port, subscriber's port, since_s, until_s], …]}: ends it; the figures of segments.count
+    POST /stop {"connections": [[publisher's port, subscriber's port, since_s, until_s], …]}: ends it; the figures of
+        segments.count
 
 An error is {"message", "remedy"}. Everything runs after the cell, or in tcpdump's own process: nothing here touches
 the thread that measures.

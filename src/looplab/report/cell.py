@@ -106,7 +106,7 @@ class Cell:
         return _quantile(self.response_us, QUANTILES[name])
 
     def by_repetition(self, metric: str, name: str) -> dict[int, float]:
-        """Return a statistic in microseconds of each repetition that has a value; metric "response" for the response."""
+        """Return a statistic in us of each repetition that has a value; metric "response" for the response."""
         if metric == "response":
             return {k: _quantile(v, QUANTILES[name]) for k, v in _pieces(self.response_repetition, self.response_us)}
         return {k: float(STATISTICS[name](v)) for k, v in _pieces(self.repetition, self.latency_us[metric])}

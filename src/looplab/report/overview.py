@@ -89,8 +89,8 @@ class Overview:
 
 
 CAPTION = (
-    "Each claim: the measured change with its 95 % interval, the published one, the verdict. A claim on counts of messages "
-    "has no change to draw."
+    "Each claim: the measured change with its 95 % interval, the published one, the verdict. A claim on counts of "
+    "messages has no change to draw."
 )
 
 

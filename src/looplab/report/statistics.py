@@ -119,11 +119,9 @@ def called(before: Floats, after: Floats) -> NDArray[np.bool_]:
 def false_positives(sides: Sequence[Sequence[float]], rng: np.random.Generator, times: int = 1000) -> float | None:
     """Return the share of comparisons without a difference that `called` calls different.
 
-    Each draws as many runs a side from what these runs were apart, all about one level; None for fewer than FEWEST_REPETITIONS.
+    Each draws as many runs a side from what these runs were apart, all about one level; None for too few.
     """
-    if len(sides) != 2 or any(
-        len(side) < FEWEST_REPETITIONS or min(side) <= 0 or not np.isfinite(side).all() for side in sides
-    ):
+    if any(len(side) < FEWEST_REPETITIONS or min(side) <= 0 or not np.isfinite(side).all() for side in sides):
         return None
     logs = [np.log(np.asarray(side)) for side in sides]
     apart = np.concatenate([(log - log.mean()) * math.sqrt(log.size / (log.size - 1)) for log in logs])
@@ -184,7 +182,9 @@ def _studentised(sums: Floats, squares: Floats, both: Floats, size: int) -> Floa
     for count, one, two in ((size, sums, squares), (other, -sums, total - squares)):
         error += np.maximum(two - one**2 / count, 1e-12 * total) / (count - 1) / count
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(np.abs(sums / size + sums / other) / np.sqrt(error), nan=0.0, posinf=np.inf)
+        t: Floats = np.abs(sums / size + sums / other) / np.sqrt(error)
+    found: Floats = np.nan_to_num(t, nan=0.0, posinf=np.inf)
+    return found
 
 
 def _welch(before: Floats, after: Floats) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Student's t distribution and what a comparison can find, with the standard library alone: `./lab study` plans by it."""
+"""Student's t distribution and what a comparison can find; the standard library alone, as `./lab study` has it."""
 
 import math
 from functools import cache

@@ -63,10 +63,10 @@ def sample_lines(parameters: QosDelayParameters, columns: Columns, rows: Sequenc
     due, sent, received = columns["due_ns"], columns["sent_ns"], columns["received_ns"]
     for row in rows:
         if state[row] != NOT_SENT:
-            cell = cells[row // size]
+            cell, repetition = cells[row // size], row % size // parameters.messages
             total = "," if received[row] == ABSENT else f"{received[row]},{(received[row] - sent[row]) / 1e3:.3f}"
             yield (
-                f"{parameters.interval_ms:g},{cell.qos},{row % size // parameters.messages},{row},{due[row]},{sent[row]},{total},"
+                f"{parameters.interval_ms:g},{cell.qos},{repetition},{row},{due[row]},{sent[row]},{total},"
                 f"{OUTCOMES[state[row]]},{cell.delay_pb_ms:g},{cell.delay_bs_ms:g}"
             )
 

@@ -65,7 +65,10 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class QosDelayParameters(RunParameters):
-    """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber), a repetition is a connection of its own."""
+    """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber).
+
+    Each repetition of a cell has connections of its own.
+    """
 
     pairs_ms: tuple[tuple[float, float], ...]
     qos: tuple[int, ...]

@@ -160,7 +160,7 @@ def _begin(
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 31)
     rng = random.Random(seed)
     # Of several scenarios with one load, the first in the list.
-    twins = {load: name for name, load in reversed(loads.items())}
+    twins = {load: name for name, load in reversed(list(loads.items()))}
     slots = [*scenarios, *twins.values()]
     if len(slots) > MOST_ARMS:
         raise LabError(f"{len(slots)} arms are more than a study has names for.", "Name fewer scenarios.", EXIT_USAGE)

@@ -171,7 +171,8 @@ def _compare(verdict: Comparing, before: Side, after: Side, rule: Rule, rng: np.
     verdict.effects = {name: comparison for name, comparison in found.items() if comparison is not None}
     judged = values[next(figure for figure in FIGURES if " ".join(figure) == verdict.judged)]
     if verdict.units == "run":
-        verdict.null = null(sides, judged, lambda side: _values(side, *verdict.judged.split(), "run"), rng)
+        metric, statistic = verdict.judged.split()
+        verdict.null = null(sides, judged, lambda side: _values(side, metric, statistic, "run"), rng)
         if verdict.judged in verdict.effects:
             verdict.tested, verdict.rule = verdict.effects[verdict.judged], rule
             return
@@ -221,11 +222,9 @@ def _one_run(verdict: Comparing, runs: Sequence[int]) -> str:
         f"{runs[0]} and {runs[1]} run(s) differ by {show_percent(effect.share.estimate)} in {verdict.judged}, of the "
         f"newest two {show_percent(effect.share.low)} … {show_percent(effect.share.high)} by their repetitions."
         if effect
-        else f"The newest runs have fewer than {FEWEST_REPETITIONS} answered repetitions a side: no difference can be shown."
+        else f"The newest runs have fewer than {FEWEST_REPETITIONS} answered repetitions a side: nothing to compare."
     )
-    return (
-        f"{shown} By how much two runs differ without a cause is not known: {FEWEST_RUNS} runs a side are the fewest."
-    )
+    return f"{shown} How much two runs differ without a cause is unknown: a verdict needs {FEWEST_RUNS} runs a side."
 
 
 def _no_contrast(verdict: Comparing) -> Comparing:
