@@ -60,8 +60,8 @@ def write_delay_run(
                 sent = due + 30_000
                 repetition = k * repetitions // messages
                 lines.append(
-                    f"{INTERVAL_MS:g},{qos},{repetition},{sequence},{due},{sent},{sent + total},{total / 1000:.3f},,,answered,"
-                    f"{pb:g},{bs:g}"
+                    f"{INTERVAL_MS:g},{qos},{repetition},{sequence},{due},{sent},{sent + total},"
+                    f"{total / 1000:.3f},,,answered,{pb:g},{bs:g}"
                 )
                 sequence += 1
                 assert k < messages

@@ -12,7 +12,7 @@ from looplab.report.study_file import Study
 from looplab.run.parameters import RunParameters
 
 # Starting and stopping a scenario's containers, warm-up, looks.
-RUN_OVERHEAD_S = 15.0
+RUN_OVERHEAD_S = 7.0
 # Eight runs alike on a quiet 2-core machine had an SD of their mean O of so much (FACTS of the lab's first day).
 USUAL_SD = 0.10
 FEWEST_RUNS = 3

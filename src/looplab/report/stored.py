@@ -19,7 +19,7 @@ from looplab.run.folder import SCHEMA
 # Parameters that a comparison does not depend on: names, and how long to wait for a part before the run begins.
 NO_MATTER = (
     *("scenario", "fidelity", "title", "parts_timeout_s", "broker_host", "broker_port"),
-    *("host_pb", "host_bs", "own_pb", "own_bs", "order_seed"),
+    *("host_pb", "host_bs", "own_pb", "own_bs", "order_seed", "cell_order"),
 )
 EARLIER = {"order": "published", "pacing": "schedule"}
 # A run of an experiment that this report does not show.
@@ -115,7 +115,7 @@ class StoredRun:
 def differences(one: StoredRun, other: StoredRun, about: Sequence[str] = ()) -> list[str]:
     """Return what makes two runs unlike, e.g. "LINK (scenario1: none, scenario2: wifi)"; `about` may differ.
 
-    A name in `about` stands for all that begin with it, so that `stress` is STRESS_CPU, too.
+    A name in `about` stands for all that begin with it, so that a load is its options, too.
     """
     first, second = one.context, other.context
     names = [name for name in {**first, **second} if not name.startswith(tuple(about))]

@@ -38,7 +38,7 @@ class Null:
         ]
         if self.pairs is not None:
             middle, most = self.pairs
-            said.append(f"A/A: any two identical runs differ by {middle:.1%} in the middle and {most:.1%} at most")
+            said.append(f"A/A: any two identical runs differ by {show_percent(middle)} in the middle and {show_percent(most)} at most")
         if self.false_positive is not None:
             before, after = self.units
             said.append(
