@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
     from looplab.report.statistics import Interval
 
-WIDTH_INCHES, ROW_INCHES, EDGES_INCHES = 9.6, 0.34, 1.0
+WIDTH_INCHES, ROW_INCHES, EDGES_INCHES = 9.6, 0.29, 1.0
 # Of the figure's width: claims on the left, verdicts on the right.
 LEFT, RIGHT = 0.36, 0.79
 TITLE_LETTERS = 52
-# Beyond these factors a mark is drawn at the edge, as an arrow.
-LEAST, MOST = 0.2, 8.0
-TICKS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# Beyond these factors a mark is drawn at the edge, as an arrow; within these the axis is never narrower.
+LEAST, MOST = 0.1, 16.0
+NEAR = (0.8, 1.6)
+FINE_TICKS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 2.0)
+TICKS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 9.0, 16.0)
+# A span of the axis up to which the fine ticks have room.
+FINE_SPAN = 2.8
 # Colour and mark of each fidelity: apart in grey print, too.
 STYLES = {"thesis": ("#0072b2", "o"), "corrected": ("#000000", "s")}
 
@@ -62,16 +66,18 @@ class Overview:
     def _put(self, axes: Axes, rows: Sequence[Mark]) -> None:
         from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+        low, high = _span(rows)
         axes.set_xscale("log")
-        axes.set_xlim(LEAST, MOST)
+        axes.set_xlim(low, high)
         axes.set_ylim(-0.6, max(len(rows), 1) - 0.4)
         axes.axvline(1.0, color="#777777", linewidth=1.0, zorder=1)
         for at, mark in enumerate(rows):
             _row(axes, at, mark)
         axes.set_yticks(range(len(rows)), [_label(rows, at) for at in range(len(rows))], fontsize=8.5)
-        axes.xaxis.set_major_locator(FixedLocator(TICKS))
+        ticks = FINE_TICKS if high / low <= FINE_SPAN else TICKS
+        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"× {x:g}" if x >= 2 else f"{x - 1:+.0%}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(_tick))
         axes.set_xlabel(self.axis)
         axes.grid(axis="x", alpha=0.35, linewidth=0.6)
         axes.tick_params(axis="y", length=0)
@@ -132,6 +138,20 @@ def _legend(axes: Axes, rows: Sequence[Mark]) -> None:
         shown.append(Line2D([], [], marker="D", ls="", ms=8, mfc="none", mec="#d55e00", mew=1.6, label="published"))
     if shown:
         axes.legend(handles=shown, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, fontsize=8.5, frameon=False)
+
+
+def _span(rows: Sequence[Mark]) -> tuple[float, float]:
+    """Return the ends of the axis: every mark and interval, as far as there is room."""
+    shares = [row.published for row in rows if row.published is not None]
+    shares += [share for row in rows if row.share for share in (row.share.estimate, row.share.low, row.share.high)]
+    factors = [_inside(1 + share) for share in shares if not math.isnan(share)]
+    return min([NEAR[0], *factors]) * 0.97, max([NEAR[1], *factors]) * 1.03
+
+
+def _tick(factor: float, _at: int | None = None) -> str:
+    if factor == 1:
+        return "no change"
+    return f"× {factor:g}" if factor >= 2 else f"{factor - 1:+.0%}".replace("-", "−")
 
 
 def _inside(factor: float) -> float:

@@ -139,6 +139,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def testable(least: Sequence[float]) -> list[int]:
+    """Return which questions count, by the smallest p-value that each could have (Tarone 1990).
+
+    One that could not reach SIGNIFICANCE among the others, whatever its data, is no chance to err.
+    """
+    for count in range(1, len(least) + 1):
+        held = [at for at, p_value in enumerate(least) if p_value <= SIGNIFICANCE / count]
+        if len(held) <= count:
+            return held
+    return []
+
+
 def permutation_p(before: Floats, after: Floats) -> Floats:
     """Return the two-sided p-value of each row; studentised, so that unequal spreads do not pass for a shift.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from looplab.report.samples import Runs
-from looplab.report.statistics import SIGNIFICANCE, Comparison, holm
+from looplab.report.statistics import SIGNIFICANCE, Comparison, holm, testable
 
 FIDELITIES = ("thesis", "corrected")
 REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not reproduced"
@@ -73,15 +73,19 @@ Verdicts = Sequence[tuple[Claim, Mapping[str, Verdict]]]
 
 
 def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
-    """Return the verdicts on `claims` from the runs by fidelity; p-values are adjusted for all of them (Holm)."""
+    """Return the verdicts on `claims` from the runs by fidelity; p-values are adjusted for all of them.
+
+    By Holm, over the questions that so many runs could answer at all.
+    """
     found = [
         (claim, {name: claim.judge(runs.get(name, {}), np.random.default_rng(SEED)) for name in FIDELITIES})
         for claim in claims
     ]
-    tested = [(v, v.tested.p_value) for _, held in found for v in held.values() if v.rule and v.tested]
-    adjusted = holm([p_value for _, p_value in tested])
-    for (verdict, _), p_value in zip(tested, adjusted, strict=True):
-        verdict.settle(p_value, len(tested))
+    tested = [(v, v.tested) for _, held in found for v in held.values() if v.rule and v.tested]
+    counted = testable([comparison.least_p for _, comparison in tested])
+    adjusted = dict(zip(counted, holm([tested[at][1].p_value for at in counted]), strict=True))
+    for at, (verdict, _) in enumerate(tested):
+        verdict.settle(adjusted.get(at, 1.0), max(1, len(counted)))
     return found
 
 

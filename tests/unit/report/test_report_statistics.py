@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from support.latency_models import MODELS, truth
 
-from looplab.report.statistics import called, cell_intervals, compare, false_positives, holm, over_runs, permutation_p
+from looplab.report.statistics import (
+    called,
+    cell_intervals,
+    compare,
+    false_positives,
+    holm,
+    over_runs,
+    permutation_p,
+    testable,
+)
 from looplab.report.student import least_p, smallest_shift, t_cdf, t_quantile
 
 # Runs of a simulated machine: SD of a run's level, share of runs that stall and take half as long again.
@@ -68,6 +77,15 @@ def test_holm_is_that_of_the_textbook() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
     assert holm([0.6, 0.9]) == [1.0, 1.0]
+
+
+def test_a_question_that_so_few_runs_cannot_answer_costs_the_others_nothing() -> None:
+    five, three = least_p(5, 5), least_p(3, 3)
+    assert testable([five] * 5 + [three] * 7) == [0, 1, 2, 3, 4]
+    # Seven of 5 against 5 runs: none could reach 5 % among so many.
+    assert testable([five] * 7) == []
+    assert testable([three]) == []
+    assert testable([0.0001] * 20) == list(range(20))
 
 
 @pytest.mark.parametrize("machine", MACHINES)

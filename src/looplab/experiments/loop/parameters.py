@@ -123,7 +123,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
 
 
 def in_order(parameters: Parameters) -> Parameters:
-    """Return the parameters with their cells in the order to measure; a random one is by `order_seed`, 0 for a new seed."""
+    """Return the parameters with the order of their cells; a random one is by `order_seed`, 0 for a new seed."""
     if parameters.order == PUBLISHED:
         return parameters
     seed = parameters.order_seed or 1 + secrets.randbelow(MOST_SEED)

@@ -38,7 +38,8 @@ class Null:
         ]
         if self.pairs is not None:
             middle, most = self.pairs
-            said.append(f"A/A: any two identical runs differ by {show_percent(middle)} in the middle and {show_percent(most)} at most")
+            usual, worst = show_percent(middle), show_percent(most)
+            said.append(f"A/A: any two identical runs differ by {usual} in the middle and {worst} at most")
         if self.false_positive is not None:
             before, after = self.units
             said.append(
