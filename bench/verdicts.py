@@ -58,7 +58,7 @@ def line(rounds: int, machine: str, studies: int) -> str:
         for k in (0.0, 1.0, 2.0)
     ]
     change, mean = coverage(rng, studies, rounds, machine)
-    words = f"{least_p(rounds, rounds):.4f}, {smallest_shift(rounds, rounds):.2f} SD"
+    words = f"{least_p(rounds, rounds):.2g}, {smallest_shift(rounds, rounds):.2f} SD"
     found = "".join(f"{share:>7.3f}" for share in shares)
     return f"{rounds:<12}{machine:<10}{found}{change:>8.3f}{mean:>7.3f}   {words}"
 

@@ -139,7 +139,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def testable(least: Sequence[float]) -> list[int]:
+def answerable(least: Sequence[float]) -> list[int]:
     """Return which questions count, by the smallest p-value that each could have (Tarone 1990).
 
     One that could not reach SIGNIFICANCE among the others, whatever its data, is no chance to err.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from looplab.report.samples import Runs
-from looplab.report.statistics import SIGNIFICANCE, Comparison, holm, testable
+from looplab.report.statistics import SIGNIFICANCE, Comparison, answerable, holm
 
 FIDELITIES = ("thesis", "corrected")
 REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not reproduced"
@@ -82,7 +82,7 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
         for claim in claims
     ]
     tested = [(v, v.tested) for _, held in found for v in held.values() if v.rule and v.tested]
-    counted = testable([comparison.least_p for _, comparison in tested])
+    counted = answerable([comparison.least_p for _, comparison in tested])
     adjusted = dict(zip(counted, holm([tested[at][1].p_value for at in counted]), strict=True))
     for at, (verdict, _) in enumerate(tested):
         verdict.settle(adjusted.get(at, 1.0), max(1, len(counted)))

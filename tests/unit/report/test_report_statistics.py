@@ -7,6 +7,7 @@ import pytest
 from support.latency_models import MODELS, truth
 
 from looplab.report.statistics import (
+    answerable,
     called,
     cell_intervals,
     compare,
@@ -14,7 +15,6 @@ from looplab.report.statistics import (
     holm,
     over_runs,
     permutation_p,
-    testable,
 )
 from looplab.report.student import least_p, smallest_shift, t_cdf, t_quantile
 
@@ -81,11 +81,11 @@ def test_holm_is_that_of_the_textbook() -> None:
 
 def test_a_question_that_so_few_runs_cannot_answer_costs_the_others_nothing() -> None:
     five, three = least_p(5, 5), least_p(3, 3)
-    assert testable([five] * 5 + [three] * 7) == [0, 1, 2, 3, 4]
+    assert answerable([five] * 5 + [three] * 7) == [0, 1, 2, 3, 4]
     # Seven of 5 against 5 runs: none could reach 5 % among so many.
-    assert testable([five] * 7) == []
-    assert testable([three]) == []
-    assert testable([0.0001] * 20) == list(range(20))
+    assert answerable([five] * 7) == []
+    assert answerable([three]) == []
+    assert answerable([0.0001] * 20) == list(range(20))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
