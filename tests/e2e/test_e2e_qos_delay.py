@@ -26,7 +26,8 @@ def columns(lines: list[str], name: str) -> list[str]:
 def test_an_emulator_that_dies_makes_its_cell_invalid_and_the_sweep_goes_on(lab: Lab) -> None:
     running = lab.start(
         "run", "qos-delay", "--delays", "8", "--pairs", "0-16", "--qos", "2",
-        "--messages", str(MESSAGES // REPETITIONS), "--repetitions", str(REPETITIONS), "--fidelity", "corrected", "--json",
+        "--messages", str(MESSAGES // REPETITIONS), "--repetitions", str(REPETITIONS),
+        "--fidelity", "corrected", "--json",
     )  # fmt: skip
     assert "2 cells, 5 s of sending" in running.wait_for("cells")
     running.wait_for("8-8 ms QoS 2")

@@ -125,7 +125,14 @@ COMMANDS = {
         "published and measured side by side: a page, tables, figures",
         "report:report",
         _arguments(
-            ("runs", {"nargs": "*", "metavar": "RUN", "help": "run ids or folders; else the newest of each scenario"}),
+            (
+                "runs",
+                {
+                    "nargs": "*",
+                    "metavar": "RUN",
+                    "help": "run ids or folders; else the newest of each scenario and all like it",
+                },
+            ),
             ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/)"}),
         ),
     ),

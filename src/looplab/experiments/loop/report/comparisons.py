@@ -276,12 +276,12 @@ def guarded(verdict: Comparing, held: Sequence[Measured], about: Sequence[str] |
 
 def _reached(held: Sequence[Measured]) -> list[str]:
     """Return which runs had a load that delayed the parts which stand for another machine more than O allows."""
-    found = [(m.run, m.run.treatment("robot untouched by the load")) for m in held]
-    return [
-        f"the load reached the robot in {run.run_id} ({treatment.get('found')})"
-        for run, treatment in found
-        if treatment is not None and not treatment.get("verified", True)
-    ]
+    found = [(one.run, one.run.treatment("robot untouched by the load")) for m in held for one in m.runs]
+    reached = [(run, t.get("found")) for run, t in found if t is not None and not t.get("verified", True)]
+    if not reached:
+        return []
+    run, how = reached[0]
+    return [f"the load reached bridge and robot in {len(reached)} of {len(found)} runs (in {run.run_id}: {how})"]
 
 
 def _overrides(held: Sequence[Measured]) -> list[str]:
