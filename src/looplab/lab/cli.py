@@ -130,7 +130,7 @@ COMMANDS = {
                 {
                     "nargs": "*",
                     "metavar": "RUN",
-                    "help": "run ids or folders; else the newest of each scenario and all like it",
+                    "help": "run ids or folders; else the newest of each scenario",
                 },
             ),
             ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/)"}),
