@@ -41,8 +41,10 @@ def _directed(
         if high < 0:
             return OPPOSITE, f"{what} is {other} by {shown:.0%}: the other way round."
         return NOT_REPRODUCED, f"{what} is {word} by {shown:.1%}: too little to be what was published."
-    if p_value >= SIGNIFICANCE or low <= 0:
+    if low <= 0:
         return UNDECIDED, "The interval holds both no difference and one that matters."
+    if p_value >= SIGNIFICANCE:
+        return UNDECIDED, f"The interval says that {what} is {word}; the test of whole runs does not reach 5 %."
     return _by_size(what, word, (low, middle, high), published, enough)
 
 

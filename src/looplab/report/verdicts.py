@@ -92,11 +92,12 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
 def why_undecided(found: Comparison, questions: int) -> str:
     """Return, as a sentence to add, why a comparison decides nothing; `questions` were asked together."""
     before, after = found.units
-    least = min(1.0, found.least_p * questions)
+    alone = found.least_p >= SIGNIFICANCE
+    least = found.least_p if alone else min(1.0, found.least_p * questions)
     if least >= SIGNIFICANCE:
-        asked = f" and {questions} questions" if questions > 1 else ""
+        asked = "" if alone else f", adjusted for {questions} questions,"
         return (
-            f" With {before} and {after} runs{asked}, an exact permutation p cannot go below {least:.2g}: more runs a "
+            f" With {before} and {after} runs, an exact permutation p{asked} cannot go below {least:.2g}: more runs a "
             "side are needed, whatever they show."
         )
     return f" p is {found.p_value:.3g}, with {questions} question(s) asked together." if questions > 1 else ""
