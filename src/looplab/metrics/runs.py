@@ -21,6 +21,7 @@ _INFO = (
     "tcp_nodelay",
     "robot_framing",
     "order",
+    "pacing",
 )
 
 

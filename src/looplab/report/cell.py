@@ -103,12 +103,12 @@ class Cell:
 
     def response(self, name: str) -> float:
         """Return one of QUANTILES of the response in microseconds: infinite where too many are lost, NaN if unknown."""
-        return _quantile(self.response_us, QUANTILES[name])
+        return quantile(self.response_us, QUANTILES[name])
 
     def by_repetition(self, metric: str, name: str) -> dict[int, float]:
         """Return a statistic in us of each repetition that has a value; metric "response" for the response."""
         if metric == "response":
-            return {k: _quantile(v, QUANTILES[name]) for k, v in _pieces(self.response_repetition, self.response_us)}
+            return {k: quantile(v, QUANTILES[name]) for k, v in _pieces(self.response_repetition, self.response_us)}
         return {k: float(STATISTICS[name](v)) for k, v in _pieces(self.repetition, self.latency_us[metric])}
 
     def figure(self, name: str) -> float | None:
@@ -148,7 +148,7 @@ def _pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int
     yield from zip(numbers.tolist(), np.split(values[order], starts[1:]), strict=False)
 
 
-def _quantile(values: Floats, share: float) -> float:
+def quantile(values: Floats, share: float) -> float:
     """Return the quantile of values that may be infinite (numpy would interpolate infinity with itself to NaN)."""
     if not values.size:
         return math.nan

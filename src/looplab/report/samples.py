@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from looplab.report.cell import Cell, Key
+from looplab.report.cell import QUANTILES, Cell, Key, quantile
+from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 
 AVERAGE_TOLERANCE_US = 0.01
@@ -90,17 +91,30 @@ def _pooled(cells: Sequence[Cell]) -> Cell:
         return newest
     document = dict(newest.document)
     document.update({name: sum(c.document.get(name) or 0 for c in cells) for name in COUNTS if name in document})
+    if "beyond_interval" in document and document["sent"]:
+        beyond = sum(c.sent * (c.document.get("beyond_interval") or 0) for c in cells)
+        document["beyond_interval"] = beyond / document["sent"]
     if lost_by := [c.document["lost_by"] for c in cells if c.document.get("lost_by")]:
         document["lost_by"] = {cause: sum(by.get(cause, 0) for by in lost_by) for cause in lost_by[-1]}
+    response_us = np.concatenate([c.response_us for c in cells])
+    if "response_us" in document and response_us.size:
+        document["response_us"] = _summary(response_us)
     return replace(
         newest,
         document=document,
         repetition=_numbered([c.repetition for c in cells]),
         latency_us={m: np.concatenate([c.latency_us[m] for c in cells]) for m in newest.latency_us},
-        response_us=np.concatenate([c.response_us for c in cells]),
+        response_us=response_us,
         response_repetition=_numbered([c.response_repetition for c in cells]),
         runs=tuple(cells),
     )
+
+
+def _summary(response_us: Floats) -> dict[str, float | None]:
+    """Return figures as run.json has them: null where infinite."""
+    figures = {"min": response_us.min(), "max": response_us.max(), "avg": response_us.mean()}
+    figures |= {name: quantile(response_us, share) for name, share in QUANTILES.items()}
+    return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
 
 
 def _numbered(repetitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

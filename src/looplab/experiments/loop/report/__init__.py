@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from looplab.experiments.loop.report.cell import LoopCell
 from looplab.report.stored import Layout
 
 LAYOUT = Layout(
@@ -9,5 +10,6 @@ LAYOUT = Layout(
     keys=("interval_ms", "qos"),
     metrics={"T": "total_us", "R": "robot_us", "O": "overhead_us"},
     times=("due_ns", "received_ns"),
+    cell=LoopCell,
 )
 PAGE = "index.html"

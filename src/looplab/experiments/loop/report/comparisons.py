@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from looplab.experiments.loop.protocol import FRAMINGS
+from looplab.experiments.loop.parameters import factors
 from looplab.experiments.loop.report import published
 from looplab.experiments.loop.report.null import Null, null
 from looplab.experiments.loop.studies import COMPARED
@@ -18,6 +18,7 @@ from looplab.report.stored import StoredRun, differences
 from looplab.report.verdicts import (
     FEW_RUNS,
     FEWEST_RUNS,
+    FIDELITIES,
     NO_CONTRAST,
     NO_RUN,
     ONE_RUN,
@@ -288,8 +289,7 @@ def _overrides(held: Sequence[Measured]) -> list[str]:
     """Name the factors that were set otherwise than their fidelity has them."""
     notes = []
     for m in held:
-        corrected = m.run.fidelity == "corrected"
-        usual = {"tcp_nodelay": corrected, "robot_framing": FRAMINGS.get(m.run.fidelity), "apply_priority": corrected}
+        usual = factors(m.run.fidelity) if m.run.fidelity in FIDELITIES else {}
         found = m.run.parameters
         apart = [
             f"{name.upper()}={on_off(found[name])}" for name, value in usual.items() if found.get(name, value) != value
