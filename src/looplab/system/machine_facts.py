@@ -26,6 +26,7 @@ def describe(handed_in: str = "") -> dict[str, Any]:
         "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
         "clock_source": clock_source(),
         "boot": hashed(boot_id()),
+        "machine": UNKNOWN,
         "load_before": list(os.getloadavg()),
         "engine": UNKNOWN,
         "compose": UNKNOWN,
