@@ -119,7 +119,8 @@ def drawn_curves(lab: Lab, metric: str, interval: str) -> dict[str, dict[float, 
     found = lab.query(fill(panel["targets"][0]["expr"], {"$metric": metric, "$interval": interval}))
     curves: dict[str, dict[float, float]] = {}
     for one in found:
-        scenario, _, cell = one["metric"]["series"].partition(" ")
+        name, _, cell = one["metric"]["series"].partition(" ")
+        scenario = name.partition(":")[0]
         assert cell == f"thesis {interval}ms QoS0", "a name without its interval would merge two curves"
         curves.setdefault(scenario, {})[float(one["metric"]["le"])] = float(one["value"][1])
     return curves
@@ -128,7 +129,9 @@ def drawn_curves(lab: Lab, metric: str, interval: str) -> dict[str, dict[float, 
 def test_table_is_numpys_statistics(measured: Lab) -> None:
     panel = next(p for n, p, _t in targets() if n == "compare-scenarios" and "in numbers" in p["title"])
     found = measured.query(fill(panel["targets"][0]["expr"]))
-    cells = {(one["metric"]["series"].split()[0], one["metric"]["stat"]): float(one["value"][1]) for one in found}
+    cells = {
+        (one["metric"]["series"].partition(":")[0], one["metric"]["stat"]): float(one["value"][1]) for one in found
+    }
     for number in range(9):
         scenario = f"scenario{number}"
         values = samples(newest(measured, scenario), "20")["O"]

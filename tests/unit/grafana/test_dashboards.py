@@ -83,7 +83,7 @@ def test_the_dashboard_of_a_new_experiment_is_one_module() -> None:
 
 def test_dashboards_have_fixed_uids() -> None:
     uids = {load(path)["uid"] for path in PATHS}
-    assert uids == {"looplab-live", "looplab-compare", "looplab-host", "looplab-delay"}
+    assert uids == {"looplab-home", "looplab-live", "looplab-compare", "looplab-host", "looplab-delay"}
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -100,7 +100,7 @@ def test_dashboard_stands_alone(path: Path) -> None:
     titles = [panel["title"] for panel in found["panels"]]
     assert len(set(titles)) == len(titles)
     assert any(link["title"] == "Handout" for link in found["links"])
-    assert [annotation["name"] for annotation in found["annotations"]["list"]] == ["Runs"]
+    assert [annotation["name"] for annotation in found["annotations"]["list"]] == ["Runs", "Treatments", "Faults"]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -123,10 +123,10 @@ def test_panels_do_not_overlap_and_fit(path: Path) -> None:
 @pytest.mark.parametrize("panel", list(each_panel()))
 def test_panel(panel: dict[str, Any]) -> None:
     assert panel["pluginVersion"].startswith("12.4."), "an empty one makes Grafana migrate the panel"
+    assert len(panel["description"]) > 30
     if panel["type"] == "text":
         return
     assert panel["datasource"] == {"type": "prometheus", "uid": DATASOURCE_UID}
-    assert len(panel["description"]) > 30
     ref_ids = [target["refId"] for target in panel["targets"]]
     assert ref_ids == [chr(ord("A") + number) for number in range(len(ref_ids))]
     for target in panel["targets"]:
@@ -188,7 +188,7 @@ def test_a_scenario_has_one_colour_everywhere_and_no_two_the_same() -> None:
     assert len(set(colours[0].values())) == 9
     assert None not in colours[0].values()
     assert colour_of(panels[0], "scenario2 published") == colours[0]["scenario2"]
-    assert colour_of(panels[0], "scenario22 thesis") is None
+    assert colour_of(panels[0], "scenario22: words thesis") is None
 
 
 def _seen_by(colour: str, matrix: list[list[float]]) -> list[float]:
@@ -294,3 +294,111 @@ def test_provisioning_and_compose_agree_with_the_dashboards() -> None:
     assert environment["GF_PLUGINS_PREINSTALL_DISABLED"] == "true"
     assert "GF_SECURITY_ADMIN_PASSWORD" not in environment
     assert all("${LAB_BIND:-127.0.0.1}:" in port for port in grafana["ports"])
+
+
+_PAGES = ("#FFFFFF", "#181B1F")
+
+
+def test_every_colour_is_seen_on_a_light_and_on_a_dark_page() -> None:
+    generator()
+    from generator.looks import luminance
+
+    def contrast(one: str, other: str) -> float:
+        low, high = sorted((luminance(one), luminance(other)))
+        return (high + 0.05) / (low + 0.05)
+
+    text = "".join(path.read_text(encoding="utf-8") for path in PATHS)
+    found = set(re.findall(r'"(#[0-9A-Fa-f]{6})"', text))
+    assert len(found) > 15
+    # WCAG 2.2, 1.4.11: lines and other graphics need 3:1.
+    assert {(c, page): contrast(c, page) for c in found for page in _PAGES if contrast(c, page) < 3} == {}
+
+
+def colour_in(panel: dict[str, Any], series: str) -> str:
+    """The colour that the last override gives."""
+    found = ""
+    for override in panel["fieldConfig"]["overrides"]:
+        if override["matcher"]["id"] == "byRegexp" and re.search(override["matcher"]["options"].strip("/"), series):
+            found = next((p["value"]["fixedColor"] for p in override["properties"] if p["id"] == "color"), found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("compare-scenarios", "scenario{}: words {} 20ms QoS0"), ("qos-and-delay", "QoS{} {}")],
+)
+def test_thesis_and_corrected_have_shades_of_their_own(path: str, name: str) -> None:
+    generator()
+    from generator.looks import luminance
+
+    panel = next(p for p in load(ROOT / f"grafana/dashboards/{path}.json")["panels"] if p["type"] == "xychart")
+    for number in range(3 if "delay" in path else 9):
+        thesis, corrected = (luminance(colour_in(panel, name.format(number, f))) for f in ("thesis", "corrected"))
+        assert abs(thesis - corrected) > 0.05, number
+
+
+def test_each_interval_keeps_its_colour_while_others_come() -> None:
+    panels = load(ROOT / "grafana/dashboards/live-loop.json")["panels"]
+    panel = next(p for p in panels if "at each interval" in p["title"])
+    names = [f"scenario2: stress thesis {ms}ms QoS0" for ms in (10, 20, 50, 100)]
+    assert len({colour_in(panel, name) for name in names} - {""}) == 4
+
+
+@pytest.mark.parametrize("panel", [p for p in each_panel() if p.values[0]["type"] == "xychart"])
+def test_an_xy_chart_names_its_x_and_the_command_that_fills_it(panel: dict[str, Any]) -> None:
+    x = panel["fieldConfig"]["overrides"][0]
+    assert "\\" not in next(p["value"] for p in x["properties"] if p["id"] == "displayName")
+    assert "or on () label_replace(" in panel["targets"][0]["expr"]
+    assert "./lab run " in panel["targets"][0]["expr"]
+
+
+def test_compare_opens_with_four_scenarios_named_in_words() -> None:
+    found = load(ROOT / "grafana/dashboards/compare-scenarios.json")
+    (scenario,) = [v for v in found["templating"]["list"] if v["name"] == "scenario"]
+    assert len(scenario["current"]["value"]) == 4
+    assert all(f"scenario{n}:\N{NO-BREAK SPACE}" in found["panels"][0]["targets"][0]["expr"] for n in range(9))
+
+
+# Grafana's grid on a projector of 1280 x 720: the page is 24 columns wide and shows 16 rows of 38 pixels below its bars.
+COLUMN_PX, ROWS_SEEN = 1272 / 24, 16
+# Inter at 14 pixels, the title's padding and the sign of its description.
+CHARACTER_PX, AROUND_PX = 7.1, 50
+
+
+@pytest.mark.parametrize("panel", list(each_panel()))
+def test_no_title_is_cut_on_a_projector(panel: dict[str, Any]) -> None:
+    longest = panel["title"].replace("$metric", "O")
+    assert len(longest) * CHARACTER_PX + AROUND_PX <= panel["gridPos"]["w"] * COLUMN_PX - 8, longest
+
+
+def test_live_loop_tells_its_story_before_scrolling() -> None:
+    found = load(ROOT / "grafana/dashboards/live-loop.json")
+    seen = [p["title"] for p in found["panels"] if p["gridPos"]["y"] + p["gridPos"]["h"] <= ROWS_SEEN]
+    begun = [p["title"] for p in found["panels"] if p["gridPos"]["y"] < ROWS_SEEN - 1]
+    assert seen == begun, "no panel is cut"
+    assert len(seen) <= 8
+    for word in ("Run", "Progress", "Valid", "Messages", "T, R and O", "Send lateness", "Deadline misses"):
+        assert any(title.startswith(word) for title in seen), word
+    assert found["time"]["from"] == "now-2m"
+    assert found["refresh"] in ("2s", "5s")
+
+
+@pytest.mark.parametrize("panel", list(each_panel()))
+def test_an_empty_panel_says_what_fills_it_and_short_gaps_are_bridged(panel: dict[str, Any]) -> None:
+    if panel["type"] in ("timeseries", "stat", "table"):
+        said = panel["fieldConfig"]["defaults"]["noValue"]
+        assert re.search(r"\./lab run [a-z0-9-]+ --quick|all is well", said)
+    if panel["type"] == "timeseries":
+        assert 5_000 <= panel["fieldConfig"]["defaults"]["custom"]["spanNulls"] <= 30_000
+
+
+def test_the_first_page_leads_everywhere() -> None:
+    found = load(ROOT / "grafana/dashboards/home.json")
+    (text,) = [p["options"]["content"] for p in found["panels"] if p["type"] == "text"]
+    others = {load(path)["uid"] for path in PATHS} - {found["uid"]}
+    assert set(re.findall(r"\(/d/([^)]+)\)", text)) == others
+    assert "/handout)" in text
+    assert "./lab report" in text
+    grafana = yaml.safe_load((ROOT / "compose/grafana.on.yaml").read_text())["services"]["grafana"]
+    home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert load(ROOT / "grafana/dashboards" / home.name) == found
