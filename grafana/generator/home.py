@@ -47,16 +47,23 @@ def _runs() -> panels.Panel:
         f"max by ({labels}) (last_over_time({name}[1m]))"
         for name, labels in (("loop_run_info", "scenario, fidelity, run_id"), ("loop_run_valid", "scenario, fidelity"))
     )
+    active = "on (scenario, fidelity) (last_over_time(loop_run_active[1m]) == 1)"
     handout = {"title": "Handout", "url": f"{_HANDOUTS}/${{__value.raw}}", "targetBlank": True}
     return listing(
         "Newest run of each scenario",
         "The newest run of each scenario and fidelity in results/. A scenario's name opens its handout. An invalid run "
         "lacks a required treatment: its run.json and the report name it.",
-        f"{info}\n* on (scenario, fidelity) group_left () {valid}",
+        f"({info}\n* on (scenario, fidelity) group_left () {valid}\nunless {active})\nor ({info} and {active}) * 2",
         columns={"scenario": "scenario", "fidelity": "fidelity", "run_id": "run", "Value": "valid"},
         overrides=[
             by_name("scenario", {"links": [handout]}),
-            by_name("valid", {"mappings": [yes_or_no("NO", "yes")], "custom.cellOptions": {"type": "color-text"}}),
-            *widths({"scenario": 110, "fidelity": 90, "valid": 60}),
+            by_name(
+                "valid",
+                {
+                    "mappings": [yes_or_no("NO", "yes", neither="measuring")],
+                    "custom.cellOptions": {"type": "color-text"},
+                },
+            ),
+            *widths({"scenario": 110, "fidelity": 90, "valid": 100}),
         ],
     )

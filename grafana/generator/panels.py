@@ -162,6 +162,8 @@ def numbers(
         fieldConfig=fields(defaults, overrides),
         options={
             "textMode": text,
+            # Read from the last row of a class room.
+            "text": {"titleSize": 16},
             "colorMode": "value",
             "graphMode": "none",
             "justifyMode": "auto",

@@ -359,7 +359,7 @@ def test_compare_opens_with_four_scenarios_named_in_words() -> None:
     assert all(f"scenario{n}:\N{NO-BREAK SPACE}" in found["panels"][0]["targets"][0]["expr"] for n in range(9))
 
 
-# Grafana's grid on a projector of 1280 x 720: the page is 24 columns wide and shows 16 rows of 38 pixels below its bars.
+# Grafana's grid on a projector of 1280 x 720: 24 columns wide, and 16 rows of 38 pixels below its bars.
 COLUMN_PX, ROWS_SEEN = 1272 / 24, 16
 # Inter at 14 pixels, the title's padding and the sign of its description.
 CHARACTER_PX, AROUND_PX = 7.1, 50

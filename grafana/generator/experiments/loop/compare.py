@@ -56,9 +56,10 @@ def compare_scenarios() -> Dashboard:
         "The published comparisons and any other, drawn from the newest run of each scenario.",
         [
             (14, [(24, _any())]),
-            (11, [(15, _table()), (9, _published())]),
+            # As wide as the page: a cell's words and six latencies.
+            (8, [(24, _table())]),
+            (9, [(12, _published()), (12, _notes())]),
             *rows,
-            (4, [(24, _notes())]),
         ],
         [
             choice("scenario", "Scenario", _CELL, "Drawn in the uppermost panel and the tables.", _FIRST_SHOWN),
@@ -102,7 +103,7 @@ def _table() -> Panel:
         columns=STATISTICS,
         row_title="cell",
         order="order",
-        row_px=330,
+        row_px=430,
     )
 
 
