@@ -28,8 +28,9 @@ from looplab.experiments.loop.protocol import (
     Answer,
     parse_answer,
 )
-from looplab.system import processes
 from looplab.system.json_service import Request, serve
+from looplab.system.processors import processor_times
+from looplab.treatments.service import treat
 from support.places import ROOT
 from support.ports import free_port
 from support.tools import program
@@ -321,11 +322,8 @@ class TreatmentsDouble:
 
     def _facts(self, _request: Request) -> dict[str, Any]:
         pids = self._pids()
-        roles = {
-            role: {"processes": [f for pid in pids.get(role, []) if (f := processes.facts(pid))], "refused": []}
-            for role in self.ROLES
-        }
-        return {"roles": roles, "clock_ns": time.perf_counter_ns(), "ticks_hz": os.sysconf("SC_CLK_TCK")}
+        roles = {role: treat(pids.get(role, []), 0) for role in self.ROLES}
+        return {"roles": roles, "processors": processor_times(), "clock_ns": time.perf_counter_ns()}
 
     def close(self) -> None:
         self._server.shutdown()

@@ -72,19 +72,38 @@ def named(name: str, proc: Path = Path("/proc")) -> list[int]:
     return sorted(found)
 
 
-def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
-    """Return what is known of one process, None if it has ended.
+def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
+    """Return what tells a process from its successor, and the scheduling of its threads; None if it has ended.
 
-    `cpu_ticks` are USER_HZ ticks (see os.sysconf("SC_CLK_TCK")), `started_ticks` since boot.
+    `started_ticks` are USER_HZ ticks since boot: pids are reused, (pid, started_ticks) is not.
     """
     root = proc / str(pid)
     try:
-        fields = _stat_fields(root)
         return {
             "pid": pid,
-            "started_ticks": int(fields[19]),
-            "cpu_ticks": int(fields[11]) + int(fields[12]),
+            "started_ticks": int(_stat_fields(root)[19]),
             "threads": [thread for tid in _thread_ids(root) if (thread := _thread(tid)) is not None],
+        }
+    except (ProcessLookupError, FileNotFoundError):
+        return None
+
+
+def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
+    """Return what is known of one process, None if it has ended.
+
+    `cpu_ns` is the CPU time, `wait_ns` the time its threads waited on a run queue, `cpus` where it may run.
+    """
+    root = proc / str(pid)
+    found = identity(pid, proc)
+    if found is None:
+        return None
+    try:
+        cpu_ns, wait_ns = _times_ns(root)
+        return {
+            **found,
+            "cpu_ns": cpu_ns,
+            "wait_ns": wait_ns,
+            "cpus": sorted(os.sched_getaffinity(pid)),
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice_bounding": _has_capability(root, "CapBnd", CAP_SYS_NICE),
             "sys_nice_effective": _has_capability(root, "CapEff", CAP_SYS_NICE),
@@ -165,6 +184,22 @@ def _thread(tid: int) -> dict[str, Any] | None:
         return {"tid": tid, "scheduling": describe(policy, os.sched_getparam(tid).sched_priority)}
     except ProcessLookupError:
         return None
+
+
+def _times_ns(root: Path) -> tuple[int, int]:
+    """Return CPU time and run-queue wait of a process in ns; the wait is 0 where the kernel does not count it.
+
+    Of a process with one thread both are exact. /proc/<pid>/schedstat knows no ended threads: CPU time of a process
+    with several is therefore that of /proc/<pid>/stat, in ticks of 10 ms.
+    """
+    fields = _stat_fields(root)
+    cpu_ns = (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    counts = []
+    for tid in _thread_ids(root):
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            counts.append([int(word) for word in (root / "task" / str(tid) / "schedstat").read_text().split()])
+    exact = len(counts) == 1 and counts[0][0]
+    return exact or cpu_ns, sum(wait for _cpu, wait, _slices in counts)
 
 
 def _stat_fields(root: Path) -> list[str]:

@@ -1,14 +1,15 @@
 """One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, looks between cells."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.experiments.loop import readiness, treatments
+from looplab.experiments.loop import readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
-from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files
+from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files, overhead, passed
 from looplab.experiments.loop.looks import Looks
 from looplab.experiments.loop.outages import delayed
 from looplab.experiments.loop.parameters import Parameters
@@ -16,6 +17,7 @@ from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
+from looplab.run.accounting import Columns
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import SampleStore
@@ -40,12 +42,18 @@ class Controller(Run):
         self._client = _client(parameters, self.record.token, self._received)
         self._tls = ""
         self._warmup = {"sent": 0, "answered": 0}
+        # Messages that this run itself has published by the last look, answers included.
+        self._own = 0
         self._current: Measurement | None = None
-        self.measurement = self._measurement(self.record.store, self.record.token)
+        self.measurement = self._measurement(
+            self.record.store, self.record.token, parameters.messages * parameters.repetitions
+        )
 
     def measure(self) -> None:
         self._wait_for_parts()
         self.news.begin()
+        # The first look applies the treatments, under which the warm-up runs; the first cell begins at the second.
+        self._look()
         self._warm_up()
         self._look()
         self._sweep()
@@ -55,20 +63,17 @@ class Controller(Run):
         bridge = self.news.info()
         found = self.looks.judge(bridge)
         virtual = treatments.is_virtual(bridge)
-        found += treatments.judge_robot(self.parameters, self.record.store, virtual=virtual)
+        found += treatments.judge_robot(self._cells(overhead), virtual=virtual)
         found += treatments.judge_connections(self.parameters, self._tls, bridge)
         found += readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.duplicates))
         return [*found, self.looks.judge_link()]
 
     def contents(self) -> dict[str, Any]:
-        measurement, cells = self.measurement, []
-        for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters)):
-            counts = measurement.counts(index)
-            load = {"load": self.looks.strengths[index]} if index < len(self.looks.strengths) else {}
-            cells.append({"interval_ms": interval_ms, "qos": qos, **cell(self.record.store, rows, counts), **load})
+        measurement, cells = self.measurement, self._cells(cell)
         return {
             "warmup": self._warmup,
             "cells": cells,
+            **robot_lag.whole(cells),
             "malformed": measurement.malformed + self.news.malformed,
             "foreign": measurement.foreign + self.news.foreign,
             **self.news.document(sum(measurement.disconnects)),
@@ -76,17 +81,25 @@ class Controller(Run):
             **self.looks.document(),
         }
 
+    def _cells(self, figures: Callable[[Columns, range, Mapping[str, int]], dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the cells as run.json has them, by `figures` of their rows and what the looks found."""
+        counts, store = self.measurement.counts, self.record.store
+        return [
+            {"interval_ms": interval_ms, "qos": qos, **figures(store, rows, counts(index)), **self.looks.cell(index)}
+            for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters))
+        ]
+
     def close(self) -> None:
         self._client.close()
 
-    def _measurement(self, store: SampleStore, token: str) -> Measurement:
+    def _measurement(self, store: SampleStore, token: str, per_cell: int) -> Measurement:
         p = self.parameters
         return Measurement(
             self._client,
             store,
             p.command,
             token,
-            per_cell=p.messages * p.repetitions,
+            per_cell=per_cell,
             deadline_ms=p.deadline_ms,
             on_other=self.news.take,
         )
@@ -152,14 +165,17 @@ class Controller(Run):
         )
 
     def _warm_up(self) -> None:
-        """Send a few requests along the whole way, with a token of their own: counted, not part of any cell."""
-        count = self.parameters.warmup_messages
+        """Send a few requests at each QoS along the whole way, with a token of their own: counted, part of no cell."""
+        count, qos = self.parameters.warmup_messages, self.parameters.qos
         if not count:
             return
-        store = SampleStore(count, more=COLUMNS)
-        self._current = self._measurement(store, f"w{self.record.token}")
-        self._current.repetition(0, count, WARMUP_INTERVAL_NS, min(self.parameters.qos))
-        result = cell(store, range(count), {})
+        store = SampleStore(count * len(qos), more=COLUMNS)
+        self._current = self._measurement(store, f"w{self.record.token}", count)
+        for index, one in enumerate(qos):
+            self._current.repetition(index * count, count, WARMUP_INTERVAL_NS, one)
+        self._current.drain(range(store.count))
+        self._own += passed(store, range(store.count))
+        result = cell(store, range(store.count), {})
         self._warmup = {name: result[name] for name in ("sent", "answered", "lost")}
 
     def _sweep(self) -> None:
@@ -181,6 +197,7 @@ class Controller(Run):
                 )
             # First, because nobody listens while the treatments are read.
             self.measurement.drain(rows)
+            self._own += passed(self.record.store, rows)
             self._look()
 
     def _seconds_left(self, done: int) -> float:
@@ -188,7 +205,7 @@ class Controller(Run):
         return sum(messages * ms / 1000 for messages, ms in left)
 
     def _look(self) -> None:
-        self.looks.take()
+        self.looks.take(self.news.info(), self._own)
         self.record.state("running", self.treatments())
         self._client.wait(perf_counter_ns() + 10_000_000)
 

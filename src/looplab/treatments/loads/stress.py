@@ -1,10 +1,18 @@
 """CPU, memory and I/O stress on the host, by Debian's `stress`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import COUNT, Load
-from looplab.treatments.looks import Look, processes
+from looplab.treatments.loads.load import Found, Load, Setting, count, seconds
+from looplab.treatments.looks import Look, grown, processes
+
+# Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
+# Of the processor time that nobody of the lab used, stress must have had this share: exporter, Prometheus and Grafana
+# take some on a small machine, a stranger that takes more than stress is another load.
+SHARE_OF_ROOM = 0.5
+# Stress never leaves a processor idle while a worker could run there: paused for a fifth of a cell, or limited to four
+# fifths of the time it could have, it does.
+SHARE_WITHOUT_IDLE = 0.8
 
 
 class Stress(Load):
@@ -18,15 +26,50 @@ class Stress(Load):
         note = "STRESS_TIMEOUT ended it, or it was killed"
         return Treatment(what, "running", "restarted during the run", False, note=note)
 
+    def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
+        """Return CPU seconds a second of each cell, and what the workers had to get on this machine."""
+        workers = int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
+        return [
+            self._strength(f"cell {number} of {len(cells)}", before, after, workers)
+            for number, (before, after) in enumerate(cells, 1)
+            if seconds(before, after) > 0
+        ]
+
+    def _strength(self, cell: str, before: Look, after: Look, workers: int) -> Found:
+        span_s = seconds(before, after)
+        used_s = grown(before, after, self.name, "cpu_ns") / 1e9
+        others_s = sum(grown(before, after, role, "cpu_ns") for role in after["roles"] if role != self.name) / 1e9
+        cpus = _cpus(after, self.name)
+        idle_s, steal_s = (_grown(before, after, cpus, key) for key in ("idle_s", "steal_s"))
+        most_s = workers * span_s
+        room_s = min(most_s, len(cpus) * span_s - steal_s - others_s)
+        least_s = max(SHARE_OF_ROOM * room_s, SHARE_WITHOUT_IDLE * min(most_s, used_s + idle_s))
+        return Found(cell, used_s / span_s, least_s / span_s)
+
+
+def _cpus(look: Look, role: str) -> set[str]:
+    """Return the processors that a role may use; all of them if it is gone."""
+    allowed = {str(cpu) for process in processes(look, role) for cpu in process["cpus"]}
+    return (allowed or look["processors"].keys()) & look["processors"].keys()
+
+
+def _grown(before: Look, after: Look, cpus: set[str], key: str) -> float:
+    found = [after["processors"][cpu][key] - before["processors"].get(cpu, {}).get(key, 0.0) for cpu in cpus]
+    return max(0.0, sum(found))
+
 
 LOAD = Stress(
     "stress",
     ("stress",),
     order=1,
+    unit="CPU s/s",
+    weak="stress was paused or limited (docker pause, --cpus), or other programs took its processors",
     settings={
-        **dict.fromkeys(("STRESS_CPU", "STRESS_IO", "STRESS_VM"), COUNT),
+        "STRESS_CPU": count(3),
+        "STRESS_IO": count(3),
+        "STRESS_VM": count(5),
         # As stress reads them.
-        "STRESS_VM_BYTES": (r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M"),
-        "STRESS_TIMEOUT": (r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s"),
+        "STRESS_VM_BYTES": Setting("128M", r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M"),
+        "STRESS_TIMEOUT": Setting("4000s", r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s"),
     },
 )
