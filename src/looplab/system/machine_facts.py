@@ -95,7 +95,9 @@ def cpu_name_from(cpuinfo: str) -> str:
     keys = ("CPU implementer", "CPU part", "CPU variant", "CPU revision")
     found = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
     kinds = sorted({tuple(int(word, 0) for word in core) for core in zip(*found, strict=False)})
-    return " + ".join(f"{_part(kind[0], kind[1])} r{kind[2]}p{kind[3]}" for kind in kinds) or _entry(cpuinfo, "Hardware")
+    return " + ".join(f"{_part(kind[0], kind[1])} r{kind[2]}p{kind[3]}" for kind in kinds) or _entry(
+        cpuinfo, "Hardware"
+    )
 
 
 def cpu_model(cpu_file: Path = CPU_FILE) -> str:

@@ -110,7 +110,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
 
 
 def read_load_settings(get: Reader, load: str) -> dict[str, str]:
-    """Return the variables of `load` as its container has them, e.g. {"STRESS_CPU": "3", …}; {} without a load."""
+    """Return the variables of `load` by name, as its container has them; {} without a load."""
     settings = loads()[load].settings if load in loads() else {}
     return {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in settings.items()}
 
