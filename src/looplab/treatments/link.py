@@ -92,7 +92,7 @@ def deviation(link: dict[str, Any]) -> str:
 
 def order_ms(settings: dict[str, Any], theory: dict[str, float]) -> float:
     """Return how long packets may wait for those before them at most, on average: 0 if they may pass one another."""
-    return 0.0 if settings["reorder"] and not settings["rate_kbit"] else DEVIATIONS * theory["sd"]
+    return 0.0 if settings["reorder"] and not settings["rate_kbit"] else DEVIATIONS * float(theory["sd"])
 
 
 def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
@@ -132,7 +132,8 @@ def off(
 
 def _echo_ms(links: Sequence[dict[str, Any]]) -> float:
     """Return how long an echo takes at the rates of both directions on average, waits for earlier echoes included."""
-    times_ms = [ECHO_BITS / link["settings"]["rate_kbit"] for link in links if link["settings"]["rate_kbit"]]
+    rates_kbit = [float(link["settings"]["rate_kbit"]) for link in links]
+    times_ms = [ECHO_BITS / rate for rate in rates_kbit if rate]
     queue_ms = max(0.0, max(times_ms, default=0.0) - ECHO_INTERVAL_MS) * (PINGS - 1) / 2
     return sum(times_ms) + queue_ms
 

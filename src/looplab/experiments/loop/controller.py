@@ -73,7 +73,7 @@ class Controller(Run):
         return {
             "warmup": self._warmup,
             "cells": cells,
-            **robot_lag.whole(cells),
+            "robot": robot_lag.whole(cells),
             "malformed": measurement.malformed + self.news.malformed,
             "foreign": measurement.foreign + self.news.foreign,
             **self.news.document(sum(measurement.disconnects)),

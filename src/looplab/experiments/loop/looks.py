@@ -52,13 +52,14 @@ class Looks:
         return link.judge(self._parameters.link, self._link_taken, emulating)
 
     def cell(self, index: int) -> dict[str, Any]:
-        """Return what run.json holds of a cell's load, run-queue waits, stolen time and the robot's lag."""
+        """Return what run.json holds of a cell's load, run-queue waits, stolen time and the robot's lag.
+
+        Empty where a look is missing.
+        """
         first = WARM_UP_LOOKS + index
-        before, after = [*self._taken, None, None][first : first + 2] if first < len(self._taken) else (None, None)
-        if before is None or after is None:
-            return {}
-        lag = {"robot_lag": self._lags[first + 1]} if self._lags[first + 1] else {}
-        return {**treatments.cell_facts(self._parameters.load, before, after), **lag}
+        before, after, *_ = [*self._taken[first : first + 2], None, None]
+        lag: dict[str, float] = self._lags[first + 1] if after is not None else {}
+        return {**treatments.cell_facts(self._parameters.load, before, after), "robot_lag": lag}
 
     def document(self) -> dict[str, Any]:
         """Return what run.json holds of an emulated link."""

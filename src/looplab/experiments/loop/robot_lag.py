@@ -10,12 +10,12 @@ _PAIR = re.compile(r"(lag_max_us|lag_mean_us|lags_over_1ms|deadlines)=([0-9.]+)"
 
 
 def whole(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what run.json holds of the whole run: {"robot": {…}}, or {} if no robot counted."""
-    lags = [cell["robot_lag"] for cell in cells if "robot_lag" in cell]
+    """Return the lags of all cells together, as `robot` of run.json; {} if no robot counted."""
+    lags = [cell["robot_lag"] for cell in cells if cell["robot_lag"]]
     if not lags:
         return {}
     sums = {name: sum(lag[name] for lag in lags) for name in ("lags_over_1ms", "deadlines")}
-    return {"robot": {"lag_max_us": max(lag["lag_max_us"] for lag in lags), **sums}}
+    return {"lag_max_us": max(lag["lag_max_us"] for lag in lags), **sums}
 
 
 def ask(address: str) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from looplab.experiments.loop import BRIDGE, CONTROLLER, EXPERIMENT, ROBOT
+from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
 from looplab.experiments.loop.parameters import Parameters
 from looplab.experiments.loop.protocol import COMMAND_ROBOT
 from looplab.treatments.judgement import (
@@ -21,7 +21,7 @@ from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import Look, TreatmentsClient, grown
-from looplab.treatments.roles import BROKER, LINK
+from looplab.treatments.roles import BROKER, CONTROLLER, LINK
 
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot stand for another machine, so their own delay must be small beside what the report compares: this
@@ -81,12 +81,14 @@ def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
     }
 
 
-def cell_facts(load: str, before: Look, after: Look) -> dict[str, Any]:
-    """Return what run.json holds of one cell, by the looks before and after it.
+def cell_facts(load: str, before: Look | None, after: Look | None) -> dict[str, Any]:
+    """Return what run.json holds of one cell, by the looks before and after it; empty if one is missing.
 
     `load`: how hard the load was; `cpu_wait_us`: how long each role waited on a run queue; `steal_s`: processor time
     that the hypervisor gave to others.
     """
+    if before is None or after is None:
+        return {"load": {}, "cpu_wait_us": {}, "steal_s": None}
     waits = {role.name: grown(before, after, role.name, "wait_ns") / 1000 for role in _PROCESSES}
     stolen = [sum(times["steal_s"] for times in look["processors"].values()) for look in (before, after)]
     return {
@@ -134,7 +136,7 @@ def judge_robot(cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Tr
 
 def own_delay_us(cell: Mapping[str, Any]) -> float:
     """Return the mean delay in us of a request by bridge and virtual robot themselves, from a cell of run.json."""
-    lag_us = cell.get("robot_lag", {}).get("lag_mean_us", 0.0)
+    lag_us = cell["robot_lag"].get("lag_mean_us", 0.0)
     return float(cell["cpu_wait_us"][BRIDGE.name] / cell["sent"] + lag_us)
 
 

@@ -49,13 +49,17 @@ class Stress(Load):
 
 def _cpus(look: Look, role: str) -> set[str]:
     """Return the processors that a role may use; all of them if it is gone."""
+    there: set[str] = set(look["processors"])
     allowed = {str(cpu) for process in processes(look, role) for cpu in process["cpus"]}
-    return (allowed or look["processors"].keys()) & look["processors"].keys()
+    return allowed & there or there
 
 
 def _grown(before: Look, after: Look, cpus: set[str], key: str) -> float:
-    found = [after["processors"][cpu][key] - before["processors"].get(cpu, {}).get(key, 0.0) for cpu in cpus]
-    return max(0.0, sum(found))
+    first, last = (
+        sum(float(look["processors"][cpu][key]) for cpu in cpus if cpu in look["processors"])
+        for look in (before, after)
+    )
+    return max(0.0, last - first)
 
 
 LOAD = Stress(
