@@ -12,7 +12,7 @@ from support.waiting import until
 
 
 class LoopLab:
-    """The parts that a test starts; `pids` are those that the treatments double finds, by role, `fifo` what it applies."""
+    """The parts that a test starts; by role, `pids` is what the treatments double finds and `fifo` what it applies."""
 
     def __init__(
         self, broker: Broker, robot: RobotDouble, listener: Listener, start: Callable[..., Child], folder: Path
