@@ -39,6 +39,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             "titles": published.titles(),
             "tables": shown,
             "notes": notes.notes(measured),
+            "setup": notes.setup(measured),
         }
 
     csv_files = {
