@@ -91,18 +91,20 @@ def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
 def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
     """Return what is known of one process, None if it has ended.
 
-    `cpu_ns` is the CPU time, `wait_ns` the time its threads waited on a run queue, `cpus` where it may run.
+    `cpu_ns` is the CPU time, `wait_ns` the time its threads waited on a run queue, `runs` how often they got a
+    processor, `cpus` where it may run.
     """
     root = proc / str(pid)
     found = identity(pid, proc)
     if found is None:
         return None
     try:
-        cpu_ns, wait_ns = _times_ns(root)
+        cpu_ns, wait_ns, runs = _schedule(root)
         return {
             **found,
             "cpu_ns": cpu_ns,
             "wait_ns": wait_ns,
+            "runs": runs,
             "cpus": sorted(os.sched_getaffinity(pid)),
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice_bounding": _has_capability(root, "CapBnd", CAP_SYS_NICE),
@@ -186,8 +188,8 @@ def _thread(tid: int) -> dict[str, Any] | None:
         return None
 
 
-def _times_ns(root: Path) -> tuple[int, int]:
-    """Return CPU time and run-queue wait of a process in ns; the wait is 0 where the kernel does not count it.
+def _schedule(root: Path) -> tuple[int, int, int]:
+    """Return CPU time and run-queue wait of a process in ns, and how often it ran; 0 where the kernel does not count.
 
     Of a process with one thread both are exact. /proc/<pid>/schedstat knows no ended threads: CPU time of a process
     with several is therefore that of /proc/<pid>/stat, in ticks of 10 ms.
@@ -199,7 +201,7 @@ def _times_ns(root: Path) -> tuple[int, int]:
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             counts.append([int(word) for word in (root / "task" / str(tid) / "schedstat").read_text().split()])
     exact = len(counts) == 1 and counts[0][0]
-    return exact or cpu_ns, sum(wait for _cpu, wait, _slices in counts)
+    return exact or cpu_ns, sum(wait for _cpu, wait, _runs in counts), sum(runs for _cpu, _wait, runs in counts)
 
 
 def _stat_fields(root: Path) -> list[str]:

@@ -83,7 +83,7 @@ def identities(looks: Sequence[Look], role: str) -> list[object]:
 
 
 def grown(before: Look, after: Look, role: str, key: str) -> int:
-    """Return by how much `key` (cpu_ns, wait_ns) of the processes of `role` grew between two looks."""
+    """Return by how much `key` (cpu_ns, wait_ns, runs) of the processes of `role` grew between two looks."""
     first, last = (sum(int(process[key]) for process in processes(look, role)) for look in (before, after))
     return max(0, last - first)
 

@@ -27,6 +27,8 @@ VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot stand for another machine, so their own delay must be small beside what the report compares: this
 # share of mean O at most.
 MOST_SHARE_OF_O = 0.1
+# A request wakes each of them twice: the bridge by request and answer, the robot to take a byte and to deliver some.
+WAKE_UPS = 2
 _PROCESSES = (BROKER, CONTROLLER, BRIDGE, ROBOT)
 
 
@@ -84,16 +86,16 @@ def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
 def cell_facts(load: str, before: Look | None, after: Look | None) -> dict[str, Any]:
     """Return what run.json holds of one cell, by the looks before and after it; empty if one is missing.
 
-    `load`: how hard the load was; `cpu_wait_us`: how long each role waited on a run queue; `steal_s`: processor time
-    that the hypervisor gave to others.
+    `load`: how hard the load was; `cpu_wait_us`: how long each role waited on a run queue; `cpu_runs`: how often it got
+    a processor; `steal_s`: processor time that the hypervisor gave to others.
     """
     if before is None or after is None:
-        return {"load": {}, "cpu_wait_us": {}, "steal_s": None}
-    waits = {role.name: grown(before, after, role.name, "wait_ns") / 1000 for role in _PROCESSES}
+        return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "steal_s": None}
     stolen = [sum(times["steal_s"] for times in look["processors"].values()) for look in (before, after)]
     return {
         "load": strength(load, before, after),
-        "cpu_wait_us": {role: round(wait, 1) for role, wait in waits.items()},
+        "cpu_wait_us": {role.name: round(grown(before, after, role.name, "wait_ns") / 1000, 1) for role in _PROCESSES},
+        "cpu_runs": {role.name: grown(before, after, role.name, "runs") for role in _PROCESSES},
         "steal_s": round(max(0.0, stolen[1] - stolen[0]), 2),
     }
 
@@ -110,17 +112,16 @@ def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[s
 def judge_robot(cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
     """Judge by the own delay of bridge and virtual robot, against O, whether the host's load reached them.
 
-    Their own delay is the bridge's wait on a run queue, of which O holds a part and R the rest, and how late the robot
-    delivered its bytes, which is part of R; means of one request, of the cell where it is the largest share of O.
-    [] where a real robot answers, or before the first cell. Never required: no kernel need allow what keeps the load
-    away. Verdicts about O need it.
+    Their own delay is what they wait on a run queue for one request, on average; that of the bridge before R1 is part
+    of O, the rest of R. It is judged in the cell where it is the largest share of O. [] where a real robot answers, or
+    before the first cell. Never required: no kernel need allow what keeps the load away. Verdicts about O need it.
     """
     found = [(own_delay_us(cell) / cell["O_us"]["avg"], cell) for cell in cells if _is_known(cell)]
     if not virtual or not found:
         return []
     share, cell = max(found, key=lambda one: one[0])
-    wanted = f"bridge and robot late by at most {MOST_SHARE_OF_O:.0%} of O"
-    where = f"{own_delay_us(cell) / 1000:.2f} ms of {cell['O_us']['avg'] / 1000:.2f} ms ({share:.0%})"
+    wanted = f"bridge and robot wait at most {MOST_SHARE_OF_O:.0%} of O for a processor"
+    where = f"{own_delay_us(cell):.0f} us of {cell['O_us']['avg']:.0f} us ({share:.0%})"
     note = "" if share <= MOST_SHARE_OF_O else "the load slows bridge and robot, too: O and R are not the loop's alone"
     return [
         Treatment(
@@ -135,13 +136,13 @@ def judge_robot(cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Tr
 
 
 def own_delay_us(cell: Mapping[str, Any]) -> float:
-    """Return the mean delay in us of a request by bridge and virtual robot themselves, from a cell of run.json."""
-    lag_us = cell["robot_lag"].get("lag_mean_us", 0.0)
-    return float(cell["cpu_wait_us"][BRIDGE.name] / cell["sent"] + lag_us)
+    """Return how long a request waited for bridge and virtual robot to get a processor, mean in us, by run.json."""
+    waits, runs = cell["cpu_wait_us"], cell["cpu_runs"]
+    return float(sum(WAKE_UPS * waits[role.name] / runs[role.name] for role in (BRIDGE, ROBOT) if runs[role.name]))
 
 
 def _is_known(cell: Mapping[str, Any]) -> bool:
-    return bool(cell.get("cpu_wait_us")) and bool(cell["sent"]) and bool(cell["O_us"]["n"])
+    return bool(cell["cpu_wait_us"]) and bool(cell["O_us"]["n"])
 
 
 def _has_robot(parameters: Parameters) -> bool:

@@ -7,9 +7,10 @@ from looplab.treatments.loads.load import Found, Load, Setting, count, seconds
 from looplab.treatments.looks import Look, grown, processes
 
 # Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
-# Of the processor time that nobody of the lab used, stress must have had this share: exporter, Prometheus and Grafana
-# take some on a small machine, a stranger that takes more than stress is another load.
-SHARE_OF_ROOM = 0.5
+# Of the processor time that the measured parts left, stress must have had this share. Exporter, Prometheus and Grafana
+# take some on a small machine. Beside strangers the processors are as full; if they take three quarters, the load is
+# theirs.
+SHARE_OF_ROOM = 0.25
 # Stress never leaves a processor idle while a worker could run there: paused for a fifth of a cell, or limited to four
 # fifths of the time it could have, it does.
 SHARE_WITHOUT_IDLE = 0.8
