@@ -63,7 +63,7 @@ def test_text_is_read_back_by_prometheus_own_parser() -> None:
     for k in range(10):
         cell.add_sent(1000 * k)
         cell.add_outcome("answered")
-        cell.add_latency(2_000_000 + k, 500_000)
+        cell.add_latency(2_000_000 + k, 500_000, 0, 2_000_000 + k)
     families = {f.name: f for f in text_string_to_metric_families(page([cell.texts()], FAMILIES).decode())}
     assert families["loop_latency_seconds"].type == "histogram"
     assert families["loop_messages"].type == "counter"

@@ -11,16 +11,19 @@ from looplab.experiments.loop import readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files, overhead, passed
 from looplab.experiments.loop.looks import Looks
+from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
 from looplab.experiments.loop.parameters import Parameters
-from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO, TOPIC_REQUEST
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
+from looplab.mqtt.permission import is_refused
 from looplab.run.accounting import Columns
 from looplab.run.life import Run, wait_for
+from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
-from looplab.run.samples import SampleStore
+from looplab.run.samples import WAITING, SampleStore
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import NO_LOAD
@@ -29,6 +32,8 @@ WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
+# The figures of one cell from its rows, its other counts and its interval in ms.
+Figures = Callable[[Columns, range, Mapping[str, int], float], dict[str, Any]]
 
 
 class Controller(Run):
@@ -37,9 +42,11 @@ class Controller(Run):
     def __init__(self, parameters: Parameters, place: Place) -> None:
         self.parameters = parameters
         self.record = Record(parameters, place, COLUMNS, files(parameters), {})
-        self.news = BridgeNews()
+        self.news = BridgeNews(self.record.token, parameters.samples)
         self.looks = Looks(parameters)
-        self._client = _client(parameters, self.record.token, self._received)
+        self._connected_ns: list[int] = []
+        self._refused_ns: list[int] = []
+        self._client = _client(parameters, self.record.token, self._received, self._note_connection)
         self._tls = ""
         self._warmup = {"sent": 0, "answered": 0}
         # Messages that this run itself has published by the last look, answers included.
@@ -70,22 +77,31 @@ class Controller(Run):
 
     def contents(self) -> dict[str, Any]:
         measurement, cells = self.measurement, self._cells(cell)
+        losses = Losses(self.record.store, range(self.parameters.samples), self._evidence())
+        for found, (_interval_ms, _qos, rows) in zip(cells, cell_rows(self.parameters), strict=True):
+            found["lost_by"] = losses.count(rows)
         return {
             "warmup": self._warmup,
             "cells": cells,
             "robot": robot_lag.whole(cells),
             "malformed": measurement.malformed + self.news.malformed,
             "foreign": measurement.foreign + self.news.foreign,
+            "expired": measurement.expired,
             **self.news.document(sum(measurement.disconnects)),
             "delayed": delayed(self.record.store, range(self.parameters.samples)),
             **self.looks.document(),
         }
 
-    def _cells(self, figures: Callable[[Columns, range, Mapping[str, int]], dict[str, Any]]) -> list[dict[str, Any]]:
+    def _cells(self, figures: Figures) -> list[dict[str, Any]]:
         """Return the cells as run.json has them, by `figures` of their rows and what the looks found."""
         counts, store = self.measurement.counts, self.record.store
         return [
-            {"interval_ms": interval_ms, "qos": qos, **figures(store, rows, counts(index)), **self.looks.cell(index)}
+            {
+                "interval_ms": interval_ms,
+                "qos": qos,
+                **figures(store, rows, counts(index), interval_ms),
+                **self.looks.cell(index),
+            }
             for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters))
         ]
 
@@ -102,7 +118,17 @@ class Controller(Run):
             per_cell=per_cell,
             deadline_ms=p.deadline_ms,
             on_other=self.news.take,
+            sleeps=p.pacing == SLEEP,
         )
+
+    def _note_connection(self) -> None:
+        self._connected_ns.append(perf_counter_ns())
+
+    def _evidence(self) -> Evidence:
+        """Return what explains lost messages."""
+        away = [] if self._client.connected else [NEVER_NS]
+        returns = [*self._connected_ns[1:], *away, *self.news.returns_ns()]
+        return Evidence(self.news.merged, returns, self._refused_ns, self.measurement.kept)
 
     def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
         if self._current is not None:
@@ -175,7 +201,7 @@ class Controller(Run):
             self._current.repetition(index * count, count, WARMUP_INTERVAL_NS, one)
         self._current.drain(range(store.count))
         self._own += passed(store, range(store.count))
-        result = cell(store, range(store.count), {})
+        result = cell(store, range(store.count), {}, WARMUP_INTERVAL_NS / 1e6)
         self._warmup = {name: result[name] for name in ("sent", "answered", "lost")}
 
     def _sweep(self) -> None:
@@ -198,7 +224,15 @@ class Controller(Run):
             # First, because nobody listens while the treatments are read.
             self.measurement.drain(rows)
             self._own += passed(self.record.store, rows)
+            self._ask_for_permission(rows)
             self._look()
+
+    def _ask_for_permission(self, rows: range) -> None:
+        """Note it if the broker refuses requests, and may have refused some of `rows`."""
+        state, client = self.record.store["state"], self._client
+        lost = any(state[row] == WAITING for row in rows)
+        if lost and client.connected and is_refused(client.target, TOPIC_REQUEST, f"permission-{self.record.token}"):
+            self._refused_ns.append(perf_counter_ns())
 
     def _seconds_left(self, done: int) -> float:
         left = [(max(0, rows.stop - max(done, rows.start)), ms) for ms, _qos, rows in cell_rows(self.parameters)]
@@ -223,7 +257,7 @@ class Controller(Run):
             self._client.wait(perf_counter_ns() + 20_000_000)
 
 
-def _client(parameters: Parameters, token: str, received: Any) -> MqttClient:
+def _client(parameters: Parameters, token: str, received: Any, connected: Callable[[], None]) -> MqttClient:
     """Return the controller's client; with BROKER_TLS=on by its pairing file. Raises LabError (exit code 2)."""
     host, port, pairing = parameters.broker_host, parameters.broker_port, None
     if parameters.broker_tls:
@@ -240,5 +274,6 @@ def _client(parameters: Parameters, token: str, received: Any) -> MqttClient:
         tcp_nodelay=parameters.tcp_nodelay,
         subscriptions=[(TOPIC_ANSWER, max(parameters.qos)), ("lab/#", 1)],
         on_message=received,
+        on_connect=connected,
         pairing=pairing,
     )

@@ -21,6 +21,10 @@ FAMILIES = {
     ),
     "loop_messages_total": ("counter", "Messages by outcome; a lost one is counted two deadlines after it was sent."),
     "loop_messages_sent_total": ("counter", "Messages sent."),
+    "loop_messages_beyond_interval_total": (
+        "counter",
+        "Messages of known outcome without an answer within one interval of being due.",
+    ),
     "loop_send_lateness_seconds": ("histogram", "How much later than due a message was sent."),
     "loop_send_lateness_quantile_seconds": ("gauge", "Exact quantile of the send lateness."),
     "loop_cell_current": ("gauge", "1 for the cell that is being measured, or was last."),
@@ -36,7 +40,7 @@ VIEW = CellsView(
     {"T": "in all", "R": "at the robot", "O": "all but the robot"},
 )
 # What a cell takes of each row beside T.
-COLUMNS = ("robot_ns",)
+COLUMNS = ("robot_ns", "due_ns", "received_ns")
 # R without a robot is some 70 us, so its buckets begin at 10 us.
 ROBOT_BOUNDS_S = bounds_s(-5)
 
@@ -47,13 +51,25 @@ class LoopCell(Cell):
     def __init__(self, scenario: str, fidelity: str, interval_ms: float, qos: int) -> None:
         labels = {"scenario": scenario, "fidelity": fidelity, "interval_ms": f"{interval_ms:g}", "qos": str(qos)}
         super().__init__(FAMILY, labels, {"T": Distribution(), "R": Distribution(ROBOT_BOUNDS_S), "O": Distribution()})
+        self._interval_ns = round(interval_ms * 1e6)
+        self._beyond = 0
 
     def add_latency(self, total_ns: int, *more: int) -> None:
         """Count one answer, in time or late."""
-        (robot_ns,) = more
+        robot_ns, due_ns, received_ns = more
+        self._beyond += received_ns - due_ns > self._interval_ns
         self.latencies["T"].add(total_ns)
         self.latencies["R"].add(robot_ns)
         self.latencies["O"].add(total_ns - robot_ns)
+
+    def add_outcome(self, outcome: str) -> None:
+        """Count one message whose fate is known."""
+        super().add_outcome(outcome)
+        self._beyond += outcome in ("lost", "robot_error")
+
+    def _render(self) -> dict[str, str]:
+        name = "loop_messages_beyond_interval_total"
+        return {**super()._render(), name: line(name, self.labels, self._beyond)}
 
 
 def cells(parameters: Mapping[str, Any]) -> list[LoopCell]:
@@ -115,7 +131,7 @@ def _take(fields: list[str], found: Mapping[tuple[str, str], Cell]) -> None:
     cell.add_sent(int(sent) - int(due))
     cell.add_outcome(outcome)
     if outcome in ("answered", "late"):
-        cell.add_latency(int(received) - int(sent), round(float(robot_us) * 1000))
+        cell.add_latency(int(received) - int(sent), round(float(robot_us) * 1000), int(due), int(received))
 
 
 def _online(family: str) -> Callable[[bytes], Texts]:

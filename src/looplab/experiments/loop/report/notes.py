@@ -15,7 +15,6 @@ BUSY_BEFORE = 0.5
 PUBLISHED_REPETITIONS = 10
 # Above it the hypervisor's other guests show in the tails.
 STOLEN_SHARE = 0.01
-VIRTUAL = "virtual"
 
 
 def notes(measured: Sequence[Measured]) -> list[str]:
@@ -30,7 +29,7 @@ def setup(measured: Sequence[Measured]) -> list[str]:
     """Return what the set-ups of these runs cannot stand for, each sentence with the runs it is about."""
     said: dict[str, list[str]] = {}
     for m in measured:
-        for sentence in (*_network(m.run), *_robot(m.run)):
+        for sentence in _network(m.run):
             said.setdefault(sentence, []).append(str(m))
     return [
         f"{', '.join(names)}: {sentence}" if len(names) < len(measured) else sentence
@@ -40,7 +39,7 @@ def setup(measured: Sequence[Measured]) -> list[str]:
 
 def _network(run: StoredRun) -> Iterator[str]:
     """Yield what the network between controller and bridge was; runs of before these parameters had neither."""
-    link, robot = run.parameters.get("link", NO_LINK), run.parameters.get("robot", VIRTUAL)
+    link, robot = run.parameters.get("link", NO_LINK), run.parameters.get("robot")
     if robot == REMOTE:
         yield (
             "Bridge and robot were on a machine of their own: O has the real network between the two machines in it, "
@@ -50,10 +49,7 @@ def _network(run: StoredRun) -> Iterator[str]:
     if link == NO_LINK:
         yield "Everything was on one machine and one network bridge: O has no wireless link in it, the published O had."
     elif link == "wifi":
-        yield (
-            "O has a model of the published wireless link in it, on one machine: fitted to the published mean of O in "
-            "scenario 0, and no measurement of a link."
-        )
+        yield ("O has a model of the published wireless link in it, on one machine, and no measurement of a link.")
     else:
         yield f"O has the emulated link “{link}” in it, on one machine; the published link was another one."
     yield (
@@ -64,14 +60,6 @@ def _network(run: StoredRun) -> Iterator[str]:
         "The kernel delivers the bridge's answer within the bridge's own call of send, at its priority: its way to the "
         "broker's socket does not meet the load. On a machine of its own the network's interrupt delivers it."
     )
-
-
-def _robot(run: StoredRun) -> Iterator[str]:
-    if run.parameters.get("robot", VIRTUAL) == VIRTUAL:
-        yield (
-            "The robot's USB frames and the time its sensor takes are constants, fitted once so that scenario 1's mean "
-            "R is the published one. R is therefore no finding."
-        )
 
 
 def _between(measured: Sequence[Measured]) -> Iterator[str]:
