@@ -73,7 +73,7 @@ def named(name: str, proc: Path = Path("/proc")) -> list[int]:
 
 
 def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
-    """Return what tells a process from its successor, and the scheduling of its threads; None if it has ended.
+    """Return what distinguishes a process from its successor, and its threads' scheduling; None if it has ended.
 
     `started_ticks` are USER_HZ ticks since boot: pids are reused, (pid, started_ticks) is not.
     """

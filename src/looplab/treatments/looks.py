@@ -12,8 +12,8 @@ URL = "http://treatments:9100/facts"
 _TREATMENTS = Service("treatments service", "See `docker compose logs treatments`.")
 
 # The service's answer: {"roles": {role: {"before": […], "processes": […], "refused": […]}}, "processors", "clock_ns",
-# "published", …}. A controller adds "elsewhere": by role, what a part on another machine reports to tell it from its
-# successor; and "own": how many messages its run had published by then.
+# "published", …}. A controller adds "elsewhere": by role, what a part on another machine reports that its
+# successor would report otherwise; and "own": how many messages its run had published by then.
 Look = Mapping[str, Any]
 
 
@@ -73,7 +73,7 @@ def policies(looks: Sequence[Look], role: str) -> list[str]:
 
 
 def identities(looks: Sequence[Look], role: str) -> list[object]:
-    """Return what tells `role` from its successor, of each reading: (pid, start time), or what it reports of itself."""
+    """Return what distinguishes `role` from its successor, by reading: (pid, start time), or what it reports."""
     found: list[object] = []
     for look in looks:
         for there in (look["roles"][role]["before"], processes(look, role)):

@@ -70,7 +70,7 @@ def judge(parameters: Parameters, looks: Sequence[Look | None], bridge: Mapping[
 
 
 def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
-    """Return by what a bridge and its robot on another machine are told from their successors.
+    """Return what distinguishes a bridge and its robot on another machine from their successors.
 
     A restarted bridge is another `instance`, its restarted machine another `boot`; the bridge counts how often it
     opened the robot's port again and how often the robot was reset.

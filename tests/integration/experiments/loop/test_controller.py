@@ -186,7 +186,7 @@ def in_the_first_cell(lab: LoopLab, child: Child) -> None:
 
 
 def test_a_bridge_that_was_restarted_makes_the_run_invalid(lab: LoopLab) -> None:
-    """The double does not know its process: it is told from its successor by what it reports, as on another machine."""
+    """The double does not know its process: only what it reports shows the restart, as on another machine."""
     bridge = lab.bridge()
     child = lab.controller(MESSAGES="60", REPETITIONS="3", INTERVALS_MS="20")
     in_the_first_cell(lab, child)
