@@ -70,7 +70,7 @@ class Controller(Run):
         bridge = self.news.info()
         found = self.looks.judge(bridge)
         virtual = treatments.is_virtual(bridge)
-        found += treatments.judge_robot(self._cells(overhead), virtual=virtual)
+        found += treatments.judge_robot(self.parameters, self._cells(overhead), virtual=virtual)
         found += treatments.judge_connections(self.parameters, self._tls, bridge)
         found += readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.duplicates))
         return [*found, self.looks.judge_link()]

@@ -21,7 +21,7 @@ from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import Look, TreatmentsClient, grown
-from looplab.treatments.roles import BROKER, CONTROLLER, LINK
+from looplab.treatments.roles import BROKER, CONTROLLER, LINK, Role
 
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot stand for another machine, so their own delay must be small beside what the report compares: this
@@ -109,20 +109,21 @@ def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[s
     ]
 
 
-def judge_robot(cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
+def judge_robot(parameters: Parameters, cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Treatment]:
     """Judge by the own delay of bridge and virtual robot, against O, whether the host's load reached them.
 
     Their own delay is what they wait on a run queue for one request, on average; that of the bridge before R1 is part
     of O, the rest of R. It is judged in the cell where it is the largest share of O. [] where a real robot answers, or
     before the first cell. Never required: no kernel need allow what keeps the load away. Verdicts about O need it.
     """
-    found = [(own_delay_us(cell) / cell["O_us"]["avg"], cell) for cell in cells if _is_known(cell)]
+    roles = (BRIDGE, ROBOT) if _has_robot(parameters) else (BRIDGE,)
+    found = [(own_delay_us(cell, roles) / cell["O_us"]["avg"], cell) for cell in cells if _is_known(cell)]
     if not virtual or not found:
         return []
     share, cell = max(found, key=lambda one: one[0])
     wanted = f"bridge and robot wait at most {MOST_SHARE_OF_O:.0%} of O for a processor"
-    where = f"{own_delay_us(cell):.0f} us of {cell['O_us']['avg']:.0f} us ({share:.0%})"
-    note = "" if share <= MOST_SHARE_OF_O else "the load slows bridge and robot, too: O and R are not the loop's alone"
+    where = f"{own_delay_us(cell, roles):.0f} us of {cell['O_us']['avg']:.0f} us ({share:.0%})"
+    note = "" if share <= MOST_SHARE_OF_O else "they were short of processor time: O and R are not the loop's alone"
     return [
         Treatment(
             "robot untouched by the load",
@@ -135,10 +136,10 @@ def judge_robot(cells: Sequence[Mapping[str, Any]], *, virtual: bool) -> list[Tr
     ]
 
 
-def own_delay_us(cell: Mapping[str, Any]) -> float:
-    """Return how long a request waited for bridge and virtual robot to get a processor, mean in us, by run.json."""
+def own_delay_us(cell: Mapping[str, Any], roles: Sequence[Role]) -> float:
+    """Return how long a request waited for `roles` to get a processor, mean in us, by a cell of run.json."""
     waits, runs = cell["cpu_wait_us"], cell["cpu_runs"]
-    return float(sum(WAKE_UPS * waits[role.name] / runs[role.name] for role in (BRIDGE, ROBOT) if runs[role.name]))
+    return float(sum(WAKE_UPS * waits[role.name] / runs[role.name] for role in roles if runs[role.name]))
 
 
 def _is_known(cell: Mapping[str, Any]) -> bool:

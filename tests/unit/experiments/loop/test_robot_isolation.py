@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from looplab.experiments.loop.parameters import read_parameters
 from looplab.experiments.loop.treatments import judge_robot
+
+TEMPERATURE, EMULATED = (read_parameters({"SCENARIO": "scenario2", "COMMAND": command}) for command in "TE")
 
 
 def cell(bridge_us: float, robot_us: float = 0.0, overhead_us: float | None = 1000.0, **changes: Any) -> dict[str, Any]:
@@ -31,7 +34,7 @@ def test_their_own_wait_is_judged_against_o(
     bridge_us: float, robot_us: float, overhead_us: float, verified: bool
 ) -> None:
     quiet = cell(5, 5, interval_ms=100)
-    (found,) = judge_robot([quiet, cell(bridge_us, robot_us, overhead_us)], virtual=True)
+    (found,) = judge_robot(TEMPERATURE, [quiet, cell(bridge_us, robot_us, overhead_us)], virtual=True)
     assert found.verified == verified
     assert not found.required
     assert "at 20 ms, QoS 0" in found.found
@@ -39,11 +42,11 @@ def test_their_own_wait_is_judged_against_o(
 
 
 def test_an_emulated_answer_needs_no_robot() -> None:
-    (found,) = judge_robot([cell(100, cpu_runs={"bridge": 200, "robot": 0})], virtual=True)
+    (found,) = judge_robot(EMULATED, [cell(100, robot_us=1000)], virtual=True)
     assert found.found == "200 us of 1000 us (20%) at 20 ms, QoS 0"
 
 
 def test_nothing_is_said_of_a_real_robot_or_before_the_first_cell() -> None:
-    assert judge_robot([cell(5)], virtual=False) == []
+    assert judge_robot(TEMPERATURE, [cell(5)], virtual=False) == []
     unsent = cell(5, O_us={"n": 0, "avg": None})
-    assert judge_robot([unsent, cell(5, cpu_wait_us={})], virtual=True) == []
+    assert judge_robot(TEMPERATURE, [unsent, cell(5, cpu_wait_us={})], virtual=True) == []

@@ -131,8 +131,8 @@ def _of_run(m: Measured) -> Iterator[str]:
     untouched = run.treatment("robot untouched by the load")
     if untouched is not None and not untouched["verified"]:
         yield (
-            f"{name}: the load slowed bridge and robot, too ({untouched['found']}). What depends on O or R being the "
-            "loop's alone is undecided."
+            f"{name}: bridge and robot were short of processor time ({untouched['found']}). What depends on O or R "
+            "being the loop's alone is undecided."
         )
     gone = _went_offline(run)
     if gone:

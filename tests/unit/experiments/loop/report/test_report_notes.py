@@ -60,7 +60,7 @@ def test_runs_of_two_set_ups_are_named(results: Path) -> None:
 
 def test_a_load_that_reached_the_robot_is_named(results: Path) -> None:
     write(results, "scenario2", {}, treatments=[UNTOUCHED])
-    (note,) = (note for note in shown(results).context["notes"] if "slowed bridge and robot" in note)
+    (note,) = (note for note in shown(results).context["notes"] if "short of processor time" in note)
     assert "0.50 ms of 1.00 ms" in note
 
 
