@@ -91,19 +91,19 @@ def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
 def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
     """Return what is known of one process, None if it has ended.
 
-    `cpu_ns` is the CPU time, `wait_ns` the time its threads waited on a run queue, `runs` how often they got a
-    processor, `cpus` where it may run.
+    `cpu_ns` is the CPU time, `cpus` where it may run. `cpu_wait_ns` is how long its threads, those that live, were
+    runnable and had no processor (None if the kernel does not count it), `runs` how often they got one.
     """
     root = proc / str(pid)
     found = identity(pid, proc)
     if found is None:
         return None
     try:
-        cpu_ns, wait_ns, runs = _schedule(root)
+        cpu_ns, cpu_wait_ns, runs = _schedule(root)
         return {
             **found,
             "cpu_ns": cpu_ns,
-            "wait_ns": wait_ns,
+            "cpu_wait_ns": cpu_wait_ns,
             "runs": runs,
             "cpus": sorted(os.sched_getaffinity(pid)),
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
@@ -188,20 +188,22 @@ def _thread(tid: int) -> dict[str, Any] | None:
         return None
 
 
-def _schedule(root: Path) -> tuple[int, int, int]:
-    """Return CPU time and run-queue wait of a process in ns, and how often it ran; 0 where the kernel does not count.
+def _schedule(root: Path) -> tuple[int, int | None, int]:
+    """Return CPU time and run-queue wait of a process in ns, and how often it ran.
 
-    Of a process with one thread both are exact. /proc/<pid>/schedstat knows no ended threads: CPU time of a process
-    with several is therefore that of /proc/<pid>/stat, in ticks of 10 ms.
+    By schedstat of all threads (Documentation/scheduler/sched-stats.rst). It knows no ended threads: CPU time of a
+    process with several is therefore that of /proc/<pid>/stat, in ticks of 10 ms.
     """
     fields = _stat_fields(root)
     cpu_ns = (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     counts = []
     for tid in _thread_ids(root):
+        # A thread may end meanwhile; a kernel without SCHED_INFO has no such file.
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             counts.append([int(word) for word in (root / "task" / str(tid) / "schedstat").read_text().split()])
     exact = len(counts) == 1 and counts[0][0]
-    return exact or cpu_ns, sum(wait for _cpu, wait, _runs in counts), sum(runs for _cpu, _wait, runs in counts)
+    waits_ns = sum(wait for _cpu, wait, _runs in counts) if counts else None
+    return exact or cpu_ns, waits_ns, sum(runs for _cpu, _wait, runs in counts)
 
 
 def _stat_fields(root: Path) -> list[str]:

@@ -4,7 +4,8 @@ It owns the PID namespace that the lab's containers share, so it sees them all; 
 themselves hold no privilege. It knows no scenario: each request says what is asked.
 
 POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port"}
-answers {"roles": {"broker": {"before": [...], "processes": [...], "refused": ["..."]}}, "published": 1234, ...}.
+answers {"roles": {"broker": {"before": [...], "processes": [...], "refused": ["..."]}}, "published": 1234,
+"noise": [...], ...}.
 `before` is what was found, `processes` what was there after the policies were applied: else a policy that was lost
 since the last request would be restored unseen.
 """
@@ -24,6 +25,7 @@ from looplab.errors import LabError
 from looplab.system import processes
 from looplab.system.json_service import serve
 from looplab.system.processors import processor_times
+from looplab.treatments.noise import Probes
 
 PORT = 9100
 PUBLISHED_TOPIC = "$SYS/broker/publish/messages/received"
@@ -31,13 +33,18 @@ PUBLISHED_TOPIC = "$SYS/broker/publish/messages/received"
 PUBLISHED_WAIT_NS = 1_300_000_000
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Apply what `request` asks for and return what is found before and afterwards."""
+def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, Any]:
+    """Apply what `request` asks for and return what is found before and afterwards, and what `probes` saw."""
     roles = {
         name: treat([pid for comm in role["comm"] for pid in processes.named(comm)], int(role.get("fifo") or 0))
         for name, role in request.get("roles", {}).items()
     }
-    reply: dict[str, Any] = {"roles": roles, "processors": processor_times(), "clock_ns": perf_counter_ns()}
+    reply: dict[str, Any] = {
+        "roles": roles,
+        "processors": processor_times(),
+        "clock_ns": perf_counter_ns(),
+        "noise": probes.read() if probes else [],
+    }
     if request.get("published_from"):
         reply["published"], reply["published_clock_ns"] = _published(request["published_from"])
     return reply
@@ -89,10 +96,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    probes = Probes()
+    routes = {"POST /facts": lambda request: answer(request.body, probes)}
     try:
-        serve(
-            "0.0.0.0", PORT, {"POST /facts": lambda request: answer(request.body)}, "Stop the other treatments service."
-        )
+        serve("0.0.0.0", PORT, routes, "Stop the other treatments service.")
     except LabError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code

@@ -151,7 +151,7 @@ def test_a_wait_on_a_run_queue_is_counted(spawn: Spawn) -> None:
     (cpu, *_) = sorted(os.sched_getaffinity(0))
     program = f"os.sched_setaffinity(0, [{cpu}]); print('ready', flush=True)\nwhile True: pass\n"
     one, other = spawn(program), spawn(program)
-    until(lambda: facts(one.pid)["wait_ns"] >= 200_000_000, "0.2 s of waiting")
+    until(lambda: facts(one.pid)["cpu_wait_ns"] >= 200_000_000, "0.2 s of waiting")
     assert facts(one.pid)["cpus"] == facts(other.pid)["cpus"] == [cpu]
 
 

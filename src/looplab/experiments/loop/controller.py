@@ -19,6 +19,7 @@ from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.permission import is_refused
+from looplab.run import stalls
 from looplab.run.accounting import Columns
 from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
@@ -80,6 +81,7 @@ class Controller(Run):
         losses = Losses(self.record.store, range(self.parameters.samples), self._evidence())
         for found, (_interval_ms, _qos, rows) in zip(cells, cell_rows(self.parameters), strict=True):
             found["lost_by"] = losses.count(rows)
+            found.update(stalls.explained(found, found))
         return {
             "warmup": self._warmup,
             "cells": cells,

@@ -4,15 +4,17 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.experiments.loop import robot_lag, treatments
+from looplab.experiments.loop import EXPERIMENT, robot_lag, treatments
 from looplab.experiments.loop.parameters import Parameters
-from looplab.treatments import link
+from looplab.run import stalls
+from looplab.treatments import link, noise
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import WARM_UP_LOOKS
 from looplab.treatments.looks import Look, running
 
+_PARTS = [role.name for role in EXPERIMENT.roles if not role.optional]
 LINK_URL = "http://bridge:9107"
 
 
@@ -52,18 +54,20 @@ class Looks:
         return link.judge(self._parameters.link, self._link_taken, emulating)
 
     def cell(self, index: int) -> dict[str, Any]:
-        """Return what run.json holds of a cell's load, run-queue waits, stolen time and the robot's lag.
+        """Return what run.json holds of a cell's load, run-queue waits, noise floor, stolen time and robot's lag.
 
         Empty where a look is missing.
         """
         first = WARM_UP_LOOKS + index
         before, after, *_ = [*self._taken[first : first + 2], None, None]
-        lag: dict[str, float] = self._lags[first + 1] if after is not None else {}
-        return {**treatments.cell_facts(self._parameters.load, before, after), "robot_lag": lag}
+        if before is None or after is None:
+            return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "steal_s": None, "robot_lag": {}}
+        facts = treatments.cell_facts(self._parameters.load, before, after)
+        return {**facts, **stalls.between(before, after, _PARTS), "robot_lag": self._lags[first + 1]}
 
     def document(self) -> dict[str, Any]:
-        """Return what run.json holds of an emulated link."""
-        return {"link": self._link_taken[-1]} if self._link_taken else {}
+        """Return what run.json holds of the machine's stalls and of an emulated link."""
+        return {"noise_floor": noise.over(self._taken), **({"link": self._link_taken[-1]} if self._link_taken else {})}
 
     def load_runs(self) -> bool:
         """Return whether the wanted load is there."""

@@ -83,18 +83,15 @@ def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
     }
 
 
-def cell_facts(load: str, before: Look | None, after: Look | None) -> dict[str, Any]:
-    """Return what run.json holds of one cell, by the looks before and after it; empty if one is missing.
+def cell_facts(load: str, before: Look, after: Look) -> dict[str, Any]:
+    """Return what run.json holds of one cell, by the looks before and after it.
 
-    `load`: how hard the load was; `cpu_wait_us`: how long each role waited on a run queue; `cpu_runs`: how often it got
-    a processor; `steal_s`: processor time that the hypervisor gave to others.
+    `load`: how hard the load was; `cpu_runs`: how often each role got a processor; `steal_s`: processor time that the
+    hypervisor gave to others.
     """
-    if before is None or after is None:
-        return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "steal_s": None}
     stolen = [sum(times["steal_s"] for times in look["processors"].values()) for look in (before, after)]
     return {
         "load": strength(load, before, after),
-        "cpu_wait_us": {role.name: round(grown(before, after, role.name, "wait_ns") / 1000, 1) for role in _PROCESSES},
         "cpu_runs": {role.name: grown(before, after, role.name, "runs") for role in _PROCESSES},
         "steal_s": round(max(0.0, stolen[1] - stolen[0]), 2),
     }
@@ -139,7 +136,7 @@ def judge_robot(parameters: Parameters, cells: Sequence[Mapping[str, Any]], *, v
 def own_delay_us(cell: Mapping[str, Any], roles: Sequence[Role]) -> float:
     """Return how long a request waited for `roles` to get a processor, mean in us, by a cell of run.json."""
     waits, runs = cell["cpu_wait_us"], cell["cpu_runs"]
-    return float(sum(WAKE_UPS * waits[role.name] / runs[role.name] for role in roles if runs[role.name]))
+    return float(sum(WAKE_UPS * waits.get(role.name, 0.0) / runs[role.name] for role in roles if runs[role.name]))
 
 
 def _is_known(cell: Mapping[str, Any]) -> bool:
