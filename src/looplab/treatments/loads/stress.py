@@ -1,9 +1,10 @@
 """CPU, memory and I/O stress on the host, by Debian's `stress`."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import Found, Load, Setting, count, seconds
+from looplab.treatments.loads.load import WARM_UP_LOOKS, Found, Load, Setting, count, seconds
 from looplab.treatments.looks import Look, grown, processes
 
 # Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
@@ -14,6 +15,9 @@ SHARE_OF_ROOM = 0.25
 # Stress never leaves a processor idle while a worker could run there: paused for a fifth of a cell, or limited to four
 # fifths of the time it could have, it does.
 SHARE_WITHOUT_IDLE = 0.8
+# A worker that never sleeps runs or waits to run, whatever else the machine does; paused, it does neither. The kernel
+# counts a wait once it is over.
+SHARE_RUNNABLE, WAIT_UNDER_WAY_S = 0.8, 0.3
 
 
 class Stress(Load):
@@ -26,6 +30,19 @@ class Stress(Load):
             return super().judge_running(what, looks)
         note = "STRESS_TIMEOUT ended it, or it was killed"
         return Treatment(what, "running", "restarted during the run", False, note=note)
+
+    def judge_strength(self, looks: Sequence[Look], settings: Mapping[str, str]) -> list[Treatment]:
+        """Judge CPU seconds a second, and whether the workers were never paused."""
+        workers = int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
+        shares = [_runnable(before, after, self.name, workers) for before, after in pairwise(looks[WARM_UP_LOOKS:])]
+        known = [share for share in shares if share is not None]
+        found = super().judge_strength(looks, settings)
+        if known:
+            least, wanted = min(known), f"at least {SHARE_RUNNABLE:.0%} of every cell"
+            good = least >= SHARE_RUNNABLE
+            note = "" if good else self.weak
+            found.append(Treatment(f"{self.name} not paused", wanted, f"{min(1.0, least):.0%}", good, note=note))
+        return found
 
     def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
         """Return CPU seconds a second of each cell, and what the workers had to get on this machine."""
@@ -46,6 +63,19 @@ class Stress(Load):
         room_s = min(most_s, len(cpus) * span_s - steal_s - others_s)
         least_s = max(SHARE_OF_ROOM * room_s, SHARE_WITHOUT_IDLE * min(most_s, used_s + idle_s))
         return Found(cell, used_s / span_s, least_s / span_s)
+
+
+def _runnable(before: Look, after: Look, role: str, workers: int) -> float | None:
+    """Return which share of a cell the busiest `workers` processes ran or waited to run; None if nobody counts."""
+    first = {(one["pid"], one["started_ticks"]): one for one in processes(before, role)}
+    span_s, active_s = seconds(before, after), []
+    for one in processes(after, role):
+        was = first.get((one["pid"], one["started_ticks"]))
+        if was is not None and None not in (one["cpu_wait_ns"], was["cpu_wait_ns"]):
+            grown_ns = one["cpu_ns"] + one["cpu_wait_ns"] - was["cpu_ns"] - was["cpu_wait_ns"]
+            active_s.append(grown_ns / 1e9)
+    busiest = sorted(active_s, reverse=True)[:workers]
+    return (sum(busiest) / len(busiest) + WAIT_UNDER_WAY_S) / span_s if busiest and span_s > 0 else None
 
 
 def _cpus(look: Look, role: str) -> set[str]:

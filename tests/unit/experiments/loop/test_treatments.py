@@ -274,7 +274,9 @@ def stressed(*cells: tuple[float, float], length_s: float = 2.0, workers: int = 
     looks = [look(0.0, stress=[STRESS])]
     for used, idle in ((2.0, 0.0), *cells):
         at_s, cpu_s, idle_s = at_s + length_s, cpu_s + used * length_s, idle_s + idle * length_s / 2
-        looks.append(look(at_s, idle_s, stress=[{**STRESS, "cpu_ns": round(cpu_s * 1e9)}]))
+        # One process for all workers: it waits whenever it does not run.
+        busy = {"cpu_ns": round(cpu_s * 1e9), "cpu_wait_ns": round((2 * at_s - cpu_s) * 1e9)}
+        looks.append(look(at_s, idle_s, stress=[{**STRESS, **busy}]))
     return looks
 
 
@@ -301,6 +303,21 @@ def test_a_weak_stress_is_found_in_cells_of_any_length(
         weakest = min(range(len(cells)), key=lambda number: cells[number][0])
         assert found[STRENGTH].found.endswith(f"in cell {weakest + 1} of 2")
         assert "paused or limited" in found[STRENGTH].note
+
+
+@pytest.mark.parametrize(("paused_s", "good"), [(0.0, True), (1.0, True), (4.0, False)])
+def test_a_paused_stress_is_found_also_where_others_take_its_processors(paused_s: float, good: bool) -> None:
+    """Of a cell of ten seconds; it got a third of the processors, and nothing was idle."""
+    looks = stressed((0.7, 0.0), length_s=10.0)
+    worker = looks[-1]["roles"]["stress"]["processes"][0]
+    was = looks[-2]["roles"]["stress"]["processes"][0]
+    active_ns = round((10.0 - paused_s) * 1e9)
+    worker["cpu_wait_ns"] = was["cpu_wait_ns"] + active_ns - (worker["cpu_ns"] - was["cpu_ns"])
+    found = judged(parameters(LOAD="stress"), list(looks))
+    assert wrong(found) == (set() if good else {"stress not paused"})
+    # A kernel that does not count waits shows nothing.
+    worker["cpu_wait_ns"] = None
+    assert "stress not paused" not in judged(parameters(LOAD="stress"), list(looks))
 
 
 def test_what_the_labs_own_parts_use_is_not_asked_of_stress() -> None:
