@@ -9,11 +9,19 @@ from typing import Any
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.experiments.loop import readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
-from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files, overhead, passed
+from looplab.experiments.loop.document import (
+    COLUMNS,
+    cell,
+    cell_rows,
+    files,
+    in_published_order,
+    overhead,
+    passed,
+)
 from looplab.experiments.loop.looks import Looks
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
-from looplab.experiments.loop.parameters import Parameters
+from looplab.experiments.loop.parameters import Parameters, in_order
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO, TOPIC_REQUEST
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
@@ -41,7 +49,7 @@ class Controller(Run):
     """The steps of one run."""
 
     def __init__(self, parameters: Parameters, place: Place) -> None:
-        self.parameters = parameters
+        self.parameters = parameters = in_order(parameters)
         self.record = Record(parameters, place, COLUMNS, files(parameters), {})
         self.news = BridgeNews(self.record.token, parameters.samples)
         self.looks = Looks(parameters)
@@ -84,7 +92,7 @@ class Controller(Run):
             found.update(stalls.explained(found, found))
         return {
             "warmup": self._warmup,
-            "cells": cells,
+            "cells": in_published_order(self.parameters, cells),
             "robot": robot_lag.whole(cells),
             "malformed": measurement.malformed + self.news.malformed,
             "foreign": measurement.foreign + self.news.foreign,

@@ -47,11 +47,14 @@ def _network(run: StoredRun) -> Iterator[str]:
         )
         return
     if link == NO_LINK:
-        yield "Everything was on one machine and one network bridge: O has no wireless link in it, the published O had."
+        yield (
+            "Everything was on one machine and one network bridge: O has no wireless link and no second machine in it. "
+            "The thesis does not describe how its Pi was connected."
+        )
     elif link == "wifi":
-        yield ("O has a model of the published wireless link in it, on one machine, and no measurement of a link.")
+        yield ("O has a model of a wireless link in it, on one machine, and no measurement of a link.")
     else:
-        yield f"O has the emulated link “{link}” in it, on one machine; the published link was another one."
+        yield f"O has the emulated link “{link}” in it, on one machine; the thesis does not describe its own."
     yield (
         "The bridge shared the processors with the load, as a virtual robot does. “Robot untouched by the load” shows "
         "whether that added to O and R; where it did, verdicts about them are undecided."

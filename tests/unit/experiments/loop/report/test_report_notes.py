@@ -27,7 +27,7 @@ def write(results: Path, scenario: str, parameters: dict[str, Any], **changes: A
     ("parameters", "says", "never"),
     [
         ({}, [WIRELESS, "one network bridge"], ["LINK=wifi", "a machine of their own:"]),
-        ({"link": "wifi", "robot": "virtual"}, ["a model of the published wireless link"], [WIRELESS]),
+        ({"link": "wifi", "robot": "virtual"}, ["a model of a wireless link"], [WIRELESS]),
         ({"link": "office", "robot": "virtual"}, ["emulated link “office”"], [WIRELESS]),
         ({"link": "none", "robot": "usb"}, [WIRELESS], ["a model of"]),
         (
