@@ -51,6 +51,8 @@ def wait(clients: Sequence[MqttClient], until_ns: int, others: Sequence[int] | N
         for client in clients:
             due = min(due, client.maintain(now))
             if client.sock is not None:
+                if client.sock.departing:
+                    client.sock.take_departures()
                 watched.append(client.sock)
                 if client.wants_write:
                     writers.append(client.sock)
@@ -206,6 +208,7 @@ class MqttClient:
     def _read(self, sock: StampedSocket) -> None:
         """Hand each packet that has arrived to `on_message` or to paho."""
         for packet in sock.receive():
+            sock.current = packet
             # PUBLISH at QoS 0, or 1 if nothing waits that its acknowledgement would overtake.
             if packet[0] & 0xF4 != 0x30 or not self.connected or (packet[0] & 2 and self.wants_write):
                 sock.packet = packet

@@ -13,6 +13,11 @@ class PacketBuffer:
     def __init__(self) -> None:
         self._rest = bytearray()
 
+    @property
+    def rest(self) -> int:
+        """Bytes of a packet that is not whole yet."""
+        return len(self._rest)
+
     def packets(self, chunk: bytes) -> list[bytes]:
         """Return the packets that are whole now that `chunk` has arrived."""
         rest = self._rest

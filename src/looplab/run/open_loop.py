@@ -2,6 +2,7 @@
 
 import gc
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns
 from typing import Protocol
 
@@ -59,6 +60,7 @@ class OpenLoop:
         self._disconnects_seen = -1
         self._state, self._sent = store["state"], store["sent_ns"]
         self._received, self._wire_received = store["received_ns"], store["wire_received_ns"]
+        self._left, self._arrived = store["left_ns"], store["arrived_ns"]
 
     def repetition(self, first: int, count: int, interval_ns: int, qos: int) -> None:
         """Send messages `first` … `first + count - 1`, message first+k at start + k * interval_ns whatever came back;
@@ -88,6 +90,7 @@ class OpenLoop:
                 # The stamp is older if paho queued the message: too many unconfirmed, or a full socket.
                 if sock is not None and sock.sent_ns >= now:
                     wire_sent_ns[sequence] = sock.sent_ns
+                    sock.on_departure(partial(self._left.__setitem__, sequence))
             self._settle(sent_ns[first + count - 1] + self._deadline_ns)
         finally:
             gc.enable()
@@ -125,6 +128,7 @@ class OpenLoop:
         self._received[sequence] = now
         if sock is not None:
             self._wire_received[sequence] = sock.received_ns
+            self._arrived[sequence] = sock.arrived_ns
         # A late answer to an earlier repetition must not end the wait for this one's.
         if sequence >= self._first:
             self._unsettled -= 1

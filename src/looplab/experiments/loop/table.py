@@ -27,6 +27,7 @@ def table(run: dict[str, Any]) -> str:
     for cell in run["cells"]:
         lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
         lines += [_latencies(label, cell[key]) for label, key in _ROWS]
+        lines += _ledger(cell.get("ledger_us", {}))
         lines += [_latencies("R free", free)] if (free := robot_free_us(cell)) else []
         lines += _load(cell.get("load", {}))
         lines.append("")
@@ -41,6 +42,25 @@ def _counts(cell: dict[str, Any]) -> list[str]:
     )
     extras = [f"{cell[key]} {label}" for key, label in _EXTRAS if cell[key]]
     return [text, "   " + ", ".join(extras)] if extras else [text]
+
+
+def _ledger(parts: dict[str, Any]) -> list[str]:
+    """What O is made of: the average of each part, which add up to O's over the messages of which all are known."""
+    known = parts and parts["network"]["n"]
+    if not known:
+        return []
+    own, bridge = (
+        f"{_avg(parts, f'{end}send_path')} send path + {_avg(parts, f'{end}wake_up')} wake-up"
+        for end in ("", "bridge_")
+    )
+    return [
+        f"{'O is made of':>14} {own} + {_avg(parts, 'network')} network and broker",
+        f"{'':>14} + {bridge} of the bridge (mean of {known})",
+    ]
+
+
+def _avg(parts: dict[str, Any], name: str) -> str:
+    return milliseconds(parts[name]["avg"]).strip()
 
 
 def _load(load: dict[str, Any]) -> list[str]:
@@ -60,6 +80,7 @@ def _remarks(run: dict[str, Any]) -> Iterator[str]:
     if waited := sum(cell.get("waited", 0) for cell in run["cells"]):
         known = sum(cell["service_R_us"]["n"] for cell in run["cells"])
         yield f"R free: R from when the robot was free; {waited} of {known} requests waited for earlier ones."
+    yield from (f"What O is made of: {gap}" for gap in run.get("ledger_gaps", []))
     yield from _absences(run.get("absences", []))
     if count := run.get("reconnects", 0):
         yield (
