@@ -51,8 +51,8 @@ class StampedSocket(socket.socket):
     def request_stamps(self) -> None:
         """Have the kernel stamp what enters and leaves; before anything is sent. `unstamped` tells if it refuses."""
         self.unstamped = kernel_stamps.request(self)
-        self._clock = RealtimeClock()
-        self._departures = deque(maxlen=MOST_DEPARTING)
+        if not self.unstamped:
+            self._clock, self._departures = RealtimeClock(), deque(maxlen=MOST_DEPARTING)
 
     @property
     def arrived_ns(self) -> int:
@@ -76,6 +76,8 @@ class StampedSocket(socket.socket):
     def take_departures(self) -> None:
         """Take the stamps of what has left. Before select(), which returns at once while there are any."""
         self.departing = False
+        if self._departures is None:
+            return
         try:
             while self._take_departure() != self._sent_bytes & 0xFFFFFFFF:
                 pass
@@ -182,7 +184,11 @@ class StampedTlsSocket(StampedSocket):
     def _send_now(self, data: bytes) -> None:
         self.sendall(data)
         self._sent_bytes += len(data)
+        # A socket with a time-out would wait that long for a stamp; with one untaken it would not wait for data.
+        timeout_s = self.gettimeout()
+        self.setblocking(False)
         self.take_departures()
+        self.settimeout(timeout_s)
 
     def _encoded(self, data: bytes) -> bytes:
         self._session.write(data)

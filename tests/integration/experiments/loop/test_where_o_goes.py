@@ -1,0 +1,155 @@
+"""What O is made of, against known truth: each delay is found in the part where it was put in."""
+
+import csv
+import signal
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.loop_lab import LoopLab
+from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
+from support.parts import HOST, bridge_command, python, until
+from support.run_checks import Run
+
+from looplab.experiments.loop.ledger import NAMES
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
+
+STALL_S = 0.3
+# A message may be on its way for a part of the stall, on a busy machine.
+FOUND_US = 0.7 * STALL_S * 1e6
+# A kernel that knows no time stamps.
+OLD_KERNEL = "from looplab.mqtt import kernel_stamps as k; k.SO_TIMESTAMPING = 9999; "
+ONE_BY_ONE = {"INTERVALS_MS": "1000", "MESSAGES": "4", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
+
+
+class Ledger(Run):
+    """A stored run with transport.csv, microseconds as text with three decimals."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        with (folder / "transport.csv").open() as file:
+            self.transport = {int(row["sequence"]): row for row in csv.DictReader(file)}
+
+    def part(self, sequence: int, name: str) -> float:
+        return float(self.transport[sequence][f"{name}_us"])
+
+    def known(self) -> list[int]:
+        """Return the messages of which all parts are known; fail unless their sum is O to the nanosecond."""
+        found = []
+        for sequence, row in self.transport.items():
+            parts = [row[f"{name}_us"] for name in NAMES]
+            if "" not in parts:
+                assert sum(map(Decimal, parts)) == Decimal(self.samples[sequence]["overhead_us"])
+                found.append(sequence)
+        return found
+
+
+def patched(command: list[str], before: str) -> list[str]:
+    """Return the command with a line of Python before it."""
+    module = command[command.index("-m") + 1] if "-m" in command else ""
+    code = f"{before}import runpy; runpy.run_module({module!r}, run_name='__main__')" if module else ""
+    return [command[0], "-c", code or f"{before}{command[-1]}"]
+
+
+@pytest.mark.parametrize("fidelity", ["corrected", "thesis"])
+def test_the_parts_of_nearly_every_message_are_known_and_add_up(online: LoopLab, fidelity: str) -> None:
+    online.controller(QOS="0,1,2", FIDELITY=fidelity, ROBOT_FRAMING="line", MESSAGES="50").wait()
+    run = Ledger(online.run)
+    known = run.known()
+    assert len(known) > 0.8 * len(run.samples)
+    for cell in run.document["cells"]:
+        averages = [cell["ledger_us"][name]["avg"] for name in NAMES]
+        assert min(averages) > 0
+        assert cell["ledger_us"]["network"]["n"] <= cell["answered"]
+    assert sum(cell["ledger_us"]["network"]["n"] for cell in run.document["cells"]) == len(known)
+    gaps = run.document["ledger_gaps"]
+    assert all("of 300 answered messages" in gap for gap in gaps)
+
+
+@pytest.mark.parametrize("direction", [TO_BROKER, TO_CLIENT])
+def test_a_delay_on_the_way_is_network(lab: LoopLab, direction: str) -> None:
+    lab.online_bridge()
+    rule = Rule(impairment="delay", direction=direction, jitter_us=20_000, seed=5)
+    with ImpairmentProxy((HOST, lab.broker.port), [rule]) as proxy:
+        lab.controller(BROKER_PORT=str(proxy.port), MESSAGES="100", INTERVALS_MS="30").wait()
+    run = Ledger(lab.run)
+    held_us = {found.sequence: found.held_ns / 1000 for found in proxy.record.applied("delay")}
+    known = [sequence for sequence in run.known() if sequence in held_us]
+    assert len(known) > 100
+    for sequence in known:
+        assert run.part(sequence, "network") > held_us[sequence]
+    # What the proxy added in all is in no other part.
+    others = sum(run.part(sequence, name) for sequence in known for name in NAMES if name != "network")
+    assert others < sum(held_us[sequence] for sequence in known)
+
+
+def test_a_controller_that_stands_still_has_a_long_wake_up(online: LoopLab) -> None:
+    """It is stopped while the robot is asked, and goes on when the answer has been there for a while."""
+    stopped = []
+
+    def answer(number: int) -> bytes:
+        if number == 1:
+            controller.process.send_signal(signal.SIGSTOP)
+            stopped.append(number)
+        return b"25.50\r\n"
+
+    online.robot.answer = answer
+    controller = online.controller(COMMAND="T", **ONE_BY_ONE)
+    go_on(online, controller, TOPIC_ANSWER, stopped)
+    check_stall(online, controller, "wake_up")
+
+
+def test_a_bridge_that_stands_still_has_a_long_wake_up(lab: LoopLab) -> None:
+    """It is stopped between two requests, and goes on when the next has been there for a while."""
+    bridge = lab.online_bridge()
+    stopped: list[int] = []
+    controller = lab.controller(**ONE_BY_ONE)
+    until(lambda: lab.listener.payloads(TOPIC_ANSWER), "the first answer")
+    bridge.process.send_signal(signal.SIGSTOP)
+    stopped.append(1)
+    go_on(lab, bridge, TOPIC_REQUEST, stopped)
+    check_stall(lab, controller, "bridge_wake_up")
+
+
+def go_on(lab: LoopLab, stopped: Any, topic: str, when: list[int]) -> None:
+    """Let `stopped` go on STALL_S after the second message on `topic`."""
+    try:
+        until(lambda: when, "the stop")
+        until(lambda: len(lab.listener.payloads(topic)) > 1, f"the second message on {topic}")
+        time.sleep(STALL_S)
+    finally:
+        stopped.process.send_signal(signal.SIGCONT)
+
+
+def check_stall(lab: LoopLab, controller: Any, part: str) -> None:
+    """The second message's stall is in this part, and no other part of any message is as long."""
+    controller.wait()
+    run = Ledger(lab.run)
+    assert 1 in run.known()
+    long = {(s, name) for s in run.known() for name in NAMES if run.part(s, name) > FOUND_US}
+    assert long == {(1, part)}
+
+
+@pytest.mark.parametrize("old", ["controller", "bridge"])
+def test_without_the_kernels_stamps_the_ledger_is_empty_and_the_run_says_why(lab: LoopLab, old: str) -> None:
+    commands: dict[str, Callable[..., Any]] = {"bridge": lab.bridge, "controller": lab.controller}
+    words = {"bridge": bridge_command(), "controller": python("looplab.experiments.loop")}
+    words[old] = patched(words[old], OLD_KERNEL)
+    commands["bridge"](words["bridge"])
+    lab.listener.wait_online()
+    commands["controller"](words["controller"]).wait()
+    run = Ledger(lab.run)
+    assert run.known() == []
+    assert all(row["network_us"] == "" for row in run.transport.values())
+    mine, others = ("", "bridge_") if old == "controller" else ("bridge_", "")
+    assert {row[f"{mine}wake_up_us"] + row[f"{mine}send_path_us"] for row in run.transport.values()} == {""}
+    assert any(row[f"{others}wake_up_us"] for row in run.transport.values())
+    assert run.cell["ledger_us"]["network"]["n"] == 0
+    assert run.cell["ledger_us"]["network"]["avg"] is None
+    assert run.cell["transport_O_us"]["n"] == 39
+    (gap,) = run.document["ledger_gaps"]
+    assert old in gap
+    assert "SO_TIMESTAMPING" in gap
