@@ -96,7 +96,7 @@ def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
     """Yield the lines of transport.csv: sequence, the three latencies where bytes enter and leave sockets, how long the
     request queued at the robot, and the ledger's parts, whose sum is O of samples.csv. Empty where unknown."""
     for row, total, robot in _transport(columns, rows):
-        values = (total, robot, total - robot, columns["wait_ns"][row], *ledger.parts(columns, row))
+        values = (total, robot, total - robot, columns["wait_ns"][row], *ledger.of_row(columns, row))
         yield f"{row},{','.join('' if value == ABSENT else f'{value / 1e3:.3f}' for value in values)}"
 
 

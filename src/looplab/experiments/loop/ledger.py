@@ -6,13 +6,15 @@
 Each part but the last lies on one machine's clock. Network and broker is what remains, so the sum is O exactly.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from looplab.run.accounting import Columns, summarise
 from looplab.run.samples import ABSENT
 
 COLUMNS = ("bridge_wake_up_ns", "bridge_send_path_ns")
+# The columns that make up the parts, beside R.
+STAMPS = ("sent_ns", "received_ns", "left_ns", "arrived_ns", *COLUMNS)
 NAMES = {
     "send_path": "controller's send path",
     "wake_up": "controller's wake-up",
@@ -32,31 +34,30 @@ class Parts(NamedTuple):
     network: int
 
 
-def parts(columns: Columns, row: int) -> Parts:
-    """Return the parts of an answered message's O, whose R is known."""
-    sent, received = columns["sent_ns"][row], columns["received_ns"][row]
-    known = (
-        _between(sent, columns["left_ns"][row]),
-        _between(columns["arrived_ns"][row], received),
-        columns["bridge_wake_up_ns"][row],
-        columns["bridge_send_path_ns"][row],
-    )
-    return Parts(*known, rest(received - sent - columns["robot_ns"][row], known))
+def parts(overhead: int, *stamps: int) -> Parts:
+    """Return the parts of an O of which the STAMPS are given; the network is what the others leave of it.
 
-
-def rest(overhead: int, known: Sequence[int]) -> int:
-    """Return what the `known` parts leave of O; ABSENT if one of them is, or if they are longer than O."""
-    left = overhead - sum(known)
-    return ABSENT if ABSENT in known or left < 0 else left
+    It is unknown if one of them is, or if they are longer than O.
+    """
+    sent, received, left, arrived, bridge_wake_up, bridge_send_path = stamps
+    known = (_between(sent, left), _between(arrived, received), bridge_wake_up, bridge_send_path)
+    rest = overhead - sum(known)
+    return Parts(*known, ABSENT if ABSENT in known or rest < 0 else rest)
 
 
 def _between(begin: int, end: int) -> int:
     return ABSENT if ABSENT in (begin, end) or end < begin else end - begin
 
 
+def of_row(columns: Columns, row: int) -> Parts:
+    """Return the parts of an answered message's O, whose R is known."""
+    stamps = [columns[name][row] for name in STAMPS]
+    return parts(stamps[1] - stamps[0] - columns["robot_ns"][row], *stamps)
+
+
 def whole(columns: Columns, rows: Iterable[int]) -> list[Parts]:
     """Return the parts of those answered messages of which all are known."""
-    return [found for row in rows if ABSENT not in (found := parts(columns, row))]
+    return [found for row in rows if ABSENT not in (found := of_row(columns, row))]
 
 
 def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def gaps(columns: Columns, rows: Iterable[int], unstamped: str, bridge: Mapping[
         found.append(f"The kernel of the bridge gives no time stamps ({bridge['unstamped']}).")
     if found:
         return found
-    every = [parts(columns, row) for row in rows]
+    every = [of_row(columns, row) for row in rows]
     counts = {
         "came in together with later ones, and the kernel stamps only the last": _unknown(every, "wake_up"),
         "left without a stamp of the kernel": _unknown(every, "send_path"),

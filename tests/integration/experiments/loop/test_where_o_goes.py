@@ -17,7 +17,8 @@ from support.run_checks import Run
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 
-STALL_S = 0.3
+# Shorter than the pause after which the bridge publishes its counts: they would come in with the answer.
+STALL_S = 0.2
 # A message may be on its way for a part of the stall, on a busy machine.
 FOUND_US = 0.7 * STALL_S * 1e6
 # A kernel that knows no time stamps.

@@ -76,7 +76,7 @@ def test_parts_that_cannot_be_are_no_parts(store: SampleStore) -> None:
     """A stamp before its message was sent, and parts that are longer than O."""
     store["left_ns"][0] = SENT_NS - 1
     store["bridge_wake_up_ns"][1] = 10**12
-    first, second = (ledger.parts(store, row) for row in range(2))
+    first, second = (ledger.of_row(store, row) for row in range(2))
     assert (first.send_path, first.network, second.network) == (ABSENT, ABSENT, ABSENT)
     assert second.send_path != ABSENT
 

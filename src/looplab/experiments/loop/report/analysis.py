@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.experiments.loop.report import notes, published
+from looplab.experiments.loop.report import makeup, notes, published
 from looplab.experiments.loop.report.causes import beside
 from looplab.experiments.loop.report.claims import Comparing, claims
 from looplab.experiments.loop.report.figures import Sketch, sketches
@@ -27,6 +27,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             verdict.beside += beside(claim.name, fidelity, runs)
     shown = tables(runs)
     drawable = [sketch for fidelity, held in runs.items() for sketch in sketches(held, fidelity)]
+    made_of = makeup.makeups(runs)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
         return {
@@ -34,6 +35,11 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             "figures": [
                 (f"Figure {figure.number}", figure.text, [d for d in drawn if d.figure == figure.number])
                 for figure in published.figures()
+            ]
+            + [
+                (makeup.HEADING, makeup.TEXT, held)
+                for held in [[d for d in drawn if d.figure == makeup.FIGURE]]
+                if held
             ],
             "counts": Counter(verdict.outcome for _claim, answers in verdicts for verdict in answers.values()),
             "titles": published.titles(),
@@ -45,8 +51,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "tables.csv": _table_rows(shown),
         "verdicts.csv": _verdict_rows(verdicts),
         "figures.csv": _curve_rows(drawable),
+        "ledger.csv": makeup.ledger_rows(measured),
     }
-    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+    return Analysis(verdicts, [*drawable, *made_of], csv_files, Path(__file__).parent / "page.html.j2", context)
 
 
 def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[dict[str, object]]:
