@@ -47,23 +47,34 @@ class Sketch(Protocol):
 
 
 def drawn(
-    name: str, figure: str, fidelity: str, caption: str, alternative: str, draw: Callable[[Axes], None]
+    name: str,
+    figure: str,
+    fidelity: str,
+    caption: str,
+    alternative: str,
+    draw: Callable[[Axes], None],
+    *,
+    place: tuple[float, float, float, float] = PLACE,
+    legend_columns: int = 4,
 ) -> Drawing:
-    """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added."""
+    """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added.
+
+    `place` is that of the axes in the figure: left, bottom, width, height.
+    """
     # Imported late: it takes a second, and sketches are made before.
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "looplab", "font.size": 9.5}):
         canvas = Canvas(figsize=SIZE_INCHES)
-        axes = canvas.add_axes(PLACE)
+        axes = canvas.add_axes(place)
         draw(axes)
         axes.grid(alpha=0.35, linewidth=0.6)
         # Above the axes, where no curve can be.
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(-0.1, 1.0),
-            ncols=4,
+            ncols=legend_columns,
             fontsize=8.5,
             frameon=False,
             columnspacing=1.0,

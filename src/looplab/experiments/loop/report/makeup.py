@@ -26,11 +26,12 @@ TEXT = (
 LOOKS = {
     "send_path": ("#0072b2", "////"),
     "wake_up": ("#56b4e9", ""),
-    "bridge_wake_up": ("#e69f00", ""),
+    "bridge_wake_up": ("#e69f00", "xxx"),
     "bridge_send_path": ("#d55e00", "\\\\\\\\"),
     "network": ("#dddddd", "..."),
 }
-LABELS = {**{name: text.replace("controller's ", "") for name, text in NAMES.items()}, "network": "network, broker"}
+# Room for the names of the scenarios, and for three lines of a legend.
+PLACE = (0.2, 0.145, 0.775, 0.665)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Makeup:
             with rc_context({"hatch.linewidth": 0.6}):
                 for name, (colour, hatch) in LOOKS.items():
                     widths = [bar.parts_us[name] / 1000 for bar in self.bars]
-                    bars = axes.barh(rows, widths, 0.7, left, label=LABELS[name], color=colour, hatch=hatch)
+                    bars = axes.barh(rows, widths, 0.7, left, label=NAMES[name], color=colour, hatch=hatch)
                     for bar in bars:
                         bar.set(edgecolor="#333333", linewidth=0.4)
                     left = [start + width for start, width in zip(left, widths, strict=True)]
@@ -77,7 +78,8 @@ class Makeup:
                 f" {fewest.label}: only {fewest.known} of {fewest.measured}; the kernel stamps the last of messages "
                 "that come in together."
             )
-        return drawn(f"figure_{FIGURE}_{self.fidelity}", FIGURE, self.fidelity, caption, self._alternative(), put)
+        name, told = f"figure_{FIGURE}_{self.fidelity}", self._alternative()
+        return drawn(name, FIGURE, self.fidelity, caption, told, put, place=PLACE, legend_columns=2)
 
     def _alternative(self) -> str:
         said = []
