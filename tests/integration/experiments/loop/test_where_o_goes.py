@@ -55,19 +55,29 @@ def patched(command: list[str], before: str) -> list[str]:
     return [command[0], "-c", code or f"{before}{command[-1]}"]
 
 
-@pytest.mark.parametrize("fidelity", ["corrected", "thesis"])
-def test_the_parts_of_nearly_every_message_are_known_and_add_up(online: LoopLab, fidelity: str) -> None:
-    online.controller(QOS="0,1,2", FIDELITY=fidelity, ROBOT_FRAMING="line", MESSAGES="50").wait()
-    run = Ledger(online.run)
+@pytest.mark.parametrize("nodelay", ["on", "off"])
+def test_the_parts_add_up_at_every_qos(lab: LoopLab, nodelay: str) -> None:
+    """With Nagle's algorithm several messages come in with one read, so that fewer are known."""
+    lab.online_bridge(TCP_NODELAY=nodelay)
+    lab.controller(QOS="0,1,2", TCP_NODELAY=nodelay, MESSAGES="50").wait()
+    run = Ledger(lab.run)
     known = run.known()
-    assert len(known) > 0.8 * len(run.samples)
-    for cell in run.document["cells"]:
-        averages = [cell["ledger_us"][name]["avg"] for name in NAMES]
-        assert min(averages) > 0
-        assert cell["ledger_us"]["network"]["n"] <= cell["answered"]
-    assert sum(cell["ledger_us"]["network"]["n"] for cell in run.document["cells"]) == len(known)
-    gaps = run.document["ledger_gaps"]
-    assert all("of 300 answered messages" in gap for gap in gaps)
+    cells = run.document["cells"]
+    for cell in cells:
+        ledger = cell["ledger_us"]
+        assert ledger["network"]["n"] > (0.8 if nodelay == "on" or cell["qos"] == 0 else 0.02) * cell["answered"]
+        assert min(ledger[name]["min"] for name in NAMES) >= 0
+    assert sum(cell["ledger_us"]["network"]["n"] for cell in cells) == len(known)
+    assert all("of 300 answered messages" in gap for gap in run.document["ledger_gaps"])
+
+
+def test_what_nagle_holds_back_is_the_send_path(lab: LoopLab) -> None:
+    """The broker acknowledges late (40 ms), and until then no second small message leaves."""
+    lab.online_bridge(TCP_NODELAY="off")
+    lab.controller(QOS="1", TCP_NODELAY="off", INTERVALS_MS="20", MESSAGES="50").wait()
+    run = Ledger(lab.run)
+    held = [s for s, row in run.transport.items() if float(row["send_path_us"] or 0) > 5000]
+    assert len(held) > 20
 
 
 @pytest.mark.parametrize("direction", [TO_BROKER, TO_CLIENT])
