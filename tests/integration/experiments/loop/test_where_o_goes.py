@@ -1,6 +1,7 @@
 """What O is made of, against known truth: each delay is found in the part where it was put in."""
 
 import csv
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
-from support.parts import HOST, bridge_command, python, until
+from support.parts import HOST, Broker, Child, Listener, RobotDouble, bridge_command, free_port, python, until
 from support.run_checks import Run
 
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
+from looplab.lab.credentials.certificates import make_authority, make_server
+from looplab.mqtt.pairing import Pairing, write_pairing
 
 # Shorter than the pause after which the bridge publishes its counts: they would come in with the answer.
 STALL_S = 0.2
@@ -78,6 +81,32 @@ def test_what_nagle_holds_back_is_the_send_path(lab: LoopLab) -> None:
     run = Ledger(lab.run)
     held = [s for s, row in run.transport.items() if float(row["send_path_us"] or 0) > 5000]
     assert len(held) > 20
+
+
+def test_the_parts_add_up_over_tls(
+    start_broker: Callable[..., Broker], robot: RobotDouble, start_command: Callable[..., Child], tmp_path: Path
+) -> None:
+    """The kernel stamps encrypted bytes, the first of them those of the handshake."""
+    authority, port = make_authority(), free_port()
+    for name, text in zip(("key", "crt"), make_server(authority, [HOST]), strict=True):
+        (tmp_path / name).write_text(text)
+    files = f"certfile {tmp_path}/crt\nkeyfile {tmp_path}/key\n"
+    user = "user root\n" if os.geteuid() == 0 else ""
+    broker = start_broker(more=f"allow_anonymous true\n{user}listener {port} {HOST}\n{files}")
+    pairing = tmp_path / "pairing.env"
+    pairing.write_text(write_pairing(Pairing(HOST, port, "anybody", "any", authority[1])))
+    tls = {"BROKER_TLS": "on", "BROKER_PAIRING": str(pairing), "BROKER_PORT": str(port)}
+    listener = Listener(broker.port)
+    lab = LoopLab(broker, robot, listener, start_command, tmp_path)
+    lab.online_bridge(**tls)
+    lab.controller(QOS="0,1,2", MESSAGES="30", **tls).wait()
+    lab.close()
+    listener.close()
+    run = Ledger(lab.run)
+    assert len(run.known()) > 0.8 * len(run.samples)
+    found = {t["what"]: t["found"] for t in run.document["treatments"] if "TLS" in t["what"]}
+    assert len(found) == 2
+    assert all(version.startswith("TLSv1") for version in found.values())
 
 
 @pytest.mark.parametrize("direction", [TO_BROKER, TO_CLIENT])
