@@ -41,8 +41,8 @@ ANSWER_TIMEOUT_NS = 250_000_000 * PATIENCE
 BOOT_S = 0.15
 # What a person may have exported: the tests must not depend on it.
 CLEARED = (
-    "FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "INTERVALS_MS", "MESSAGES", "REPETITIONS", "QOS",
-    "BROKER_TLS", "BROKER_PAIRING", "LINK",
+    "FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "PACING", "INTERVALS_MS", "MESSAGES", "REPETITIONS",
+    "QOS", "BROKER_TLS", "BROKER_PAIRING", "LINK",
     "COMMAND", "LOAD", "DEADLINE_MS", "WARMUP_MESSAGES", "LIVE_DIR", "LOOPLAB_EVENTS", "LOOPLAB_ENVIRONMENT",
 )  # fmt: skip
 
@@ -114,6 +114,10 @@ class Broker:
         command = [program("mosquitto"), "-c", str(self._configuration)]
         child = self._child = Child(command, self._folder / f"{self.port}.log")
         until(lambda: self._listens(child), f"mosquitto listens: {child.said()}")
+
+    def signal(self, number: int) -> None:
+        assert self._child is not None
+        self._child.signal(number)
 
     def kill(self) -> None:
         """As a crash: no goodbye."""

@@ -82,6 +82,8 @@ def _all_required(schema: Any) -> Any:
 def check_sums(cell: dict[str, Any], sent: int) -> None:
     assert cell["sent"] == sent
     assert cell["sent"] == cell["answered"] + cell["late"] + cell["lost"] + cell["robot_errors"]
+    assert cell["lost"] == sum(cell["lost_by"].values())
+    assert cell["response_us"]["n"] == cell["sent"]
 
 
 def check_times(row: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from looplab.exporter.parts import Metrics, metrics
 from looplab.metrics.runs import run_texts, treatment_text
 from looplab.run.experiment import Experiments
-from looplab.run.samples import ABSENT, ANSWERED, HEADER_BYTES, LATE, ROBOT_ERROR, WAITING, store_columns
+from looplab.run.samples import ABSENT, ANSWERED, HEADER_BYTES, LATE, ROBOT_ERROR, WAITING, limit_ns, store_columns
 
 # Rows read at a time; bounds memory when an exporter starts in the middle of a long run.
 CHUNK_ROWS = 8192
@@ -36,7 +36,7 @@ class LiveRun:
         self.active = True
         self._samples = samples
         self._cell_rows = int(parameters["messages"]) * int(parameters["repetitions"])
-        self._deadline_ns = int(parameters["deadline_ms"]) * 1_000_000
+        self._limit_ns = limit_ns(int(parameters["deadline_ms"]))
         self._part = part
         self._cells = part.cells(parameters)
         self._columns: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class LiveRun:
         sent, received = self._column(fd, "sent_ns", first, end), self._column(fd, "received_ns", first, end)
         more = [self._column(fd, name, first, end) for name in self._part.COLUMNS]
         whole = min(map(len, (state, sent, received, *more)))
-        given_up_ns = perf_counter_ns() - 2 * self._deadline_ns
+        given_up_ns = perf_counter_ns() - self._limit_ns
         waiting = []
         for row in self._pending:
             at = row - first

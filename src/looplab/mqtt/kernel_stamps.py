@@ -23,8 +23,6 @@ ABSENT = -1
 _STAMP = struct.Struct("=qq")
 # Of struct sock_extended_err: errno, origin, type, code, pad, info, data (here the number of the last byte).
 _ERROR = struct.Struct("=IBBBxII")
-# Two clocks are read within this, or not taken as read at once; a clock that moved by more was set.
-_NARROW_NS, _TRIES = 10_000, 3
 
 Ancillary = Sequence[tuple[int, int, bytes]]
 
@@ -42,7 +40,7 @@ class RealtimeClock:
     """Translates stamps of CLOCK_REALTIME to the monotonic clock of perf_counter_ns."""
 
     def __init__(self) -> None:
-        self._distance_ns = _distance_ns()
+        self._distance_ns, self._width_ns = _distance()
 
     def stamp(self, ancillary: Ancillary) -> int:
         """Return the stamp among control messages in monotonic ns; ABSENT without one, or if the clock was set."""
@@ -53,11 +51,12 @@ class RealtimeClock:
         return ABSENT
 
     def _monotonic(self, stamp_ns: int) -> int:
-        before, self._distance_ns = self._distance_ns, _distance_ns()
-        now = self._distance_ns
-        if before is None or now is None or abs(now - before) > _NARROW_NS:
-            return ABSENT
-        return stamp_ns - now
+        distance_ns, width_ns = _distance()
+        was_set = abs(distance_ns - self._distance_ns) > width_ns + self._width_ns
+        # The narrowest reading is the most exact one; an interrupted thread makes a wide one.
+        if was_set or width_ns < self._width_ns:
+            self._distance_ns, self._width_ns = distance_ns, width_ns
+        return ABSENT if was_set else stamp_ns - self._distance_ns
 
 
 def last_byte(ancillary: Ancillary) -> int:
@@ -68,10 +67,7 @@ def last_byte(ancillary: Ancillary) -> int:
     return ABSENT
 
 
-def _distance_ns() -> int | None:
-    """Return CLOCK_REALTIME - CLOCK_MONOTONIC; None if the thread was interrupted each time they were read."""
-    for _ in range(_TRIES):
-        before, real, after = perf_counter_ns(), time_ns(), perf_counter_ns()
-        if after - before < _NARROW_NS:
-            return real - (before + after) // 2
-    return None
+def _distance() -> tuple[int, int]:
+    """Return CLOCK_REALTIME - CLOCK_MONOTONIC, and within how many ns they were read."""
+    before, real, after = perf_counter_ns(), time_ns(), perf_counter_ns()
+    return real - (before + after) // 2, after - before

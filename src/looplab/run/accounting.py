@@ -1,6 +1,7 @@
 """From raw samples to figures: every message is counted exactly once, no latency is left out."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, Protocol
 
 from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING
@@ -15,29 +16,33 @@ class Columns(Protocol):
     def __getitem__(self, name: str, /) -> Any: ...
 
 
-def quantile(ascending: Sequence[int], share: float) -> float:
+def quantile(ascending: Sequence[float], share: float) -> float:
     """Return the `share` quantile of sorted values, interpolated linearly between neighbours (Hyndman and Fan's
     type 7, numpy's default). Raises ValueError if there is none."""
     if not ascending:
         raise ValueError("no values")
     position = share * (len(ascending) - 1)
     low = int(position)
-    high = min(low + 1, len(ascending) - 1)
-    return ascending[low] + (position - low) * (ascending[high] - ascending[low])
+    below, above = ascending[low], ascending[min(low + 1, len(ascending) - 1)]
+    # Not a difference of infinities, nor none of one.
+    return below if position == low or below == above else below + (position - low) * (above - below)
 
 
-def summarise(values_ns: Sequence[int]) -> dict[str, float | int | None]:
-    """Return n, min, max, avg and percentiles in microseconds (three decimals) of durations in ns; null where none."""
-    if not values_ns:
+def summarise(values_ns: Sequence[int], endless: int = 0) -> dict[str, float | int | None]:
+    """Return n, min, max, avg and percentiles in microseconds (three decimals) of durations in ns; null where none.
+
+    `endless` more durations are infinite, and so is each figure that depends on one: null."""
+    if not values_ns and not endless:
         return {"n": 0, "min": None, "max": None, "avg": None, **dict.fromkeys(QUANTILES)}
-    ascending = sorted(values_ns)
+    ascending = [*sorted(values_ns), *[inf] * endless]
     figures = {
         "min": ascending[0],
         "max": ascending[-1],
         "avg": sum(ascending) / len(ascending),
         **{name: quantile(ascending, share) for name, share in QUANTILES.items()},
     }
-    return {"n": len(ascending), **{name: round(value / 1000, 3) for name, value in figures.items()}}
+    rounded = {name: None if value == inf else round(value / 1000, 3) for name, value in figures.items()}
+    return {"n": len(ascending), **rounded}
 
 
 def tally(columns: Columns, rows: range) -> tuple[list[int], list[int], dict[str, int]]:
@@ -60,3 +65,16 @@ def total_ns(columns: Columns, rows: Sequence[int]) -> list[int]:
 def lateness(columns: Columns, sent: Sequence[int]) -> dict[str, float | int | None]:
     """Return how much later than due messages left."""
     return summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])
+
+
+def response(columns: Columns, sent: Sequence[int], interval_ns: int) -> dict[str, Any]:
+    """Return `response_us`, the times from due to answered, and `beyond_interval`, the share of messages without an
+    answer within one interval of due (null if none was sent). A message that was not answered, or with an error,
+    takes infinitely long."""
+    due, received, state = (columns[name] for name in ("due_ns", "received_ns", "state"))
+    answered = [received[row] - due[row] for row in sent if state[row] in (ANSWERED, LATE)]
+    within = sum(time_ns <= interval_ns for time_ns in answered)
+    return {
+        "response_us": summarise(answered, len(sent) - len(answered)),
+        "beyond_interval": round(1 - within / len(sent), 6) if sent else None,
+    }

@@ -1,20 +1,20 @@
-"""The open-loop schedule and the outcome of each message: stamps into preallocated rows, and nothing else."""
+"""When each message is due, and the outcome of each: stamps into preallocated rows, and nothing else."""
 
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
 from typing import Protocol
 
 from looplab.mqtt.stamped_socket import StampedSocket
-from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore
+from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore, limit_ns
 
 # Time between arming a repetition and its first message.
 LEAD_NS = 20_000_000
 # How often the end of a repetition checks whether everything was answered.
 SETTLE_STEP_NS = 2_000_000
-# Answers after the deadline: received for at least this long, checked this often.
-DRAIN_NS = 1_000_000_000
+# How often the end of a cell checks whether late answers are still missing.
 DRAIN_STEP_NS = 50_000_000
 
 
@@ -27,22 +27,29 @@ class Sender(Protocol):
     def disconnects(self) -> int: ...
     def publish(self, topic: str, payload: bytes, qos: int) -> bool: ...
     def wait(self, until_ns: int) -> object: ...
+    def kept(self) -> Sequence[bytes]: ...
 
 
 @dataclass(frozen=True)
 class Messages:
-    """Message k on `topic` is `form % k`; `per_cell` messages make one cell, an answer after the deadline is late."""
+    """Message k on `topic` is `form % k`; `per_cell` messages make one cell, an answer after the deadline is late.
+
+    `sleeps`: the next message is due an interval after the last one left, else at start + k * interval.
+    """
 
     topic: str
     form: bytes
     per_cell: int
     deadline_ms: int
+    sleeps: bool = False
 
 
 class OpenLoop:
     """Sends each message when it is due and writes its row of `store`.
 
-    `duplicates`, `out_of_order` and `disconnects` are counted for each cell, `malformed` and `foreign` for the run.
+    `duplicates`, `out_of_order` and `disconnects` are counted for each cell; `malformed`, `foreign` and `expired`
+    (answers that came when their messages were counted as lost) for the run. `kept` holds the lost messages that had
+    not left when their cell ended.
     """
 
     def __init__(self, sender: Sender, store: SampleStore, messages: Messages) -> None:
@@ -52,8 +59,10 @@ class OpenLoop:
         self.disconnects = [0] * cells
         self.malformed = 0
         self.foreign = 0
+        self.expired = 0
+        self.kept: set[int] = set()
         self._sender, self._store, self._messages = sender, store, messages
-        self._deadline_ns = messages.deadline_ms * 1_000_000
+        self._deadline_ns, self._limit_ns = messages.deadline_ms * 1_000_000, limit_ns(messages.deadline_ms)
         self._first = 0
         self._highest = -1
         self._unsettled = 0
@@ -63,10 +72,10 @@ class OpenLoop:
         self._left, self._arrived = store["left_ns"], store["arrived_ns"]
 
     def repetition(self, first: int, count: int, interval_ns: int, qos: int) -> None:
-        """Send messages `first` … `first + count - 1`, message first+k at start + k * interval_ns whatever came back;
-        then wait until each was answered or its deadline has passed."""
+        """Send messages `first` … `first + count - 1`, each when it is due whatever came back; then wait until each
+        was answered or its deadline has passed."""
         sender, wait, publish = self._sender, self._sender.wait, self._sender.publish
-        topic, form = self._messages.topic, self._messages.form
+        topic, form, sleeps = self._messages.topic, self._messages.form, self._messages.sleeps
         due_ns, wire_sent_ns = self._store["due_ns"], self._store["wire_sent_ns"]
         sent_ns, state = self._sent, self._state
         self._first = first
@@ -76,9 +85,8 @@ class OpenLoop:
         gc.freeze()
         gc.disable()
         try:
-            start = perf_counter_ns() + LEAD_NS
+            due = perf_counter_ns() + LEAD_NS
             for sequence in range(first, first + count):
-                due = start + (sequence - first) * interval_ns
                 payload = form % sequence
                 wait(due)
                 state[sequence] = WAITING
@@ -91,32 +99,45 @@ class OpenLoop:
                 if sock is not None and sock.sent_ns >= now:
                     wire_sent_ns[sequence] = sock.sent_ns
                     sock.on_departure(partial(self._left.__setitem__, sequence))
+                due = (perf_counter_ns() if sleeps else due) + interval_ns
             self._settle(sent_ns[first + count - 1] + self._deadline_ns)
         finally:
             gc.enable()
             gc.unfreeze()
             self._unsettled = 0
-            # Those between repetitions count in the cell where they were noticed.
-            lost = sender.disconnects
-            self.disconnects[first // self._messages.per_cell] += lost - self._disconnects_seen
-            self._disconnects_seen = lost
+            self._count_disconnects(first)
 
     def drain(self, rows: range) -> None:
-        """Receive late answers to `rows` for one more deadline, or until none is missing."""
-        end_ns = perf_counter_ns() + max(self._deadline_ns, DRAIN_NS)
-        state = self._state[rows.start : rows.stop]
-        while WAITING in state.tolist() and (now := perf_counter_ns()) < end_ns:
+        """Receive late answers to `rows`, a cell, until none is missing or each missing one would come too late."""
+        state = self._state
+        missing = [row for row in rows if state[row] == WAITING]
+        while missing and (now := perf_counter_ns()) < (end_ns := self._sent[missing[-1]] + self._limit_ns):
             self._sender.wait(min(end_ns, now + DRAIN_STEP_NS))
+            missing = [row for row in missing if state[row] == WAITING]
+        self._count_disconnects(rows.start)
+        if missing:
+            unsent = set(self._sender.kept())
+            self.kept.update(row for row in missing if self._messages.form % row in unsent)
+
+    def _count_disconnects(self, row: int) -> None:
+        """Count those since the last time in the cell of `row`."""
+        lost = self._sender.disconnects
+        self.disconnects[row // self._messages.per_cell] += lost - self._disconnects_seen
+        self._disconnects_seen = lost
 
     def counts(self, cell: int) -> dict[str, int]:
         """Return a cell's counts that belong to no single row, as run.json names them."""
         names = ("duplicates", "out_of_order", "disconnects")
         return {name: getattr(self, name)[cell] for name in names}
 
-    def awaits(self, sequence: int) -> bool:
-        """Return whether an answer to this message is missing; count the answer as malformed or duplicate if not."""
+    def awaits(self, sequence: int, now: int) -> bool:
+        """Return whether an answer to this message that came at `now` counts; count it as malformed, expired or
+        duplicate if not."""
         if sequence >= self._store.count or self._state[sequence] == NOT_SENT:
             self.malformed += 1
+            return False
+        if now - self._sent[sequence] > self._limit_ns:
+            self.expired += 1
             return False
         if self._state[sequence] != WAITING:
             self.duplicates[sequence // self._messages.per_cell] += 1

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 from looplab.errors import EXIT_USAGE, LabError
 
 FIDELITIES = ("thesis", "corrected")
+# How a sender waits for the next message: an interval after the last one left, or until start + k * interval.
+SLEEP, SCHEDULE = "sleep", "schedule"
+PACINGS = (SLEEP, SCHEDULE)
 MAX_SAMPLES = 20_000_000
 
 T = TypeVar("T")
@@ -73,6 +76,7 @@ class Option:
 MESSAGES = Option("--messages", "MESSAGES", "N", "messages in a repetition, or in a cell")
 QOS = Option("--qos", "QOS", "0,1,2", "quality of service, one cell each")
 FIDELITY = Option("--fidelity", "FIDELITY", "", "as published, or as it was meant", FIDELITIES)
+PACING = Option("--pacing", "PACING", "", "wait an interval after each message, or keep a schedule", PACINGS)
 
 
 def quick_settings(quick: Mapping[str, str], options: Sequence[Option], given: Mapping[str, str]) -> dict[str, str]:

@@ -20,6 +20,9 @@ COLUMNS = ("due_ns", "sent_ns", "received_ns", "wire_sent_ns", "wire_received_ns
 # Values of the column `state`.
 NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR = range(5)
 
+# How long after its deadline an answer counts as late at least.
+LATE_NS = 1_000_000_000
+
 
 class SampleStore:
     """`count` rows of COLUMNS and of `more` of the experiment's own; `store["due_ns"][k]` is message k's.
@@ -52,6 +55,12 @@ class SampleStore:
 
     def __getitem__(self, name: str) -> memoryview:
         return self._columns[name]
+
+
+def limit_ns(deadline_ms: int) -> int:
+    """Return how long after its message an answer counts at all, late or in time: the same for each of a run."""
+    deadline_ns = deadline_ms * 1_000_000
+    return deadline_ns + max(deadline_ns, LATE_NS)
 
 
 def store_header(count: int, columns: tuple[str, ...]) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from support.lan_broker import LanBroker, Visit, Visitor
 from support.parts import HOST, LIMIT_S, until
 
+from looplab.experiments.loop.losses import TOPIC_BRIDGE_MERGED
 from looplab.experiments.loop.protocol import (
     TOPIC_ANSWER,
     TOPIC_BRIDGE_INFO,
@@ -15,21 +16,23 @@ from looplab.experiments.loop.protocol import (
     TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
 )
+from looplab.mqtt.dial import Target
+from looplab.mqtt.permission import is_refused
 
 EVERYBODY = ("controller", "bridge", "flood", "observer")
 OF_FLOOD = "internal/looplab-flood/1"
 OF_BROKER = "$SYS/broker/uptime"
 SAYS = {
     "controller": {TOPIC_REQUEST},
-    "bridge": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS},
+    "bridge": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS},
     "flood": {OF_FLOOD},
     "observer": set(),
 }
 HEARS = {
-    "controller": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS},
+    "controller": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS},
     "bridge": {TOPIC_REQUEST},
     "flood": {OF_FLOOD},
-    "observer": {TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS, OF_BROKER},
+    "observer": {TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS, OF_BROKER},
 }
 TOPICS = sorted(set().union(*SAYS.values(), *HEARS.values()))
 
@@ -52,6 +55,17 @@ def test_each_says_what_is_its_own_and_nothing_else(lan: LanBroker, insider: Vis
     # What the broker counts about itself it lets nobody write, before it asks a plugin: the one refusal not logged.
     told = sorted((client, topic) for client, topic in denied if topic != OF_BROKER)
     assert sorted((client, topic) for topic, _, client in logged) == told
+
+
+@pytest.mark.parametrize("who", ["controller", "bridge"])
+def test_each_can_ask_what_it_may_say_without_saying_it(lan: LanBroker, insider: Visitor, who: str) -> None:
+    target = Target(HOST, lan.tls_port, tcp_nodelay=True, pairing_file=lan.pairing_file(who))
+    refused = {topic for topic in TOPICS if is_refused(target, topic, f"asks-{who}")}
+    # What the broker counts about itself it confirms and throws away.
+    assert refused - {OF_BROKER} == {*TOPICS} - SAYS[who] - {OF_BROKER}
+    insider.say("the/end", "")
+    until(lambda: ("the/end", b"") in insider.messages, "the last message")
+    assert insider.heard() == {"the/end"}
 
 
 def test_each_hears_what_is_its_own_and_nothing_else(lan: LanBroker, insider: Visitor, visit: Visit) -> None:

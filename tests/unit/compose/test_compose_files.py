@@ -233,4 +233,4 @@ def test_every_variable_of_the_files_has_its_default_in_dot_env() -> None:
     names = {
         line.partition("=")[0] for line in (ROOT / ".env").read_text().splitlines() if line and not line.startswith("#")
     }
-    assert {"FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "ROBOT", "LAB_BIND"} <= names
+    assert {"FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "PACING", "ROBOT", "LAB_BIND"} <= names

@@ -63,7 +63,7 @@ def test_text_is_read_back_by_prometheus_own_parser() -> None:
     for k in range(10):
         cell.add_sent(1000 * k)
         cell.add_outcome("answered")
-        cell.add_latency(2_000_000 + k, 500_000)
+        cell.add_latency(2_000_000 + k, 500_000, 0, 2_000_000 + k)
     families = {f.name: f for f in text_string_to_metric_families(page([cell.texts()], FAMILIES).decode())}
     assert families["loop_latency_seconds"].type == "histogram"
     assert families["loop_messages"].type == "counter"
@@ -80,12 +80,12 @@ def test_text_is_read_back_by_prometheus_own_parser() -> None:
 
 
 def test_the_parts_of_o_are_means_over_the_answers_of_which_all_are_known() -> None:
-    """Columns: R, sent, received, left, arrived, the bridge's wake-up and send path."""
+    """Columns: R, due, received, sent, left, arrived, the bridge's wake-up and send path."""
     cell = LoopCell("scenario0", "thesis", 20, 0)
     cell.add_sent(0)
-    cell.add_latency(5000, 1000, 0, 5000, 100, 4800, 300, 50)
-    cell.add_latency(7000, 1000, 0, 7000, 300, 6400, 500, 150)
-    cell.add_latency(9_000_000, 1000, 0, 9_000_000, 100, 4800, -1, -1)
+    cell.add_latency(5000, 1000, 0, 5000, 0, 100, 4800, 300, 50)
+    cell.add_latency(7000, 1000, 0, 7000, 0, 300, 6400, 500, 150)
+    cell.add_latency(9_000_000, 1000, 0, 9_000_000, 0, 100, 4800, -1, -1)
     families = {f.name: f for f in text_string_to_metric_families(page([cell.texts()], FAMILIES).decode())}
     found = {s.labels["part"]: s.value * 1e9 for s in families["loop_overhead_part_seconds"].samples}
     assert found == pytest.approx(

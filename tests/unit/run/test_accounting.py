@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from looplab.run.accounting import quantile, summarise
+from looplab.run.accounting import quantile, response, summarise
+from looplab.run.samples import ANSWERED, LATE, ROBOT_ERROR, WAITING, SampleStore
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 99, 100, 1000, 1001])
@@ -34,3 +35,30 @@ def test_summary_of_nothing_is_null_not_zero() -> None:
     found = summarise([])
     assert found.pop("n") == 0
     assert set(found.values()) == {None}
+
+
+@pytest.mark.parametrize(("endless", "known"), [(0, 4), (1, 2), (4, 2), (5, 1), (49, 1), (50, 0), (100, 0)])
+def test_an_endless_value_makes_the_quantiles_that_reach_it_null(endless: int, known: int) -> None:
+    """Of 100 values; p50 lies between the 50th and the 51st."""
+    found = summarise([1000 * n for n in range(1, 101 - endless)], endless)
+    assert found["n"] == 100
+    finite = [name for name in ("p50", "p95", "p99", "p999") if found[name] is not None]
+    assert finite == ["p50", "p95", "p99", "p999"][:known]
+    assert (found["max"] is None) == (found["avg"] is None) == (endless > 0)
+    assert (found["min"] is None) == (endless == 100)
+
+
+def test_response_counts_from_due_and_takes_in_who_was_not_answered() -> None:
+    """Of messages 20 ms apart: in time, late by its sender, late, lost, answered with an error."""
+    store = SampleStore(5)
+    rows = [(ANSWERED, 0, 9), (ANSWERED, 15, 6), (LATE, 0, 1500), (WAITING, 0, 0), (ROBOT_ERROR, 0, 5)]
+    for row, (state, lateness_ms, total_ms) in enumerate(rows):
+        due = 20_000_000 * row
+        store["due_ns"][row], store["state"][row] = due, state
+        store["sent_ns"][row] = due + 1_000_000 * lateness_ms
+        if state != WAITING:
+            store["received_ns"][row] = due + 1_000_000 * (lateness_ms + total_ms)
+    found = response(store, range(5), 20_000_000)
+    assert found["beyond_interval"] == 0.8
+    assert [found["response_us"][name] for name in ("n", "min", "p50", "max")] == [5, 9000, 1_500_000, None]
+    assert response(store, range(0), 20_000_000)["beyond_interval"] is None

@@ -6,6 +6,7 @@ from generator.experiments.loop.queries import CELLS, CHOSEN, STATISTICS, curves
 from generator.panels import Panel, words
 from generator.queries import joined, last
 from generator.tables import matrix
+from looplab.experiments.loop.fitted import FITTED_CONSTANTS
 
 # Has the cells that can be chosen; loop_run_info has the runs of other experiments, too.
 _CELL = "loop_latency_seconds_count"
@@ -15,7 +16,7 @@ FIGURES = {
     ("6.1", "R", (0, 1)): (
         "What the robot takes",
         "Scenario 0 answers in the bridge, scenario 1 asks the robot over its serial line. "
-        "Published: about 70 us without the robot, about 4 ms with it.",
+        "Published: about 70 us without the robot, about 4 ms with it. The virtual robot's mean R is fitted to that.",
     ),
     ("6.1", "O", (0, 1)): (
         "All but the robot, with and without it",
@@ -120,5 +121,6 @@ def _notes() -> Panel:
         "How far these curves can be compared",
         "Curves are from this machine, squares from the thesis's: compare shapes and orderings, not "
         "milliseconds. Published points are drawn at the nearest bound of the histogram (48 a decade, at most 2.5 % "
-        "off). The robot here is emulated unless a real one is connected.",
+        "off). The robot here is emulated unless a real one is connected. "
+        f"Fitted: {' '.join(map(str, FITTED_CONSTANTS))}",
     )

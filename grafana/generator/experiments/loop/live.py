@@ -26,7 +26,8 @@ def live_loop() -> Dashboard:
             # Both rows are seen at once on a projector's 720 lines.
             (5, [(6, _run()), (5, _progress()), (13, _counts())]),
             (10, [(12, _cdf_of_metrics()), (12, _cdf_of_intervals())]),
-            (9, [(8, _quantiles()), (8, _made_of()), (8, _lateness())]),
+            (9, [(12, _quantiles()), (12, _made_of())]),
+            (9, [(12, _lateness()), (12, _misses())]),
             (9, [(8, _broker()), (8, _broker_cpu()), (8, _rate())]),
             (9, [(16, _treatments()), (8, _alerts())]),
         ],
@@ -80,6 +81,7 @@ def _cdf_of_metrics() -> panels.Panel:
         "T, R and O of the cell being measured",
         "How to read it: at 10 ms the curve's height is the share of messages answered within 10 ms. T is the whole "
         "time from request to answer, R the part spent at the robot, O = T - R all the rest: broker, network, queues. "
+        "R of the virtual robot is fitted to the published mean. "
         "A curve further left is faster, a steeper one steadier.",
         query,
         series="metric",
@@ -136,14 +138,27 @@ def _lateness() -> panels.Panel:
     metric = "loop_send_lateness_quantile_seconds{q="
     return panels.graph(
         "Send lateness: is the measurement itself on time?",
-        "Each request is due at a fixed time, whatever came back. This is how much later it left. Above the dashed "
-        "line (5 ms, half of the shortest interval) the schedule itself is disturbed: do not trust the other panels.",
+        "Each request is due at a fixed time, whatever came back (pacing sleep: an interval after the last one left). "
+        "This is how much later it left. Above the dashed line (5 ms, half of the shortest interval) the sender itself "
+        "is disturbed: do not trust the other panels.",
         {name: f'max({metric}"{q}"}}\nand {RUNNING_CELL})' for name, q in (("p50", "0.5"), ("p99", "0.99"))},
         unit="s",
         label="lateness (logarithmic)",
         logarithmic=True,
         warn_at=0.005,
         overrides=colours(QUANTILE_COLOURS),
+    )
+
+
+def _misses() -> panels.Panel:
+    beyond, messages = "loop_messages_beyond_interval_total", "loop_messages_total"
+    return panels.graph(
+        "Deadline misses",
+        "Share of the cell's messages without an answer within one interval of being due: a control loop has no new "
+        "value when it needs one. It counts from due, so a late sender shows here and not in T; lost messages count.",
+        {"beyond one interval": f"sum({beyond}\nand {RUNNING_CELL})\n/ sum({messages}\nand {RUNNING_CELL})"},
+        unit="percentunit",
+        label="share of the messages so far",
     )
 
 

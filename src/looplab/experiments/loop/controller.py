@@ -1,6 +1,7 @@
 """One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, looks between cells."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -10,16 +11,19 @@ from looplab.experiments.loop import ledger, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files
 from looplab.experiments.loop.looks import Looks
+from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
 from looplab.experiments.loop.parameters import Parameters
-from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO, TOPIC_REQUEST
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
+from looplab.mqtt.permission import is_refused
 from looplab.run.accounting import tally
 from looplab.run.life import Run, wait_for
+from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
-from looplab.run.samples import SampleStore
+from looplab.run.samples import WAITING, SampleStore
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import NO_LOAD
@@ -36,9 +40,11 @@ class Controller(Run):
     def __init__(self, parameters: Parameters, place: Place) -> None:
         self.parameters = parameters
         self.record = Record(parameters, place, COLUMNS, files(parameters), {})
-        self.news = BridgeNews()
+        self.news = BridgeNews(self.record.token, parameters.samples)
         self.looks = Looks(parameters)
-        self._client = _client(parameters, self.record.token, self._received)
+        self._connected_ns: list[int] = []
+        self._refused_ns: list[int] = []
+        self._client = _client(parameters, self.record.token, self._received, self._note_connection)
         self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
         self._current: Measurement | None = None
@@ -63,15 +69,18 @@ class Controller(Run):
 
     def contents(self) -> dict[str, Any]:
         measurement, cells = self.measurement, []
+        losses = Losses(self.record.store, range(self.parameters.samples), self._evidence())
         for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters)):
             counts = measurement.counts(index)
             load = {"load": self.looks.strengths[index]} if index < len(self.looks.strengths) else {}
-            cells.append({"interval_ms": interval_ms, "qos": qos, **cell(self.record.store, rows, counts), **load})
+            whole = cell(self.record.store, rows, counts, interval_ms)
+            cells.append({"interval_ms": interval_ms, "qos": qos, **whole, "lost_by": losses.count(rows), **load})
         return {
             "warmup": self._warmup,
             "cells": cells,
             "malformed": measurement.malformed + self.news.malformed,
             "foreign": measurement.foreign + self.news.foreign,
+            "expired": measurement.expired,
             **self.news.document(sum(measurement.disconnects)),
             "ledger_gaps": self._ledger_gaps(),
             "delayed": delayed(self.record.store, range(self.parameters.samples)),
@@ -96,7 +105,17 @@ class Controller(Run):
             per_cell=p.messages * p.repetitions,
             deadline_ms=p.deadline_ms,
             on_other=self.news.take,
+            sleeps=p.pacing == SLEEP,
         )
+
+    def _note_connection(self) -> None:
+        self._connected_ns.append(perf_counter_ns())
+
+    def _evidence(self) -> Evidence:
+        """Return what explains lost messages."""
+        away = [] if self._client.connected else [NEVER_NS]
+        returns = [*self._connected_ns[1:], *away, *self.news.returns_ns()]
+        return Evidence(self.news.merged, returns, self._refused_ns, self.measurement.kept)
 
     def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
         if self._current is not None:
@@ -167,7 +186,7 @@ class Controller(Run):
         store = SampleStore(count, more=COLUMNS)
         self._current = self._measurement(store, f"w{self.record.token}")
         self._current.repetition(0, count, WARMUP_INTERVAL_NS, min(self.parameters.qos))
-        result = cell(store, range(count), {})
+        result = cell(store, range(count), {}, WARMUP_INTERVAL_NS / 1e6)
         self._warmup = {name: result[name] for name in ("sent", "answered", "lost")}
 
     def _sweep(self) -> None:
@@ -189,7 +208,15 @@ class Controller(Run):
                 )
             # First, because nobody listens while the treatments are read.
             self.measurement.drain(rows)
+            self._ask_for_permission(rows)
             self._look()
+
+    def _ask_for_permission(self, rows: range) -> None:
+        """Note it if the broker refuses requests, and may have refused some of `rows`."""
+        state, client = self.record.store["state"], self._client
+        lost = any(state[row] == WAITING for row in rows)
+        if lost and client.connected and is_refused(client.target, TOPIC_REQUEST, f"permission-{self.record.token}"):
+            self._refused_ns.append(perf_counter_ns())
 
     def _seconds_left(self, done: int) -> float:
         left = [(max(0, rows.stop - max(done, rows.start)), ms) for ms, _qos, rows in cell_rows(self.parameters)]
@@ -214,7 +241,7 @@ class Controller(Run):
             self._client.wait(perf_counter_ns() + 20_000_000)
 
 
-def _client(parameters: Parameters, token: str, received: Any) -> MqttClient:
+def _client(parameters: Parameters, token: str, received: Any, connected: Callable[[], None]) -> MqttClient:
     """Return the controller's client; with BROKER_TLS=on by its pairing file. Raises LabError (exit code 2)."""
     host, port, pairing = parameters.broker_host, parameters.broker_port, None
     if parameters.broker_tls:
@@ -231,5 +258,6 @@ def _client(parameters: Parameters, token: str, received: Any) -> MqttClient:
         tcp_nodelay=parameters.tcp_nodelay,
         subscriptions=[(TOPIC_ANSWER, max(parameters.qos)), ("lab/#", 1)],
         on_message=received,
+        on_connect=connected,
         pairing=pairing,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from looplab.experiments.loop import ledger
 from looplab.experiments.loop.parameters import Parameters
-from looplab.run.accounting import OUTCOMES, Columns, lateness, summarise, tally, total_ns
+from looplab.run.accounting import OUTCOMES, Columns, lateness, response, summarise, tally, total_ns
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
 
@@ -36,7 +36,7 @@ def cell_rows(parameters: Parameters) -> Iterator[tuple[float, int, range]]:
         yield interval_ms, qos, parameters.rows(index)
 
 
-def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, Any]:
+def cell(columns: Columns, rows: range, counts: Mapping[str, int], interval_ms: float) -> dict[str, Any]:
     """Return one cell's counts and latencies; `counts` are those that belong to no single row."""
     sent, measured, fates = tally(columns, rows)
     total = total_ns(columns, measured)
@@ -52,6 +52,7 @@ def cell(columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, 
         "service_R_us": summarise(service_ns(columns, measured)),
         "waited": waited(columns, measured),
         "send_lateness_us": lateness(columns, sent),
+        **response(columns, sent, round(interval_ms * 1e6)),
     }
 
 

@@ -14,7 +14,7 @@ from looplab.run.samples import ABSENT
 
 COLUMNS = ("bridge_wake_up_ns", "bridge_send_path_ns")
 # The columns that make up the parts, beside R.
-STAMPS = ("sent_ns", "received_ns", "left_ns", "arrived_ns", *COLUMNS)
+STAMPS = ("received_ns", "sent_ns", "left_ns", "arrived_ns", *COLUMNS)
 NAMES = {
     "send_path": "controller's send path",
     "wake_up": "controller's wake-up",
@@ -39,7 +39,7 @@ def parts(overhead: int, *stamps: int) -> Parts:
 
     It is unknown if one of them is, or if they are longer than O.
     """
-    sent, received, left, arrived, bridge_wake_up, bridge_send_path = stamps
+    received, sent, left, arrived, bridge_wake_up, bridge_send_path = stamps
     known = (_between(sent, left), _between(arrived, received), bridge_wake_up, bridge_send_path)
     rest = overhead - sum(known)
     return Parts(*known, ABSENT if ABSENT in known or rest < 0 else rest)
@@ -52,7 +52,7 @@ def _between(begin: int, end: int) -> int:
 def of_row(columns: Columns, row: int) -> Parts:
     """Return the parts of an answered message's O, whose R is known."""
     stamps = [columns[name][row] for name in STAMPS]
-    return parts(stamps[1] - stamps[0] - columns["robot_ns"][row], *stamps)
+    return parts(stamps[0] - stamps[1] - columns["robot_ns"][row], *stamps)
 
 
 def whole(columns: Columns, rows: Iterable[int]) -> list[Parts]:

@@ -23,6 +23,10 @@ FAMILIES = {
     ),
     "loop_messages_total": ("counter", "Messages by outcome; a lost one is counted two deadlines after it was sent."),
     "loop_messages_sent_total": ("counter", "Messages sent."),
+    "loop_messages_beyond_interval_total": (
+        "counter",
+        "Messages of known outcome without an answer within one interval of being due.",
+    ),
     "loop_send_lateness_seconds": ("histogram", "How much later than due a message was sent."),
     "loop_send_lateness_quantile_seconds": ("gauge", "Exact quantile of the send lateness."),
     "loop_cell_current": ("gauge", "1 for the cell that is being measured, or was last."),
@@ -42,7 +46,7 @@ VIEW = CellsView(
     {"T": "in all", "R": "at the robot", "O": "all but the robot"},
 )
 # What a cell takes of each row beside T.
-COLUMNS = ("robot_ns", *ledger.STAMPS)
+COLUMNS = ("robot_ns", "due_ns", *ledger.STAMPS)
 # R without a robot is some 70 us, so its buckets begin at 10 us.
 ROBOT_BOUNDS_S = bounds_s(-5)
 
@@ -55,15 +59,18 @@ class LoopCell(Cell):
         super().__init__(FAMILY, labels, {"T": Distribution(), "R": Distribution(ROBOT_BOUNDS_S), "O": Distribution()})
         self.parts_s: dict[str, float] = {}
         self._ledgers, self._sums_ns = 0, [0] * len(ledger.NAMES)
+        self._interval_ns = round(interval_ms * 1e6)
+        self._beyond = 0
 
     def add_latency(self, total_ns: int, *more: int) -> None:
         """Count one answer, in time or late."""
-        robot_ns, *stamps = more
+        robot_ns, due_ns, received_ns, *stamps = more
+        self._beyond += received_ns - due_ns > self._interval_ns
         self.latencies["T"].add(total_ns)
         self.latencies["R"].add(robot_ns)
         self.latencies["O"].add(total_ns - robot_ns)
         if stamps:
-            self._add_parts(ledger.parts(total_ns - robot_ns, *stamps))
+            self._add_parts(ledger.parts(total_ns - robot_ns, received_ns, *stamps))
 
     def _add_parts(self, parts: ledger.Parts) -> None:
         # The last rows of a scrape have gaps: the bridge reports an answer's parts with the next one.
@@ -73,10 +80,15 @@ class LoopCell(Cell):
             means = (total / self._ledgers / 1e9 for total in self._sums_ns)
             self.parts_s = dict(zip(ledger.NAMES, means, strict=True))
 
+    def add_outcome(self, outcome: str) -> None:
+        """Count one message whose fate is known."""
+        super().add_outcome(outcome)
+        self._beyond += outcome in ("lost", "robot_error")
+
     def _render(self) -> dict[str, str]:
-        name = "loop_overhead_part_seconds"
-        parts = (line(name, {**self.labels, "part": part}, mean_s) for part, mean_s in self.parts_s.items())
-        return {**super()._render(), name: "".join(parts)}
+        beyond, made_of = "loop_messages_beyond_interval_total", "loop_overhead_part_seconds"
+        parts = (line(made_of, {**self.labels, "part": part}, mean_s) for part, mean_s in self.parts_s.items())
+        return {**super()._render(), beyond: line(beyond, self.labels, self._beyond), made_of: "".join(parts)}
 
 
 def cells(parameters: Mapping[str, Any]) -> list[LoopCell]:
@@ -142,7 +154,7 @@ def _take(fields: list[str], found: Mapping[tuple[str, str], Cell]) -> None:
     cell.add_sent(int(sent) - int(due))
     cell.add_outcome(outcome)
     if outcome in ("answered", "late"):
-        cell.add_latency(int(received) - int(sent), round(float(robot_us) * 1000))
+        cell.add_latency(int(received) - int(sent), round(float(robot_us) * 1000), int(due), int(received))
 
 
 def _online(family: str) -> Callable[[bytes], Texts]:

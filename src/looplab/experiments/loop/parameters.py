@@ -9,7 +9,11 @@ from looplab.run.parameters import (
     FIDELITIES,
     FIDELITY,
     MESSAGES,
+    PACING,
+    PACINGS,
     QOS,
+    SCHEDULE,
+    SLEEP,
     Option,
     Reader,
     RunParameters,
@@ -28,11 +32,23 @@ OPTIONS = (
     Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell"),
     QOS,
     FIDELITY,
+    PACING,
     Option("--robot", "ROBOT", "", "where the robot is", ROBOTS),
     Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)"),
 )
 # One cell: seconds of sending.
 QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1"}
+
+
+def factors(fidelity: str) -> dict[str, bool | str]:
+    """Return what a fidelity sets, by the names of the parameters."""
+    corrected = fidelity == "corrected"
+    return {
+        "tcp_nodelay": corrected,
+        "robot_framing": FRAMINGS[fidelity],
+        "apply_priority": corrected,
+        "pacing": SCHEDULE if corrected else SLEEP,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +65,7 @@ class Parameters(RunParameters):
     tcp_nodelay: bool
     robot_framing: str
     apply_priority: bool
+    pacing: str
     link: str
     warmup_messages: int
     broker_host: str
@@ -72,7 +89,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
     name = environment.get("SCENARIO", "").strip() or "<scenario>"
     get = Reader(environment, f"compose/scenarios/{name}")
     fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
-    corrected = fidelity == "corrected"
+    usual = factors(fidelity)
     parameters = Parameters(
         scenario=get.matching("SCENARIO", None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _"),
         fidelity=fidelity,
@@ -87,9 +104,10 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
         load=get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())),
         priority_broker=get.integer("PRIORITY_BROKER", 0, 0, 99),
         priority_controller=get.integer("PRIORITY_CONTROLLER", 0, 0, 99),
-        tcp_nodelay=get.switch("TCP_NODELAY", corrected),
-        robot_framing=get.choice("ROBOT_FRAMING", FRAMINGS[fidelity], tuple(FRAMINGS.values())),
-        apply_priority=get.switch("APPLY_PRIORITY", corrected),
+        tcp_nodelay=get.switch("TCP_NODELAY", bool(usual["tcp_nodelay"])),
+        robot_framing=get.choice("ROBOT_FRAMING", str(usual["robot_framing"]), tuple(FRAMINGS.values())),
+        apply_priority=get.switch("APPLY_PRIORITY", bool(usual["apply_priority"])),
+        pacing=get.choice("PACING", str(usual["pacing"]), PACINGS),
         link=get.matching(
             "LINK", NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml"
         ),

@@ -1,4 +1,4 @@
-"""The hot path of the control loop: requests on an open-loop schedule, answers stamped as they come back."""
+"""The hot path of the control loop: requests as they are due, answers stamped as they come back."""
 
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -27,10 +27,10 @@ class Measurement(OpenLoop):
         per_cell: int,
         deadline_ms: int,
         on_other: Callable[[bytes, bytes], None],
+        sleeps: bool = False,
     ) -> None:
-        super().__init__(
-            sender, store, Messages(TOPIC_REQUEST, f"{command}-{token}-%d".encode(), per_cell, deadline_ms)
-        )
+        form = f"{command}-{token}-%d".encode()
+        super().__init__(sender, store, Messages(TOPIC_REQUEST, form, per_cell, deadline_ms, sleeps))
         self._token = token.encode()
         self._on_other = on_other
         self._robot, self._wire_robot, self._wait_ns = store["robot_ns"], store["wire_robot_ns"], store["wait_ns"]
@@ -47,7 +47,7 @@ class Measurement(OpenLoop):
             self.malformed += 1
         elif answer.run != self._token:
             self.foreign += 1
-        elif self.awaits(answer.sequence):
+        elif self.awaits(answer.sequence, now):
             # Before the state, which is what readers of the store go by.
             self._robot[answer.sequence] = answer.robot_ns
             self.answered(answer.sequence, now, self._sender.sock, answer.status == _STATUS_OK)

@@ -5,6 +5,8 @@ from textwrap import fill
 from typing import Any
 
 from looplab.experiments.loop.document import robot_free_us
+from looplab.experiments.loop.fitted import depends, fitted
+from looplab.experiments.loop.losses import CAUSES
 from looplab.run.table import WIDTH, milliseconds, title, verdict
 
 MOST_ABSENCES = 10
@@ -13,22 +15,29 @@ _EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnec
 _HEAD = f"{'interval':>9} {'QoS':>3} {'sent':>6} {'answ.':>6} {'lost':>5} {'late':>4} {'err.':>4}"
 _LATENCY_HEAD = f"{'':>14} {'min':>9} {'avg':>9} {'p50':>9} {'p95':>9} {'p99':>9} {'max':>9}"
 _ROWS = (
-    ("T", "T_us"),
-    ("R", "R_us"),
-    ("O", "O_us"),
-    ("O transport", "transport_O_us"),
-    ("send lateness", "send_lateness_us"),
+    ("T", "T"),
+    ("R", "R"),
+    ("O", "O"),
+    ("O transport", "transport_O"),
+    ("response", "response"),
+    ("send lateness", "send_lateness"),
 )
+# Beside a figure that depends on a fitted constant.
+_FITTED = "*"
 
 
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), latencies in milliseconds, no line feed at its end."""
+    parameters = run.get("parameters", {})
     lines = [title(run), "latencies in ms", ""]
     for cell in run["cells"]:
         lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
-        lines += [_latencies(label, cell[key]) for label, key in _ROWS]
+        for label, figure in _ROWS:
+            mark = _FITTED if depends(parameters, figure) else ""
+            lines += [_latencies(label + mark, cell[f"{figure}_us"])] if f"{figure}_us" in cell else []
         lines += _ledger(cell.get("ledger_us", {}))
         lines += [_latencies("R free", free)] if (free := robot_free_us(cell)) else []
+        lines += _beyond(cell)
         lines += _load(cell.get("load", {}))
         lines.append("")
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
@@ -41,7 +50,15 @@ def _counts(cell: dict[str, Any]) -> list[str]:
         f"{cell['lost']:>5} {cell['late']:>4} {cell['robot_errors']:>4}"
     )
     extras = [f"{cell[key]} {label}" for key, label in _EXTRAS if cell[key]]
-    return [text, "   " + ", ".join(extras)] if extras else [text]
+    causes = [f"{n} {cause.replace('_', ' ')}" for cause in CAUSES if (n := cell.get("lost_by", {}).get(cause))]
+    lines = [text, *(["   " + ", ".join(extras)] if extras else [])]
+    return [*lines, *(["   lost by: " + ", ".join(causes)] if causes else [])]
+
+
+def _beyond(cell: dict[str, Any]) -> list[str]:
+    """Which share of the messages had no answer when the next one was due."""
+    share = cell.get("beyond_interval")
+    return [] if share is None else [f"{'beyond interval':>15} {share:.1%} of {cell['sent']} messages"]
 
 
 def _ledger(parts: dict[str, Any]) -> list[str]:
@@ -77,6 +94,12 @@ def _load(load: dict[str, Any]) -> list[str]:
 
 def _remarks(run: dict[str, Any]) -> Iterator[str]:
     """Yield what the figures alone do not show, a sentence each."""
+    if constants := fitted(run.get("parameters", {})):
+        yield f"{_FITTED} fitted: {' '.join(map(str, constants))}"
+    if any(cell.get("response_us") for cell in run["cells"]):
+        yield "response: from due to answered; a lost message takes infinitely long (inf)."
+    if expired := run.get("expired", 0):
+        yield f"{expired} answers came after their messages were counted as lost."
     if waited := sum(cell.get("waited", 0) for cell in run["cells"]):
         known = sum(cell["service_R_us"]["n"] for cell in run["cells"])
         yield f"R free: R from when the robot was free; {waited} of {known} requests waited for earlier ones."
@@ -107,5 +130,7 @@ def _absences(found: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _latencies(label: str, figures: dict[str, Any]) -> str:
+    """One line; a figure that is null although there are messages is infinite."""
     cells = [figures[key] for key in ("min", "avg", "p50", "p95", "p99", "max")]
-    return f"{label:>14} " + " ".join(map(milliseconds, cells))
+    endless = f"{'inf':>9}" if figures.get("n") else milliseconds(None)
+    return f"{label:>14} " + " ".join(endless if value is None else milliseconds(value) for value in cells)

@@ -6,6 +6,7 @@ from looplab.experiments.qos_delay.parameters import TOKEN_BYTES, QosDelayParame
 from looplab.mqtt.client import MqttClient, wait
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.open_loop import Messages, OpenLoop
+from looplab.run.parameters import SLEEP
 from looplab.run.samples import SampleStore
 
 TOPIC = "delay"
@@ -47,6 +48,10 @@ class Ends:
             self.wait(perf_counter_ns() + LOOK_NS)
         return True
 
+    def kept(self) -> list[bytes]:
+        """Return the payloads that have not left the publisher."""
+        return self.publisher.kept()
+
     @property
     def sock(self) -> StampedSocket | None:
         return self.publisher.sock
@@ -83,7 +88,8 @@ class Delivery(OpenLoop):
     ) -> None:
         prefix = f"{token:.{TOKEN_BYTES - 1}}-"
         form = f"{prefix}%0{parameters.payload_bytes - TOKEN_BYTES}d".encode()
-        super().__init__(ends, store, Messages(TOPIC, form, cell_messages, parameters.deadline_ms))
+        sleeps = parameters.pacing == SLEEP
+        super().__init__(ends, store, Messages(TOPIC, form, cell_messages, parameters.deadline_ms, sleeps))
         self._prefix = prefix.encode()
         self._bytes = parameters.payload_bytes
         self._subscriber = ends.subscriber
@@ -97,5 +103,5 @@ class Delivery(OpenLoop):
             self.foreign += 1
         elif len(payload) != self._bytes or not number.isdigit():
             self.malformed += 1
-        elif self.awaits(int(number)):
+        elif self.awaits(int(number), now):
             self.answered(int(number), now, self._subscriber.sock)

@@ -13,7 +13,10 @@ from looplab.run.parameters import (
     FIDELITIES,
     FIDELITY,
     MESSAGES,
+    PACING,
+    PACINGS,
     QOS,
+    SCHEDULE,
     Option,
     Reader,
     RunParameters,
@@ -30,6 +33,7 @@ OPTIONS = (
     MESSAGES,
     QOS,
     FIDELITY,
+    PACING,
 )
 # A few cells of each kind.
 QUICK = {"DELAYS_MS": "2,10,30,60", "MESSAGES": "200"}
@@ -74,6 +78,7 @@ class QosDelayParameters(RunParameters):
     max_inflight: int
     rto_min_ms: int
     tcp_nodelay: bool
+    pacing: str
     warmup_messages: int
     host_pb: str
     host_bs: str
@@ -126,6 +131,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
         max_inflight=get.integer("MAX_INFLIGHT", 0, 0, 20),
         rto_min_ms=get.integer("RTO_MIN_MS", 10_000, 200, 120_000),
         tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
+        # The source gives a rate, 100 messages a second, at either fidelity.
+        pacing=get.choice("PACING", SCHEDULE, PACINGS),
         deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),
         warmup_messages=get.integer("WARMUP_MESSAGES", 20, 1, 10_000),
         host_pb=get.matching("BROKER_PB", "broker-pb", HOST, "a host name or an address"),

@@ -8,6 +8,8 @@ from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Record, Ru
 from support.parts import HOST
 from support.run_checks import Run, check_sums
 
+from looplab.experiments.loop.losses import CAUSES
+
 MESSAGES = 200
 # Less than 20 messages at QoS 2 then wait for the next connection: mosquitto throws away what is beyond.
 AWAY_MS = 100
@@ -131,6 +133,7 @@ def test_disconnect(measure: Measure, qos: str) -> None:
     away = [sequence for sequence in sent if 0 <= sent[sequence] - cut.from_ns < AWAY_MS * 1_000_000]
     assert len(away) >= AWAY_MS / 20 - 2
     gone = run.outcomes("lost")
+    assert run.cell["lost_by"] == {**dict.fromkeys(CAUSES, 0), "disconnected": len(gone)}
     if qos == "0":
         # The answer to the cut's own message may have been under way.
         assert set(away) <= set(gone)

@@ -38,7 +38,7 @@ def test_every_message_has_exactly_one_outcome(seed: int) -> None:
     states = [dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR)) for _ in range(200)]
     for row, state in enumerate(states):
         put(store, row, state, dice.randrange(1, 10**9), dice.randrange(10**6))
-    found = cell(store, range(200), {})
+    found = cell(store, range(200), {}, 20)
     assert found["sent"] == 200 - states.count(NOT_SENT)
     assert found["sent"] == found["answered"] + found["late"] + found["lost"] + found["robot_errors"]
     assert (found["lost"], found["late"]) == (states.count(WAITING), states.count(LATE))
@@ -52,7 +52,7 @@ def test_latencies_by_hand() -> None:
     put(store, 1, LATE, total_ns=1500 * MS, robot_ns=6 * MS)
     put(store, 2, WAITING, lateness_ns=7 * MS)
     put(store, 3, ROBOT_ERROR, total_ns=250 * MS, robot_ns=249 * MS)
-    found = cell(store, range(4), {"duplicates": 3})
+    found = cell(store, range(4), {"duplicates": 3}, 20)
     assert found["duplicates"] == 3
     assert (found["T_us"]["min"], found["T_us"]["max"]) == (5000, 1_500_000)
     assert (found["R_us"]["min"], found["R_us"]["max"]) == (4000, 6000)
@@ -69,7 +69,7 @@ def test_transport_takes_complete_rows_only() -> None:
     store["wire_robot_ns"][0] = 4_200_000
     store["wire_robot_ns"][2] = 4_300_000
     store["wire_sent_ns"][2] = -1
-    found = cell(store, range(3), {})
+    found = cell(store, range(3), {}, 20)
     assert found["transport_O_us"]["n"] == 1
     assert found["transport_O_us"]["max"] == 700
     assert list(transport_lines(store, range(1))) == ["0,4900.000,4200.000,700.000,,,,,,"]
@@ -84,7 +84,7 @@ def test_transport_file_and_summary_hold_the_same_rows() -> None:
     store["wait_ns"][0] = 1_500_000
     lines = list(transport_lines(store, range(2)))
     assert lines == ["0,5000.000,4000.000,1000.000,1500.000,,,,,"]
-    assert cell(store, range(2), {})["transport_O_us"]["n"] == len(lines)
+    assert cell(store, range(2), {}, 20)["transport_O_us"]["n"] == len(lines)
 
 
 def test_service_is_r_without_the_wait_where_the_wait_is_known() -> None:
@@ -92,7 +92,7 @@ def test_service_is_r_without_the_wait_where_the_wait_is_known() -> None:
     for row, wait_ns in enumerate((0, 4 * MS, -1)):
         put(store, row, ANSWERED, 12 * MS, 8 * MS)
         store["wait_ns"][row] = wait_ns
-    found = cell(store, range(3), {})
+    found = cell(store, range(3), {}, 20)
     assert found["R_us"]["n"] == 3
     assert (found["service_R_us"]["n"], found["service_R_us"]["min"], found["service_R_us"]["max"]) == (2, 4000, 8000)
     assert found["waited"] == 1

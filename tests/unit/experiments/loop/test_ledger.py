@@ -53,7 +53,7 @@ def test_the_parts_are_those_that_were_put_in_and_their_sum_is_o_to_the_nanoseco
 
 
 def test_the_averages_of_a_cell_add_up_to_that_of_o(store: SampleStore) -> None:
-    found = cell(store, range(50), {})
+    found = cell(store, range(50), {}, 20)
     assert [part["n"] for part in found["ledger_us"].values()] == [50] * 5
     total = sum(part["avg"] for part in found["ledger_us"].values())
     assert total == pytest.approx(found["O_us"]["avg"], abs=0.01)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.experiments.loop.parameters import read_parameters
+from looplab.experiments.loop.parameters import factors, read_parameters
 from looplab.run.parameters import MAX_SAMPLES
 
 SCENARIO = {"SCENARIO": "scenario5"}
@@ -15,14 +15,17 @@ def test_thesis_is_the_default() -> None:
     found = read_parameters(SCENARIO)
     assert found.fidelity == "thesis"
     assert (found.tcp_nodelay, found.robot_framing, found.apply_priority) == (False, "burst", False)
+    assert found.pacing == "sleep"
     assert found.intervals_ms == (100, 50, 20, 10)
     assert (found.qos, found.messages, found.repetitions, found.command) == ((0,), 100, 10, "T")
     assert found.samples == 4 * 100 * 10
 
 
-def test_corrected_sets_the_three_factors() -> None:
+def test_corrected_sets_the_factors() -> None:
     found = read_parameters({**SCENARIO, "FIDELITY": "corrected"})
     assert (found.tcp_nodelay, found.robot_framing, found.apply_priority) == (True, "line", True)
+    assert found.pacing == "schedule"
+    assert factors("corrected").items() <= found.as_json().items()
 
 
 @pytest.mark.parametrize("fidelity", ["thesis", "corrected"])
@@ -32,6 +35,7 @@ def test_corrected_sets_the_three_factors() -> None:
         ("TCP_NODELAY", "tcp_nodelay", {"on": True, "off": False}),
         ("ROBOT_FRAMING", "robot_framing", {"burst": "burst", "line": "line"}),
         ("APPLY_PRIORITY", "apply_priority", {"on": True, "off": False}),
+        ("PACING", "pacing", {"sleep": "sleep", "schedule": "schedule"}),
     ],
 )
 def test_each_factor_can_be_set_alone(fidelity: str, name: str, attribute: str, values: dict[str, object]) -> None:
@@ -80,6 +84,7 @@ MALFORMED = {
     "PRIORITY_CONTROLLER": ("-1",),
     "TCP_NODELAY": ("yes",),
     "ROBOT_FRAMING": ("lines",),
+    "PACING": ("nap",),
     "APPLY_PRIORITY": ("1",),
     "DEADLINE_MS": ("9",),
     "WARMUP_MESSAGES": ("-1",),

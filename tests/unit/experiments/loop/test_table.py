@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.table import table
 from looplab.run.accounting import summarise
@@ -107,3 +109,30 @@ def test_nothing_is_wider_than_80_columns() -> None:
     text = table(run(worst, because=("bridge TCP_NODELAY: wanted on, found " + "off, " * 40,)))
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "100000 out of order" in text
+
+
+def test_what_was_lost_is_shown_by_its_cause_and_response_as_endless() -> None:
+    causes = {"merged": 3, "disconnected": 0, "refused": 0, "never_left": 2, "unknown": 0}
+    response = summarise([5_000_000, 5_500_000], 1)
+    text = table(run(cell(lost_by=causes, response_us=response, beyond_interval=0.25)))
+    assert "lost by: 3 merged, 2 never left" in text
+    assert words(text, "response ") == ["response", "5.000", "inf", "5.500", "inf", "inf", "inf"]
+    assert "beyond interval 25.0% of 1000 messages" in text
+    assert "lost by" not in table(run(cell(lost_by=dict.fromkeys(causes, 0))))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "starred", "named"),
+    [
+        ({"robot": "virtual", "command": "T"}, ["T*", "R*"], ["USB frames"]),
+        ({"robot": "virtual", "command": "E"}, [], []),
+        ({"robot": "usb", "command": "T"}, [], []),
+        ({"robot": "virtual", "command": "E", "link": "wifi"}, ["T*", "O*", "O transport*"], ["LINK=wifi"]),
+    ],
+)
+def test_figures_of_fitted_constants_say_so(parameters: dict[str, str], starred: list[str], named: list[str]) -> None:
+    text = table({**run(cell()), "parameters": parameters})
+    assert [line.strip().partition("*")[0] + "*" for line in text.splitlines() if "*  " in line] == starred
+    assert ("* fitted:" in text) == bool(named)
+    assert all(name in text for name in named)
+    assert max(map(len, text.splitlines())) <= 80

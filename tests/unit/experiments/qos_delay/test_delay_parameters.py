@@ -13,7 +13,7 @@ def test_by_default_the_published_sweep() -> None:
     p = read_parameters({})
     assert list(p.pairs_ms) == SYMMETRICAL + OTHERS
     assert (p.messages, p.interval_ms, p.payload_bytes, p.qos, p.distribution) == (10_000, 10, 20, (0, 1, 2), "normal")
-    assert p.tcp_nodelay is False
+    assert (p.tcp_nodelay, p.pacing) == (False, "schedule")
     assert len(p.cells) == 42
     assert p.sending_s == 42 * 100
     assert p.rows(41) == range(410_000, 420_000)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from looplab.errors import LabError
 from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Times
+from looplab.experiments.loop.bridge.merged import Merged
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
@@ -96,6 +97,7 @@ class Bridge:
             keepalive_s=KEEPALIVE_S,
             pairing=pairing,
         )
+        self._merged = Merged(self._mqtt.publish)
 
     def run(self) -> None:
         """Serve until asked to stop."""
@@ -128,6 +130,7 @@ class Bridge:
 
     def close(self) -> None:
         """Say goodbye: retained status offline, then disconnect."""
+        self._merged.report()
         self._reporter.say_goodbye()
         self._mqtt.close()
         self._robot.close()
@@ -169,7 +172,7 @@ class Bridge:
                 continue
             self._answer(self._waiting.popleft(), STATUS_OK if reply.value else STATUS_GARBLED, reply.value)
             for _ in range(min(reply.stands_for - 1, len(self._waiting))):
-                self._waiting.popleft()
+                self._merged.add(self._waiting.popleft().request)
                 self.counts["merged"] += 1
 
     def _give_up(self, status: str) -> None:
@@ -211,6 +214,7 @@ class Bridge:
         self._quiet_ns = now + (IDLE_NS if self._robot.online else IDLE_OFFLINE_NS)
         if self._robot.take_restart():
             self._give_up(STATUS_OFFLINE)
+        self._merged.report()
         self._reporter.report()
 
 

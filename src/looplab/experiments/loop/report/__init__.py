@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+from looplab.experiments.loop.report.cell import LoopCell
 from looplab.report.stored import Layout
 
 LAYOUT = Layout(
     schema=Path(__file__).parents[1] / "run.schema.json",
     keys=("interval_ms", "qos"),
     metrics={"T": "total_us", "R": "robot_us", "O": "overhead_us"},
+    cell=LoopCell,
 )
 PAGE = "index.html"

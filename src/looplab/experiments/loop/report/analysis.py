@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from looplab.experiments.loop.fitted import FITTED_CONSTANTS
 from looplab.experiments.loop.report import makeup, notes, published
 from looplab.experiments.loop.report.causes import beside
 from looplab.experiments.loop.report.claims import Comparing, claims
@@ -44,6 +45,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             "counts": Counter(verdict.outcome for _claim, answers in verdicts for verdict in answers.values()),
             "titles": published.titles(),
             "tables": shown,
+            "fitted": FITTED_CONSTANTS,
             "notes": notes.notes(measured),
         }
 
@@ -72,6 +74,8 @@ def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[di
                     "metric": row.metric,
                     "sent": row.cell.sent if row.cell else "",
                     "answered": row.cell.answered if row.cell else "",
+                    "lost_by": row.lost_by,
+                    "standing": row.standing,
                     "published_outcome": row.printed_outcome,
                     **{f"published_{name}_us": number(row.printed_us(name)) for name in ("min", "avg", "max")},
                     **{f"{name}_us": number(row.extreme_us(name)) for name in ("min", "max")},

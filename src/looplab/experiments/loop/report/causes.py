@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from looplab.experiments.loop.fitted import FITTED_CONSTANTS, ROBOT, fitted
 from looplab.report.samples import Measured, Runs
 
 _PRIORITY = {
@@ -16,6 +17,8 @@ _STRESSED = {
     "broker-priority-no-arduino": "scenario6",
     "client-priority": "scenario5",
 }
+# Claims on messages that merged, and on response, which holds R.
+_WITH_ROBOT = ("loss-10-ms", "flood-qos-0", "flood-qos-1-2", "client-priority")
 
 
 def beside(claim: str, fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
@@ -28,7 +31,15 @@ def beside(claim: str, fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
         notes += _nodelay(fidelity, runs)
     if claim == "loss-10-ms":
         notes += _framing(fidelity, runs)
-    return notes
+    return [*notes, *_fitted(claim, here)]
+
+
+def _fitted(claim: str, runs: Runs) -> list[str]:
+    """Name the fitted constants that the verdict depends on."""
+    found = {constant for m in runs.values() for constant in fitted(m.run.parameters)}
+    if claim not in _WITH_ROBOT:
+        found.discard(ROBOT)
+    return [f"Fitted: {constant}" for constant in FITTED_CONSTANTS if constant in found]
 
 
 def _priority(measured: Measured) -> list[str]:
@@ -105,4 +116,7 @@ def _framing(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
             "Nothing was lost with either framing. Framing burst merges answers only where they meet: with jitter on "
             "the link, or requests faster than the robot answers."
         ]
-    return [f"Lost at 10 ms: {lost['thesis']} with framing burst, {lost['corrected']} with framing line."]
+    return [
+        f"Lost at 10 ms: {lost['thesis']} with framing burst, {lost['corrected']} with framing line; "
+        "the runs differ in pacing, too, unless PACING was set."
+    ]

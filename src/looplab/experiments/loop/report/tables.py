@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from looplab.experiments.loop.document import robot_free_us
+from looplab.experiments.loop.fitted import fitted, standing
+from looplab.experiments.loop.losses import CAUSES
 from looplab.experiments.loop.report import published
 from looplab.experiments.loop.report.published import PublishedRow
 from looplab.report.cell import Cell
@@ -23,6 +25,23 @@ class Row:
     qos: int
     printed: PublishedRow | None
     cell: Cell | None
+    parameters: Mapping[str, Any]
+
+    @property
+    def standing(self) -> str:
+        """ "fitted" or "prediction" if a fitted constant is behind the measured figure, else ""."""
+        return standing(self.parameters, self.metric, self.interval_ms, self.qos) if self.cell else ""
+
+    @property
+    def lost_by(self) -> str:
+        """The causes of the cell's lost messages in words, "" if it has none or is of a run that does not know them."""
+        found = self.cell.document.get("lost_by", {}) if self.cell else {}
+        return ", ".join(f"{found[cause]} {cause.replace('_', ' ')}" for cause in CAUSES if found.get(cause))
+
+    @property
+    def response_us(self) -> Mapping[str, Any]:
+        """Response of every message sent; a null is infinite. {} of a run that predates it."""
+        return self.cell.document.get("response_us", {}) if self.cell else {}
 
     def printed_us(self, statistic: str) -> float | None:
         return self.printed.figure(self.metric, statistic) if self.printed else None
@@ -70,6 +89,16 @@ class Table:
     rows: Sequence[Row]
 
     @property
+    def fitted(self) -> Sequence[str]:
+        """What was fitted of all that its figures depend on, a sentence each."""
+        return [str(constant) for constant in fitted(self.measured.run.parameters)] if self.measured else []
+
+    @property
+    def responses(self) -> bool:
+        """Whether any cell knows the response of its messages."""
+        return any(row.response_us for row in self.rows)
+
+    @property
     def waited(self) -> bool:
         """Whether in any cell a request queued at the robot."""
         return any(row.robot_free_us for row in self.rows)
@@ -99,5 +128,6 @@ def table(scenario: str, measured: Measured | None) -> Table:
         (line.interval_ms, line.qos, line, cells.pop((line.interval_ms, line.qos), None)) for line in printed
     ]
     shown += [(cell.interval_ms, cell.qos, None, cell) for cell in cells.values()]
-    rows = [Row(metric, *what) for what in shown for metric in METRICS]
+    parameters = measured.run.parameters if measured else {}
+    rows = [Row(metric, *what, parameters) for what in shown for metric in METRICS]
     return Table(printed[0].table if printed else "", measured, rows)

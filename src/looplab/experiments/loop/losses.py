@@ -1,0 +1,99 @@
+"""Why messages were lost: evidence collected during a run, one cause for each lost message.
+
+`merged`: the bridge took its answer for another's. `disconnected`: sent while the controller or the bridge had no
+connection to the broker. `refused`: the broker does not let the controller publish. `never_left`: still in the
+controller's own queues. `unknown`: none of these was found.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from looplab.run.accounting import Columns
+from looplab.run.samples import WAITING
+
+CAUSES = ("merged", "disconnected", "refused", "never_left", "unknown")
+# The bridge publishes `<run> <sequence> …` here: requests whose answers merged into the one before.
+TOPIC_BRIDGE_MERGED = "lab/bridge/merged"
+# A connection that did not come back.
+NEVER_NS = 2**63 - 1
+
+_MERGED = re.compile(rb"([A-Za-z0-9_.-]{1,64})((?: [0-9]{1,9})+)")
+
+
+def merged_payload(run: bytes, sequences: Iterable[int]) -> bytes:
+    """Return what the bridge publishes about merged requests of `run`."""
+    return b" ".join([run, *(b"%d" % sequence for sequence in sequences)])
+
+
+def parse_merged(payload: bytes) -> tuple[bytes, list[int]] | None:
+    """Return (run, sequences), None if `payload` is malformed."""
+    found = _MERGED.fullmatch(payload)
+    return (found[1], [int(number) for number in found[2].split()]) if found else None
+
+
+@dataclass
+class Evidence:
+    """What is known beside the samples; `merged` and `kept` are sequences, times are monotonic ns.
+
+    `returns_ns`: when a connection was there again. `refused_ns`: when the broker said that it refuses requests.
+    """
+
+    merged: set[int] = field(default_factory=set)
+    returns_ns: list[int] = field(default_factory=list)
+    refused_ns: list[int] = field(default_factory=list)
+    kept: set[int] = field(default_factory=set)
+
+
+class Losses:
+    """The causes of what was lost among `rows`, all of a run."""
+
+    def __init__(self, columns: Columns, rows: range, evidence: Evidence) -> None:
+        self._columns, self._evidence = columns, evidence
+        self._away = _Spans(columns, rows, evidence.returns_ns)
+        self._refused = _Spans(columns, rows, evidence.refused_ns)
+
+    def count(self, rows: Iterable[int]) -> dict[str, int]:
+        """Return how many of `rows` were lost by each of CAUSES; they add up to the lost ones."""
+        counts = dict.fromkeys(CAUSES, 0)
+        for row in _lost(self._columns, rows):
+            counts[self._cause(row)] += 1
+        return counts
+
+    def _cause(self, row: int) -> str:
+        sent_ns = self._columns["sent_ns"][row]
+        found = {
+            "merged": row in self._evidence.merged,
+            "disconnected": sent_ns in self._away,
+            "refused": sent_ns in self._refused,
+            "never_left": row in self._evidence.kept,
+        }
+        return next((cause for cause, known in found.items() if known), "unknown")
+
+
+class _Spans:
+    """Times from which nothing came back: each ends at one of `ends_ns` and begins after the last message that was
+    answered before it. A broker notices a lost connection seconds late; the answers that stop show it at once."""
+
+    def __init__(self, columns: Columns, rows: range, ends_ns: Sequence[int]) -> None:
+        self._ends = sorted(ends_ns)
+        self._after: list[int] = []
+        if self._ends:
+            last = [-1] * (len(self._ends) + 1)
+            sent, received = columns["sent_ns"], columns["received_ns"]
+            for row in rows:
+                if received[row] >= 0:
+                    at = bisect_left(self._ends, received[row])
+                    last[at] = max(last[at], sent[row])
+            self._after = list(accumulate(last, max))
+
+    def __contains__(self, sent_ns: int) -> bool:
+        at = bisect_left(self._ends, sent_ns)
+        return at < len(self._ends) and sent_ns > self._after[at]
+
+
+def _lost(columns: Columns, rows: Iterable[int]) -> Iterator[int]:
+    state = columns["state"]
+    return (row for row in rows if state[row] == WAITING)

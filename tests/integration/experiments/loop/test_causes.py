@@ -1,0 +1,196 @@
+"""What made a message get lost is put in, and found: each cause by itself, and nothing else."""
+
+import itertools
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.loop_lab import OK, LoopLab, answer_requests
+from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
+from support.parts import HOST, Broker, Listener, RobotDouble, until
+from support.run_checks import Run, check_sums
+
+from looplab.experiments.loop.protocol import TOPIC_REQUEST
+
+SETTINGS = {"MESSAGES": "100", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
+# Beyond the end of a run with a deadline of 100 ms.
+BEYOND_MS = 4000
+STOPPED_MS = 300
+
+
+def lost_by(run: Run) -> dict[str, int]:
+    """The causes of the first cell that were found; they add up."""
+    check_sums(run.cell, run.document["parameters"]["messages"])
+    found = run.cell["lost_by"]
+    assert sum(found.values()) == run.cell["lost"]
+    return {cause: count for cause, count in found.items() if count}
+
+
+def measuring(listener: Listener, least: int = 20) -> None:
+    """Wait until so many requests of the run were sent."""
+
+    def sent() -> int:
+        payloads = listener.payloads(TOPIC_REQUEST)
+        return max((int(payload.split(b"-")[2]) for payload in payloads if re.match(b"[TE]-[^w]", payload)), default=0)
+
+    until(lambda: sent() >= least, f"{least} requests")
+
+
+def test_answers_that_the_framing_merged(lab: LoopLab, robot: RobotDouble) -> None:
+    """The robot gives every tenth answer together with the next one; a busy machine may make more of them meet."""
+    robot.answer = lambda number: {3: b"", 4: b"20.00\r\n21.00\r\n"}.get(number % 10, b"20.00\r\n")
+    lab.bridge(ROBOT_FRAMING="burst")
+    lab.controller(COMMAND="T", ROBOT_FRAMING="burst", INTERVALS_MS="20", **SETTINGS).wait()
+    run = Run(lab.run)
+    assert lost_by(run) == {"merged": run.document["bridge"]["counts"]["merged"]}
+    assert set(range(4, 100, 10)) <= set(run.outcomes("lost"))
+    assert run.cell["beyond_interval"] >= 0.1
+    assert (run.cell["response_us"]["n"], run.cell["response_us"]["max"]) == (100, None)
+
+
+def test_messages_that_the_network_lost_have_no_cause(lab: LoopLab) -> None:
+    lab.bridge()
+    rules = [
+        Rule(impairment="loss", direction=TO_BROKER, indexes=(4, 30, 31)),
+        Rule(impairment="loss", direction=TO_CLIENT, indexes=(60,)),
+    ]
+    with ImpairmentProxy((HOST, lab.broker.port), rules) as proxy:
+        lab.controller(BROKER_PORT=str(proxy.port), **SETTINGS).wait()
+    assert lost_by(Run(lab.run)) == {"unknown": 4}
+
+
+def test_a_bridge_that_is_killed_and_started_again(lab: LoopLab) -> None:
+    bridge = lab.bridge()
+    child = lab.controller(**{**SETTINGS, "MESSAGES": "300"})
+    measuring(lab.listener)
+    bridge.kill()
+    lab.bridge()
+    child.wait()
+    run = Run(lab.run)
+    gone = run.outcomes("lost")
+    assert gone == list(range(gone[0], gone[-1] + 1))
+    assert lost_by(run) == {"disconnected": len(gone)}
+
+
+def test_a_bridge_that_does_not_come_back(lab: LoopLab) -> None:
+    bridge = lab.bridge()
+    child = lab.controller(**SETTINGS)
+    measuring(lab.listener)
+    bridge.kill()
+    child.wait()
+    run = Run(lab.run)
+    assert lost_by(run) == {"disconnected": run.cell["lost"]}
+    assert run.cell["lost"] > 10
+
+
+def test_a_bridges_network_that_is_cut_unnoticed(lab: LoopLab) -> None:
+    """The bridge connects again at once: the broker publishes no last will that the controller would see first."""
+    cut = Rule(impairment="disconnect", direction=TO_CLIENT, topic=TOPIC_REQUEST, indexes=(40,), away_ms=100)
+    with ImpairmentProxy((HOST, lab.broker.port), [cut]) as proxy:
+        lab.bridge(BROKER_PORT=str(proxy.port))
+        lab.controller(**SETTINGS).wait()
+    run = Run(lab.run)
+    assert lost_by(run) == {"disconnected": run.cell["lost"]}
+    assert run.cell["lost"] >= 8
+
+
+def test_the_controllers_connection_is_cut(lab: LoopLab) -> None:
+    lab.bridge()
+    cut = Rule(impairment="disconnect", direction=TO_BROKER, indexes=(40,), away_ms=100)
+    with ImpairmentProxy((HOST, lab.broker.port), [cut]) as proxy:
+        lab.controller(BROKER_PORT=str(proxy.port), **SETTINGS).wait()
+    run = Run(lab.run)
+    assert lost_by(run) == {"disconnected": run.cell["lost"]}
+    assert run.cell["lost"] >= 8
+
+
+def test_messages_that_never_left(lab: LoopLab) -> None:
+    """At QoS 1 no more than 20 may be unconfirmed; the others stay at the sender while the broker is silent."""
+    lab.bridge()
+    stall = Rule(impairment="stall", direction=TO_BROKER, indexes=(50,), stall_ms=BEYOND_MS)
+    with ImpairmentProxy((HOST, lab.broker.port), [stall]) as proxy:
+        lab.controller(BROKER_PORT=str(proxy.port), QOS="1", DEADLINE_MS="100", **SETTINGS).wait()
+    run = Run(lab.run)
+    found = lost_by(run)
+    # Those that left and waited at the proxy, at most 20 and a few whose confirmation came back.
+    assert set(found) == {"never_left", "unknown"}
+    assert 18 <= found["unknown"] <= 22
+    assert found["never_left"] == run.cell["lost"] - found["unknown"] > 20
+
+
+@pytest.mark.parametrize("qos", ["0", "1", "2"])
+def test_requests_that_the_broker_refuses(
+    lab: LoopLab, start_broker: Callable[..., Broker], tmp_path: Path, qos: str
+) -> None:
+    """MQTT 3.1.1 confirms what the access list keeps back, so no client notices."""
+    rules = tmp_path / "rules"
+    rules.write_text("topic readwrite #\n")
+    # As another user mosquitto could not read it.
+    lab.broker = start_broker(more=f"allow_anonymous true\nuser root\nacl_file {rules}\n")
+    lab.bridge()
+    listener = Listener(lab.broker.port)
+    child = lab.controller(QOS=qos, **{**SETTINGS, "MESSAGES": "200"})
+    measuring(listener)
+    rules.write_text("topic read #\ntopic write answer/\ntopic write lab/#\n")
+    lab.broker.signal(signal.SIGHUP)
+    child.wait()
+    listener.close()
+    run = Run(lab.run)
+    assert lost_by(run) == {"refused": run.cell["lost"]}
+    assert run.cell["lost"] > 50
+
+
+def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
+    """An answer within 1.1 s counts as late in either cell, one after that in neither."""
+    released: list[str] = []
+    listener = Listener(lab.broker.port, TOPIC_REQUEST)
+
+    def reply(_run: str, sequence: int) -> list[str]:
+        # 5 and 25 are answered 0.4 s later; 6 of the first cell when the second one begins, beyond its time.
+        if sequence in (5, 25, 6):
+            released.append(f"{{run}},{sequence},ok,1000,20.00")
+            return []
+        due = [text for text in released if (sequence in (15, 35) and ",6," not in text) or sequence == 20]
+        released[:] = [text for text in released if text not in due]
+        return [OK, *due]
+
+    answer_requests(listener, reply)
+    listener.say("lab/bridge/info", '{"tcp_nodelay": true, "framing": "line", "counts": {}}', retain=True)
+    listener.say("lab/bridge/status", "online", retain=True)
+    settings = {**SETTINGS, "MESSAGES": "20", "INTERVALS_MS": "40 30", "DEADLINE_MS": "100"}
+    child = lab.controller(**settings)
+    child.wait()
+    listener.close()
+    run = Run(lab.run)
+    assert [(cell["late"], cell["lost"]) for cell in run.document["cells"]] == [(1, 1), (1, 0)], child.said()
+    assert (run.outcomes("late"), run.outcomes("lost")) == ([5, 25], [6])
+    assert run.document["expired"] == 1
+    assert run.cell["lost_by"]["unknown"] == 1
+
+
+@pytest.mark.parametrize("pacing", ["sleep", "schedule"])
+def test_a_stalled_sender_sleeps_on_or_catches_up(lab: LoopLab, pacing: str) -> None:
+    lab.bridge()
+    child = lab.controller(PACING=pacing, INTERVALS_MS="20", **SETTINGS)
+    measuring(lab.listener)
+    child.signal(signal.SIGSTOP)
+    time.sleep(STOPPED_MS / 1000)
+    child.signal(signal.SIGCONT)
+    child.wait()
+    run = Run(lab.run)
+    assert run.document["parameters"]["pacing"] == pacing
+    sent, due = ([int(row[name]) for row in run.samples.values()] for name in ("sent_ns", "due_ns"))
+    apart_ms = [(after - before) / 1e6 for before, after in itertools.pairwise(sent)]
+    late_ms = [(left - wanted) / 1e6 for left, wanted in zip(sent, due, strict=True)]
+    assert max(apart_ms) > STOPPED_MS
+    if pacing == "sleep":
+        assert min(apart_ms) >= 20
+        # Due is an interval after the one before had left, so one message alone bears the stall.
+        assert all(wanted - left >= 20e6 for left, wanted in zip(sent, due[1:], strict=False))
+        assert max(late_ms) > STOPPED_MS - 20
+    else:
+        assert sum(apart < 10 for apart in apart_ms) >= 5
+        assert {(after - before) / 1e6 for before, after in itertools.pairwise(due)} == {20.0}

@@ -1,0 +1,56 @@
+"""What the tables of the report show beside latencies: causes of losses, response, what is fitted."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+from support.reports import Shown, shown
+from support.simulated_runs import simulated_cell, write_run
+
+from looplab.experiments.loop.exercise import FIGURES
+from looplab.run.accounting import summarise
+
+
+def loop(results: Path, **parameters: str) -> Shown:
+    """A run of scenario 0 at 20 and 10 ms; at 10 ms 10 of 100 were lost, 8 of them merged."""
+    rng = np.random.default_rng(1)
+    cells = {(i, 0): simulated_cell(rng, 4, 25, 900, 70) for i in (20.0, 10.0)}
+    folder = write_run(results, "scenario0", cells=cells, lost={(10.0, 0): 10}, parameters=parameters)
+    document = json.loads((folder / "run.json").read_text())
+    losing = next(cell for cell in document["cells"] if cell["interval_ms"] == 10)
+    losing["lost_by"] = {"merged": 8, "disconnected": 0, "refused": 0, "never_left": 0, "unknown": 2}
+    losing["response_us"], losing["beyond_interval"] = summarise([1_000_000] * 90, 10), 0.123
+    (folder / "run.json").write_text(json.dumps(document))
+    return shown(results)
+
+
+def visible(report: Shown) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", report.text))
+
+
+def test_causes_and_endless_response_stand_in_the_table(results: Path) -> None:
+    text = visible(loop(results))
+    assert "10 lost (8 merged, 2 unknown)" in text
+    row = text[text.index(" response –") :]
+    assert row.startswith(" response – – – 12.3 % beyond an interval 1.000 ∞ ∞ – 1.000 ∞ ∞ "), row[:120]
+
+
+def test_a_link_is_fitted_to_one_cell_and_predicts_the_others(results: Path) -> None:
+    text = visible(loop(results, link="wifi"))
+    assert "T fitted" in text
+    assert "T prediction" in text
+    assert "Fitted: The delay of LINK=wifi is fitted to the published mean of O in scenario 0 at 20 ms" in text
+    assert "R fitted" not in text
+
+
+def test_nothing_is_called_fitted_where_nothing_was(results: Path) -> None:
+    report = loop(results, link="none")
+    assert all(not row.standing for _, tables in report.context["tables"] for t in tables.values() for row in t.rows)
+
+
+def test_an_exercise_does_not_count_merged_messages_as_undelivered(results: Path) -> None:
+    (measured,) = loop(results).measured
+    found = {name: measured.cells[10.0, 0].figure(name) for name in ("answered_share", *FIGURES)}
+    assert found == {"answered_share": 0.9, "delivered_share": 0.98, "beyond_interval": 0.123}
+    assert measured.cells[20.0, 0].figure("beyond_interval") is None

@@ -1,0 +1,26 @@
+"""Which figures are no findings, because a constant behind them was fitted."""
+
+import pytest
+
+from looplab.experiments.loop.fitted import standing
+
+ROBOT = {"scenario": "scenario1", "robot": "virtual", "command": "T", "link": "none"}
+EMULATED = {"scenario": "scenario0", "robot": "virtual", "command": "E", "link": "none"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "cell", "found"),
+    [
+        (EMULATED, (20, 0), ["", "", ""]),
+        (ROBOT, (20, 0), ["fitted", "fitted", ""]),
+        ({**ROBOT, "robot": "usb"}, (20, 0), ["", "", ""]),
+        ({**EMULATED, "link": "wifi"}, (20, 0), ["fitted", "", "fitted"]),
+        ({**EMULATED, "link": "wifi"}, (10, 0), ["prediction", "", "prediction"]),
+        ({**ROBOT, "link": "wifi"}, (20, 0), ["fitted", "fitted", "prediction"]),
+        ({}, (20, 0), ["", "", ""]),
+    ],
+)
+def test_only_the_calibrated_cell_of_the_link_is_fitted(
+    parameters: dict[str, str], cell: tuple[float, int], found: list[str]
+) -> None:
+    assert [standing(parameters, figure, *cell) for figure in ("T", "R", "O")] == found

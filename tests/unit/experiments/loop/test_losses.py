@@ -1,0 +1,78 @@
+"""Causes of lost messages: each lost one has exactly one, and what was put in is found."""
+
+import random
+
+import pytest
+
+from looplab.experiments.loop.losses import CAUSES, NEVER_NS, Evidence, Losses, merged_payload, parse_merged
+from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore
+
+MS = 1_000_000
+
+
+def sent_every_10_ms(lost: set[int], count: int = 100) -> SampleStore:
+    """Message k leaves at 10 k ms and is answered 5 ms later unless it is lost."""
+    store = SampleStore(count)
+    for row in range(count):
+        store["sent_ns"][row] = 10 * row * MS
+        store["state"][row] = WAITING if row in lost else ANSWERED
+        if row not in lost:
+            store["received_ns"][row] = (10 * row + 5) * MS
+    return store
+
+
+def count(store: SampleStore, evidence: Evidence, rows: range | None = None) -> dict[str, int]:
+    """The causes that were found, those of no message left out."""
+    found = Losses(store, range(store.count), evidence).count(rows or range(store.count))
+    assert list(found) == list(CAUSES)
+    return {cause: number for cause, number in found.items() if number}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_causes_add_up_to_what_was_lost(seed: int) -> None:
+    dice = random.Random(seed)
+    store = SampleStore(200)
+    for row in range(200):
+        store["state"][row] = state = dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR))
+        if state != NOT_SENT:
+            store["sent_ns"][row] = row * MS
+        if state not in (NOT_SENT, WAITING):
+            store["received_ns"][row] = (row + dice.randrange(1, 50)) * MS
+    some = [{dice.randrange(200) for _ in range(40)} for _ in range(2)]
+    times = [sorted(dice.randrange(200) * MS for _ in range(3)) for _ in range(2)]
+    found = Losses(store, range(200), Evidence(some[0], times[0], times[1], some[1])).count(range(200))
+    assert sum(found.values()) == store["state"].tolist().count(WAITING)
+
+
+def test_each_cause_is_found_by_its_evidence() -> None:
+    store = sent_every_10_ms({3, 20, 21, 22, 50, 70, 80, 81})
+    # A connection was there again at 228 ms; the broker refused something at 819 ms, after 79 had been answered.
+    evidence = Evidence(merged={3, 4, 22}, returns_ns=[228 * MS], refused_ns=[819 * MS], kept={50, 51})
+    assert count(store, evidence) == {"merged": 2, "disconnected": 2, "refused": 2, "never_left": 1, "unknown": 1}
+    assert count(store, evidence, range(50)) == {"merged": 2, "disconnected": 2}
+
+
+def test_what_was_lost_before_an_answer_is_not_of_the_connection() -> None:
+    """The connection went after the last answer before its return, however late the broker noticed."""
+    store = sent_every_10_ms({10, 20, 21})
+    assert count(store, Evidence(returns_ns=[215 * MS])) == {"unknown": 1, "disconnected": 2}
+
+
+def test_a_connection_that_stays_away() -> None:
+    store = sent_every_10_ms({5, *range(90, 100)})
+    assert count(store, Evidence(returns_ns=[NEVER_NS])) == {"unknown": 1, "disconnected": 10}
+
+
+def test_two_returns_without_an_answer_between_them() -> None:
+    store = sent_every_10_ms(set(range(40, 60)))
+    assert count(store, Evidence(returns_ns=[455 * MS, 598 * MS])) == {"disconnected": 20}
+    assert count(store, Evidence(returns_ns=[455 * MS])) == {"disconnected": 6, "unknown": 14}
+
+
+def test_merged_requests_are_read_as_they_are_written() -> None:
+    assert parse_merged(merged_payload(b"ab12", [7, 8, 123456789])) == (b"ab12", [7, 8, 123456789])
+
+
+@pytest.mark.parametrize("payload", [b"", b"ab12", b"ab12 ", b"ab12 x", b"ab12 1,2", b"ab12 1234567890", b"\xff 1"])
+def test_what_is_no_report_of_merged_requests(payload: bytes) -> None:
+    assert parse_merged(payload) is None
