@@ -146,10 +146,11 @@ class MqttClient:
 
     def publish(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> bool:
         """Send now; False if there is no connection (paho keeps QoS 1 and 2 and sends them later)."""
-        if qos or not self.connected or self.sock is None or self.wants_write:
+        sock = self.sock
+        if qos or sock is None or not self.connected or sock.unsent or self._paho.want_write():
             return self._paho.publish(topic, payload, qos, retain).rc == mqtt.MQTT_ERR_SUCCESS
         try:
-            self.sock.send(publish_packet(topic.encode(), payload, retain))
+            sock.send(publish_packet(topic.encode(), payload, retain))
         except OSError:
             # The next read reports the loss of the connection.
             return False

@@ -129,7 +129,7 @@ class StampedSocket(socket.socket):
             self.flush()
             if self.unsent:
                 raise BlockingIOError
-        self.unsent = self._encoded(data)
+        self.unsent = data
         self.flush()
         return len(data)
 
@@ -137,21 +137,18 @@ class StampedSocket(socket.socket):
         """Send what is `unsent`, as far as the system takes it."""
         now = perf_counter_ns()
         try:
-            taken = super().send(self.unsent)
+            taken = socket.socket.send(self, self.unsent)
         except BlockingIOError:
             return
         self.sent_ns = now
         self.unsent = self.unsent[taken:]
         self._sent_bytes += taken
-        self.departing = not self.unstamped
+        self.departing = True
 
     def _arrived(self) -> bytes:
         chunk, self._ancillary, _flags, _address = self.recvmsg(RECEIVE_BYTES, kernel_stamps.ARRIVAL_BYTES)
         self.received_ns = perf_counter_ns()
         return chunk
-
-    def _encoded(self, data: bytes) -> bytes:
-        return data
 
 
 class StampedTlsSocket(StampedSocket):
@@ -190,9 +187,15 @@ class StampedTlsSocket(StampedSocket):
         self.take_departures()
         self.settimeout(timeout_s)
 
-    def _encoded(self, data: bytes) -> bytes:
+    def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]
+        """Take all of `data`, encrypted, as the plain socket does."""
+        if self.unsent:
+            self.flush()
+            if self.unsent:
+                raise BlockingIOError
         self._session.write(data)
-        return self._outgoing.read()
+        super().send(self._outgoing.read())
+        return len(data)
 
     def _arrived(self) -> bytes:
         """Return what just came in, decrypted; b"" at the end. Raises BlockingIOError without a whole record."""
