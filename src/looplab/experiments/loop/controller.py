@@ -19,6 +19,7 @@ from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.permission import is_refused
+from looplab.run import stalls
 from looplab.run.accounting import tally
 from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
@@ -73,8 +74,10 @@ class Controller(Run):
         for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters)):
             counts = measurement.counts(index)
             load = {"load": self.looks.strengths[index]} if index < len(self.looks.strengths) else {}
-            whole = cell(self.record.store, rows, counts, interval_ms)
-            cells.append({"interval_ms": interval_ms, "qos": qos, **whole, "lost_by": losses.count(rows), **load})
+            figures = cell(self.record.store, rows, counts, interval_ms)
+            stalled = self.looks.stalls[index] if index < len(self.looks.stalls) else {}
+            beside = {"lost_by": losses.count(rows), **load, **stalls.explained(figures, stalled)}
+            cells.append({"interval_ms": interval_ms, "qos": qos, **figures, **beside})
         return {
             "warmup": self._warmup,
             "cells": cells,

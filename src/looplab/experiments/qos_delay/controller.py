@@ -17,6 +17,7 @@ from looplab.link import client as emulator
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import SampleStore
+from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, TreatmentsClient
@@ -60,7 +61,8 @@ class Controller(Run):
 
     def contents(self) -> dict[str, Any]:
         p, store = self.parameters, self.record.store
-        return {"cells": [cell_document(p, store, p.rows(at), entry) for at, entry in enumerate(self._measured)]}
+        cells = [cell_document(p, store, p.rows(at), entry) for at, entry in enumerate(self._measured)]
+        return {"cells": cells, "noise_floor": noise.over(self._looks)}
 
     def faults(self) -> Sequence[str]:
         """Return why cells are INVALID, and why not every cell was measured."""
