@@ -1,6 +1,6 @@
 """Who waited in a cell, and why a sender was late: the machine, or the scheduler that gave the processor to others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from textwrap import fill
 from typing import Any
 
@@ -23,9 +23,9 @@ _SENTENCES = {
 }
 
 
-def between(before: Look, after: Look) -> dict[str, Any]:
-    """Return a cell's `cpu_wait_us` by role and its `noise_floor`, from the looks before and after it."""
-    return {"cpu_wait_us": cpu_wait_us(before, after), "noise_floor": noise.floor(before, after)}
+def between(before: Look, after: Look, roles: Iterable[str]) -> dict[str, Any]:
+    """Return a cell's `cpu_wait_us` of each of `roles` and its `noise_floor`, from the looks before and after it."""
+    return {"cpu_wait_us": cpu_wait_us(before, after, roles), "noise_floor": noise.floor(before, after)}
 
 
 def explained(cell: Mapping[str, Any], stalled: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,13 +60,13 @@ def policies(looks: Sequence[Look], role: str) -> list[str]:
     return sorted(found)
 
 
-def cpu_wait_us(before: Look, after: Look) -> dict[str, float]:
-    """Return by role how long its processes waited on the run queue between two looks (us, a sum over threads).
+def cpu_wait_us(before: Look, after: Look, roles: Iterable[str]) -> dict[str, float]:
+    """Return for each of `roles` how long it waited on the run queue between two looks (us, a sum over threads).
 
     A role is missing where it does not run here, was restarted, or the kernel does not count.
     """
     found = {}
-    for role in after["roles"]:
+    for role in roles:
         first, last = _waits(before, role), _waits(after, role)
         waits = [ns - was for key, ns in last.items() if ns is not None and (was := first.get(key)) is not None]
         if waits:

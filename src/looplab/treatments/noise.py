@@ -1,4 +1,4 @@
-"""The machine's own stalls: a probe pinned to each processor wakes every few milliseconds and notes how late it was.
+"""The machine's own stalls: a probe pinned to each processor wakes every ten milliseconds and notes how late it was.
 
 With SCHED_FIFO no ordinary task can delay it, so what it sees is the machine: a hypervisor that took the processor, a
 kernel that did not let go of it. A process each, because threads of one Python would wait for each other. Its cost is
@@ -13,7 +13,7 @@ from typing import Any
 
 from looplab.system import processes
 
-PERIOD_NS = 5_000_000
+PERIOD_NS = 10_000_000
 # Above every priority that the lab gives.
 PRIORITY = 98
 # A wake-up this late is a stall.

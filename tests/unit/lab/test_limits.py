@@ -83,9 +83,9 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
             ("broker", 130_000),
             ("controller", 130_000),
             ("bridge", 130_000),
-            ("robot", 390_000),
+            ("robot", 370_000),
             ("link", 100_000),
-            ("treatments", 10_000),
+            ("treatments", 30_000),
         )
     }
     # The budget is that of the engine's group: what needs some stays there.

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.experiments.loop import treatments
+from looplab.experiments.loop import EXPERIMENT, treatments
 from looplab.experiments.loop.parameters import Parameters
 from looplab.run import stalls
 from looplab.treatments import link, noise
@@ -14,6 +14,7 @@ from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import Look, running
 
+_PARTS = [role.name for role in EXPERIMENT.roles if not role.optional]
 LINK_URL = "http://bridge:9107"
 
 
@@ -39,7 +40,7 @@ class Looks:
         before = self._taken[-1] if self._taken else None
         if before is not None and look is not None:
             self.strengths.append(strength(p.load, before, look))
-            self.stalls.append(stalls.between(before, look))
+            self.stalls.append(stalls.between(before, look, _PARTS))
         self._taken.append(look)
 
     def judge(self, bridge: Mapping[str, Any]) -> list[Treatment]:
