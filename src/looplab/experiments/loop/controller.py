@@ -9,11 +9,11 @@ from typing import Any
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.experiments.loop import ledger, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
-from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files
+from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files, in_published_order
 from looplab.experiments.loop.looks import Looks
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
-from looplab.experiments.loop.parameters import Parameters
+from looplab.experiments.loop.parameters import Parameters, in_order
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO, TOPIC_REQUEST
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
@@ -39,7 +39,7 @@ class Controller(Run):
     """The steps of one run."""
 
     def __init__(self, parameters: Parameters, place: Place) -> None:
-        self.parameters = parameters
+        self.parameters = parameters = in_order(parameters)
         self.record = Record(parameters, place, COLUMNS, files(parameters), {})
         self.news = BridgeNews(self.record.token, parameters.samples)
         self.looks = Looks(parameters)
@@ -80,7 +80,7 @@ class Controller(Run):
             cells.append({"interval_ms": interval_ms, "qos": qos, **figures, **beside})
         return {
             "warmup": self._warmup,
-            "cells": cells,
+            "cells": in_published_order(self.parameters, cells),
             "malformed": measurement.malformed + self.news.malformed,
             "foreign": measurement.foreign + self.news.foreign,
             "expired": measurement.expired,

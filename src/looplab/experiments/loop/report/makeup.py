@@ -99,9 +99,15 @@ def makeups(runs: Mapping[str, Runs]) -> list[Makeup]:
     return found
 
 
+def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:
+    """Return the heading, text and figures of the page's section, none without a figure."""
+    own = [drawing for drawing in drawings if drawing.figure == FIGURE]
+    return [(HEADING, TEXT, own)] if own else []
+
+
 def ledger_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
-    """Yield the rows of ledger.csv: each part of O in each cell."""
-    for m in measured:
+    """Yield the rows of ledger.csv: each part of O in each cell of each run."""
+    for m in (one for several in measured for one in several.runs):
         for cell in m.cells.values():
             for name, figures in cell.document.get("ledger_us", {}).items():
                 yield {
@@ -117,8 +123,8 @@ def ledger_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
 
 
 def _bar(measured: Measured) -> Bar | None:
-    """Return the bar of a run's lowest QoS, None where no part is known: the run predates the ledger, or has gaps."""
-    ledgers = [cell for cell in measured.cells.values() if _network(cell).get("n")]
+    """Return the bar of the lowest QoS of all runs, None where no part is known: they predate the ledger."""
+    ledgers = [cell for one in measured.runs for cell in one.cells.values() if _network(cell).get("n")]
     if not ledgers:
         return None
     qos = min(cell.qos for cell in ledgers)
