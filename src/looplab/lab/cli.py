@@ -155,6 +155,7 @@ COMMANDS = {
         "test:test",
         _arguments(
             ("--unit", {**_FLAG, "help": "only what needs no engine"}),
+            ("--lint", {**_FLAG, "dest": "lint_alone", "help": "the linters alone, no test"}),
             ("rest", {"nargs": "*", "metavar": "-- PYTEST ARGUMENTS", "help": "handed to pytest"}),
         ),
     ),

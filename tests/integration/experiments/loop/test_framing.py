@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def serial_url() -> Iterator[str]:
-    """The real firmware on the simulated board, in its container."""
+    """The lab's firmware on the simulated board, in its container."""
     container = docker("run", "--detach", "--rm", own_image("robot"))
     form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
     yield f"socket://{docker('inspect', '--format', form, container)}:4000"
