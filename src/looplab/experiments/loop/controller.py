@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.experiments.loop import readiness, robot_lag, treatments
+from looplab.experiments.loop import ledger, readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import (
     COLUMNS,
@@ -28,7 +28,7 @@ from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.permission import is_refused
 from looplab.run import stalls
-from looplab.run.accounting import Columns
+from looplab.run.accounting import Columns, tally
 from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
@@ -56,7 +56,7 @@ class Controller(Run):
         self._connected_ns: list[int] = []
         self._refused_ns: list[int] = []
         self._client = _client(parameters, self.record.token, self._received, self._note_connection)
-        self._tls = ""
+        self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
         # Messages that this run itself has published by the last look, answers included.
         self._own = 0
@@ -98,6 +98,7 @@ class Controller(Run):
             "foreign": measurement.foreign + self.news.foreign,
             "expired": measurement.expired,
             **self.news.document(sum(measurement.disconnects)),
+            "ledger_gaps": self._ledger_gaps(),
             "delayed": delayed(self.record.store, range(self.parameters.samples)),
             **self.looks.document(),
         }
@@ -114,6 +115,11 @@ class Controller(Run):
             }
             for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters))
         ]
+
+    def _ledger_gaps(self) -> list[str]:
+        store = self.record.store
+        _, measured, _ = tally(store, range(self.parameters.samples))
+        return ledger.gaps(store, measured, self._unstamped, self.news.info())
 
     def close(self) -> None:
         self._client.close()
@@ -167,7 +173,8 @@ class Controller(Run):
                 "that one scenario alone is running.",
                 EXIT_MACHINE,
             )
-        self._tls = client.sock.tls if client.sock else ""
+        if client.sock:
+            self._tls, self._unstamped = client.sock.tls, client.sock.unstamped
 
     def _wait_for_bridge(self) -> None:
         """Wait until bridge and robot are there and set up as this run is; each part has its own time.
