@@ -47,6 +47,7 @@ def _runs() -> panels.Panel:
         f"max by ({labels}) (last_over_time({name}[1m]))"
         for name, labels in (("loop_run_info", "scenario, fidelity, run_id"), ("loop_run_valid", "scenario, fidelity"))
     )
+    verdict = yes_or_no("NO", "yes", neither="measuring")
     active = "on (scenario, fidelity) (last_over_time(loop_run_active[1m]) == 1)"
     handout = {"title": "Handout", "url": f"{_HANDOUTS}/${{__value.raw}}", "targetBlank": True}
     return listing(
@@ -60,7 +61,7 @@ def _runs() -> panels.Panel:
             by_name(
                 "valid",
                 {
-                    "mappings": [yes_or_no("NO", "yes", neither="measuring")],
+                    "mappings": [verdict],
                     "custom.cellOptions": {"type": "color-text"},
                 },
             ),

@@ -57,7 +57,12 @@ def check_as_published(run: dict[str, Any], published: Published) -> None:
         assert found[f"{role} TCP_NODELAY"]["found"] == "off"
     assert found["bridge TCP_NODELAY"]["found"] == "off"
     assert found["robot framing"]["found"] == "burst"
+    for role in ("broker", "controller", "bridge"):
+        assert found[f"{role} process"]["found"] == "the same in every look"
+    assert ("STRESS_CPU" in parameters["load_settings"]) == (published.load == "stress")
     for cell in run["cells"]:
+        assert set(cell["cpu_wait_us"]) == set(cell["cpu_runs"]) == {"broker", "controller", "bridge", "robot"}
+        assert cell["robot_lag"].keys() == {"lag_max_us", "lag_mean_us", "lags_over_1ms", "deadlines"}
         if published.load == "stress":
             assert cell["load"]["stress_cpu_s"] > 0
         if published.load == "flood":
@@ -70,6 +75,8 @@ def check_as_published(run: dict[str, Any], published: Published) -> None:
             assert cell["R_us"]["min"] > 2000 or run["bridge"]["counts"]["timeouts"] > 0
         elif published.load == "none":
             assert cell["R_us"]["p50"] < 1000
+        # The kernel stamps in containers as well: of most messages each part of O is known.
+        assert cell["ledger_us"]["network"]["n"] > 0.5 * cell["answered"] or cell["qos"], run.get("ledger_gaps")
     # Bursts may merge answers, a load may delay them until the bridge gives requests up, the more the busier this
     # machine is: how many is a result. A broken lab answers none, or loses what nobody merged or gave up.
     assert total(run, "answered") > 0

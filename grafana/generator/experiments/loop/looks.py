@@ -43,6 +43,21 @@ SCENARIO_DASHES = {
 METRICS = {"O": "O, without the robot", "T": "T, in all", "R": "R, at the robot"}
 _METRIC_COLOURS = {"T": "#5858E1", "R": "#117733", "O": "#CC6677"}
 _METRIC_DASHES = {"R": [2, 6], "O": [8, 6]}
+# The parts of O, of src/looplab/experiments/loop/ledger.py; those of one end have one hue.
+OVERHEAD_PARTS = {
+    "network": "network and broker",
+    "bridge_wake_up": "bridge's wake-up",
+    "bridge_send_path": "bridge's send path",
+    "send_path": "controller's send path",
+    "wake_up": "controller's wake-up",
+}
+OVERHEAD_COLOURS = {
+    "network and broker": "#8A8A8A",
+    "bridge's wake-up": "#C27C1A",
+    "bridge's send path": "#D55E00",
+    "controller's send path": "#0072B2",
+    "controller's wake-up": "#4A94DF",
+}
 QUANTILE_COLOURS = {"p50": "#3D98D3", "p95": "#2A9D8F", "p99": "#CC6677", "p99.9": "#C72375"}
 
 
