@@ -45,6 +45,7 @@ class WantedRun:
     scenario: str
     fidelity: str
     parameters: Mapping[str, Any]
+    needs_priority: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,19 @@ class TreatmentFound:
 
 @dataclass(frozen=True)
 class Point:
-    """One thing that the runs must show, worth `worth` points."""
+    """One thing that the runs must show, worth `worth` points.
+
+    `needs_priority`: not counted on a machine that refuses real-time priority. `or_lost`: also given where messages
+    or the connection were lost, because that is the published result.
+    """
 
     name: str
     says: str
     worth: int
     wants: Band | TreatmentFound
     otherwise: str
+    needs_priority: bool = False
+    or_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,28 @@ class Question:
     unit: str
     tolerance: float
     order: Mapping[str, Value]
+    needs_priority: bool = False
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it asks for a prediction: any option is right, if it was chosen before the run."""
+        return self.value is None and not self.order
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the lab card says of an exercise; minutes are a student's."""
+
+    goals: Sequence[str]
+    before: Sequence[str]
+    reading: int
+    running: int
+    answering: int
+    claims: Sequence[str]
+
+    @property
+    def minutes(self) -> int:
+        return self.reading + self.running + self.answering
 
 
 @dataclass(frozen=True)
@@ -119,6 +148,12 @@ class Exercise:
     messages: int
     points: Sequence[Point]
     questions: Sequence[Question]
+    card: Card
+
+    @property
+    def predictions(self) -> list[str]:
+        """The names of the questions that ask for a prediction."""
+        return [question.name for question in self.questions if question.predicts]
 
     @property
     def total(self) -> int:
@@ -170,7 +205,7 @@ def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercis
     if mistake:
         raise LabError(f"{where}: {mistake}.", REMEDY, EXIT_USAGE)
     runs = [
-        WantedRun(handle, run["scenario"], run.get("fidelity") or "", run.get("parameters") or {})
+        WantedRun(handle, run["scenario"], run.get("fidelity") or "", run.get("parameters") or {}, _needs(run))
         for handle, run in document["runs"].items()
     ]
     reader = _Reader(where, {run.handle: part_of(run.scenario) for run in runs})
@@ -183,7 +218,20 @@ def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercis
         messages=least.get("messages", 1),
         points=[reader.point(key, entry) for key, entry in (document.get("points") or {}).items()],
         questions=[reader.question(key, entry) for key, entry in (document.get("questions") or {}).items()],
+        card=_card(document.get("card") or {}),
     )
+
+
+def _card(entry: Mapping[str, Any]) -> Card:
+    minutes = entry.get("minutes") or {}
+    spent = [int(minutes.get(part, 0)) for part in ("reading", "running", "answering")]
+    goals, before, claims = ([str(text) for text in entry.get(key) or []] for key in ("goals", "before", "claims"))
+    return Card(goals, before, *spent, claims)
+
+
+def _needs(entry: Mapping[str, Any]) -> bool:
+    """Return whether a run, point or question needs real-time priority: the one need there is."""
+    return "needs" in entry
 
 
 @dataclass(frozen=True)
@@ -196,7 +244,8 @@ class _Reader:
     def point(self, name: str, entry: Mapping[str, Any]) -> Point:
         place = f"points.{name}"
         says, otherwise = str(entry["says"]), str(entry.get("otherwise") or "")
-        return Point(name, says, entry.get("worth", 1), self._wants(entry, place), otherwise)
+        worth, or_lost = entry.get("worth", 1), bool(entry.get("or_lost", False))
+        return Point(name, says, worth, self._wants(entry, place), otherwise, _needs(entry), or_lost)
 
     def _wants(self, entry: Mapping[str, Any], place: str) -> Band | TreatmentFound:
         if "treatment" in entry:
@@ -226,7 +275,8 @@ class _Reader:
                 "Give it `options:` (and `largest:` with a figure for each), or `value:`.",
             )
         unit, tolerance = str(entry.get("unit") or ""), entry.get("tolerance", 0.05)
-        return Question(name, str(entry["asks"]), entry.get("worth", 1), options, value, unit, tolerance, order)
+        asks, worth = str(entry["asks"]), entry.get("worth", 1)
+        return Question(name, asks, worth, options, value, unit, tolerance, order, _needs(entry))
 
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]

@@ -114,6 +114,7 @@ COMMANDS = {
         _arguments(
             ("name", {"metavar": "SCENARIO", "help": "a scenario, or an exercise of docs/exercises"}),
             ("run", {"nargs": "?", "metavar": "RUN", "help": "a run, or a folder with one folder for each student"}),
+            ("--student", {**_FLAG, "help": "right or not right, never the figure"}),
         ),
     ),
     "report": Command(

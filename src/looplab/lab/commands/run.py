@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.exercises.predictions import record_predictions
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import pair
 from looplab.lab.docker.compose import Compose
@@ -46,6 +47,8 @@ def run(root: Path, scenarios: list[str], *, as_json: bool, allow_invalid: bool,
     lab = Lab(root, variables(root, scenarios, given, quick))
     _listen()
     wanted = chosen(root, scenarios)
+    # A prediction that is there now was made before this run.
+    record_predictions(root)
     table = check_one_kind(wanted).part("table").table
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
