@@ -127,10 +127,10 @@ class Card:
 
     goals: Sequence[str]
     before: Sequence[str]
+    claims: Sequence[str]
     reading: int
     running: int
     answering: int
-    claims: Sequence[str]
 
     @property
     def minutes(self) -> int:
@@ -224,9 +224,9 @@ def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercis
 
 def _card(entry: Mapping[str, Any]) -> Card:
     minutes = entry.get("minutes") or {}
-    spent = [int(minutes.get(part, 0)) for part in ("reading", "running", "answering")]
+    reading, running, answering = (int(minutes.get(part, 0)) for part in ("reading", "running", "answering"))
     goals, before, claims = ([str(text) for text in entry.get(key) or []] for key in ("goals", "before", "claims"))
-    return Card(goals, before, *spent, claims)
+    return Card(goals, before, claims, reading, running, answering)
 
 
 def _needs(entry: Mapping[str, Any]) -> bool:

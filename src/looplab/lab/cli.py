@@ -132,6 +132,8 @@ COMMANDS = {
             ("file", {**_FILE, "help": "the archive to write"}),
             ("scenarios", {"nargs": "*", "metavar": "SCENARIO", "help": "what must run there; else every scenario"}),
             ("--pythons", {"metavar": "3.11,…", "help": "Python versions of the other machines (default: this one)"}),
+            ("--systems", {"metavar": "linux,macos", "help": "their systems, WSL is linux (default: this one)"}),
+            ("--students", {**_FLAG, "help": "also archive this checkout, without answers and marking"}),
         ),
     ),
     "load": Command(

@@ -10,12 +10,10 @@ from looplab.exercises.marking import mark
 from looplab.exercises.predictions import ANSWERS, record_predictions, stamp_form
 from looplab.exercises.score import class_line, remarks_of, score_row, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.class_archives import STUDENTS_MARK
 from looplab.report.shell import write_csv
 from looplab.report.stored import StoredRun, Unusable, read_run, run_folder, run_folders
 from looplab.system.terminal import fitted
-
-# A checkout that was unpacked from the students' archive: `./lab bundle FILE --students` puts it there.
-STUDENTS_MARK = Path(".students")
 
 
 def check(root: Path, name: str, run: str | None = None, *, student: bool = False) -> int:
