@@ -117,6 +117,17 @@ COMMANDS = {
             ("--student", {**_FLAG, "help": "right or not right, never the figure"}),
         ),
     ),
+    "collect": Command(
+        "one table and figure of a class: who ran what, scores, runs handed in twice",
+        "collect:command",
+        _arguments(
+            (
+                "folders",
+                {"nargs": "+", "type": Path, "metavar": "FOLDER", "help": "a folder with one folder for each student"},
+            ),
+            ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/class/)"}),
+        ),
+    ),
     "report": Command(
         "published and measured side by side: a page, tables, figures",
         "report:report",
