@@ -102,7 +102,8 @@ class Question:
     """One question; the right answer comes from the student's own run, never from this file.
 
     `options` are what may be chosen; `value` is a figure to be read off (`tolerance` is a share of it); `order`
-    names an option for each figure: the one of the largest is right. With neither, any option is a prediction.
+    names an option for each figure: the one of the largest is right. With neither, any option is a prediction;
+    `shown_by` names the point or question that shows whether it came true.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Question:
     tolerance: float
     order: Mapping[str, Value]
     needs_priority: bool = False
+    shown_by: str = ""
 
     @property
     def predicts(self) -> bool:
@@ -123,7 +125,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Card:
-    """What the lab card says of an exercise; minutes are a student's."""
+    """What the lab card says of an exercise.
+
+    Minutes are a student's. `before` names exercises, `claims` those of the report, `reruns` the commands that the
+    questions order beside those of the section Run.
+    """
 
     goals: Sequence[str]
     before: Sequence[str]
@@ -131,6 +137,7 @@ class Card:
     reading: int
     running: int
     answering: int
+    reruns: Sequence[str] = ()
 
     @property
     def minutes(self) -> int:
@@ -226,7 +233,7 @@ def _card(entry: Mapping[str, Any]) -> Card:
     minutes = entry.get("minutes") or {}
     reading, running, answering = (int(minutes.get(part, 0)) for part in ("reading", "running", "answering"))
     goals, before, claims = ([str(text) for text in entry.get(key) or []] for key in ("goals", "before", "claims"))
-    return Card(goals, before, claims, reading, running, answering)
+    return Card(goals, before, claims, reading, running, answering, entry.get("reruns") or [])
 
 
 def _needs(entry: Mapping[str, Any]) -> bool:
@@ -276,7 +283,8 @@ class _Reader:
             )
         unit, tolerance = str(entry.get("unit") or ""), entry.get("tolerance", 0.05)
         asks, worth = str(entry["asks"]), entry.get("worth", 1)
-        return Question(name, asks, worth, options, value, unit, tolerance, order, _needs(entry))
+        shown_by = entry.get("shown_by", "")
+        return Question(name, asks, worth, options, value, unit, tolerance, order, _needs(entry), shown_by)
 
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]
