@@ -15,6 +15,8 @@ from looplab.system.terminal import fitted
 TEMPLATE = Path(__file__).resolve().parents[2] / "exercises" / "class_page.html.j2"
 DEFAULT_OUT = Path("report/class")
 PAGE = "index.html"
+# What the page shows of a figure's table.
+SHOWN = ("student", "machine", "sent", "lost", "p50_ms", "p95_ms", "p99_ms")
 
 
 def command(root: Path, folders: Sequence[Path], out: Path | None = None) -> int:
@@ -68,5 +70,5 @@ def _write(place: Path, found: Collection, figures: Sequence[ClassFigure]) -> No
         tables[f"{name}.csv"] = figure.rows
     for name, rows in tables.items():
         write_csv(place / name, rows)
-    text = page(TEMPLATE, {"found": found, "figures": figures, "files": list(tables)})
+    text = page(TEMPLATE, {"found": found, "figures": figures, "columns": SHOWN, "files": list(tables)})
     (place / PAGE).write_text(text, encoding="utf-8")
