@@ -1,4 +1,4 @@
-/* The lab's robot without hardware: the real firmware, cycle by cycle in real time, behind a serial port.
+/* The lab's robot without hardware: the lab's firmware, cycle by cycle in real time, behind a serial port.
  *
  * The processor only ever runs up to the present moment, so a byte of the host never comes too late for
  * it. Between bytes it is run in arrears: nobody can see what it does until a byte leaves the adapter. */

@@ -14,7 +14,7 @@ from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable, read_run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
-MESSAGES = 250
+MESSAGES, REPETITIONS = 250, 2
 
 
 def columns(lines: list[str], name: str) -> list[str]:
@@ -25,7 +25,8 @@ def columns(lines: list[str], name: str) -> list[str]:
 @needs_root
 def test_an_emulator_that_dies_makes_its_cell_invalid_and_the_sweep_goes_on(lab: Lab) -> None:
     running = lab.start(
-        "run", "qos-delay", "--delays", "8", "--pairs", "0-16", "--qos", "2", "--messages", str(MESSAGES),
+        "run", "qos-delay", "--delays", "8", "--pairs", "0-16", "--qos", "2",
+        "--messages", str(MESSAGES // REPETITIONS), "--repetitions", str(REPETITIONS),
         "--fidelity", "corrected", "--json",
     )  # fmt: skip
     assert "2 cells, 5 s of sending" in running.wait_for("cells")
@@ -50,7 +51,7 @@ def test_plain_compose_runs_it_twice_and_the_sidecars_end_quietly(lab: Lab) -> N
     """The second run's containers join a network namespace of its own: what is left from the first would miss it."""
     lab.forget_runs()
     for number in (1, 2):
-        variables = {"DELAYS_MS": "8", "QOS": "0", "MESSAGES": "50", "FIDELITY": "corrected"}
+        variables = {"DELAYS_MS": "8", "QOS": "0", "MESSAGES": "50", "REPETITIONS": "1", "FIDELITY": "corrected"}
         lab.compose("--profile", "qos-delay", "up", "--detach", code=0, **variables)
         lab.wait_for_end("qd-controller")
         assert [lab.wait_for_end(sidecar, 20) for sidecar in ("qd-link", "qd-capture")] == [0, 0]
@@ -92,6 +93,8 @@ def check_files(lab: Lab, run: dict[str, Any]) -> None:
     header, *lines = (folder / "samples.csv").read_text().splitlines()
     assert header == SAMPLES_HEADER
     assert columns(lines, "sequence") == [str(k) for k in range(2 * MESSAGES)]
+    by_cell = [str(number) for number in range(REPETITIONS) for _ in range(MESSAGES // REPETITIONS)]
+    assert columns(lines, "repetition") == by_cell * 2
     assert columns(lines, "delay_bs_ms") == ["8"] * MESSAGES + ["16"] * MESSAGES
     found = read_run(folder, EXPERIMENTS)
     assert isinstance(found, StoredRun)

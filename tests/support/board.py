@@ -1,4 +1,4 @@
-"""The robot's board on this machine: the real firmware in its simulator, on a pseudo-terminal."""
+"""The robot's board on this machine: the lab's firmware in its simulator, on a pseudo-terminal."""
 
 import os
 import signal

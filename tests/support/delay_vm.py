@@ -28,7 +28,14 @@ NETWORKS = {
 }
 # The machine's processor is slow: a message every 50 ms leaves it time.
 DELAY_MS, MESSAGES, INTERVAL_MS = 20, 50, 50
-SETTINGS = {"DELAYS_MS": DELAY_MS, "QOS": 0, "MESSAGES": MESSAGES, "INTERVAL_MS": INTERVAL_MS, "WARMUP_MESSAGES": 5}
+SETTINGS = {
+    "DELAYS_MS": DELAY_MS,
+    "QOS": 0,
+    "MESSAGES": MESSAGES,
+    "REPETITIONS": 1,
+    "INTERVAL_MS": INTERVAL_MS,
+    "WARMUP_MESSAGES": 5,
+}
 
 INIT = """
 ip netns add controller; ip netns add broker

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from looplab.lab.docker.engine import find_engine
-from looplab.lab.machine.limits import rt_budget_us
+from looplab.lab.machine.limits import OWN_GROUP, rt_budget_us
+from looplab.lab.settings import RT_RUNTIME_US
+from looplab.system.env_files import read_env
 from support.containers import docker
 from support.parts import CLEARED
 from support.places import ROOT
@@ -33,13 +35,7 @@ PROJECT_PREFIX = "looplab-e2e-"
 PROJECT = f"{PROJECT_PREFIX}{os.getpid()}"
 PROJECT_LABEL = "com.docker.compose.project"
 PORTS = ("LAB_BROKER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_EXPORTER_PORT")
-RT_BUDGETS = (
-    "LAB_RT_RUNTIME_BROKER_US",
-    "LAB_RT_RUNTIME_CONTROLLER_US",
-    "LAB_RT_RUNTIME_BRIDGE_US",
-    "LAB_RT_RUNTIME_ROBOT_US",
-    "LAB_RT_RUNTIME_LINK_US",
-)
+RT_BUDGETS = tuple(RT_RUNTIME_US)
 
 # An image that Compose built has the label of its project, and so has any container of that image; Compose's own
 # containers have this one, too.
@@ -250,7 +246,14 @@ def environment_of(root: Path) -> dict[str, str]:
         "COMPOSE_PROJECT_NAME": PROJECT,
         **{name: str(free_port()) for name in PORTS},
         **dict.fromkeys(RT_BUDGETS, "0"),
+        # Without a budget of their own, bridge and robot are kept from the load by their group.
+        "LAB_FAR_GROUP": _machine(root).get("LAB_WATCH_GROUP", OWN_GROUP),
     }
+
+
+def _machine(root: Path) -> dict[str, str]:
+    file = root / ".env.machine"
+    return read_env(file) if file.exists() else {}
 
 
 def engine_is_there() -> bool:

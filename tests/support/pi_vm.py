@@ -1,6 +1,6 @@
 """A whole virtual Pi: Debian's kernel, systemd and udev under QEMU, the robot on its USB, its network card on a switch.
 
-QEMU's `usb-serial` is an FTDI FT232R (0403:6001). Its bytes are those of the real firmware in its simulator; its DTR
+QEMU's `usb-serial` is an FTDI FT232R (0403:6001). Its bytes are those of the lab's firmware in its simulator; its DTR
 line, which QEMU cannot pass to a pseudo-terminal, is read from QEMU's trace and resets the board, as on the real one.
 What this cannot stand for: an ARM processor and its speed, an SD card, a real USB bus, a radio link.
 """

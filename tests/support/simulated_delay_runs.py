@@ -40,6 +40,7 @@ def write_delay_run(
     packets: Figure | None = None,
     pairs: tuple[tuple[float, float], ...] = SYMMETRICAL + PLACES,
     messages: int = 600,
+    repetitions: int = 5,
     changes: dict[str, Any] | None = None,
     cell_changes: dict[tuple[float, float, int], dict[str, Any]] | None = None,
 ) -> Path:
@@ -57,9 +58,10 @@ def write_delay_run(
             for k, total in enumerate(total_ns):
                 due = 10**12 + sequence * round(INTERVAL_MS * 1e6)
                 sent = due + 30_000
+                repetition = k * repetitions // messages
                 lines.append(
-                    f"{INTERVAL_MS:g},{qos},0,{sequence},{due},{sent},{sent + total},{total / 1000:.3f},,,answered,"
-                    f"{pb:g},{bs:g}"
+                    f"{INTERVAL_MS:g},{qos},{repetition},{sequence},{due},{sent},{sent + total},"
+                    f"{total / 1000:.3f},,,answered,{pb:g},{bs:g}"
                 )
                 sequence += 1
                 assert k < messages
@@ -85,7 +87,8 @@ def write_delay_run(
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     document = {
         "schema": 1, "experiment": "qos-delay", "run_id": run_id, "scenario": "qos-delay", "fidelity": fidelity,
-        "valid": True, "invalid_because": [], "parameters": {"messages": messages, "repetitions": 1}, "cells": cells,
+        "valid": True, "invalid_because": [], "cells": cells,
+        "parameters": {"messages": messages // repetitions, "repetitions": repetitions},
         "treatments": [{"what": "link backend", "wanted": "any", "found": "nfqueue", "verified": True}],
         "environment": MACHINE,
     }  # fmt: skip

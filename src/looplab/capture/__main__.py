@@ -1,7 +1,8 @@
 """The capture's service, on 127.0.0.1 of the network namespace it watches.
 
     POST /start {"broker_port"}: begins a capture; one that was begun before is dropped
-    POST /stop {"publisher_ports", "subscriber_ports", "since_s"}: ends it; the figures of segments.count
+    POST /stop {"connections": [[publisher's port, subscriber's port, since_s, until_s], …]}: ends it; the figures of
+        segments.count
 
 An error is {"message", "remedy"}. Everything runs after the cell, or in tcpdump's own process: nothing here touches
 the thread that measures.
@@ -12,6 +13,7 @@ import sys
 import threading
 from typing import Any
 
+from looplab.capture.connections import Connections
 from looplab.capture.tcpdump import Capture
 from looplab.errors import EXIT_GOOD, LabError
 from looplab.system import processes
@@ -43,9 +45,10 @@ class Service:
             if capture is None:
                 raise LabError("No capture was begun: its service was restarted meanwhile.", "Repeat the run.")
             return capture.figures(
-                [int(port) for port in request["publisher_ports"]],
-                [int(port) for port in request["subscriber_ports"]],
-                float(request["since_s"]),
+                [
+                    Connections(int(publisher), int(subscriber), float(since_s), float(until_s))
+                    for publisher, subscriber, since_s, until_s in request["connections"]
+                ]
             )
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from looplab.capture.connections import Connections
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.system.json_service import Service
 
@@ -26,9 +27,6 @@ def start(broker_port: int, url: str = URL) -> None:
     _CAPTURE.ask(f"{url}/start", "POST", {"broker_port": broker_port})
 
 
-def stop(
-    publisher_ports: Sequence[int], subscriber_ports: Sequence[int], since_s: float, url: str = URL
-) -> dict[str, Any]:
+def stop(connections: Sequence[Connections], url: str = URL) -> dict[str, Any]:
     """End the capture; return {"captured", "dropped", "segments", "packets"}, see segments.count. Raises LabError."""
-    wanted = {"publisher_ports": publisher_ports, "subscriber_ports": subscriber_ports, "since_s": since_s}
-    return _CAPTURE.ask(f"{url}/stop", "POST", wanted, DISSECT_TIMEOUT_S)
+    return _CAPTURE.ask(f"{url}/stop", "POST", {"connections": connections}, DISSECT_TIMEOUT_S)

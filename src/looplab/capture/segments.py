@@ -9,6 +9,8 @@ from typing import Any
 
 import dpkt
 
+from looplab.capture.connections import Connections
+
 # Link layers of a capture file: an interface of its own, and `any` in both forms of Linux.
 _LINK_LAYERS = {1: dpkt.ethernet.Ethernet, 113: dpkt.sll.SLL, 276: dpkt.sll2.SLL2}
 # MQTT 3.1.1, table 2.1.
@@ -48,29 +50,30 @@ def read(capture: Path) -> Iterator[Segment]:
         raise ValueError(f"{capture} is not a pcap file of Ethernet or Linux frames: {error!r}") from None
 
 
-def count(
-    segments: Iterable[Segment], publisher_ports: Sequence[int], subscriber_ports: Sequence[int], since_s: float = 0.0
-) -> dict[str, Any]:
-    """Return the figures of the segments from `since_s` (seconds since 1970) on that belong to these connections.
+def count(segments: Iterable[Segment], connections: Sequence[Connections]) -> dict[str, Any]:
+    """Return the figures of the segments that belong to these connections, each in its own time.
 
     {"segments": {"publisher": …, "subscriber": …}, "packets": {"PUBLISH": n, …}, "published": n}: what the publisher
     sent, what was sent to the subscriber, all MQTT packets of both connections in both directions, and the PUBLISH
     packets of the publisher. A segment that was sent again is counted apart. Raises ValueError for bytes that are
     not MQTT.
     """
-    known = {*publisher_ports, *subscriber_ports}
-    own = [segment for segment in segments if known & {segment.source, segment.destination}]
+    publishers = {one.publisher: one for one in connections}
+    subscribers = {one.subscriber: one for one in connections}
+    known = {**publishers, **subscribers}
+    own = [segment for segment in segments if known.keys() & {segment.source, segment.destination}]
     _dissect(own)
     ways: dict[str, list[Segment]] = defaultdict(list)
     sent_again: Counter[str] = Counter()
     seen: set[tuple[int, int, int]] = set()
     for segment in own:
-        if segment.time_s < since_s:
+        connection = known.get(segment.source) or known[segment.destination]
+        if not connection.since_s <= segment.time_s <= connection.until_s:
             continue
         way = "back"
-        if segment.source in publisher_ports:
+        if segment.source in publishers:
             way = "publisher"
-        elif segment.destination in subscriber_ports:
+        elif segment.destination in subscribers:
             way = "subscriber"
         place = (segment.source, segment.destination, segment.sequence)
         if place in seen:

@@ -5,9 +5,11 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from looplab.capture.connections import Connections
 from looplab.capture.segments import count, read
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
 
@@ -48,7 +50,7 @@ class Capture:
                 EXIT_MACHINE,
             )
 
-    def figures(self, publisher_ports: list[int], subscriber_ports: list[int], since_s: float) -> dict[str, Any]:
+    def figures(self, connections: Sequence[Connections]) -> dict[str, Any]:
         """End the capture and return segments.count with the numbers of `captured` and `dropped` frames.
 
         Raises LabError (exit code 1) if the capture is not whole.
@@ -62,7 +64,7 @@ class Capture:
             if ended_early or captured is None or dropped is None:
                 message = f"The capture ended before the cell did: {self._last_line()}."
                 raise LabError(message, "Lower MESSAGES.", EXIT_INVALID)
-            figures = count(read(self._path), publisher_ports, subscriber_ports, since_s)
+            figures = count(read(self._path), connections)
         finally:
             self._path.unlink(missing_ok=True)
         return {"captured": int(captured[1]), "dropped": int(dropped[1]), **figures}

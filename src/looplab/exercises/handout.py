@@ -23,6 +23,7 @@ MEANINGS = {
     "send lateness": "how late messages left: not part of T",
     "beyond interval": "messages that had no answer when the next one was due",
     "lost by": "why messages were lost",
+    "run queue": "how long the parts of the loop waited for a processor",
     "load": "how hard the load worked",
 }
 # The lines of the table that a figure of expected.yaml is read from.
@@ -31,6 +32,7 @@ LINES = {
     "transport_O": "O transport",
     "beyond_interval": "beyond interval",
     "lost": "lost by",
+    "cpu_wait": "run queue",
     "answered_share": "interval",
     "delivered_share": "lost by",
 }

@@ -20,6 +20,7 @@ from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
 from looplab.system.env_files import read_env, read_port
+from looplab.system.identity import machine_id
 from looplab.system.terminal import say
 
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")
@@ -149,6 +150,7 @@ class Lab:
             "cgroup": f"v{engine.cgroup_version}",
             "images": image_facts(named),
             "revision": self.revision(),
+            "machine": machine_id(),
         }
 
     def revision(self) -> str:

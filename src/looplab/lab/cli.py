@@ -89,6 +89,11 @@ _FLAG = {"action": "store_true"}
 _FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
 COMMANDS = {
     "run": Command("run scenarios and show their tables", "run:run", run_options.add_arguments),
+    "study": Command(
+        "repeat what a claim compares, interleaved, until a verdict can stand on it",
+        "study:study",
+        run_options.add_study_arguments,
+    ),
     "doctor": Command(
         "what this machine can and cannot do",
         "doctor:doctor",
@@ -132,7 +137,14 @@ COMMANDS = {
         "published and measured side by side: a page, tables, figures",
         "report:report",
         _arguments(
-            ("runs", {"nargs": "*", "metavar": "RUN", "help": "run ids or folders; else the newest of each scenario"}),
+            (
+                "runs",
+                {
+                    "nargs": "*",
+                    "metavar": "RUN",
+                    "help": "run ids or folders; else the newest of each scenario",
+                },
+            ),
             ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/)"}),
         ),
     ),
@@ -157,6 +169,7 @@ COMMANDS = {
         "test:test",
         _arguments(
             ("--unit", {**_FLAG, "help": "only what needs no engine"}),
+            ("--lint", {**_FLAG, "dest": "lint_alone", "help": "the linters alone, no test"}),
             ("rest", {"nargs": "*", "metavar": "-- PYTEST ARGUMENTS", "help": "handed to pytest"}),
         ),
     ),

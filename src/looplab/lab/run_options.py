@@ -10,6 +10,8 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.parameters import Option, quick_settings
 
+MOST_ROUNDS = 1000
+
 
 def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None], quick: bool) -> dict[str, str]:
     """Return the options of `run` as the variables that params.env and .env read; `given` is by variable.
@@ -39,10 +41,30 @@ def _options() -> dict[Option, list[str]]:
 
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
-    """Add the arguments of `./lab run`, an experiment's own in a group of their own."""
+    """Add the arguments of `./lab run`."""
     run.add_argument(
         "scenarios", nargs="+", metavar="SCENARIO", help="a scenario, all (scenario0 … scenario8), or your own"
     )
+    run.add_argument("--rounds", type=_count, default=1, metavar="N", help="repeat them, in a random order each round")
+    _add_options(run)
+
+
+def add_study_arguments(study: argparse.ArgumentParser) -> None:
+    """Add the arguments of `./lab study`."""
+    study.add_argument("names", nargs="+", metavar="NAME", help="a claim of the report, e.g. stress; a scenario; all")
+    study.add_argument("--rounds", type=_count, default=5, metavar="N", help="how often each runs (default: 5)")
+    study.add_argument("--seed", type=int, metavar="S", help="of the random order (default: a new one)")
+    _add_options(study)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST_ROUNDS}, not {text!r}")
+    return int(text)
+
+
+def _add_options(run: argparse.ArgumentParser) -> None:
+    """Add the options of a run, an experiment's own in a group of their own."""
     groups = {
         name: run.add_argument_group(
             "options of the scenarios" if name == EXPERIMENTS.default else f"options of {name}"

@@ -20,6 +20,7 @@ _INFO = (
     "apply_priority",
     "tcp_nodelay",
     "robot_framing",
+    "order",
     "pacing",
 )
 

@@ -111,6 +111,7 @@ class MqttClient:
         self._subscriptions = subscriptions
         self._unconfirmed = 0
         self._announced = False
+        self._early: list[tuple[str, bytes, int, bool]] = []
         self._refused = False
         self._closing = False
         # In a helper thread: an open-loop schedule goes on while the broker is away.
@@ -144,6 +145,11 @@ class MqttClient:
 
     def publish(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> bool:
         """Send now; False if there is no connection (paho keeps QoS 1 and 2 and sends them later)."""
+        if qos and not self.connected and self.sock is not None:
+            # paho would send it before the broker has accepted this client, and so before it has subscribed again:
+            # the answer could come too early.
+            self._early.append((topic, payload, qos, retain))
+            return False
         if qos or not self.connected or self.sock is None or self.wants_write:
             return self._paho.publish(topic, payload, qos, retain).rc == mqtt.MQTT_ERR_SUCCESS
         try:
@@ -170,7 +176,8 @@ class MqttClient:
         # Private, but paho counts what waits and does not show it.
         queued = [packet["packet"] for packet in self._paho._out_packet if packet["command"] & 0xF0 == mqtt.PUBLISH]
         held = [m for m in self._paho._out_messages.values() if m.state in _HELD]
-        return [*(parse_publish(packet)[2] for packet in queued), *(m.payload for m in held)]
+        early = [payload for _topic, payload, _qos, _retain in self._early]
+        return [*(parse_publish(packet)[2] for packet in queued), *(m.payload for m in held), *early]
 
     def close(self) -> None:
         """Disconnect politely (no last will)."""
@@ -235,6 +242,9 @@ class MqttClient:
             self._paho.loop_write()
         if self.connected and not self._announced:
             self._announced = True
+            early, self._early = self._early, []
+            for message in early:
+                self._paho.publish(*message)
             if self._on_connect is not None:
                 self._on_connect()
 

@@ -1,14 +1,15 @@
-"""One cell of a stored run: its latencies with their intervals, and the counts of run.json."""
+"""One cell of stored runs: its latencies with their intervals, and the counts of run.json."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from looplab.report.statistics import Floats, Interval, cell_intervals
+from looplab.report.statistics import Floats, Interval, cell_intervals, over_runs
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
@@ -17,9 +18,6 @@ STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
     "avg": np.mean,
     **{name: partial(np.quantile, q=share) for name, share in QUANTILES.items()},
 }
-# A repetition's own figure needs at least this many answers.
-FEWEST_ANSWERS = 5
-
 # What tells the cells of a run apart, e.g. interval in ms and QoS.
 Key = tuple[float, ...]
 
@@ -34,13 +32,20 @@ def cell_text(named: Iterable[tuple[str, float]]) -> str:
 
 @dataclass
 class Cell:
-    """One cell, named by `text`: latencies in microseconds by metric, their repetitions, the cell of run.json."""
+    """One cell, named by `text`: latencies in microseconds by metric, their repetitions, the cell of run.json.
+
+    `response_us` is that of every message sent, from when it was due; a lost one's is infinite. Of several runs, `runs`
+    holds the cell of each: intervals are then those over runs.
+    """
 
     key: Key
     text: str
     document: Mapping[str, Any]
     repetition: NDArray[np.int64]
     latency_us: Mapping[str, Floats]
+    response_us: Floats = field(default_factory=lambda: np.empty(0))
+    response_repetition: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    runs: Sequence["Cell"] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -81,10 +86,14 @@ class Cell:
 
     def mean(self, metric: str) -> Interval | None:
         """Return the mean latency in microseconds, None if nothing was measured."""
+        if self.runs:
+            return over_runs([cell.statistic(metric, "avg") for cell in self.runs])
         return self._intervals[metric][0] if metric in self._intervals else None
 
     def quantile(self, metric: str, name: str) -> Interval | None:
         """Return one of QUANTILES in microseconds, None if nothing was measured."""
+        if self.runs:
+            return over_runs([cell.statistic(metric, name) for cell in self.runs])
         return self._intervals[metric][1][name] if metric in self._intervals else None
 
     def statistic(self, metric: str, name: str) -> float | None:
@@ -92,13 +101,15 @@ class Cell:
         values = self.latency_us[metric]
         return float(STATISTICS[name](values)) if values.size else None
 
-    def by_repetition(self, metric: str) -> dict[str, Floats]:
-        """Return mean, p50 and p95 of every repetition that has FEWEST_ANSWERS."""
-        order = np.argsort(self.repetition, kind="stable")
-        starts = np.flatnonzero(np.diff(self.repetition[order])) + 1
-        pieces = [p for p in np.split(self.latency_us[metric][order], starts) if p.size >= FEWEST_ANSWERS]
-        figures = {"mean": STATISTICS["avg"], "p50": STATISTICS["p50"], "p95": STATISTICS["p95"]}
-        return {name: np.array([figure(piece) for piece in pieces]) for name, figure in figures.items()}
+    def response(self, name: str) -> float:
+        """Return one of QUANTILES of the response in microseconds: infinite where too many are lost, NaN if unknown."""
+        return quantile(self.response_us, QUANTILES[name])
+
+    def by_repetition(self, metric: str, name: str) -> dict[int, float]:
+        """Return a statistic in us of each repetition that has a value; metric "response" for the response."""
+        if metric == "response":
+            return {k: quantile(v, QUANTILES[name]) for k, v in _pieces(self.response_repetition, self.response_us)}
+        return {k: float(STATISTICS[name](v)) for k, v in _pieces(self.repetition, self.latency_us[metric])}
 
     def figure(self, name: str) -> float | None:
         """Return a figure by its name in expected.yaml, e.g. "O.p95" or "lost_share".
@@ -128,3 +139,23 @@ class Cell:
                 mean, quantiles = cell_intervals(values, self.repetition, list(QUANTILES.values()))
                 found[metric] = mean, dict(zip(QUANTILES, quantiles, strict=True))
         return found
+
+
+def _pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int, Floats]]:
+    """Yield each repetition with its values."""
+    order = np.argsort(repetition, kind="stable")
+    numbers, starts = np.unique(repetition[order], return_index=True)
+    yield from zip(numbers.tolist(), np.split(values[order], starts[1:]), strict=False)
+
+
+def quantile(values: Floats, share: float) -> float:
+    """Return the quantile of values that may be infinite (numpy would interpolate infinity with itself to NaN)."""
+    if not values.size:
+        return math.nan
+    order = np.sort(values)
+    position = share * (order.size - 1)
+    low = math.floor(position)
+    high = min(low + 1, order.size - 1)
+    if math.isinf(order[high]):
+        return float(order[low]) if position == low else math.inf
+    return float(order[low] + (position - low) * (order[high] - order[low]))

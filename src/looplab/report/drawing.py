@@ -14,6 +14,8 @@ SIZE_INCHES = (4.7, 3.3)
 # A fixed place: matplotlib's own layout takes as long as the drawing.
 PLACE = (0.14, 0.145, 0.835, 0.75)
 PNG_DPI = 160
+# The number of the figure of all claims, which stands first on the page.
+OVERVIEW = "claims"
 # Colour (palette of Okabe and Ito), line and mark: the page is read in grey print, too.
 STYLES = (
     ("#0072b2", "-", "o"),
@@ -50,13 +52,8 @@ def drawn(
     name: str, figure: str, fidelity: str, caption: str, alternative: str, draw: Callable[[Axes], None]
 ) -> Drawing:
     """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added."""
-    # Imported late: it takes a second, and sketches are made before.
-    import matplotlib
-    from matplotlib.figure import Figure as Canvas
 
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "looplab", "font.size": 9.5}):
-        canvas = Canvas(figsize=SIZE_INCHES)
-        axes = canvas.add_axes(PLACE)
+    def put(axes: Axes) -> None:
         draw(axes)
         axes.grid(alpha=0.35, linewidth=0.6)
         # Above the axes, where no curve can be.
@@ -70,7 +67,22 @@ def drawn(
             handlelength=2.4,
             borderaxespad=0.2,
         )
+
+    return Drawing(name, figure, fidelity, caption, alternative, *images(put, SIZE_INCHES, PLACE))
+
+
+def images(
+    draw: Callable[[Axes], None], size: tuple[float, float], place: tuple[float, float, float, float]
+) -> tuple[bytes, bytes]:
+    """Return what `draw` puts on axes at `place` of a figure of `size` inches, as SVG and PNG."""
+    # Imported late: it takes a second, and sketches are made before.
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "looplab", "font.size": 9.5}):
+        canvas = Canvas(figsize=size)
+        draw(canvas.add_axes(place))
         svg, png = io.BytesIO(), io.BytesIO()
         canvas.savefig(svg, format="svg", metadata={"Date": None})
         canvas.savefig(png, format="png", dpi=PNG_DPI, pil_kwargs={"compress_level": 4})
-    return Drawing(name, figure, fidelity, caption, alternative, svg.getvalue(), png.getvalue())
+    return svg.getvalue(), png.getvalue()

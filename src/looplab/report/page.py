@@ -14,12 +14,18 @@ from markupsafe import Markup
 
 from looplab import __version__
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import NOT_REPRODUCED, REPRODUCED, SIGNS, UNDECIDED
+from looplab.report.verdicts import NOT_REPRODUCED, OPPOSITE, REPRODUCED, SIGNS, UNDECIDED, WEAKER
 
 if TYPE_CHECKING:
     from looplab.report.drawing import Drawing
 
-STYLES = {REPRODUCED: "v-reproduced", NOT_REPRODUCED: "v-not", UNDECIDED: "v-undecided"}
+STYLES = {
+    REPRODUCED: "v-reproduced",
+    WEAKER: "v-weaker",
+    NOT_REPRODUCED: "v-not",
+    OPPOSITE: "v-not",
+    UNDECIDED: "v-undecided",
+}
 
 
 def page(template: Path, context: Mapping[str, Any], made: datetime | None = None) -> str:

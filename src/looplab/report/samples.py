@@ -1,26 +1,46 @@
 """Read samples.csv as columns, cell by cell; it must agree with run.json."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from looplab.report.cell import Cell, Key
-from looplab.report.stored import Layout, Selection, StoredRun, Unusable, run_order
+from looplab.report.cell import QUANTILES, Cell, Key, quantile
+from looplab.report.statistics import Floats
+from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 
 AVERAGE_TOLERANCE_US = 0.01
 MEASURED = ("answered", "late")
+# What a cell of several runs holds as a sum.
+COUNTS = (
+    *("sent", "answered", "late", "lost", "robot_errors"),
+    *("duplicates", "out_of_order", "disconnects", "tests", "stored", "refused", "unfinished"),
+)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A stored run and its cells by key."""
+    """One scenario at one fidelity: its newest run, its cells by key, and `runs`, each run that repeats it.
+
+    Of several runs, each cell is that of all of them.
+    """
 
     run: StoredRun
     cells: Mapping[Key, Cell]
+    repeated: Sequence["Measured"] = ()
+
+    @property
+    def runs(self) -> Sequence["Measured"]:
+        """The runs, the oldest first; of a single run itself."""
+        return self.repeated or (self,)
+
+    @property
+    def run_ids(self) -> list[str]:
+        return [one.run.run_id for one in self.runs]
 
     def __str__(self) -> str:
         return f"{self.run.scenario} ({self.run.fidelity})"
@@ -31,21 +51,76 @@ Runs = Mapping[str, Measured]
 
 
 def measure(selection: Selection) -> list[Measured]:
-    """Return the newest run of each scenario and fidelity whose samples are sound, in the order of a report.
+    """Return each scenario and fidelity in the order of a report: its newest sound run and all that repeat it.
 
-    The other runs of `selection` go to its `older` and `unusable`.
+    A run repeats another if its parameters, machine and state of the lab are the same. INVALID ones are used only where
+    none is valid. The rest of `selection.runs` goes to its `set_aside` and `unusable`.
     """
-    held: dict[tuple[str, str], Measured] = {}
+    held: dict[tuple[str, str], list[Measured]] = {}
     for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
-        if (run.scenario, run.fidelity) in held:
-            selection.older.append(run)
+        found = held.setdefault((run.scenario, run.fidelity), [])
+        if found and (unlike := differences(found[0].run, run)):
+            selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}"))
             continue
         cells = read_cells(run)
         if isinstance(cells, Unusable):
             selection.unusable.append(cells)
         else:
-            held[run.scenario, run.fidelity] = Measured(run, cells)
-    return sorted(held.values(), key=lambda m: run_order(m.run))
+            found.append(Measured(run, cells))
+    groups = [_group(found, selection) for found in held.values() if found]
+    return sorted(groups, key=lambda m: run_order(m.run))
+
+
+def _group(found: Sequence[Measured], selection: Selection) -> Measured:
+    """Return the runs, newest first, as one."""
+    used = [m for m in found if m.run.valid] or found[:1]
+    left = [m.run for m in found if m not in used]
+    selection.set_aside += [(run, "INVALID, and there is a valid run like it") for run in left]
+    if len(used) == 1:
+        return used[0]
+    runs = used[::-1]
+    keys = dict.fromkeys(key for m in used for key in m.cells)
+    cells = {key: _pooled([m.cells[key] for m in runs if key in m.cells]) for key in keys}
+    return Measured(used[0].run, cells, runs)
+
+
+def _pooled(cells: Sequence[Cell]) -> Cell:
+    """Return one cell of several runs; beside the counts, its document is that of the newest."""
+    newest = cells[-1]
+    if len(cells) == 1:
+        return newest
+    document = dict(newest.document)
+    document.update({name: sum(c.document.get(name) or 0 for c in cells) for name in COUNTS if name in document})
+    if "beyond_interval" in document and document["sent"]:
+        beyond = sum(c.sent * (c.document.get("beyond_interval") or 0) for c in cells)
+        document["beyond_interval"] = beyond / document["sent"]
+    if lost_by := [c.document["lost_by"] for c in cells if c.document.get("lost_by")]:
+        document["lost_by"] = {cause: sum(by.get(cause, 0) for by in lost_by) for cause in lost_by[-1]}
+    response_us = np.concatenate([c.response_us for c in cells])
+    if "response_us" in document and response_us.size:
+        document["response_us"] = _summary(response_us)
+    return replace(
+        newest,
+        document=document,
+        repetition=_numbered([c.repetition for c in cells]),
+        latency_us={m: np.concatenate([c.latency_us[m] for c in cells]) for m in newest.latency_us},
+        response_us=response_us,
+        response_repetition=_numbered([c.response_repetition for c in cells]),
+        runs=tuple(cells),
+    )
+
+
+def _summary(response_us: Floats) -> dict[str, float | None]:
+    """Return figures as run.json has them: null where infinite."""
+    figures = {"min": response_us.min(), "max": response_us.max(), "avg": response_us.mean()}
+    figures |= {name: quantile(response_us, share) for name, share in QUANTILES.items()}
+    return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
+
+
+def _numbered(repetitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the repetitions of several runs with numbers that differ from run to run."""
+    most = max((int(one.max()) for one in repetitions if one.size), default=0) + 1
+    return np.concatenate([one + at * most for at, one in enumerate(repetitions)])
 
 
 def by_fidelity(measured: Sequence[Measured]) -> dict[str, dict[str, Measured]]:
@@ -77,7 +152,7 @@ def _read(path: Path, layout: Layout) -> pl.DataFrame:
         "repetition": pl.Int32,
         **dict.fromkeys(layout.metrics.values(), pl.Float64),
         "outcome": pl.Enum(list(layout.outcomes)),
-        **({"due_ns": pl.Int64} if layout.block_s else {}),
+        **dict.fromkeys(layout.times, pl.Int64),
     }
     with path.open("rb") as file:
         header = file.readline().decode("ascii", "replace").strip()
@@ -125,10 +200,13 @@ def _cell(layout: Layout, key: Key, document: Mapping[str, Any], frame: pl.DataF
     of_cell = [pl.col(n) == pl.lit(value, dtype=frame[n].dtype) for n, value in zip(layout.keys, key, strict=True)]
     held = frame.filter(*of_cell)
     measured = held.filter(pl.col("outcome").is_in(MEASURED))
-    if layout.block_s:
-        since_s = (measured["due_ns"] - held["due_ns"].min()).to_numpy() / 1e9
-        repetition = np.floor(since_s / layout.block_s).astype(np.int64)
-    else:
-        repetition = measured["repetition"].to_numpy()
     latency_us = {metric: measured[column].to_numpy() for metric, column in layout.metrics.items()}
-    return layout.cell(key, layout.text(key), document, repetition, latency_us)
+    repetition = measured["repetition"].to_numpy().astype(np.int64)
+    if not layout.times:
+        return layout.cell(key, layout.text(key), document, repetition, latency_us)
+    # A message without a good answer never had one.
+    answered = held["outcome"].is_in(MEASURED).to_numpy()
+    due, received = (held[name].fill_null(0).to_numpy() for name in ("due_ns", "received_ns"))
+    response_us = np.where(answered, (received - due) / 1e3, np.inf)
+    whose = held["repetition"].to_numpy().astype(np.int64)
+    return layout.cell(key, layout.text(key), document, repetition, latency_us, response_us, whose)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.report.drawing import OVERVIEW
 from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
 from looplab.run.experiment import Experiment, Experiments
@@ -115,12 +116,17 @@ def page_text(
 ) -> str:
     """Return the page of one experiment; runs in `apart` have a page of their own."""
     from looplab.report.page import page
+    from looplab.report.verdicts import NO_RUN
 
+    asked = [any(v.outcome != NO_RUN for v in answers.values()) for _, answers in analysis.verdicts]
     context = {
         "measured": measured,
         "verdicts": analysis.verdicts,
+        "asked": [entry for entry, has_runs in zip(analysis.verdicts, asked, strict=True) if has_runs],
+        "unasked": [entry for entry, has_runs in zip(analysis.verdicts, asked, strict=True) if not has_runs],
+        "overview": next((d for d in drawn if d.figure == OVERVIEW), None),
         "unusable": [*selection.unusable, *apart],
-        "older": selection.older,
+        "set_aside": selection.set_aside,
         "files": [*analysis.csv_files, "runs.csv"],
         **analysis.context(drawn),
     }
@@ -162,17 +168,20 @@ def number(value: float | None, form: str = ".3f") -> str:
 
 
 def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> None:
-    print(f"{name}: {len(measured)} run(s), {sum(m.run.samples for m in measured):,} messages")
+    runs = [one.run for m in measured for one in m.runs]
+    print(f"{name}: {len(runs)} run(s), {sum(run.samples for run in runs):,} messages")
     for claim, by_fidelity in verdicts:
         said = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in by_fidelity.items()]
         print(fitted(f"  {claim.title}\n      {', '.join(said)}", sys.stdout, " " * 6))
 
 
 def _run_rows(measured: Sequence[Measured], selection: Selection) -> list[dict[str, str]]:
-    older = "a newer run of the same scenario is used"
-    shown = [(m.run, "yes", "valid" if m.run.valid else "INVALID", m.run.invalid_because) for m in measured]
-    whole = [*shown, *((run, "no", "older", older) for run in selection.older)]
-    lines = [(run.run_id, run.scenario, run.fidelity, *rest) for run, *rest in whole]
+    used = [one.run for m in measured for one in m.runs]
+    lines = [
+        (run.run_id, run.scenario, run.fidelity, "yes", "valid" if run.valid else "INVALID", run.invalid_because)
+        for run in used
+    ]
+    lines += [(run.run_id, run.scenario, run.fidelity, "no", "set aside", why) for run, why in selection.set_aside]
     lines += [(bad.name, "", "", "no", bad.kind, bad.meaning) for bad in selection.unusable]
     return [
         dict(zip(("run_id", "scenario", "fidelity", "used", "state", "remark"), line, strict=True)) for line in lines

@@ -1,35 +1,41 @@
-"""How sure one can be: what varies is the repetition, because messages of one repetition are correlated.
+"""How sure one can be. What varies is the run, and within one run the repetition: messages of either are correlated.
 
-Means have Student's t intervals over repetitions, on the scale of their logarithm. Quantiles have Woodruff's (1952):
-the share of values below the quantile has an interval over repetitions, and the values at its two ends are those of
-the quantile. Of nine ways that bench/coverage.py tries, these keep nearest to 95 %.
+Within a run, means have Student's t intervals over repetitions, on the scale of their logarithm. Quantiles have
+Woodruff's (1952): the share of values below the quantile has an interval over repetitions, and the values at its two
+ends are those of the quantile. Of nine ways that bench/coverage.py tries, these keep nearest to 95 %.
+Over several runs, each figure is one value a run: Student's t (Welch's for two sides) on the scale of the logarithm.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from looplab.report.student import CONFIDENCE, least_p, t_quantile
+
 Floats = NDArray[np.float64]
 
-CONFIDENCE = 0.95
-RESAMPLES = 2000
-# Fewer repetitions than this give no interval: their spread would be a guess.
+# Fewer repetitions, or runs, than this give no interval: their spread would be a guess.
 FEWEST_REPETITIONS = 3
-# Student's t is the normal distribution beyond so many degrees of freedom.
-NORMAL_FREEDOM = 500
+SIGNIFICANCE = 0.05
+# Every split of the runs is tried up to so many, then so many at random.
+EXACT_SPLITS = 13_000
+RANDOM_SPLITS = 5000
+# Beyond, Student's t for broken degrees of freedom is that of the normal distribution to three digits.
+_MOST_FREEDOM = 400
 
 
 @dataclass(frozen=True)
 class Interval:
     """An estimate and its 95 % interval.
 
-    NaN bounds where the repetitions are too few to say; `high` is infinite where the interval ends beyond the
+    NaN bounds where the repetitions or runs are too few to say; `high` is infinite where the interval ends beyond the
     largest value that was seen.
     """
 
@@ -48,15 +54,168 @@ class Interval:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`after` against `before`, paired cell by cell: the difference, its share of `before`, and a test."""
+    """`after` against `before`: geometric means of `units` figures a side, the share of the change, and a test.
+
+    `least_p` is the smallest p-value that so many units could give, `effect_size` the shift in SD of a unit.
+    """
 
     before: float
     after: float
-    difference: Interval
     share: Interval
     p_value: float
+    least_p: float
     effect_size: float
-    repetitions: int
+    units: tuple[int, int]
+
+
+def over_runs(figures: Sequence[float | None]) -> Interval | None:
+    """Return the geometric mean of one figure a run, with its interval over the runs; None if a run has none."""
+    values = np.array([math.nan if figure is None else figure for figure in figures])
+    if not values.size or not np.isfinite(values).all():
+        return None
+    if values.min() <= 0:
+        return Interval(float(values.mean()), math.nan, math.nan)
+    logs = np.log(values)
+    middle = float(logs.mean())
+    if values.size < FEWEST_REPETITIONS:
+        return Interval(math.exp(middle), math.nan, math.nan)
+    half = t_quantile(0.5 + CONFIDENCE / 2, values.size - 1) * float(logs.std(ddof=1)) / math.sqrt(values.size)
+    return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+
+def compare(before: Sequence[float] | Floats, after: Sequence[float] | Floats) -> Comparison | None:
+    """Return the comparison of two sides, each one figure a run (or a repetition).
+
+    None where a side has too few, or a figure is missing, infinite or not above 0. The interval is Welch's on the
+    scale of the logarithm, the p-value that of a studentised permutation test of whole units.
+    """
+    sides = [np.asarray(side, dtype=np.float64) for side in (before, after)]
+    if any(side.size < FEWEST_REPETITIONS or not np.isfinite(side).all() or side.min() <= 0 for side in sides):
+        return None
+    logs = [np.log(side) for side in sides]
+    shift, half = _welch(logs[0][np.newaxis], logs[1][np.newaxis])
+    p = permutation_p(logs[0][np.newaxis], logs[1][np.newaxis])
+    low, middle, high = (math.expm1(min(float(value), 700.0)) for value in (*(shift - half), *shift, *(shift + half)))
+    spread = math.sqrt(float(np.mean([log.var(ddof=1) for log in logs])))
+    units = (sides[0].size, sides[1].size)
+    return Comparison(
+        before=math.exp(logs[0].mean()),
+        after=math.exp(logs[1].mean()),
+        share=Interval(middle, low, high),
+        p_value=float(p[0]),
+        least_p=least_p(*units) if math.comb(sum(units), units[0]) <= EXACT_SPLITS else 1 / (1 + RANDOM_SPLITS),
+        effect_size=float(shift[0]) / spread if spread else math.nan,
+        units=units,
+    )
+
+
+def called(before: Floats, after: Floats) -> NDArray[np.bool_]:
+    """Return which rows a verdict calls different: interval and permutation test agree. Logarithms, a unit a column."""
+    shift, half = _welch(before, after)
+    found: NDArray[np.bool_] = (np.abs(shift) > half) & (permutation_p(before, after) < SIGNIFICANCE)
+    return found
+
+
+def false_positives(sides: Sequence[Sequence[float]], rng: np.random.Generator, times: int = 1000) -> float | None:
+    """Return the share of comparisons without a difference that `called` calls different.
+
+    Each draws as many runs a side from what these runs were apart, all about one level; None for too few.
+    """
+    if any(len(side) < FEWEST_REPETITIONS or min(side) <= 0 or not np.isfinite(side).all() for side in sides):
+        return None
+    logs = [np.log(np.asarray(side)) for side in sides]
+    apart = np.concatenate([(log - log.mean()) * math.sqrt(log.size / (log.size - 1)) for log in logs])
+    drawn = rng.choice(apart, (times, apart.size))
+    return float(called(drawn[:, : logs[0].size], drawn[:, logs[0].size :]).mean())
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values adjusted for having asked all these questions (Holm 1979), in the order given."""
+    count, highest = len(p_values), 0.0
+    adjusted = [0.0] * count
+    for rank, at in enumerate(sorted(range(count), key=lambda k: p_values[k])):
+        highest = max(highest, min(1.0, (count - rank) * p_values[at]))
+        adjusted[at] = highest
+    return adjusted
+
+
+def answerable(least: Sequence[float]) -> list[int]:
+    """Return which questions count, by the smallest p-value that each could have (Tarone 1990).
+
+    One that could not reach SIGNIFICANCE among the others, whatever its data, is no chance to err.
+    """
+    for count in range(1, len(least) + 1):
+        held = [at for at, p_value in enumerate(least) if p_value <= SIGNIFICANCE / count]
+        if len(held) <= count:
+            return held
+    return []
+
+
+def permutation_p(before: Floats, after: Floats) -> Floats:
+    """Return the two-sided p-value of each row; studentised, so that unequal spreads do not pass for a shift.
+
+    Exact where all splits into two sides can be tried, else of RANDOM_SPLITS.
+    """
+    both = np.concatenate([before, after], axis=1)
+    both = both - both.mean(axis=1, keepdims=True)
+    # What rounding leaves of values that are all alike.
+    both[np.abs(both) < 1e-12] = 0.0
+    size, whole = before.shape[1], both.shape[1]
+    seen = _studentised(both[:, :size].sum(1), (both[:, :size] ** 2).sum(1), both, size)
+    splits, exact = _splits(size, whole)
+    beyond = np.zeros(len(both))
+    for some in np.array_split(splits, max(1, splits.shape[0] * len(both) // 2_000_000)):
+        drawn = _studentised(both @ some.T, both**2 @ some.T, both, size)
+        beyond += (drawn >= seen[:, np.newaxis] * (1 - 1e-9)).sum(axis=1)
+    p: Floats = beyond / len(splits) if exact else (1 + beyond) / (1 + len(splits))
+    return p
+
+
+@cache
+def _splits(size: int, whole: int) -> tuple[Floats, bool]:
+    """Return the ways to take `size` of `whole` units, one a row of 0 and 1, and whether these are all."""
+    if math.comb(whole, size) <= EXACT_SPLITS:
+        taken = np.array(list(itertools.combinations(range(whole), size)))
+    else:
+        taken = np.random.default_rng(whole).permuted(
+            np.broadcast_to(np.arange(whole), (RANDOM_SPLITS, whole)), axis=1
+        )[:, :size]
+    rows = np.zeros((len(taken), whole))
+    np.put_along_axis(rows, taken, 1.0, axis=1)
+    return rows, math.comb(whole, size) <= EXACT_SPLITS
+
+
+def _studentised(sums: Floats, squares: Floats, both: Floats, size: int) -> Floats:
+    """Return |t| of Welch from the sum and the sum of squares of the first side; `both` is centred."""
+    other = both.shape[1] - size
+    total = (both**2).sum(axis=1)
+    total = total.reshape(-1, *[1] * (sums.ndim - 1))
+    error = np.zeros_like(sums)
+    for count, one, two in ((size, sums, squares), (other, -sums, total - squares)):
+        error += np.maximum(two - one**2 / count, 1e-12 * total) / (count - 1) / count
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t: Floats = np.abs(sums / size + sums / other) / np.sqrt(error)
+    found: Floats = np.nan_to_num(t, nan=0.0, posinf=np.inf)
+    return found
+
+
+def _welch(before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    """Return the shift of each row and half the width of its interval."""
+    errors = [side.var(axis=1, ddof=1) / side.shape[1] for side in (before, after)]
+    total = errors[0] + errors[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = [error**2 / (side.shape[1] - 1) for error, side in zip(errors, (before, after), strict=True)]
+        freedom = np.nan_to_num(total**2 / (parts[0] + parts[1]), nan=1.0)
+    # Broken degrees of freedom: t is nearly a straight line over their inverse.
+    inverse, quantiles = _t_table()
+    t = np.interp(1 / np.maximum(freedom, 1.0), inverse, quantiles)
+    return after.mean(axis=1) - before.mean(axis=1), t * np.sqrt(total)
+
+
+@cache
+def _t_table() -> tuple[Floats, Floats]:
+    freedoms = np.array([*range(_MOST_FREEDOM, 20, -5), *range(20, 0, -1)])
+    return 1 / freedoms, np.array([t_quantile(0.5 + CONFIDENCE / 2, int(freedom)) for freedom in freedoms])
 
 
 def cell_intervals(
@@ -77,65 +236,6 @@ def cell_intervals(
         below = np.bincount(codes[values <= quantile], minlength=count).astype(np.float64)
         found.append(_quantile_interval(order, quantile, share, below, sizes))
     return _on_log_scale(mean, _standard_error(sums, sizes), count - 1), found
-
-
-def compare(
-    before: Sequence[Floats], after: Sequence[Floats], rng: np.random.Generator, resamples: int = RESAMPLES
-) -> Comparison | None:
-    """Cells of two treatments, each an array of one figure a repetition; None where a side has too few.
-
-    The difference is that of the cells' means, averaged over the cells. Its interval is Welch's, its p-value that
-    of a permutation test that shuffles whole repetitions, and only within their cell.
-    """
-    pairs = list(zip(before, after, strict=True))
-    if not pairs or any(min(a.size, b.size) < FEWEST_REPETITIONS for a, b in pairs):
-        return None
-    first = float(np.mean([a.mean() for a, _ in pairs]))
-    second = float(np.mean([b.mean() for _, b in pairs]))
-    errors = [_squared_errors([pair[side] for pair in pairs]) for side in (0, 1)]
-    freedom = [x.size - 1 for side in (0, 1) for x in (pair[side] for pair in pairs)]
-    t = _t_of_sum([*errors[0], *errors[1]], freedom)
-    half = t * math.sqrt(sum(map(sum, errors)))
-    spread = math.sqrt(float(np.mean([x.var(ddof=1) for pair in pairs for x in pair])))
-    return Comparison(
-        before=first,
-        after=second,
-        difference=Interval(second - first, second - first - half, second - first + half),
-        share=_share(first, second, errors, freedom),
-        p_value=_permutation_p(pairs, resamples, rng),
-        effect_size=(second - first) / spread if spread else math.nan,
-        repetitions=sum(min(a.size, b.size) for a, b in pairs),
-    )
-
-
-def smallest_found(repetitions: int, cells: int) -> float:
-    """The shift, in standard deviations of a repetition, that `compare` finds in about 90 % of all cases."""
-    freedom = 2 * (repetitions - cells)
-    return (t_quantile(0.5 + CONFIDENCE / 2, freedom) + 1.2816) * math.sqrt(2 / repetitions)
-
-
-def t_quantile(share: float, freedom: int) -> float:
-    """Student's t by bisection."""
-    low, high = 0.0, 1e4
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_cdf(middle, freedom) < share else (low, middle)
-    return (low + high) / 2
-
-
-def t_cdf(t: float, freedom: int) -> float:
-    """Student's distribution as a finite sum (Abramowitz and Stegun 26.7.3 and 26.7.4); normal beyond 500."""
-    if freedom > NORMAL_FREEDOM:
-        return NormalDist().cdf(t)
-    angle = math.atan(t / math.sqrt(freedom))
-    cosine, sine = math.cos(angle), math.sin(angle)
-    term, total = 1.0, 0.0
-    first = 2 if freedom % 2 else 1
-    for n in range(first, freedom, 2):
-        total += term
-        term *= cosine * cosine * n / (n + 1)
-    inside = 2 / math.pi * (angle + sine * cosine * total) if freedom % 2 else sine * total
-    return 0.5 + inside / 2
 
 
 def _codes(repetition: NDArray[np.integer]) -> tuple[NDArray[np.int64], int]:
@@ -184,54 +284,3 @@ def _on_log_scale(estimate: float, standard_error: float, freedom: int) -> Inter
 def _factor(exponent: float) -> float:
     """e to the power of `exponent`; of a mean next to nothing it would be more than a float holds."""
     return math.exp(min(exponent, 700.0))
-
-
-def _squared_errors(cells: Sequence[Floats]) -> list[float]:
-    """What each cell adds to the squared standard error of their average."""
-    return [float(x.var(ddof=1)) / x.size / len(cells) ** 2 for x in cells]
-
-
-def _t_of_sum(squares: Sequence[float], freedom: Sequence[int]) -> float:
-    """Student's t for a sum of parts with spreads of their own (Welch and Satterthwaite's degrees of freedom)."""
-    total = sum(squares)
-    if total <= 0:
-        return 0.0
-    joint = total**2 / sum(square**2 / n for square, n in zip(squares, freedom, strict=True))
-    return t_quantile(0.5 + CONFIDENCE / 2, math.floor(joint))
-
-
-def _share(first: float, second: float, errors: Sequence[Sequence[float]], freedom: Sequence[int]) -> Interval:
-    """second / first - 1, its interval on the scale of the logarithm: both sides' uncertainty belongs to it."""
-    share = second / first - 1
-    if min(first, second) <= 0:
-        return Interval(share, math.nan, math.nan)
-    squares = [e / first**2 for e in errors[0]] + [e / second**2 for e in errors[1]]
-    factor = _factor(_t_of_sum(squares, freedom) * math.sqrt(sum(squares)))
-    return Interval(share, (1 + share) / factor - 1, (1 + share) * factor - 1)
-
-
-def _permutation_p(pairs: list[tuple[Floats, Floats]], resamples: int, rng: np.random.Generator) -> float:
-    """Two-sided; the statistic is studentised, so that unequal spreads do not pass for a shift."""
-    seen = _studentised(
-        [a.mean() for a, _ in pairs],
-        [b.mean() for _, b in pairs],
-        [a.var(ddof=1) / a.size + b.var(ddof=1) / b.size for a, b in pairs],
-    )
-    if not math.isfinite(float(seen)):
-        return 1.0
-    firsts, seconds, errors = [], [], []
-    for a, b in pairs:
-        both = np.concatenate([a, b])
-        shuffled = rng.permuted(np.broadcast_to(both, (resamples, both.size)), axis=1)
-        x, y = shuffled[:, : a.size], shuffled[:, a.size :]
-        firsts.append(x.mean(axis=1))
-        seconds.append(y.mean(axis=1))
-        errors.append(x.var(axis=1, ddof=1) / a.size + y.var(axis=1, ddof=1) / b.size)
-    drawn = _studentised(firsts, seconds, errors)
-    return float((1 + np.sum(np.abs(drawn) >= abs(seen) * (1 - 1e-12))) / (1 + resamples))
-
-
-def _studentised(first: Sequence[object], second: Sequence[object], error: Sequence[object]) -> Floats:
-    shift = np.sum(np.asarray(second) - np.asarray(first), axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(shift / np.sqrt(np.sum(np.asarray(error), axis=0)), dtype=np.float64)

@@ -16,6 +16,12 @@ from looplab.report.schema import fault
 from looplab.run.experiment import Experiments
 from looplab.run.folder import SCHEMA
 
+# Parameters that a comparison does not depend on: names, and how long to wait for a part before the run begins.
+NO_MATTER = (
+    *("scenario", "fidelity", "title", "parts_timeout_s", "broker_host", "broker_port"),
+    *("host_pb", "host_bs", "own_pb", "own_bs", "order_seed", "cell_order"),
+)
+EARLIER = {"order": "published", "pacing": "schedule"}
 # A run of an experiment that this report does not show.
 APART = "experiment"
 
@@ -26,14 +32,14 @@ class Layout:
 
     `keys` tell cells apart: fields of a cell, and columns of samples.csv. `metrics` gives the column of each latency.
     `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`.
-    An experiment whose cell is one long repetition has blocks of `block_s` seconds in place of repetitions.
+    `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
     """
 
     schema: Path
     keys: tuple[str, ...]
     metrics: Mapping[str, str]
     cell: type[Cell] = Cell
-    block_s: float | None = None
+    times: tuple[str, ...] = ()
     total: str = "sent"
     outcomes: Mapping[str, str] = field(
         default_factory=lambda: {
@@ -68,13 +74,25 @@ class StoredRun:
         self.repetitions = int(self.parameters.get("repetitions", 0))
         self.messages = int(self.parameters.get("messages", 0))
         environment = document["environment"]
-        # What must agree before two runs may be compared.
-        self.machine = (str(environment.get("cpu")), int(environment["cores"]), str(environment.get("kernel")))
+        # Two machines of one model are two machines.
+        names = (environment.get(name) for name in ("cpu", "kernel", "machine"))
+        cpu, kernel, machine = (str(name) if name is not None else "" for name in names)
+        self.machine = (cpu or "None", int(environment["cores"]), kernel, machine)
 
     @property
     def machine_text(self) -> str:
-        cpu, cores, kernel = self.machine
-        return f"{cpu}, {cores} cores, kernel {kernel}"
+        cpu, cores, kernel, machine = self.machine
+        return f"{cpu}, {cores} cores, kernel {kernel}" + (f", machine {machine}" if machine else "")
+
+    @cached_property
+    def context(self) -> dict[str, str]:
+        """What must agree before two runs may be compared: name and value of each parameter and of where it ran."""
+        environment = self.document["environment"]
+        parameters = {name: as_text(value) for name, value in self.parameters.items() if name not in NO_MATTER}
+        # How runs were made before these were factors.
+        parameters = {**EARLIER, **parameters}
+        where = {name: as_text(environment.get(name, "unknown")) for name in ("revision", "boot")}
+        return {**parameters, "machine": self.machine_text, **where}
 
     @property
     def samples(self) -> int:
@@ -92,6 +110,31 @@ class StoredRun:
     def treatment(self, what: str) -> dict[str, Any] | None:
         """Return the treatment of that name, None if the run has none."""
         return next((entry for entry in self.document["treatments"] if entry["what"] == what), None)
+
+
+def differences(one: StoredRun, other: StoredRun, about: Sequence[str] = ()) -> list[str]:
+    """Return what makes two runs unlike, e.g. "LINK (scenario1: none, scenario2: wifi)"; `about` may differ.
+
+    A name in `about` stands for all that begin with it, so that a load is its options, too.
+    """
+    first, second = one.context, other.context
+    names = [name for name in {**first, **second} if not name.startswith(tuple(about))]
+    apart = [name for name in names if first.get(name) != second.get(name)]
+    labels = (one.scenario, other.scenario) if one.scenario != other.scenario else (one.run_id, other.run_id)
+    return [
+        f"{name.upper() if name in one.parameters or name in other.parameters else name} "
+        f"({labels[0]}: {first.get(name, 'not set')}, {labels[1]}: {second.get(name, 'not set')})"
+        for name in apart
+    ]
+
+
+def as_text(value: object) -> str:
+    """Return a parameter as params.env has it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return " ".join(as_text(one) for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -113,7 +156,7 @@ class Selection:
 
     runs: list[StoredRun] = field(default_factory=list)
     unusable: list[Unusable] = field(default_factory=list)
-    older: list[StoredRun] = field(default_factory=list)
+    set_aside: list[tuple[StoredRun, str]] = field(default_factory=list)
 
     @property
     def found(self) -> list[StoredRun | Unusable]:

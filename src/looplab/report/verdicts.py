@@ -6,28 +6,57 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from looplab.report.samples import Runs
+from looplab.report.statistics import SIGNIFICANCE, Comparison, answerable, holm
 
 FIDELITIES = ("thesis", "corrected")
-REPRODUCED, NOT_REPRODUCED, UNDECIDED, NO_RUN = "reproduced", "not reproduced", "undecided", "not run"
+REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not reproduced"
+OPPOSITE, NO_CONTRAST, UNDECIDED = "opposite", "no contrast applied", "undecided"
+ONE_RUN, FEW_RUNS, NO_RUN = "one run: no verdict", "two runs: no verdict", "not run"
 # A sign beside each word: in grey print, colours say nothing.
-SIGNS = {REPRODUCED: "✓", NOT_REPRODUCED: "✗", UNDECIDED: "?"}
-SIGNIFICANCE = 0.05
+SIGNS = {
+    REPRODUCED: "✓",
+    WEAKER: "≈",
+    NOT_REPRODUCED: "✗",
+    OPPOSITE: "↔",
+    NO_CONTRAST: "=",
+    UNDECIDED: "?",
+    ONE_RUN: "1",
+    FEW_RUNS: "2",
+}
+# Fewer runs a side show a difference and give no verdict.
+FEWEST_RUNS = 3
 # Fixed, so that the same runs give the same report.
 SEED = 20201028
+
+# From a comparison and its p-value, adjusted for all questions of the report, to an outcome and its reason.
+Rule = Callable[[Comparison, float], tuple[str, str]]
 
 
 @dataclass
 class Verdict:
-    """The answer to one claim at one fidelity, why, and other causes that the runs show."""
+    """The answer to one claim at one fidelity, why, and other causes that the runs show.
+
+    A verdict that rests on a test is `tested` by `rule`, once the p-values of all claims are known.
+    """
 
     outcome: str
     reason: str
     beside: list[str] = field(default_factory=list)
+    tested: Comparison | None = None
+    rule: Rule | None = None
 
     @property
     def glance(self) -> str:
         """The figure for the overview, "" if there is none."""
         return ""
+
+    def settle(self, p_value: float, questions: int) -> None:
+        """Decide by the adjusted p-value; say what `questions` asked together cost."""
+        assert self.tested is not None
+        assert self.rule is not None
+        self.outcome, self.reason = self.rule(self.tested, p_value)
+        if self.outcome == UNDECIDED:
+            self.reason += why_undecided(self.tested, questions)
 
 
 @dataclass(frozen=True)
@@ -44,8 +73,31 @@ Verdicts = Sequence[tuple[Claim, Mapping[str, Verdict]]]
 
 
 def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
-    """Return the verdicts on `claims` from the runs by fidelity."""
-    return [
+    """Return the verdicts on `claims` from the runs by fidelity; p-values are adjusted for all of them.
+
+    By Holm, over the questions that so many runs could answer at all.
+    """
+    found = [
         (claim, {name: claim.judge(runs.get(name, {}), np.random.default_rng(SEED)) for name in FIDELITIES})
         for claim in claims
     ]
+    tested = [(v, v.tested) for _, held in found for v in held.values() if v.rule and v.tested]
+    counted = answerable([comparison.least_p for _, comparison in tested])
+    adjusted = dict(zip(counted, holm([tested[at][1].p_value for at in counted]), strict=True))
+    for at, (verdict, _) in enumerate(tested):
+        verdict.settle(adjusted.get(at, 1.0), max(1, len(counted)))
+    return found
+
+
+def why_undecided(found: Comparison, questions: int) -> str:
+    """Return, as a sentence to add, why a comparison decides nothing; `questions` were asked together."""
+    before, after = found.units
+    alone = found.least_p >= SIGNIFICANCE
+    least = found.least_p if alone else min(1.0, found.least_p * questions)
+    if least >= SIGNIFICANCE:
+        asked = "" if alone else f", adjusted for {questions} questions,"
+        return (
+            f" With {before} and {after} runs, an exact permutation p{asked} cannot go below {least:.2g}: more runs a "
+            "side are needed, whatever they show."
+        )
+    return f" p is {found.p_value:.3g}, with {questions} question(s) asked together." if questions > 1 else ""

@@ -18,7 +18,7 @@ beside that call, as a Protocol, what it calls there:
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -29,13 +29,15 @@ from looplab.treatments.roles import Role
 class Experiment:
     """`scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
 
-    `roles` are its containers as the treatments service and the exporter know them.
+    `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
+    each claim compares, for `./lab study`.
     """
 
     name: str
     package: str
     scenarios: str
     roles: tuple[Role, ...]
+    studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def part(self, name: str) -> Any:
         """Return the module `name` of the experiment's folder, e.g. "table" or "report.command"; imported here."""

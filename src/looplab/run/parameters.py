@@ -74,6 +74,7 @@ class Option:
 
 # Those that an experiment shares with others.
 MESSAGES = Option("--messages", "MESSAGES", "N", "messages in a repetition, or in a cell")
+REPETITIONS = Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell")
 QOS = Option("--qos", "QOS", "0,1,2", "quality of service, one cell each")
 FIDELITY = Option("--fidelity", "FIDELITY", "", "as published, or as it was meant", FIDELITIES)
 PACING = Option("--pacing", "PACING", "", "wait an interval after each message, or keep a schedule", PACINGS)

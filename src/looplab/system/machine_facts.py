@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from looplab.system.identity import hashed
+
 CPU_FILE = Path("/proc/cpuinfo")
 BOARD_FILE = Path("/proc/device-tree/model")
 CLOCK_SOURCE_FILE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
@@ -23,6 +25,8 @@ def describe(handed_in: str = "") -> dict[str, Any]:
         "python": platform.python_version(),
         "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
         "clock_source": clock_source(),
+        "boot": hashed(boot_id()),
+        "machine": UNKNOWN,
         "load_before": list(os.getloadavg()),
         "engine": UNKNOWN,
         "compose": UNKNOWN,

@@ -75,7 +75,8 @@ def named(name: str, proc: Path = Path("/proc")) -> list[int]:
 def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
     """Return what is known of one process, None if it has ended.
 
-    `cpu_ticks` are USER_HZ ticks (see os.sysconf("SC_CLK_TCK")), `started_ticks` since boot.
+    `cpu_ticks` are USER_HZ ticks (see os.sysconf("SC_CLK_TCK")), `started_ticks` since boot. `cpu_wait_ns` is how long
+    its threads, those that live, were runnable and had no processor; None if the kernel does not count it.
     """
     root = proc / str(pid)
     try:
@@ -84,6 +85,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "pid": pid,
             "started_ticks": int(fields[19]),
             "cpu_ticks": int(fields[11]) + int(fields[12]),
+            "cpu_wait_ns": _cpu_wait_ns(root),
             "threads": [thread for tid in _thread_ids(root) if (thread := _thread(tid)) is not None],
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice_bounding": _has_capability(root, "CapBnd", CAP_SYS_NICE),
@@ -165,6 +167,16 @@ def _thread(tid: int) -> dict[str, Any] | None:
         return {"tid": tid, "scheduling": describe(policy, os.sched_getparam(tid).sched_priority)}
     except ProcessLookupError:
         return None
+
+
+def _cpu_wait_ns(root: Path) -> int | None:
+    """Return the second field of schedstat (Documentation/scheduler/sched-stats.rst), summed over all threads."""
+    waits = []
+    for tid in _thread_ids(root):
+        # A thread may end meanwhile; a kernel without SCHED_INFO has no such file.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            waits.append(int((root / "task" / str(tid) / "schedstat").read_text().split()[1]))
+    return sum(waits) if waits else None
 
 
 def _stat_fields(root: Path) -> list[str]:

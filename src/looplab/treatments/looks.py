@@ -60,6 +60,25 @@ def policies(looks: Sequence[Look], role: str) -> list[str]:
     return sorted(found)
 
 
+def cpu_wait_us(before: Look, after: Look, roles: Iterable[str]) -> dict[str, float]:
+    """Return for each of `roles` how long it waited on the run queue between two looks (us, a sum over threads).
+
+    A role is missing where it does not run here, was restarted, or the kernel does not count.
+    """
+    found = {}
+    for role in roles:
+        first, last = _waits(before, role), _waits(after, role)
+        waits = [ns - was for key, ns in last.items() if ns is not None and (was := first.get(key)) is not None]
+        if waits:
+            found[role] = round(sum(waits) / 1000, 3)
+    return found
+
+
+def _waits(look: Look, role: str) -> dict[tuple[int, int], int | None]:
+    """Return the wait of each process so far; a number of a process may be given again, with another start."""
+    return {(process["pid"], process["started_ticks"]): process.get("cpu_wait_ns") for process in processes(look, role)}
+
+
 def refusals(looks: Sequence[Look], role: str) -> str:
     """Return why the kernel refused a priority of `role`, "" where it did not."""
     return "; ".join(sorted({why for look in looks for why in look["roles"][role]["refused"]}))

@@ -4,7 +4,8 @@ It owns the PID namespace that the lab's containers share, so it sees them all; 
 themselves hold no privilege. It knows no scenario: each request says what is asked.
 
 POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port"}
-answers {"roles": {"broker": {"processes": [...], "refused": ["..."]}}, "published": 1234, "clock_ns": ...}.
+answers {"roles": {"broker": {"processes": [...], "refused": ["..."]}}, "published": 1234, "clock_ns": ...,
+"noise": [...]}.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from looplab.errors import LabError
 from looplab.system import processes
 from looplab.system.json_service import serve
+from looplab.treatments.noise import Probes
 
 PORT = 9100
 PUBLISHED_TOPIC = "$SYS/broker/publish/messages/received"
@@ -27,13 +29,14 @@ PUBLISHED_TOPIC = "$SYS/broker/publish/messages/received"
 PUBLISHED_WAIT_NS = 1_300_000_000
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Apply what `request` asks for and return what is found afterwards."""
+def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, Any]:
+    """Apply what `request` asks for and return what is found afterwards, and what `probes` saw."""
     roles = {name: _role(role) for name, role in request.get("roles", {}).items()}
     reply: dict[str, Any] = {
         "roles": roles,
         "clock_ns": perf_counter_ns(),
         "ticks_hz": os.sysconf("SC_CLK_TCK"),
+        "noise": probes.read() if probes else [],
     }
     if request.get("published_from"):
         reply["published"], reply["published_clock_ns"] = _published(request["published_from"])
@@ -87,10 +90,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     # Process 1 of the namespace: orphans of all its containers come here, and only this process can reap them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    probes = Probes()
+    routes = {"POST /facts": lambda request: answer(request.body, probes)}
     try:
-        serve(
-            "0.0.0.0", PORT, {"POST /facts": lambda request: answer(request.body)}, "Stop the other treatments service."
-        )
+        serve("0.0.0.0", PORT, routes, "Stop the other treatments service.")
     except LabError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code

@@ -1,4 +1,4 @@
-"""The real firmware, a serial cable, a real bridge and broker: what can befall the robot, and what is said of it."""
+"""The lab's firmware, a serial cable, a real bridge and broker: what can befall the robot, and what is said of it."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The real firmware in the simulated board, through its serial port.
+"""The lab's firmware in the simulated board, through its serial port.
 
 Times are read from the trace's cycle stamps, never from a clock, so a slow machine changes no result.
 """

@@ -1,4 +1,4 @@
-"""Every path that a page, a Compose file or a script names exists."""
+"""Every path that a page, a Compose file or a script names exists; lychee follows the links (./lab test --lint)."""
 
 import re
 import subprocess
@@ -21,7 +21,6 @@ PAGES = [
 # A reference to an image or a name with a variable in it is no path.
 _NAMED = re.compile(rf"(?<![\w./$}}{{<@-])(?:\./)?((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./*-]++)(?![:$@{{])")
 _MODULE = re.compile(r"(?<![\w./*-])[\w/*-]+\.py\b")
-_LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
 def named(page: str) -> set[str]:
@@ -41,9 +40,3 @@ def exists(pattern: str) -> bool:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_paths_of_a_page_exist(page: str) -> None:
     assert not [path for path in sorted(named(page)) if not path.startswith(MADE) and not exists(path)]
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".md")])
-def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
-    found = _LINK.findall((ROOT / page).read_text(encoding="utf-8"))
-    assert not [link for link in found if not (ROOT / Path(page).parent / link).exists()]

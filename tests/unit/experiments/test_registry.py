@@ -17,6 +17,7 @@ FILES = ("__init__", "__main__", "parameters", "controller", "document", "table"
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
     "experiments/loop/report",
+    "experiments/loop/studies.py",
     "lab/docker",
     "lab/image_names.py",
     "lab/cli.py",

@@ -10,13 +10,14 @@ import pytest
 from looplab.lab.commands.doctor import report, table
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Registry
-from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
+from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, check_stalls, run_is_possible
 from looplab.lab.machine.facts import HostFacts, Machine, PortUse, SerialDevice
 from looplab.lab.machine.limits import Limits
+from looplab.lab.machine.stalls import Lateness, Stalls
 
 HOST = HostFacts("Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
 ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
-LIMITS = Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True)
+LIMITS = Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True, own_group=True)
 GOOD = Machine(ENGINE, HOST, LIMITS, (PortUse("LAB_BROKER_PORT", 1883, False),), Registry("", True))
 
 
@@ -63,7 +64,8 @@ def test_a_good_machine_has_nothing_to_complain_of(tmp_path: Path) -> None:
         (with_port("container x of this lab"), "Port 1883", WARN, "./lab down"),
         (changed(limits=Limits()), "Real-time priority", WARN, "./lab setup"),
         (changed(limits={"rtprio_max": 0, "rtprio_refusal": "no"}), "rtprio limit", WARN, "CAP_SYS_RESOURCE"),
-        (changed(limits=NO_BUDGET), "SCHED_FIFO", WARN, "--cpu-rt-runtime=900000"),
+        (changed(limits=NO_BUDGET), "SCHED_FIFO", WARN, "sudo ./lab setup"),
+        (changed(limits={"own_group": False}), "Control group", WARN, "--cpu-rt-runtime"),
         (changed(limits={"fifo": False}), "SCHED_FIFO", WARN, "rt_group_sched=0"),
         (changed(limits={"pidfd_getfd": False}), "Socket options", WARN, "pidfd_getfd"),
         (SILENT, "Image registry", WARN, "./lab load"),
@@ -124,3 +126,13 @@ def test_the_report_is_one_document(tmp_path: Path) -> None:
     assert document["run_possible"] is True
     assert {"name", "found", "state", "remedy", "why"} == set(document["checks"][0])
     assert document["cores"] == 4
+
+
+@pytest.mark.parametrize(
+    ("alone_ms", "beside_ms", "state"), [(7, 20, OK), (7, 160, WARN), (40, 90, OK), (124, 200, OK), (5, 26, WARN)]
+)
+def test_a_kernel_that_stalls_is_told_from_a_slow_machine(alone_ms: float, beside_ms: float, state: str) -> None:
+    alone, beside = (Lateness(1.0, 2.0, longest_ms) for longest_ms in (alone_ms, beside_ms))
+    check = check_stalls(Stalls(alone, beside))
+    assert check.state == state
+    assert f"{beside_ms:.0f} ms with neighbours" in check.found

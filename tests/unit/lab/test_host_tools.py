@@ -12,7 +12,7 @@ from support.waiting import until
 
 from looplab.errors import EXIT_INVALID
 from looplab.lab.commands import test as testing
-from looplab.lab.commands.lint import Linter, is_shell, lint, project_files, shorten
+from looplab.lab.commands.lint import LINTERS, Linter, is_shell, lint, project_files, shorten
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
 from looplab.system import terminal as steps
 from looplab.system.terminal import Step, show_duration
@@ -114,6 +114,26 @@ def test_every_linter_is_named_with_its_result(tmp_path: Path, capsys: pytest.Ca
     assert shorten("x\n" * 50).splitlines()[-1] == "  | ... and 10 more lines"
 
 
+@pytest.mark.parametrize(
+    ("linter", "page", "found"),
+    [
+        ("codespell", "The broker will recieve it.\n", "recieve ==> receive"),  # codespell:ignore recieve
+        ("lychee", "[gone](other.md)\n", "other.md"),
+        ("lychee", "# Here\n\n[there](#there)\n", "page.md#there"),
+    ],
+)
+def test_a_page_is_spelt_and_linked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], linter: str, page: str, found: str
+) -> None:
+    (chosen,) = [one for one in LINTERS if one.name == linter]
+    programs = Path(sys.executable).parent
+    (tmp_path / "page.md").write_text(page)
+    assert not lint(tmp_path, programs, [chosen])
+    assert found in capsys.readouterr().out
+    (tmp_path / "page.md").write_text("# Here\n\n[there](#here)\n")
+    assert lint(tmp_path, programs, [chosen])
+
+
 @pytest.fixture
 def no_set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the steps of the set-up as ./lab test takes them; none does anything, and lint passes."""
@@ -147,13 +167,19 @@ def small_project(tmp_path: Path) -> Path:
 def test_which_tests_are_run_and_what_they_need(
     no_set_up: list[str], small_project: Path, unit: bool, rest: list[str], steps: list[str], code: int
 ) -> None:
-    assert testing.test(small_project, unit, rest) == code
+    assert testing.test(small_project, unit, rest, lint_alone=False) == code
     assert no_set_up == steps
+
+
+def test_the_linters_run_alone(no_set_up: list[str], small_project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert testing.test(small_project, False, [], lint_alone=True) == 0
+    assert no_set_up == ["environment"]
+    assert "passed" not in capfd.readouterr().out
 
 
 def test_lint_and_tests_both_count(
     no_set_up: list[str], small_project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(testing, "lint", lambda _root, _programs: False)
-    assert testing.test(small_project, True, ["-n0"]) == EXIT_INVALID
+    assert testing.test(small_project, True, ["-n0"], lint_alone=False) == EXIT_INVALID
     assert "1 passed" in capfd.readouterr().out.splitlines()[-1]

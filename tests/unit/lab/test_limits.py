@@ -37,23 +37,27 @@ def cgroup_v1(tmp_path: Path, budget_us: int | None) -> None:
         (top / "docker" / "cpu.rt_runtime_us").write_text(f"{budget_us}\n")
 
 
-def answers(script: str, *, rtprio: fakes.Answer, fifo: fakes.Answer = ("", "", 0)) -> dict[str, fakes.Answer]:
+def answers(
+    script: str, *, rtprio: fakes.Answer, fifo: fakes.Answer = ("", "", 0), own_group: fakes.Answer = ("", "", 0)
+) -> dict[str, fakes.Answer]:
     return {
         "info*": fakes.good_info(),
         "'image inspect'*": ("[]", "", 0),
         "*--ulimit=rtprio*": rtprio,
         "*--cpu-rt-runtime*": fifo,
         "*--cap-add=SYS_PTRACE*": (script, "", 0),
+        "*--cgroup-parent=looplab.slice*": own_group,
     }
 
 
 def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
     limits = probe_limits(find_engine(), IMAGE)
-    assert limits == Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True)
+    assert limits == Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True, own_group=True)
     found = machine_variables(limits)
     assert "LAB_RTPRIO_BROKER" not in found  # the value of .env stands
     assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
+    assert not {"LAB_WATCH_GROUP", "LAB_FAR_GROUP"} & set(found)  # the Compose files' own group
     assert not any("--cpu-rt-runtime" in call for call in programs.calls("docker"))
 
 
@@ -73,8 +77,28 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
     assert limits.fifo
     assert limits.rt_budget_us == RT_BUDGET_US
     assert limits.pidfd_refusal == "Operation not permitted"
-    wanted = {"BROKER": "130000", "CONTROLLER": "130000", "BRIDGE": "130000", "ROBOT": "400000", "LINK": "100000"}
-    assert machine_variables(limits) == {f"LAB_RT_RUNTIME_{name}_US": value for name, value in wanted.items()}
+    budgets = {
+        f"LAB_RT_RUNTIME_{name.upper()}_US": str(value)
+        for name, value in (
+            ("broker", 130_000),
+            ("controller", 130_000),
+            ("bridge", 130_000),
+            ("robot", 370_000),
+            ("link", 100_000),
+            ("treatments", 30_000),
+        )
+    }
+    # The budget is that of the engine's group: what needs some stays there.
+    assert machine_variables(limits) == {**budgets, "LAB_FAR_GROUP": ""}
+
+
+def test_an_engine_that_allows_no_other_group(programs: fakes.Programs) -> None:
+    refused = ("", "docker: Error response from daemon: cpu.rt_runtime_us: invalid argument", 125)
+    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0), own_group=refused))
+    limits = probe_limits(find_engine(), IMAGE)
+    assert limits.own_group_refusal == "cpu.rt_runtime_us: invalid argument"
+    found = machine_variables(limits)
+    assert (found["LAB_WATCH_GROUP"], found["LAB_FAR_GROUP"]) == ("", "")
 
 
 def test_real_time_groups_without_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:

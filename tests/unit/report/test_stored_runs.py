@@ -203,13 +203,14 @@ def test_no_results_at_all_is_wrong_use(tmp_path: Path) -> None:
     assert error.value.exit_code == 2
 
 
-def test_of_two_runs_of_one_scenario_the_newer_is_used_and_the_older_named(results: Path, tmp_path: Path) -> None:
-    for start in ("20260101T000000Z", "20260301T000000Z", "20260201T000000Z"):
+def test_runs_alike_are_used_together_and_those_unlike_the_newest_are_named(results: Path, tmp_path: Path) -> None:
+    for start in ("20260101T000000Z", "20260301T000000Z"):
         small_run(results, start)
+    small_run(results, "20260201T000000Z", parameters={"link": "wifi"})
     assert write(results, tmp_path / "out") == 0
     runs = (tmp_path / "out/runs.csv").read_text()
-    assert "20260301T000000Z-scenario1,scenario1,thesis,yes" in runs
-    assert runs.count(",no,older,") == 2
+    assert runs.count(",yes,valid,") == 2
+    assert re.search(r"20260201T000000Z-scenario1,scenario1,thesis,no,set aside,.*LINK", runs)
     # Naming both does not leave one out in silence either.
     names = ["20260101T000000Z-scenario1", "20260301T000000Z-scenario1"]
     assert write(results, tmp_path / "both", *names) == 0

@@ -103,8 +103,8 @@ def test_a_fresh_pi_gets_everything(install: Install, pairing: str, dpkg: str, u
 WRONG = {
     "ARMv6": ({"dpkg": "armhf", "uname": "armv6l", "model": "Raspberry Pi Zero W Rev 1.1\0"}, "ARMv6"),
     "riscv": ({"dpkg": "riscv64", "uname": "riscv64"}, "no image of the bridge for riscv64"),
-    "old Debian": ({"system": BOOKWORM, "dpkg": "armhf"}, "Compose 2.24 is needed"),
-    "old Debian's own Compose": ({"system": BOOKWORM, "compose": "1.29.2"}, "Compose 2.24 is needed"),
+    "old Debian": ({"system": BOOKWORM, "dpkg": "armhf"}, "Compose 2.24.4 is needed"),
+    "old Debian's own Compose": ({"system": BOOKWORM, "compose": "1.29.2"}, "Compose 2.24.4 is needed"),
     "no Debian": ({"system": FEDORA}, "This is no Debian"),
 }
 

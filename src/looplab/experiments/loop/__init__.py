@@ -1,5 +1,6 @@
 """The control loop of the thesis: what stress, priority, flood and QoS do to T, R and O."""
 
+from looplab.experiments.loop.studies import STUDIES
 from looplab.run.experiment import Experiment
 from looplab.treatments.roles import BROKER, CONTROLLER, LINK, Role
 
@@ -8,5 +9,9 @@ BRIDGE = Role("bridge", ("lab-bridge",), fifo=95)
 ROBOT = Role("robot", ("robot",), fifo=96)
 
 EXPERIMENT = Experiment(
-    "loop", __name__, scenarios="compose/scenarios/*", roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK)
+    "loop",
+    __name__,
+    scenarios="compose/scenarios/*",
+    roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK),
+    studies=STUDIES,
 )

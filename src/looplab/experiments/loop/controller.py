@@ -9,16 +9,17 @@ from typing import Any
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.experiments.loop import readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
-from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files
+from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files, in_published_order
 from looplab.experiments.loop.looks import Looks
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
-from looplab.experiments.loop.parameters import Parameters
+from looplab.experiments.loop.parameters import Parameters, in_order
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO, TOPIC_REQUEST
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.permission import is_refused
+from looplab.run import stalls
 from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
@@ -37,7 +38,7 @@ class Controller(Run):
     """The steps of one run."""
 
     def __init__(self, parameters: Parameters, place: Place) -> None:
-        self.parameters = parameters
+        self.parameters = parameters = in_order(parameters)
         self.record = Record(parameters, place, COLUMNS, files(parameters), {})
         self.news = BridgeNews(self.record.token, parameters.samples)
         self.looks = Looks(parameters)
@@ -72,11 +73,13 @@ class Controller(Run):
         for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters)):
             counts = measurement.counts(index)
             load = {"load": self.looks.strengths[index]} if index < len(self.looks.strengths) else {}
-            whole = cell(self.record.store, rows, counts, interval_ms)
-            cells.append({"interval_ms": interval_ms, "qos": qos, **whole, "lost_by": losses.count(rows), **load})
+            figures = cell(self.record.store, rows, counts, interval_ms)
+            stalled = self.looks.stalls[index] if index < len(self.looks.stalls) else {}
+            beside = {"lost_by": losses.count(rows), **load, **stalls.explained(figures, stalled)}
+            cells.append({"interval_ms": interval_ms, "qos": qos, **figures, **beside})
         return {
             "warmup": self._warmup,
-            "cells": cells,
+            "cells": in_published_order(self.parameters, cells),
             "malformed": measurement.malformed + self.news.malformed,
             "foreign": measurement.foreign + self.news.foreign,
             "expired": measurement.expired,

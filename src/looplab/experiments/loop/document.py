@@ -30,6 +30,12 @@ def cell_rows(parameters: Parameters) -> Iterator[tuple[float, int, range]]:
         yield interval_ms, qos, parameters.rows(index)
 
 
+def in_published_order(parameters: Parameters, cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the cells of run.json, which are given in the order in which they were measured, in the published one."""
+    places = {key: at for at, key in enumerate(parameters.published_cells)}
+    return sorted(cells, key=lambda entry: places[entry["interval_ms"], entry["qos"]])
+
+
 def cell(columns: Columns, rows: range, counts: Mapping[str, int], interval_ms: float) -> dict[str, Any]:
     """Return one cell's counts and latencies; `counts` are those that belong to no single row."""
     sent, measured, fates = tally(columns, rows)

@@ -4,23 +4,26 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.experiments.loop import treatments
+from looplab.experiments.loop import EXPERIMENT, treatments
 from looplab.experiments.loop.parameters import Parameters
-from looplab.treatments import link
+from looplab.run import stalls
+from looplab.treatments import link, noise
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import Look, running
 
+_PARTS = [role.name for role in EXPERIMENT.roles if not role.optional]
 LINK_URL = "http://bridge:9107"
 
 
 class Looks:
-    """`strengths` are those of the load, one a cell; see looplab.treatments.loads.load.strength."""
+    """One entry a cell: `strengths` of the load (see loads.load.strength) and `stalls` (looplab.run.stalls.between)."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.strengths: list[dict[str, Any]] = []
+        self.stalls: list[dict[str, Any]] = []
         self._parameters = parameters
         self._client = treatments.client()
         self._link_url = os.environ.get("LINK_URL") or LINK_URL
@@ -37,6 +40,7 @@ class Looks:
         before = self._taken[-1] if self._taken else None
         if before is not None and look is not None:
             self.strengths.append(strength(p.load, before, look))
+            self.stalls.append(stalls.between(before, look, _PARTS))
         self._taken.append(look)
 
     def judge(self, bridge: Mapping[str, Any]) -> list[Treatment]:
@@ -49,8 +53,8 @@ class Looks:
         return link.judge(self._parameters.link, self._link_taken, emulating)
 
     def document(self) -> dict[str, Any]:
-        """Return what run.json holds of an emulated link."""
-        return {"link": self._link_taken[-1]} if self._link_taken else {}
+        """Return what run.json holds of the machine's stalls and of an emulated link."""
+        return {"noise_floor": noise.over(self._taken), **({"link": self._link_taken[-1]} if self._link_taken else {})}
 
     def load_runs(self) -> bool:
         """Return whether the wanted load is there."""

@@ -75,11 +75,9 @@ class LoopCell(Cell):
 def cells(parameters: Mapping[str, Any]) -> list[LoopCell]:
     """Return the cells of a run in the order in which they are measured."""
     key = str(parameters["scenario"]), str(parameters["fidelity"])
-    return [
-        LoopCell(*key, float(interval_ms), int(qos))
-        for qos in parameters["qos"]
-        for interval_ms in parameters["intervals_ms"]
-    ]
+    published = [(interval_ms, qos) for qos in parameters["qos"] for interval_ms in parameters["intervals_ms"]]
+    order = parameters.get("cell_order") or published
+    return [LoopCell(*key, float(interval_ms), int(qos)) for interval_ms, qos in order]
 
 
 def cell_texts(run_id: str, found: Sequence[Cell]) -> dict[str, str]:

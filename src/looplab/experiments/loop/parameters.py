@@ -1,8 +1,10 @@
 """The parameters of one run, read from the environment that params.env and .env give a container."""
 
 import os
+import random
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from looplab.experiments.loop.protocol import FRAMINGS
 from looplab.run.parameters import (
@@ -12,6 +14,7 @@ from looplab.run.parameters import (
     PACING,
     PACINGS,
     QOS,
+    REPETITIONS,
     SCHEDULE,
     SLEEP,
     Option,
@@ -25,14 +28,17 @@ from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import NO_LOAD, loads
 
 ROBOTS = ("virtual", "usb", "remote")
+PUBLISHED, RANDOM = "published", "random"
+MOST_SEED = 999_999_999
 
 OPTIONS = (
     Option("--intervals", "INTERVALS_MS", "MS,…", "time between two messages, e.g. 100,50,20,10"),
     MESSAGES,
-    Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell"),
+    REPETITIONS,
     QOS,
     FIDELITY,
     PACING,
+    Option("--order", "ORDER", "", "the order of the cells", (PUBLISHED, RANDOM)),
     Option("--robot", "ROBOT", "", "where the robot is", ROBOTS),
     Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)"),
 )
@@ -48,12 +54,13 @@ def factors(fidelity: str) -> dict[str, bool | str]:
         "robot_framing": FRAMINGS[fidelity],
         "apply_priority": corrected,
         "pacing": SCHEDULE if corrected else SLEEP,
+        "order": RANDOM if corrected else PUBLISHED,
     }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(RunParameters):
-    """What one run does; `qos` and `intervals_ms` one cell each."""
+    """What one run does; `qos` and `intervals_ms` one cell each. `cell_order` is their order if it is a random one."""
 
     intervals_ms: tuple[float, ...]
     qos: tuple[int, ...]
@@ -73,10 +80,18 @@ class Parameters(RunParameters):
     broker_tls: bool
     bridge_tls: bool
     parts_timeout_s: int
+    order: str = PUBLISHED
+    order_seed: int = 0
+    cell_order: tuple[tuple[float, int], ...] = ()
 
     @property
     def cells(self) -> list[tuple[float, int]]:
-        """(interval_ms, qos) of every cell."""
+        """(interval_ms, qos) of every cell in the order in which they are measured."""
+        return list(self.cell_order) or self.published_cells
+
+    @property
+    def published_cells(self) -> list[tuple[float, int]]:
+        """(interval_ms, qos) of every cell in the order of run.json."""
         return [(interval, qos) for qos in self.qos for interval in self.intervals_ms]
 
     @property
@@ -119,9 +134,21 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
         broker_tls=get.switch("BROKER_TLS", False),
         bridge_tls=get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote"),
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
+        order=get.choice("ORDER", str(usual["order"]), (PUBLISHED, RANDOM)),
+        order_seed=get.integer("ORDER_SEED", 0, 0, MOST_SEED),
     )
     check_samples(parameters, "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS")
     return parameters
+
+
+def in_order(parameters: Parameters) -> Parameters:
+    """Return the parameters with the order of their cells; a random one is by `order_seed`, 0 for a new seed."""
+    if parameters.order == PUBLISHED:
+        return parameters
+    seed = parameters.order_seed or 1 + secrets.randbelow(MOST_SEED)
+    cells = parameters.published_cells
+    random.Random(seed).shuffle(cells)
+    return replace(parameters, order_seed=seed, cell_order=tuple(cells))
 
 
 def read_interval(text: str) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 from looplab.experiments.loop.document import robot_free_us
 from looplab.experiments.loop.fitted import depends, fitted
 from looplab.experiments.loop.losses import CAUSES
+from looplab.run import stalls
 from looplab.run.table import WIDTH, milliseconds, title, verdict
 
 MOST_ABSENCES = 10
@@ -38,6 +39,7 @@ def table(run: dict[str, Any]) -> str:
         lines += [_latencies("R free", free)] if (free := robot_free_us(cell)) else []
         lines += _beyond(cell)
         lines += _load(cell.get("load", {}))
+        lines += stalls.lines(cell)
         lines.append("")
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
     return "\n".join([*lines, *verdict(run)])

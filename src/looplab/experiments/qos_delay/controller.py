@@ -7,16 +7,18 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab.capture import client as capture
+from looplab.capture.connections import Connections
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.qos_delay import EXPERIMENT, NAME, network
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
 from looplab.experiments.qos_delay.document import Measured, capture_faults, cell_document, faults, files, judge
 from looplab.experiments.qos_delay.network import EMULATORS, Made
-from looplab.experiments.qos_delay.parameters import CELL_OVERHEAD_S, Cell, QosDelayParameters
+from looplab.experiments.qos_delay.parameters import Cell, QosDelayParameters
 from looplab.link import client as emulator
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import SampleStore
+from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, TreatmentsClient
@@ -60,7 +62,8 @@ class Controller(Run):
 
     def contents(self) -> dict[str, Any]:
         p, store = self.parameters, self.record.store
-        return {"cells": [cell_document(p, store, p.rows(at), entry) for at, entry in enumerate(self._measured)]}
+        cells = [cell_document(p, store, p.rows(at), entry) for at, entry in enumerate(self._measured)]
+        return {"cells": cells, "noise_floor": noise.over(self._looks)}
 
     def faults(self) -> Sequence[str]:
         """Return why cells are INVALID, and why not every cell was measured."""
@@ -74,31 +77,39 @@ class Controller(Run):
         """One cell, its links, connections and capture its own. Raises LabError, _EmulatorGone."""
         measured = Measured(cell, self._set_up_links(cell))
         self._begin_capture(measured)
+        connections = [self._repetition(index, number, measured) for number in range(self.parameters.repetitions)]
+        network.judge(self.parameters, cell, measured.made, EMULATORS)
+        if measured.counts["disconnects"]:
+            measured.faults.append("a connection was lost during the cell: its segments are not all counted")
+        self._end_capture(measured, connections)
+        return measured
+
+    def _repetition(self, index: int, number: int, measured: Measured) -> Connections:
+        """Send one repetition of a cell over connections of its own; return them. Raises LabError."""
         ends = Ends(self.parameters, self.record.token)
         try:
             self._connect(ends)
-            self._warm_up(ends, cell)
+            self._warm_up(ends, measured.cell)
             self._look(ends)
-            self._progress(index, cell)
-            self._deliver(index, ends, measured)
+            self._progress(index, measured.cell, number)
+            return self._deliver(index, number, ends, measured)
         finally:
             ends.close()
-        return measured
 
-    def _deliver(self, index: int, ends: Ends, measured: Measured) -> None:
-        p, rows = self.parameters, self.parameters.rows(index)
-        delivery = Delivery(ends, self.record.store, p, self.record.token, p.messages)
+    def _deliver(self, index: int, number: int, ends: Ends, measured: Measured) -> Connections:
+        p = self.parameters
+        first = p.rows(index).start + number * p.messages
+        delivery = Delivery(ends, self.record.store, p, self.record.token, p.messages * p.repetitions)
         publisher_port, subscriber_port = ends.ports()
         since_s = time.time()
-        delivery.repetition(rows.start, p.messages, round(p.interval_ms * 1e6), measured.cell.qos)
-        delivery.drain(rows)
+        delivery.repetition(first, p.messages, round(p.interval_ms * 1e6), measured.cell.qos)
+        delivery.drain(range(first, first + p.messages))
         self._quiet(ends, measured.cell)
-        network.judge(p, measured.cell, measured.made, EMULATORS)
+        until_s = time.time()
         self._look(ends)
-        measured.counts = delivery.counts(index)
-        if measured.counts["disconnects"]:
-            measured.faults.append("a connection was lost during the cell: its segments are not all counted")
-        self._end_capture(measured, publisher_port, subscriber_port, since_s)
+        counts = delivery.counts(index)
+        measured.counts = {name: measured.counts.get(name, 0) + count for name, count in counts.items()}
+        return Connections(publisher_port, subscriber_port, since_s, until_s)
 
     def _set_up_links(self, cell: Cell) -> Made:
         """An emulator that was restarted is waited for; one that stays away ends the sweep."""
@@ -168,15 +179,15 @@ class Controller(Run):
         except LabError as error:
             measured.faults.append(error.message)
 
-    def _end_capture(self, measured: Measured, publisher_port: int, subscriber_port: int, since_s: float) -> None:
+    def _end_capture(self, measured: Measured, connections: Sequence[Connections]) -> None:
         if measured.faults:
             return
         try:
-            measured.captured = capture.stop([publisher_port], [subscriber_port], since_s, self._capture)
+            measured.captured = capture.stop(connections, self._capture)
         except LabError as error:
             measured.faults.append(error.message)
             return
-        measured.faults += capture_faults(measured.captured, self.parameters.messages)
+        measured.faults += capture_faults(measured.captured, len(self.parameters.rows(0)))
 
     def _look(self, ends: Ends) -> None:
         """Have the treatments verified while the cell's connections are there, and never while it sends."""
@@ -184,10 +195,10 @@ class Controller(Run):
         ends.wait(perf_counter_ns() + 10_000_000)
         self.record.state("running", self.treatments())
 
-    def _progress(self, index: int, cell: Cell) -> None:
-        p, done = self.parameters, index * self.parameters.messages
+    def _progress(self, index: int, cell: Cell, number: int = 0) -> None:
+        p, done = self.parameters, (index * self.parameters.repetitions + number) * self.parameters.messages
         received = self.record.store["received_ns"]
-        left_s = (len(p.cells) - index) * (p.messages * p.interval_ms / 1000 + CELL_OVERHEAD_S)
+        left_s = (p.samples - done) * p.interval_ms / 1000 + (len(p.cells) - index) * p.overhead_s
         answered = sum(received[row] >= 0 for row in range(done))
         self.record.progress(f"{cell.pair} ms QoS {cell.qos}", answered, done, left_s)
 

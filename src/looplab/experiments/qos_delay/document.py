@@ -59,13 +59,14 @@ def files(parameters: QosDelayParameters) -> list[File]:
 def sample_lines(parameters: QosDelayParameters, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
     """Yield the lines of samples.csv for `rows`; none for rows that were never sent."""
     cells, state = parameters.cells, columns["state"]
+    size = parameters.messages * parameters.repetitions
     due, sent, received = columns["due_ns"], columns["sent_ns"], columns["received_ns"]
     for row in rows:
         if state[row] != NOT_SENT:
-            cell = cells[row // parameters.messages]
+            cell, repetition = cells[row // size], row % size // parameters.messages
             total = "," if received[row] == ABSENT else f"{received[row]},{(received[row] - sent[row]) / 1e3:.3f}"
             yield (
-                f"{parameters.interval_ms:g},{cell.qos},0,{row},{due[row]},{sent[row]},{total},"
+                f"{parameters.interval_ms:g},{cell.qos},{repetition},{row},{due[row]},{sent[row]},{total},"
                 f"{OUTCOMES[state[row]]},{cell.delay_pb_ms:g},{cell.delay_bs_ms:g}"
             )
 

@@ -16,6 +16,7 @@ from looplab.run.parameters import (
     PACING,
     PACINGS,
     QOS,
+    REPETITIONS,
     SCHEDULE,
     Option,
     Reader,
@@ -31,12 +32,13 @@ OPTIONS = (
     Option("--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60", instead_of=("DELAYS_MS",)),
     Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18", instead_of=("DELAYS_MS",)),
     MESSAGES,
+    REPETITIONS,
     QOS,
     FIDELITY,
     PACING,
 )
 # A few cells of each kind.
-QUICK = {"DELAYS_MS": "2,10,30,60", "MESSAGES": "200"}
+QUICK = {"DELAYS_MS": "2,10,30,60", "MESSAGES": "200", "REPETITIONS": "1"}
 # The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay.
 SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
@@ -46,8 +48,9 @@ HOST = r"[A-Za-z0-9_.-]{1,253}"
 # A run's token and its dash stand before the number of the message.
 TOKEN_BYTES = 9
 DIGITS = 9
-# What a cell takes besides its messages: probes, connecting, warm-up, capture and dissecting.
-CELL_OVERHEAD_S = 4.0
+# What a cell takes besides its messages: probes, capture and dissecting; and each of its connections, with its warm-up.
+CELL_OVERHEAD_S = 3.0
+CONNECTION_OVERHEAD_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,10 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class QosDelayParameters(RunParameters):
-    """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber)."""
+    """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber).
+
+    Each repetition of a cell has connections of its own.
+    """
 
     pairs_ms: tuple[tuple[float, float], ...]
     qos: tuple[int, ...]
@@ -102,7 +108,12 @@ class QosDelayParameters(RunParameters):
 
     @property
     def whole_s(self) -> float:
-        return self.sending_s + CELL_OVERHEAD_S * len(self.cells)
+        return self.sending_s + self.overhead_s * len(self.cells)
+
+    @property
+    def overhead_s(self) -> float:
+        """How long a cell takes besides its messages."""
+        return CELL_OVERHEAD_S + CONNECTION_OVERHEAD_S * self.repetitions
 
     def jitter_ms(self, delay_ms: float) -> float:
         """Scale of the distribution of one link's delay."""
@@ -122,7 +133,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
         fidelity=fidelity,
         pairs_ms=_pairs(environment, get),
         qos=get.list("QOS", "0 1 2", read_qos, "0, 1 or 2, e.g. 0,1,2"),
-        messages=get.integer("MESSAGES", 10_000, 10, 1_000_000),
+        messages=get.integer("MESSAGES", 2000, 5, 1_000_000),
+        repetitions=get.integer("REPETITIONS", 5, 1, 1000),
         interval_ms=get.number("INTERVAL_MS", 10, 0.5, 60_000),
         payload_bytes=get.integer("PAYLOAD_BYTES", 20, TOKEN_BYTES + DIGITS, 1000),
         distribution=get.choice("DISTRIBUTION", "normal", DISTRIBUTIONS),
@@ -148,7 +160,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
             f"Set MAX_INFLIGHT to 0 or 20; another number needs a folder of its own in {FOLDER}/mosquitto.",
             EXIT_USAGE,
         )
-    check_samples(parameters, "MESSAGES or the number of DELAYS_MS, PAIRS_MS and QOS")
+    check_samples(parameters, "MESSAGES, REPETITIONS or the number of DELAYS_MS, PAIRS_MS and QOS")
     return parameters
 
 

@@ -12,6 +12,8 @@ from looplab.lab.programs import call
 COMPLAINT_LINES = 40
 AT_ONCE = 2
 SKIPPED_FOLDERS = {".git", ".venv", ".cache", "results", "node_modules", "build"}
+# Figures and pictures hold no words of ours.
+NO_PROSE = (".csv", ".json", ".png", ".svg", ".cast")
 SHELL_STARTS = (b"#!/bin/sh", b"#!/bin/bash", b"#!/usr/bin/env bash", b"#!/usr/bin/env sh")
 
 
@@ -50,6 +52,9 @@ LINTERS = (
     Linter("shellcheck", ("shellcheck",), is_shell),
     Linter("clang-format", ("clang-format", "--dry-run", "--Werror"), has_suffix(".c", ".h", ".cpp", ".ino")),
     Linter("hadolint", ("hadolint", "--no-color"), lambda path: path.name.endswith("Dockerfile")),
+    Linter("codespell", ("codespell",), lambda path: path.suffix not in NO_PROSE),
+    # The project's own files and headings alone: it must work without a network, and others' pages come and go.
+    Linter("lychee", ("lychee", "--offline", "--include-fragments", "--no-progress", "--quiet"), has_suffix(".md")),
 )
 
 

@@ -19,8 +19,11 @@ AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
 UNIT = "tests/unit"
 
 
-def test(root: Path, unit: bool, rest: Sequence[str]) -> int:
+def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     """Set up, lint and test; return 0 if both pass. Both always run: one mistake must not hide another."""
+    if lint_alone:
+        make_environment()
+        return 0 if lint(root, python_of_environment().parent) else EXIT_INVALID
     paths = [word.partition("::")[0] for word in rest if not word.startswith("-")]
     named = [path for path in paths if (root / path).exists()]
     if unit or (named and all(path.startswith(UNIT) for path in named)):

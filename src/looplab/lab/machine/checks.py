@@ -17,7 +17,8 @@ from looplab.lab.docker.engine import (
 from looplab.lab.docker.images import GRAFANA_REPOSITORY
 from looplab.lab.image_names import repository_of
 from looplab.lab.machine.facts import HostFacts, Machine, PortUse, files_with_crlf
-from looplab.lab.machine.limits import RT_BUDGET_US, RTPRIO_CONTROLLER, Limits
+from looplab.lab.machine.limits import OWN_GROUP, RTPRIO_CONTROLLER, Limits
+from looplab.lab.machine.stalls import Stalls
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -141,7 +142,7 @@ def _check_limits(limits: Limits, engine: Engine) -> list[Check]:
     if not limits.known:
         found = f"not known yet: {limits.unknown_because}"
         return [Check("Real-time priority", found, WARN, "Run ./lab setup.")]
-    return [_check_rtprio(limits), _check_fifo(limits, engine), _check_sockets(limits)]
+    return [_check_rtprio(limits), _check_fifo(limits, engine), _check_sockets(limits), _check_group(limits)]
 
 
 def _check_rtprio(limits: Limits) -> Check:
@@ -169,7 +170,7 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
 
 def _fifo_remedy(limits: Limits, engine: Engine) -> str:
     if limits.rt_group_sched and limits.rt_budget_us == 0:
-        return f"Run sudo ./lab setup, or start dockerd with --cpu-rt-runtime={RT_BUDGET_US}."
+        return "Run sudo ./lab setup."
     if engine.rootless:
         return "Use an engine that runs as root: a rootless one cannot grant real-time priority."
     if engine.cgroup_version == 2:
@@ -185,6 +186,16 @@ def _check_sockets(limits: Limits) -> Check:
         readable if limits.pidfd_getfd else f"cannot be read ({limits.pidfd_refusal})",
         "Needs Linux 5.6 and an engine whose seccomp profile allows pidfd_getfd with SYS_PTRACE.",
         "TCP_NODELAY of broker and clients stays unverified, and the run records that.",
+    )
+
+
+def _check_group(limits: Limits) -> Check:
+    return _warn_unless(
+        limits.own_group,
+        "Control group",
+        f"{OWN_GROUP} keeps what is not measured apart" if limits.own_group else f"none ({limits.own_group_refusal})",
+        "Start dockerd without --cpu-rt-runtime: its budget leaves none for another group. ./lab gives the budget.",
+        "Exporter, Prometheus and Grafana share a control group with the measured parts, and disturb them under load.",
     )
 
 
@@ -204,6 +215,21 @@ def _check_images(machine: Machine, images: Mapping[str, bool]) -> list[Check]:
         remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without a network: ./lab load FILE."
         checks.append(_warn_unless(registry.answers, "Image registry", found, remedy))
     return checks
+
+
+def check_stalls(found: Stalls) -> Check:
+    """Judge what a bystander beside the stress saw."""
+    text = (
+        f"late by {found.alone.max_ms:.0f} ms at most beside stress, {found.neighbours.max_ms:.0f} ms with neighbours"
+    )
+    return _warn_unless(
+        not found.stalls,
+        "Scheduler",
+        text,
+        "Use a kernel with the repair (6.18.45 and later of 6.18); docs/stalls.md has the others and the cause.",
+        "This kernel lets neighbours stall an ordinary task under load. The lab keeps its own parts apart from the "
+        "measured ones; what else runs in containers here disturbs a run.",
+    )
 
 
 def check_certificate(root: Path) -> list[Check]:

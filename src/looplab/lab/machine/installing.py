@@ -15,7 +15,7 @@ from looplab.lab.docker.engine import (
     require_engine,
     show_version,
 )
-from looplab.lab.machine.limits import RT_BUDGET_US, give_rt_budget, rt_budget_us
+from looplab.lab.machine.limits import give_rt_budget, rt_budget_us
 from looplab.lab.programs import SCRIPTS, call, run_script
 from looplab.system.terminal import say
 
@@ -32,7 +32,7 @@ def ensure_engine() -> Engine:
     if rt_budget_us(engine) == 0 and not give_rt_budget(engine):
         say(
             "The engine's control group has no real-time budget, so real-time priority cannot work. "
-            f"As root: dockerd --cpu-rt-runtime={RT_BUDGET_US}, or run sudo ./lab setup."
+            "Run sudo ./lab setup."
         )
     return engine
 

@@ -18,6 +18,9 @@ RTPRIO_CONTROLLER = 99
 RT_BUDGET_US = 900_000
 # Small enough to fit beside a run.
 PROBE_RUNTIME_US = 10_000
+# A control group beside the engine's, for what is not measured: a neighbour in the measured parts' own group lets the
+# fair scheduler of some kernels stall them for half a second (docs/stalls.md). The name suits systemd and cgroupfs.
+OWN_GROUP = "looplab.slice"
 
 # pidfd_getfd is call 438 on every architecture. The child becomes another user, so that only SYS_PTRACE (and the
 # seccomp profile) decides, as between broker and observer.
@@ -59,6 +62,8 @@ class Limits:
     fifo_refusal: str = ""
     pidfd_getfd: bool = False
     pidfd_refusal: str = ""
+    own_group: bool = False
+    own_group_refusal: str = ""
     unknown_because: str = field(default="", compare=False)
 
 
@@ -131,6 +136,7 @@ def _try_all(engine: Engine, image: str) -> Limits:
     if fifo_refusal and grouped:
         fifo_refusal = _try_fifo_with_budget(image, budget_us)
     rtprio_max, rtprio_refusal = _try_rtprio(image)
+    own_group = _in_container(image, "", f"--cgroup-parent={OWN_GROUP}")
     pidfd = facts.get("pidfd_getfd", "no: not tried")
     return Limits(
         known=True,
@@ -142,6 +148,8 @@ def _try_all(engine: Engine, image: str) -> Limits:
         fifo_refusal=fifo_refusal,
         pidfd_getfd=pidfd == "yes",
         pidfd_refusal="" if pidfd == "yes" else pidfd.removeprefix("no: "),
+        own_group=own_group.good,
+        own_group_refusal="" if own_group.good else engine_complaint(own_group),
     )
 
 
@@ -216,11 +224,22 @@ def machine_variables(limits: Limits, images: Mapping[str, str] | None = None) -
     Only refused priorities are set: a granted one keeps the value of .env, which the user may have chosen.
     """
     published = {"LAB_RTPRIO_BROKER": RTPRIO_BROKER, "LAB_RTPRIO_CONTROLLER": RTPRIO_CONTROLLER}
+    budgets = rt_runtimes_us(limits)
     return {
+        **_groups(limits, rationed=any(budgets.values())),
         **{name: "0" for name, wanted in published.items() if limits.rtprio_max < wanted},
-        **{name: str(runtime_us) for name, runtime_us in rt_runtimes_us(limits).items()},
+        **{name: str(runtime_us) for name, runtime_us in budgets.items()},
         **(images or {}),
     }
+
+
+def _groups(limits: Limits, *, rationed: bool) -> dict[str, str]:
+    """Return "" for the parts that must stay in the engine's own control group instead of OWN_GROUP.
+
+    Real-time budgets are that group's: what has one stays there, where no ordinary task is its neighbour anyway.
+    """
+    refused = limits.known and not limits.own_group
+    return {**({"LAB_WATCH_GROUP": ""} if refused else {}), **({"LAB_FAR_GROUP": ""} if refused or rationed else {})}
 
 
 def rt_runtimes_us(limits: Limits) -> dict[str, int]:

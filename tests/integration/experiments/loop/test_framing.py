@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def serial_url() -> Iterator[str]:
-    """The real firmware on the simulated board, in its container."""
+    """The lab's firmware on the simulated board, in its container."""
     container = docker("run", "--detach", "--rm", own_image("robot"))
     form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
     yield f"socket://{docker('inspect', '--format', form, container)}:4000"
@@ -36,4 +36,3 @@ def test_answers_that_meet(lab: LoopLab, serial_url: str, framing: str) -> None:
     assert len(proxy.record.applied("delay")) == cell["sent"] == 500
     assert cell["lost"] == merged
     assert (merged > 0) == (framing == "burst")
-    assert cell["answered"] + cell["late"] == 500 - merged

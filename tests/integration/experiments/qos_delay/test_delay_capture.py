@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from support.captures import PORT, PUBLISHER, SUBSCRIBER, Segment, acknowledge, publish, write
 
+from looplab.capture.connections import Connections
 from looplab.capture.segments import count, read
 
 
 def figures(path: Path, segments: list[Segment], since_s: float = 0.0) -> dict[str, object]:
-    return count(read(write(path, segments)), [PUBLISHER], [SUBSCRIBER], since_s)
+    return count(read(write(path, segments)), [Connections(PUBLISHER, SUBSCRIBER, since_s)])
 
 
 def stream(packets: list[list[bytes]], source: int, destination: int) -> list[Segment]:
@@ -86,7 +87,7 @@ def test_only_the_cell_and_its_connections_count(tmp_path: Path) -> None:
 
 
 def test_nothing_captured_gives_no_means() -> None:
-    publisher = count([], [PUBLISHER], [SUBSCRIBER])["segments"]["publisher"]
+    publisher = count([], [Connections(PUBLISHER, SUBSCRIBER)])["segments"]["publisher"]
     assert publisher["segments"] == 0
     assert publisher["mqtt_packets_per_segment"] == {"mean": None, "max": 0}
 

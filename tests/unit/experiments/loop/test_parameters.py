@@ -5,8 +5,9 @@ import json
 import pytest
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.experiments.loop.parameters import factors, read_parameters
-from looplab.run.parameters import MAX_SAMPLES
+from looplab.experiments.loop.document import in_published_order
+from looplab.experiments.loop.parameters import factors, in_order, read_parameters
+from looplab.run.parameters import FIDELITIES, MAX_SAMPLES
 
 SCENARIO = {"SCENARIO": "scenario5"}
 
@@ -110,3 +111,28 @@ def test_more_than_one_run_can_hold_is_refused_before_memory_is_asked_for() -> N
         read_parameters({**SCENARIO, "MESSAGES": "1000000", "REPETITIONS": "6"})
     assert caught.value.exit_code == EXIT_USAGE
     assert f"{MAX_SAMPLES:,}" in caught.value.message
+
+
+def test_cells_are_measured_as_published_unless_their_order_is_random() -> None:
+    thesis, corrected = (in_order(read_parameters({**SCENARIO, "QOS": "0,1", "FIDELITY": f})) for f in FIDELITIES)
+    assert thesis.cells == thesis.published_cells
+    assert thesis.cell_order == ()
+    assert sorted(corrected.cells) == sorted(thesis.cells)
+    assert corrected.cell_order == tuple(corrected.cells)
+    assert corrected.order_seed > 0
+
+
+def test_a_seed_gives_one_order_and_another_seed_another() -> None:
+    def cells(seed: int) -> list[tuple[float, int]]:
+        return in_order(read_parameters({**SCENARIO, "ORDER": "random", "ORDER_SEED": str(seed), "QOS": "0,1,2"})).cells
+
+    assert cells(1) == cells(1)
+    assert len({tuple(cells(seed)) for seed in range(1, 9)}) > 6
+
+
+def test_run_json_lists_cells_as_published_whatever_their_order() -> None:
+    parameters = in_order(read_parameters({**SCENARIO, "ORDER": "random", "ORDER_SEED": "3", "QOS": "0,1"}))
+    measured = [{"interval_ms": interval, "qos": qos} for interval, qos in parameters.cells]
+    stored = [(cell["interval_ms"], cell["qos"]) for cell in in_published_order(parameters, measured)]
+    assert stored == parameters.published_cells != parameters.cells
+    assert json.loads(json.dumps(parameters.as_json()))["cell_order"] == [list(cell) for cell in parameters.cells]

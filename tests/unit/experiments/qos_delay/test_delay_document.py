@@ -11,6 +11,7 @@ from looplab.experiments.qos_delay.document import (
     cell_document,
     faults,
     judge,
+    sample_lines,
 )
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters, read_parameters
@@ -33,7 +34,9 @@ COUNTS = {"duplicates": 0, "out_of_order": 0, "disconnects": 0}
 
 
 def parameters(**more: str) -> QosDelayParameters:
-    return read_parameters({"DELAYS_MS": "20", "QOS": "1", "MESSAGES": "10", "FIDELITY": "corrected", **more})
+    return read_parameters(
+        {"DELAYS_MS": "20", "QOS": "1", "MESSAGES": "5", "REPETITIONS": "2", "FIDELITY": "corrected", **more}
+    )
 
 
 def samples() -> SampleStore:
@@ -53,6 +56,12 @@ def samples() -> SampleStore:
 def measured(p: QosDelayParameters, **more: Any) -> Measured:
     made = Made("nfqueue", delays_ms={"pb": 20.5, "bs": 19.5})
     return Measured(p.cells[0], made, dict(COUNTS), CAPTURED, **more)
+
+
+def test_a_repetition_is_a_connection_of_its_own() -> None:
+    lines = list(sample_lines(parameters(), samples(), range(10)))
+    assert [line.split(",")[2] for line in lines] == ["0"] * 5 + ["1"] * 5
+    assert {line.split(",")[1] for line in lines} == {"1"}
 
 
 def process(nodelay: bool = True, rto_ms: float = 10_040.0, again: int = 0) -> dict[str, Any]:

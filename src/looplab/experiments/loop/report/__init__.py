@@ -9,6 +9,7 @@ LAYOUT = Layout(
     schema=Path(__file__).parents[1] / "run.schema.json",
     keys=("interval_ms", "qos"),
     metrics={"T": "total_us", "R": "robot_us", "O": "overhead_us"},
+    times=("due_ns", "received_ns"),
     cell=LoopCell,
 )
 PAGE = "index.html"

@@ -8,15 +8,18 @@ from typing import Any
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS
 from looplab.experiments.loop.report import notes, published
 from looplab.experiments.loop.report.causes import beside
-from looplab.experiments.loop.report.claims import Comparing, claims
+from looplab.experiments.loop.report.claims import claims
+from looplab.experiments.loop.report.comparisons import Comparing
 from looplab.experiments.loop.report.figures import Sketch, sketches
 from looplab.experiments.loop.report.tables import Table, tables
 from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing
+from looplab.report.drawing import Sketch as AnySketch
+from looplab.report.overview import Mark, Overview, overview
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import Comparison
-from looplab.report.verdicts import Verdicts, judge
+from looplab.report.verdicts import NO_RUN, Verdicts, judge
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
@@ -27,7 +30,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         for fidelity, verdict in answers.items():
             verdict.beside += beside(claim.name, fidelity, runs)
     shown = tables(runs)
-    drawable = [sketch for fidelity, held in runs.items() for sketch in sketches(held, fidelity)]
+    curves = [sketch for fidelity, held in runs.items() for sketch in sketches(held, fidelity)]
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
         return {
@@ -36,7 +39,8 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
                 (f"Figure {figure.number}", figure.text, [d for d in drawn if d.figure == figure.number])
                 for figure in published.figures()
             ],
-            "counts": Counter(verdict.outcome for _claim, answers in verdicts for verdict in answers.values()),
+            "counts": Counter(v.outcome for _, held in verdicts for v in held.values() if v.outcome != NO_RUN),
+            "run_count": sum(len(m.runs) for m in measured),
             "titles": published.titles(),
             "tables": shown,
             "fitted": FITTED_CONSTANTS,
@@ -46,9 +50,28 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     csv_files = {
         "tables.csv": _table_rows(shown),
         "verdicts.csv": _verdict_rows(verdicts),
-        "figures.csv": _curve_rows(drawable),
+        "figures.csv": _curve_rows(curves),
     }
+    drawable: list[AnySketch] = [*_overview(verdicts), *curves]
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+
+
+def _overview(verdicts: Verdicts) -> list[Overview]:
+    marks = []
+    for claim, answers in verdicts:
+        for fidelity, verdict in answers.items():
+            assert isinstance(verdict, Comparing)
+            effect = verdict.effects.get(verdict.judged)
+            marks.append(
+                Mark(
+                    claim.title,
+                    fidelity,
+                    verdict.outcome,
+                    effect.share if effect else None,
+                    verdict.published_share,
+                )
+            )
+    return overview(marks, "change of O (of the response's p95 where the client is prioritised)")
 
 
 def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[dict[str, object]]:
@@ -60,7 +83,7 @@ def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[di
                     "table": table.number,
                     "scenario": scenario,
                     "fidelity": fidelity,
-                    "run_id": run.run_id if run else "",
+                    "run_id": " ".join(table.measured.run_ids) if table.measured else "",
                     "valid": "" if run is None else "yes" if run.valid else "no",
                     "interval_ms": f"{row.interval_ms:g}",
                     "qos": row.qos,
@@ -98,11 +121,12 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     "statistic": name,
                     "before_us": number(e.before if e else None),
                     "after_us": number(e.after if e else None),
-                    **spread("difference_us", e.difference if e else None),
                     **spread("share", e.share if e else None, ".4f"),
                     "p_value": number(e.p_value if e else None, ".4f"),
+                    "least_p": number(e.least_p if e else None, ".5f"),
                     "effect_size_sd": number(e.effect_size if e else None, ".2f"),
-                    "repetitions": e.repetitions if e else "",
+                    "compared": f"{e.units[0]} and {e.units[1]} {verdict.units}s" if e else "",
+                    "null": verdict.null.text if verdict.null else "",
                     "published_share": number(verdict.published_share, ".4f"),
                     "runs": " ".join(verdict.run_ids),
                     "beside": " ".join(verdict.beside),

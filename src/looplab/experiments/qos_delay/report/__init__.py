@@ -10,7 +10,5 @@ LAYOUT = Layout(
     keys=("delay_pb_ms", "delay_bs_ms", "qos"),
     metrics={"L": "total_us"},
     cell=DelayCell,
-    # Much longer than what the connection remembers (a round trip), so that blocks are nearly independent.
-    block_s=1.0,
 )
 PAGE = "qos-delay.html"

@@ -5,14 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from looplab.experiments.qos_delay.report.cell import UNKNOWN
 from looplab.experiments.qos_delay.report.figures import TITLES, sketches
 from looplab.experiments.qos_delay.report.findings import Finding, Line, add_causes, claims, delay_cells
 from looplab.report.cell import QUANTILES
-from looplab.report.drawing import Drawing
+from looplab.report.drawing import Drawing, Sketch
+from looplab.report.overview import Mark, Overview, overview
 from looplab.report.page import show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
+from looplab.report.statistics import Interval
 from looplab.report.verdicts import Verdicts, judge
 
 
@@ -34,8 +38,29 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "qos-delay-cells.csv": _cell_rows(runs),
         "qos-delay-findings.csv": _finding_rows(verdicts),
     }
-    drawable = [sketch for run in runs.values() for sketch in sketches(run)]
+    drawable: list[Sketch] = [*_overview(verdicts)]
+    for run in runs.values():
+        drawable += sketches(run)
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+
+
+def _overview(verdicts: Verdicts) -> list[Overview]:
+    marks = []
+    for claim, answers in verdicts:
+        for fidelity, found in answers.items():
+            assert isinstance(found, Finding)
+            share = _over_published(found.lines)
+            marks.append(Mark(claim.title, fidelity, found.outcome, share, None if share is None else 0.0))
+    return overview(marks, "measured over published (mean of the cells)")
+
+
+def _over_published(lines: Sequence[Line]) -> Interval | None:
+    """Return how far the figures are from the published ones, as a share; None where none was published."""
+    printed = [(line.value, line.published.split()[-1]) for line in lines if line.published]
+    over = [value.over(float(number)) for value, number in printed]
+    if not over:
+        return None
+    return Interval(*(float(np.mean([getattr(one, end) for one in over])) - 1 for end in ("estimate", "low", "high")))
 
 
 def show(value: float, unit: str) -> str:
@@ -54,7 +79,7 @@ def _cell_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, object]]:
         for cell in delay_cells(held):
             quantiles = {name: cell.quantile("L", name) or UNKNOWN for name in QUANTILES}
             yield {
-                "run_id": held.run.run_id,
+                "run_id": " ".join(held.run_ids),
                 "fidelity": fidelity,
                 "valid": "yes" if cell.valid else "no",
                 "delay_pb_ms": f"{cell.delay_pb_ms:g}",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from looplab.report.cell import Cell
-from looplab.report.statistics import Interval
+from looplab.report.statistics import Interval, over_runs
 
 UNKNOWN = Interval(math.nan, math.nan, math.nan)
 # Figures of a cell that are no latencies: latency over delay, MQTT packets in a TCP segment.
@@ -40,6 +40,9 @@ class DelayCell(Cell):
     @property
     def ratio(self) -> Interval:
         """The mean latency over the delay that was made, taken as exact: it is the mean of thousands of packets."""
+        if self.runs:
+            own = [cell.ratio.estimate for cell in self.runs if isinstance(cell, DelayCell)]
+            return over_runs(own) or UNKNOWN
         mean = self.mean("L")
         return UNKNOWN if mean is None or self.made_ms <= 0 else mean.over(1000 * self.made_ms)
 

@@ -16,13 +16,12 @@ import numpy as np
 from looplab.experiments.qos_delay import NAME
 from looplab.experiments.qos_delay.report.cell import DelayCell
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import Interval
+from looplab.report.statistics import SIGNIFICANCE, Interval
 from looplab.report.verdicts import (
     NO_RUN,
     NOT_REPRODUCED,
     REPRODUCED,
     SEED,
-    SIGNIFICANCE,
     UNDECIDED,
     Claim,
     Verdict,

@@ -8,7 +8,7 @@ import numpy as np
 from support.reports import Shown, shown
 from support.simulated_runs import simulated_cell, write_run
 
-from looplab.experiments.loop.exercise import FIGURES
+from looplab.experiments.loop.report.cell import FIGURES
 from looplab.run.accounting import summarise
 
 

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Measure what each part of the lab does to a bystander under load: a container that wakes every 20 ms and notes how
+late it was, as the controller would be.
+
+The lab's own containers, each paused and resumed by turns in one run; the load goes on. An arm adds one part, the last
+arms have them all. Prints, for each arm, p95, p99 and maximum of lateness over its samples (250 wake-ups each), and how
+many samples had a maximum above 25 ms; then the ratios to the load alone. `--group docker` puts every part back into
+the measured parts' control group, to see what that does. Needs root and an idle machine after ./lab setup.
+
+    python3 bench/bystander.py [--load stress|flood|none] [--samples 24] [--seconds 5] [--processors 1] [--json]
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from looplab.lab.checkout import Lab  # noqa: E402
+from looplab.lab.machine.stalls import Bystander, Lateness  # noqa: E402
+from looplab.run.accounting import quantile  # noqa: E402
+
+SCENARIOS = {"none": "scenario1", "stress": "scenario2", "flood": "scenario7"}
+WATCHERS = ("exporter", "prometheus", "grafana")
+FAR = ("treatments", "robot", "bridge")
+SETTLE_S = 0.7
+LONG_MS = 25
+LIMIT = 1.2
+
+
+def docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def arms(there: list[str]) -> dict[str, list[str]]:
+    """Return which parts run in each arm; the broker is measured, so it runs in all."""
+    found: dict[str, list[str]] = {"load alone": []}
+    for part in there:
+        found[f"+ {part}"] = [part]
+    found["+ all that look on"] = [part for part in there if part in WATCHERS]
+    found["+ all"] = list(there)
+    return found
+
+
+def start(scenario: str, group: str, processors: int) -> dict[str, str]:
+    """Start the scenario's parts, and end its controller; return the containers by service.
+
+    0 `processors` are all of the machine's, else the parts get the first ones.
+    """
+    compose = Lab(ROOT).compose({} if group == "own" else {"LAB_WATCH_GROUP": "", "LAB_FAR_GROUP": ""})
+    compose.up(scenario)
+    for service in compose.listed():
+        if service.endswith("controller"):
+            compose.stop(service)
+    containers = compose.listed()
+    if processors:
+        docker("update", f"--cpuset-cpus=0-{processors - 1}", *containers.values())
+    return containers
+
+
+def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
+    """Return the samples of each arm, their order drawn anew in each round."""
+    containers = start(SCENARIOS[options.load], options.group, options.processors)
+    parts = [name for name in (*WATCHERS, *FAR) if name in containers]
+    found: dict[str, list[Lateness]] = {name: [] for name in arms(parts)}
+    bound = [f"--cpuset-cpus=0-{options.processors - 1}"] if options.processors else []
+    bystander = Bystander(Lab(ROOT).own_images()["controller"], *bound)
+    draw, began = random.Random(options.seed), time.monotonic()
+    paused: set[str] = set()
+    try:
+        time.sleep(5)
+        for number in range(options.samples):
+            for name, running in draw.sample(list(arms(parts).items()), len(arms(parts))):
+                idle = set(parts) - set(running)
+                for verb, which in (("pause", idle - paused), ("unpause", paused - idle)):
+                    if which:
+                        docker(verb, *(containers[part] for part in which))
+                paused = idle
+                time.sleep(SETTLE_S)
+                found[name] += [sample] if (sample := bystander.sample(options.seconds)) else []
+            left_s = (time.monotonic() - began) / (number + 1) * (options.samples - number - 1)
+            print(f"round {number + 1} of {options.samples}, about {left_s / 60:.0f} min left", file=sys.stderr)
+    finally:
+        if paused:
+            docker("unpause", *(containers[part] for part in paused))
+        bystander.stop()
+        subprocess.run([ROOT / "lab", "down"], capture_output=True, check=False)
+    return found
+
+
+def table(found: dict[str, list[Lateness]]) -> str:
+    """Return one line an arm."""
+    lines = [f"{'lateness in ms':<22} {'p95':>16} {'p99':>16} {'max':>18} {'> 25 ms':>8} {'p95 ratio':>9}"]
+    alone = middle(found["load alone"])
+    for name, samples in found.items():
+        spans = []
+        for values in zip(*(asdict(sample).values() for sample in samples), strict=True):
+            ordered = sorted(values)
+            spans.append(f"{quantile(ordered, 0.5):.2f} ({ordered[0]:.1f}-{ordered[-1]:.1f})")
+        long = sum(sample.max_ms > LONG_MS for sample in samples)
+        ratio = middle(samples) / alone
+        lines.append(
+            f"{name:<22} {spans[0]:>16} {spans[1]:>16} {spans[2]:>18} {long:>5}/{len(samples):<2} {ratio:>9.2f}"
+        )
+    return "\n".join(lines)
+
+
+def middle(samples: list[Lateness]) -> float:
+    """Return the median p95 of the samples."""
+    return quantile(sorted(sample.p95_ms for sample in samples), 0.5)  # type: ignore[arg-type]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--load", choices=SCENARIOS, default="stress")
+    parser.add_argument("--samples", type=int, default=24)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--group", choices=("own", "docker"), default="own")
+    parser.add_argument("--processors", type=int, default=0, help="how many the parts get (default: all)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = measure(options)
+    if options.json:
+        document: dict[str, Any] = {name: [asdict(sample) for sample in samples] for name, samples in found.items()}
+        print(json.dumps(document))
+    else:
+        print(table(found))
+    alone, everything = found["load alone"], found["+ all"]
+    ratio = middle(everything) / middle(alone)
+    long = [sum(sample.max_ms > LONG_MS for sample in samples) for samples in (everything, alone)]
+    good = ratio <= LIMIT and long[0] <= long[1]
+    print(
+        f"all parts: p95 {ratio:.2f} x the load alone (at most {LIMIT}), {long[0]} samples above {LONG_MS} ms (at most "
+        f"{long[1]}): {'ok' if good else 'MISSED'}",
+        file=sys.stderr,
+    )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,13 @@
+"""Which connections of a capture count, and when."""
+
+import math
+from typing import NamedTuple
+
+
+class Connections(NamedTuple):
+    """The local ports of a publisher and a subscriber, and the time in which their segments count (s since 1970)."""
+
+    publisher: int
+    subscriber: int
+    since_s: float = 0.0
+    until_s: float = math.inf

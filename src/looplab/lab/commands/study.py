@@ -1,0 +1,181 @@
+"""./lab study: interleaved, randomised repeats of the scenarios that a claim compares, with A/A arms; resumable."""
+
+import json
+import random
+import secrets
+import string
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.checkout import Lab
+from looplab.lab.commands import pair
+from looplab.lab.run_options import variables
+from looplab.lab.scenarios import Scenario, chosen
+from looplab.lab.session import Session, check_link
+from looplab.lab.study_plan import duration_s, foresight, read_run_sd
+from looplab.report.study_file import Study, read_studies
+from looplab.run.folder import SCHEMA
+from looplab.system.identity import hashed, machine_id
+from looplab.system.machine_facts import boot_id
+from looplab.system.terminal import say, show_duration
+
+MOST_ARMS = len(string.ascii_uppercase)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a study is made; with `twice`, a scenario of each load is run under two names, as an A/A arm."""
+
+    rounds: int
+    seed: int | None
+    as_json: bool
+    allow_invalid: bool
+    quick: bool
+    twice: bool = True
+
+
+def study(
+    root: Path,
+    names: list[str],
+    *,
+    rounds: int,
+    seed: int | None,
+    as_json: bool,
+    allow_invalid: bool,
+    quick: bool,
+    **given: str,
+) -> int:
+    """Run what the claims (or scenarios) `names` compare, in `rounds` of random order; return the exit code."""
+    options = Options(rounds, seed, as_json, allow_invalid, quick)
+    return conduct(root, names, _scenarios_of(root, names), options, given)
+
+
+def conduct(
+    root: Path, names: Sequence[str], scenarios: Sequence[str], options: Options, given: Mapping[str, str]
+) -> int:
+    """Begin a study, or go on with the one like it that was interrupted. `given` holds options of the runs."""
+    chosen_ones = variables(root, scenarios, given, options.quick)
+    lab = Lab(root, chosen_ones)
+    known = {scenario.name: scenario for scenario in chosen(root, scenarios)}
+    # Every parameter is read before anything is started.
+    parameters = {name: scenario.parameters(lab.settings()) for name, scenario in known.items()}
+    loads = {name: str(getattr(held, "load", "")) for name, held in parameters.items()}
+    session = begin(lab)
+    where = {"revision": str(session.facts["revision"]), "machine": machine_id(), "boot": hashed(boot_id())}
+    plan = _unfinished(root / "results", names, options, chosen_ones, where)
+    if plan is None:
+        plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where)
+        plan.write(root / "results")
+    else:
+        say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
+    left = plan.left
+    seconds = duration_s(parameters[plan.arms[arm]] for _, arm in left)
+    say(_said(plan, seconds))
+    for line in foresight(plan, read_run_sd(root / "results", plan)):
+        say(line)
+    return _run(session, plan, [known[plan.arms[arm]] for _, arm in left], options)
+
+
+def begin(lab: Lab) -> Session:
+    """Return a session of runs, with the credentials that its broker needs. Raises LabError."""
+    check_link(lab.root, lab.settings())
+    if lab.listens_with_tls():
+        pair.make_sure(lab)
+    return Session(lab)
+
+
+def _run(session: Session, plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
+    """Run what is left of a study, its file up to date after each run; return the exit code."""
+    results, left = session.lab.root / "results", plan.left
+    documents: list[dict[str, Any]] = []
+    begun_s = time.monotonic()
+
+    def after(number: int, document: dict[str, Any]) -> None:
+        block, arm = left[number]
+        documents.append(document)
+        plan.runs.append({"block": block, "arm": arm, "run_id": document["run_id"], "valid": bool(document["valid"])})
+        plan.write(results)
+        each_s = (time.monotonic() - begun_s) / (number + 1)
+        state = "valid" if document["valid"] else f"INVALID: {'; '.join(document['invalid_because'])}"
+        rest = show_duration(each_s * (len(left) - number - 1))
+        say(f"  round {block + 1} of {plan.rounds}: {document['run_id']}, {state}; about {rest} left")
+
+    if scenarios and not session.run(scenarios, after):
+        say(f"The study is kept in {plan.path(results).name}; the same command goes on with it.")
+        return EXIT_INVALID
+    if options.as_json:
+        print(json.dumps({"schema": SCHEMA, "study": plan.study, "runs": documents}, indent=1))
+    invalid = sum(not run["valid"] for run in plan.runs)
+    say(f"{len(plan.runs)} runs, {invalid} of them INVALID; order and seed are in results/{plan.path(results).name}.")
+    say("For the verdicts: ./lab report")
+    session.where()
+    return EXIT_GOOD if not invalid or options.allow_invalid else EXIT_INVALID
+
+
+def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:
+    """Return the scenarios that claims compare, or scenarios by their own name. Raises LabError (exit code 2)."""
+    claims = {name: compared for held in EXPERIMENTS.values() for name, compared in held.studies.items()}
+    found: list[str] = []
+    for name in names:
+        found += claims.get(name, (name,))
+    try:
+        return [scenario.name for scenario in chosen(root, found)]
+    except LabError as error:
+        if error.exit_code != EXIT_USAGE:
+            raise
+        raise LabError(error.message, f"{error.remedy} Claims are: {', '.join(claims)}.", EXIT_USAGE) from None
+
+
+def _unfinished(
+    results: Path, names: Sequence[str], options: Options, chosen_ones: Mapping[str, str], where: Mapping[str, str]
+) -> Study | None:
+    """Return the newest study like this one that has runs left; a restart or a change of the lab begins a new one."""
+    for plan in reversed(read_studies(results)):
+        alike = (plan.names, plan.rounds, plan.options) == (list(names), options.rounds, dict(chosen_ones))
+        if not plan.left or not alike or options.seed not in (None, plan.seed):
+            continue
+        if plan.where == where:
+            return plan
+        changed = ", ".join(name for name in where if plan.where.get(name) != where[name])
+        say(f"{plan.study} was interrupted before a change of {changed}: its runs are not compared with new ones.")
+    return None
+
+
+def _begin(
+    names: Sequence[str],
+    scenarios: Sequence[str],
+    loads: Mapping[str, str],
+    options: Options,
+    chosen_ones: Mapping[str, str],
+    where: Mapping[str, str],
+) -> Study:
+    """Return a new study: the first scenario of each load has a second arm, and every round an order of its own."""
+    seed = options.seed if options.seed is not None else secrets.randbelow(1 << 31)
+    rng = random.Random(seed)
+    # Of several scenarios with one load, the first in the list.
+    twins = {load: name for name, load in reversed(list(loads.items()))}
+    slots = [*scenarios, *twins.values()]
+    if len(slots) > MOST_ARMS:
+        raise LabError(f"{len(slots)} arms are more than a study has names for.", "Name fewer scenarios.", EXIT_USAGE)
+    # Which of two arms came first must not show in its name.
+    rng.shuffle(slots)
+    arms = dict(zip(string.ascii_uppercase, slots, strict=False))
+    blocks = [rng.sample(list(arms), len(arms)) for _ in range(options.rounds)]
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(names)[:40]}"
+    return Study(name, list(names), seed, options.rounds, arms, blocks, dict(chosen_ones), dict(where))
+
+
+def _said(plan: Study, seconds: float) -> str:
+    counts = Counter(plan.arms.values())
+    listed = ", ".join(f"{name}{' twice' if count > 1 else ''}" for name, count in sorted(counts.items()))
+    return (
+        f"{plan.study}: {plan.rounds} round(s) of {len(plan.arms)} runs in random order ({listed}), seed {plan.seed}; "
+        f"about {show_duration(seconds)} left"
+    )

@@ -1,0 +1,214 @@
+"""A session of runs: one scenario after another on this machine, however it is asked to end."""
+
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.exercises.predictions import record_predictions
+from looplab.lab.checkout import Lab
+from looplab.lab.docker.compose import Compose
+from looplab.lab.progress import RunProgress
+from looplab.lab.scenarios import Scenario
+from looplab.system.terminal import say
+from looplab.treatments.link import NO_LINK
+from looplab.treatments.loads import loads
+
+# What may go on across runs: it neither measures nor joins the PID namespace of the treatments service.
+KEPT_BEFORE = ("prometheus", "grafana")
+# What a finished run leaves nothing to do; the treatments service stays, for the exporter lives in its namespace.
+DONE_AFTER = ("link", "bridge", "robot", "prepare")
+# Its end is no failure.
+DONE_BEFORE = ("prepare",)
+# What the containers of a failed run said: they are removed.
+LAST_WORDS = Path(".cache/containers.log")
+# Ctrl-C; `kill`, timeout(1); a terminal that was closed.
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Exit code of a container whose process got SIGKILL.
+KILLED = 137
+NOTICE_LOOKS = 10
+NOTICE_PAUSE_S = 0.2
+
+
+class Session:
+    """What several runs share: the machine made ready, Compose, the facts that every run.json gets."""
+
+    def __init__(self, lab: Lab) -> None:
+        """Make the machine ready. Raises LabError."""
+        # A prediction that is there now was made before these runs.
+        record_predictions(lab.root)
+        _listen()
+        done = lab.make_ready()
+        lab.check_ports(done)
+        self.lab = lab
+        self.facts = lab.environment_facts(done)
+        self._compose = lab.compose({"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(self.facts)})
+
+    def run(self, scenarios: Sequence[Scenario], after: Callable[[int, dict[str, Any]], None]) -> bool:
+        """Run scenarios one after another, call `after` with the number and the run.json of each; return whether all
+        were run. An interruption keeps what was measured; an error stops the containers and is raised."""
+        root, compose = self.lab.root, self._compose
+        scenario = scenarios[0]
+        try:
+            _clear(compose, scenario.name)
+            for number, scenario in enumerate(scenarios):
+                say(f"[{number + 1}/{len(scenarios)}] {scenario.name}: {scenario.title}")
+                after(number, _one(root, compose, scenario, DONE_AFTER if number + 1 == len(scenarios) else ()))
+        except KeyboardInterrupt:
+            _interrupted(compose, scenario, root)
+            return False
+        except BaseException:
+            _keep_words(compose, root)
+            compose.down()
+            raise
+        return True
+
+    def where(self) -> None:
+        """Say where the runs are to be seen."""
+        settings = self.lab.settings()
+        address = settings.get("LAB_BIND", "127.0.0.1")
+        seen = [f"Prometheus http://{address}:{settings['LAB_PROMETHEUS_PORT']}"]
+        if settings.get("GRAFANA") != "off":
+            seen.insert(0, f"Grafana http://{address}:{settings['LAB_GRAFANA_PORT']}")
+        say(f"Runs are in results/; ./lab down stops everything. To look at them:\n  {', '.join(seen)}")
+        sys.stdout.flush()
+
+
+def check_link(root: Path, settings: Mapping[str, str]) -> None:
+    """LabError (exit code 2) for a link that is not described, or that is real already."""
+    link = settings.get("LINK") or NO_LINK
+    known = sorted(path.name.split(".")[1] for path in (root / "compose").glob("link.*.yaml"))
+    if link not in known:
+        raise LabError(f"There is no link {link!r}.", f"Known are: {', '.join(known)}.", EXIT_USAGE)
+    if link != NO_LINK and settings.get("ROBOT") == "remote":
+        raise LabError(
+            f"LINK={link} with ROBOT=remote: the Pi's link is real, and none is emulated on it.",
+            "Leave LINK at none, or take --robot virtual.",
+            EXIT_USAGE,
+        )
+
+
+def _one(root: Path, compose: Compose, scenario: Scenario, then_done: Sequence[str]) -> dict[str, Any]:
+    """One run; its own services are removed after it, and `then_done` with them."""
+    compose.up(scenario.name)
+    progress = RunProgress()
+    run_id, kept, error = "", "", {}
+    for event in compose.events(scenario.controller):
+        progress.show(event)
+        if event.get("event") == "finished":
+            run_id = event["run_id"]
+        elif event.get("event") == "interrupted":
+            kept = event["path"]
+        elif event.get("event") == "error":
+            error = event
+    progress.close()
+    if error:
+        raise LabError(error["message"], _stored(kept) + error["remedy"], error["exit_code"])
+    if not run_id:
+        raise _ended_early(root, compose, scenario)
+    compose.remove([*_services(compose, scenario), *then_done])
+    document: dict[str, Any] = json.loads((root / "results" / run_id / "run.json").read_text())
+    return document
+
+
+def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
+    """The controller ended and could not say why."""
+    code = compose.exit_code(scenario.controller)
+    stored = _stored(_kept(root, scenario))
+    if code == KILLED and _ended(compose, "treatments"):
+        return LabError(
+            f"The treatments container ended during {scenario.name}, and every measured process with it.",
+            f"{stored}Something killed it (out of memory? see `dmesg`): run {scenario.name} again.",
+            EXIT_MACHINE,
+        )
+    killed = " (killed: out of memory? see `dmesg`)" if code == KILLED else ""
+    return LabError(
+        f"The controller of {scenario.name} ended with exit code {code}{killed} before the run was whole.",
+        f"{stored}See what it said above, then run {scenario.name} again.",
+        EXIT_USAGE if code == EXIT_USAGE else EXIT_MACHINE,
+    )
+
+
+def _stored(folder: str) -> str:
+    return f"What it measured is kept in results/{folder}. " if folder else ""
+
+
+def _ended(compose: Compose, service: str) -> bool:
+    """The engine notices containers that end together one after another: it is given a moment."""
+    for _ in range(NOTICE_LOOKS):
+        if service not in compose.listed():
+            return True
+        time.sleep(NOTICE_PAUSE_S)
+    return False
+
+
+def _kept(root: Path, scenario: Scenario) -> str:
+    """Give what a killed controller left its lasting name; a folder without run.json is an interrupted run."""
+    left = sorted((root / "results").glob(f".*-{scenario.name}.partial"))
+    if not left:
+        return ""
+    final = left[-1].with_name(left[-1].name.removeprefix(".").removesuffix(".partial"))
+    try:
+        left[-1].rename(final)
+    except OSError:
+        return left[-1].name
+    return final.name
+
+
+def _clear(compose: Compose, profile: str) -> None:
+    """Two scenarios at once would disturb each other and share the name `broker`: only the new one runs."""
+    services = list(compose.config(profile)["services"])
+    kept = [name for name in services if name in KEPT_BEFORE]
+    ends = tuple(f"-{role}" for role in ("broker", "controller", *loads()))
+    measuring = [name for name in compose.listed() if name.endswith(ends)]
+    if measuring:
+        say(f"Stopping what ran before: {', '.join(measuring)}")
+    present = compose.listed("--all")
+    compose.remove([name for name in present if name not in kept])
+    if stay := [name for name in kept if name in present]:
+        compose.renew(profile, stay)
+
+
+def _services(compose: Compose, scenario: Scenario) -> list[str]:
+    return [name for name in compose.listed("--all") if name.startswith(f"{scenario.prefix}-")]
+
+
+def _listen() -> None:
+    """However it is asked to end, a run keeps what was measured and stops its containers."""
+    for number in INTERRUPTS:
+        # nohup: whoever started it wants it to go on.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _keep_words(compose: Compose, root: Path) -> None:
+    for service, words in compose.fallen().items():
+        if service not in DONE_BEFORE and not service.endswith("-controller"):
+            say(f"{service} is not running. Its last words: {words or 'none'}")
+    path = root / LAST_WORDS
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(compose.said(), encoding="utf-8")
+        say(f"What the containers said is kept in {LAST_WORDS}.")
+
+
+def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:
+    # Somebody in a hurry types it twice: what has begun is brought to its end.
+    for number in INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
+    compose.shield()
+    # A terminal that was closed takes no more words.
+    with contextlib.suppress(OSError):
+        say("\ninterrupted: keeping what was measured, stopping the containers")
+    before = {path.name for path in (root / "results").iterdir()}
+    compose.stop(scenario.controller)
+    kept = sorted({path.name for path in (root / "results").iterdir()} - before)
+    compose.down()
+    if kept:
+        with contextlib.suppress(OSError):
+            say(f"kept in results/{kept[-1]}")

@@ -1,0 +1,62 @@
+"""The file of a study: which runs, in which order, by which seed; results/<study id>.study.json."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+STUDY_SCHEMA = 1
+SUFFIX = ".study.json"
+
+
+@dataclass
+class Study:
+    """A study: `arms` gives the scenario of each arm, `blocks` the arms of each round in the order to run.
+
+    An A/A arm is one of two arms of the same scenario; no run knows its arm, so nothing can treat them differently.
+    `runs` are those that are done: block, arm, run_id, valid. `where` must not change before it is resumed.
+    """
+
+    study: str
+    names: list[str]
+    seed: int
+    rounds: int
+    arms: dict[str, str]
+    blocks: list[list[str]]
+    options: dict[str, str]
+    where: dict[str, str]
+    schema: int = STUDY_SCHEMA
+    runs: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def left(self) -> list[tuple[int, str]]:
+        """Block and arm of each run that is still to be made, in order."""
+        done = {(run["block"], run["arm"]) for run in self.runs}
+        return [(at, arm) for at, block in enumerate(self.blocks) for arm in block if (at, arm) not in done]
+
+    def path(self, results: Path) -> Path:
+        return results / f"{self.study}{SUFFIX}"
+
+    def write(self, results: Path) -> None:
+        """Write the file whole or not at all: an interruption leaves the state of before."""
+        fresh = results / f".{self.study}{SUFFIX}.new"
+        fresh.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        fresh.replace(self.path(results))
+
+
+def read_studies(results: Path) -> list[Study]:
+    """Return the studies of a folder, the oldest first; a file that is no study of this lab is left out."""
+    found = []
+    for path in sorted(results.glob(f"*{SUFFIX}")):
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["schema"] == STUDY_SCHEMA:
+                found.append(Study(**document))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def arms_of(results: Path) -> dict[str, tuple[str, str]]:
+    """Return the study and the arm of each run that is part of a study, by run id."""
+    return {str(run["run_id"]): (study.study, str(run["arm"])) for study in read_studies(results) for run in study.runs}

@@ -1,0 +1,125 @@
+"""Studies: order by seed, A/A arms, resuming, what they can find; without an engine."""
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.simulated_runs import simulated_cell, write_run
+
+from looplab.errors import LabError
+from looplab.lab.commands import study
+from looplab.lab.study_plan import foresight, read_run_sd
+from looplab.report.study_file import Study, arms_of, read_studies
+
+LOADS = {"scenario1": "none", "scenario2": "stress", "scenario4": "stress"}
+WHERE = {"revision": "abc", "machine": "m", "boot": "b"}
+
+
+def options(rounds: int = 3, seed: int | None = None) -> study.Options:
+    return study.Options(rounds, seed, False, False, False)
+
+
+def begin(rounds: int = 3, seed: int | None = 7, loads: dict[str, str] | None = None) -> Study:
+    held = LOADS if loads is None else loads
+    return study._begin(["stress"], list(LOADS), held, options(rounds, seed), {"INTERVALS_MS": "20"}, WHERE)
+
+
+def test_every_round_runs_every_arm_once_and_each_load_has_an_arm_twice() -> None:
+    plan = begin(rounds=20)
+    assert Counter(plan.arms.values()) == {"scenario1": 2, "scenario2": 2, "scenario4": 1}
+    assert all(sorted(block) == sorted(plan.arms) for block in plan.blocks)
+    # Interleaved at random: no arm always first, no two rounds bound to be alike.
+    assert len({tuple(block) for block in plan.blocks}) > 10
+    assert set(begin(loads={}).arms.values()) == set(LOADS)
+    assert len(begin(loads={}).arms) == 3
+
+
+def test_a_seed_gives_one_study_and_none_a_new_one() -> None:
+    first, again = begin(seed=7), begin(seed=7)
+    assert (first.arms, first.blocks) == (again.arms, again.blocks)
+    assert len({begin(seed=None).seed for _ in range(5)}) > 1
+
+
+def test_which_of_two_arms_is_the_second_does_not_show_in_its_name() -> None:
+    names = {tuple(sorted(a for a, s in begin(seed=k).arms.items() if s == "scenario1")) for k in range(40)}
+    assert len(names) > 5
+
+
+def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
+    plan = begin(rounds=2)
+    whole = plan.left
+    for block, arm in whole[:4]:
+        plan.runs.append({"block": block, "arm": arm, "run_id": f"r{block}{arm}", "valid": True})
+    plan.write(tmp_path)
+    found = study._unfinished(tmp_path, ["stress"], options(2), {"INTERVALS_MS": "20"}, WHERE)
+    assert found is not None
+    assert found.left == whole[4:]
+    assert arms_of(tmp_path)["r0" + whole[0][1]] == (plan.study, whole[0][1])
+
+
+@pytest.mark.parametrize(
+    ("names", "rounds", "seed", "chosen", "where"),
+    [
+        (["stress-no-arduino"], 2, None, {"INTERVALS_MS": "20"}, WHERE),
+        (["stress"], 3, None, {"INTERVALS_MS": "20"}, WHERE),
+        (["stress"], 2, 8, {"INTERVALS_MS": "20"}, WHERE),
+        (["stress"], 2, None, {}, WHERE),
+        (["stress"], 2, None, {"INTERVALS_MS": "20"}, {**WHERE, "boot": "another"}),
+    ],
+)
+def test_another_study_is_a_new_one(
+    tmp_path: Path, names: list[str], rounds: int, seed: int | None, chosen: dict[str, str], where: dict[str, str]
+) -> None:
+    begin(rounds=2).write(tmp_path)
+    assert study._unfinished(tmp_path, names, options(rounds, seed), chosen, where) is None
+
+
+def test_a_study_that_is_whole_is_not_gone_on_with(tmp_path: Path) -> None:
+    plan = begin(rounds=1)
+    plan.runs = [{"block": block, "arm": arm, "run_id": "r", "valid": True} for block, arm in plan.left]
+    plan.write(tmp_path)
+    assert study._unfinished(tmp_path, ["stress"], options(1), {"INTERVALS_MS": "20"}, WHERE) is None
+
+
+def test_a_file_that_is_no_study_is_left_alone(tmp_path: Path) -> None:
+    begin().write(tmp_path)
+    (tmp_path / "x.study.json").write_text("{")
+    (tmp_path / "y.study.json").write_text(json.dumps({"schema": 99}))
+    assert len(read_studies(tmp_path)) == 1
+
+
+def test_what_a_study_can_find_is_said_before(tmp_path: Path) -> None:
+    two = {"scenario1": "none", "scenario2": "stress"}
+    plan = study._begin(["stress"], list(two), two, options(5, 1), {}, WHERE)
+    (line,) = foresight(plan, None)
+    # Ten runs a side: 1.53 SD of a run, of 10 % each.
+    assert "With 10 and 10 runs a side, a shift of 1.5 SD" in line
+    assert "a change of 16%" in line
+    short = study._begin(["stress"], list(two), {}, options(3, 1), {}, WHERE)
+    assert "p cannot go below 0.1" in list(foresight(short, 0.2))[1]
+
+
+def test_the_spread_of_stored_runs_is_that_between_runs(results: Path) -> None:
+    rng = np.random.default_rng(3)
+    for number in range(12):
+        level = 1000 * float(np.exp(random.Random(number).gauss(0, 0.2)))
+        cells = {(20.0, 0): simulated_cell(rng, 4, 50, level, 4290, 0.05)}
+        write_run(results, "scenario1", start=f"20260101T0000{number:02}Z", cells=cells)
+    found = read_run_sd(results, begin())
+    assert found is not None
+    assert 0.1 < found < 0.4
+    assert read_run_sd(results / "none", begin()) is None
+
+
+def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
+    root = Path(__file__).resolve().parents[3]
+    assert study._scenarios_of(root, ["stress"]) == ["scenario1", "scenario2"]
+    assert study._scenarios_of(root, ["stress", "scenario2", "scenario4"]) == ["scenario1", "scenario2", "scenario4"]
+    assert len(study._scenarios_of(root, ["all"])) == 9
+    with pytest.raises(LabError) as error:
+        study._scenarios_of(root, ["stres"])
+    assert error.value.exit_code == 2
+    assert "broker-priority" in error.value.remedy

@@ -1,0 +1,46 @@
+"""Who waited in a cell, and what a late sender is put down to."""
+
+from typing import Any
+
+import pytest
+
+from looplab.run import stalls
+
+ROLES = ("controller", "robot")
+
+
+def look(controller_ns: int | None, started: int = 7) -> dict[str, Any]:
+    process = {"pid": 3, "started_ticks": started, "cpu_wait_ns": controller_ns}
+    return {"clock_ns": 0, "roles": {"controller": {"processes": [process]}, "robot": {"processes": []}}}
+
+
+def cell(p99_us: float) -> dict[str, Any]:
+    return {"send_lateness_us": {"n": 100, "p99": p99_us}}
+
+
+def floor(max_us: float) -> list[dict[str, Any]]:
+    return [{"processor": 1, "max_us": max_us, "p99_us": 50.0}]
+
+
+def test_waits_are_differences_of_the_same_process() -> None:
+    assert stalls.between(look(1_000_000), look(4_500_000), ROLES)["cpu_wait_us"] == {"controller": 3500}
+    assert stalls.between(look(1_000_000), look(4_500_000, started=8), ROLES)["cpu_wait_us"] == {}
+    assert stalls.between(look(None), look(4_500_000), ROLES)["cpu_wait_us"] == {}
+
+
+@pytest.mark.parametrize(
+    ("p99_us", "wait_us", "machine_us", "cause"),
+    [
+        (19_000, 900_000, 900, None),
+        (60_000, 10_000, 45_000, "machine"),
+        (60_000, 80_000, 900, "scheduler"),
+        (60_000, 5_000, 900, "unknown"),
+    ],
+)
+def test_a_late_sender_has_a_cause(p99_us: float, wait_us: float, machine_us: float, cause: str | None) -> None:
+    stalled = {"cpu_wait_us": {"controller": wait_us}, "noise_floor": floor(machine_us)}
+    found = stalls.explained(cell(p99_us), stalled)
+    assert found.get("late_because") == cause
+    text = "\n".join(stalls.lines(found))
+    assert ("The sender was late" in text) == (cause is not None)
+    assert all(len(line) <= 80 for line in text.splitlines())

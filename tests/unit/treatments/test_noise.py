@@ -1,0 +1,72 @@
+"""The noise floor: what a probe on each processor saw between two looks."""
+
+import os
+import time
+
+from looplab.treatments import noise
+from looplab.treatments.noise import PERIOD_NS, Probes
+
+
+def look(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[str, object]:
+    entry = {
+        "processor": 0,
+        "policy": "SCHED_FIFO 98",
+        "wakeups": sum(bins.values()),
+        "stalls": len(stalls),
+        "bins": bins,
+        "latest": [list(stall) for stall in stalls],
+    }
+    return {"clock_ns": clock_ns, "noise": [entry]}
+
+
+def test_only_what_lies_between_the_looks_counts() -> None:
+    before = look(1000, {"5": 100, "90": 1}, (900, 7_000_000))
+    after = look(2000, {"5": 298, "90": 1, "80": 2}, (900, 7_000_000), (1500, 3_000_000))
+    (entry,) = noise.floor(before, after)
+    assert (entry["wakeups"], entry["count"], entry["max_us"]) == (200, 1, 3000)
+    assert entry["p99_us"] < 10
+
+
+def test_a_quiet_processor_shows_the_edge_of_its_last_bin() -> None:
+    (entry,) = noise.floor(look(0, {"5": 10}), look(1, {"5": 20, "7": 1}))
+    assert (entry["count"], entry["max_us"]) == (0, 8.192)
+
+
+def test_a_look_without_probes_has_no_floor() -> None:
+    assert noise.floor({"clock_ns": 0}, look(1, {"5": 20})) == []
+    assert noise.worst([]) == {}
+
+
+def test_every_lateness_falls_into_the_bin_that_holds_it() -> None:
+    for late_ns in [0, 900, 8_191, 8_192, 99_999, 1_000_000, 25_000_000, 3_000_000_000]:
+        number = noise._bin(late_ns)
+        assert noise._edge_us(number) * 1000 > late_ns
+        assert number == 0 or noise._edge_us(number - 1) * 1000 <= late_ns
+
+
+def test_a_probe_is_pinned_counts_and_notices_a_stop() -> None:
+    probes = Probes()
+    (pid, *_others) = [child for child in children() if comm(child) == "lab-noise"]
+    assert len(os.sched_getaffinity(pid)) == 1
+    before = {"clock_ns": time.monotonic_ns(), "noise": probes.read()}
+    os.kill(pid, 19)
+    time.sleep(30 * PERIOD_NS / 1e9)
+    os.kill(pid, 18)
+    while not (found := [e for e in noise.floor(before, {"noise": probes.read()}) if e["max_us"] >= 100_000]):
+        time.sleep(0.01)
+    assert found[0]["count"] >= 1
+    assert found[0]["policy"].startswith("SCHED_")
+    for child in children():
+        if comm(child) == "lab-noise":
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+
+
+def children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def comm(pid: int) -> str:
+    with open(f"/proc/{pid}/comm") as file:
+        return file.read().strip()
