@@ -53,6 +53,8 @@ def wait(clients: Sequence[MqttClient], until_ns: int, others: Sequence[int] | N
         for client in clients:
             due = min(due, client.maintain(now))
             if client.sock is not None:
+                if client.sock.departing:
+                    client.sock.take_departures()
                 watched.append(client.sock)
                 if client.wants_write:
                     writers.append(client.sock)
@@ -145,15 +147,16 @@ class MqttClient:
 
     def publish(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> bool:
         """Send now; False if there is no connection (paho keeps QoS 1 and 2 and sends them later)."""
-        if qos and not self.connected and self.sock is not None:
+        sock = self.sock
+        if qos and not self.connected and sock is not None:
             # paho would send it before the broker has accepted this client, and so before it has subscribed again:
             # the answer could come too early.
             self._early.append((topic, payload, qos, retain))
             return False
-        if qos or not self.connected or self.sock is None or self.wants_write:
+        if qos or sock is None or not self.connected or sock.unsent or self._paho.want_write():
             return self._paho.publish(topic, payload, qos, retain).rc == mqtt.MQTT_ERR_SUCCESS
         try:
-            self.sock.send(publish_packet(topic.encode(), payload, retain))
+            sock.send(publish_packet(topic.encode(), payload, retain))
         except OSError:
             # The next read reports the loss of the connection.
             return False
@@ -223,6 +226,7 @@ class MqttClient:
     def _read(self, sock: StampedSocket) -> None:
         """Hand each packet that has arrived to `on_message` or to paho."""
         for packet in sock.receive():
+            sock.current = packet
             # PUBLISH at QoS 0, or 1 if nothing waits that its acknowledgement would overtake.
             if packet[0] & 0xF4 != 0x30 or not self.connected or (packet[0] & 2 and self.wants_write):
                 sock.packet = packet

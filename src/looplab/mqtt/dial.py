@@ -45,6 +45,7 @@ class Target:
         plain = socket.create_connection((self.host, self.port), timeout=CONNECT_TIMEOUT_S)
         kind = StampedSocket if pairing is None else StampedTlsSocket
         sock = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        sock.request_stamps()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_nodelay))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _TCP_OPTIONS:

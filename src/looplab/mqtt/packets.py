@@ -13,6 +13,11 @@ class PacketBuffer:
     def __init__(self) -> None:
         self._rest = bytearray()
 
+    @property
+    def rest(self) -> int:
+        """Bytes of a packet that is not whole yet."""
+        return len(self._rest)
+
     def packets(self, chunk: bytes) -> list[bytes]:
         """Return the packets that are whole now that `chunk` has arrived."""
         rest = self._rest
@@ -62,6 +67,9 @@ def parse_publish(packet: bytes) -> tuple[bytes, bytes, bytes]:
 def publish_packet(topic: bytes, payload: bytes, retain: bool) -> bytes:
     """Return a PUBLISH at QoS 0."""
     length = 2 + len(topic) + len(payload)
+    if length < 0x80:
+        # In one step: this is on the way from a message's time stamp to the socket.
+        return b"%c%c\0%c%b%b" % (0x31 if retain else 0x30, length, len(topic), topic, payload)
     packet = bytearray((0x31 if retain else 0x30,))
     while length >= 0x80:
         packet.append(length & 0x7F | 0x80)

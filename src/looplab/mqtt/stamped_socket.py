@@ -1,12 +1,23 @@
-"""Sockets that remember when bytes last entered and left, plain and with TLS, and cut what enters into MQTT packets."""
+"""Sockets that remember when bytes last entered and left, plain and with TLS, and cut what enters into MQTT packets.
+
+In user space, around send() and recv(); beside that, where it can, the kernel's own stamps (see kernel_stamps.py).
+"""
 
 import socket
 import ssl
+from collections import deque
+from collections.abc import Callable
 from time import perf_counter_ns
 
+from looplab.mqtt import kernel_stamps
+from looplab.mqtt.kernel_stamps import ABSENT, Ancillary, RealtimeClock
 from looplab.mqtt.packets import PacketBuffer
 
 RECEIVE_BYTES = 65536
+# Messages whose departure is still to be stamped: more than a connection ever has under way.
+MOST_DEPARTING = 1000
+
+Departures = deque[tuple[int, Callable[[int], object]]]
 
 
 class StampedSocket(socket.socket):
@@ -20,23 +31,90 @@ class StampedSocket(socket.socket):
     tls = ""
     # The first two bytes that arrived: they show which protocol the other end speaks.
     first = b""
-    # The packet that `recv` hands out.
+    # The packet that is being handled, and what `recv` still hands out of one.
+    current = b""
     packet = b""
     ended = False
+    # Why the kernel stamps nothing here; "" if it does.
+    unstamped = "not requested"
+    # Whether there may be stamps of departures to take.
+    departing = False
     _buffer: PacketBuffer | None = None
+    # What the last read returned beside bytes, and the packet that it ended with.
+    _ancillary: Ancillary = ()
+    _last: bytes | None = None
+    _sent_bytes = 0
+    _clock: RealtimeClock
+    # (bytes sent once it has left, what to call then) of each message.
+    _departures: Departures | None = None
+
+    def request_stamps(self) -> None:
+        """Have the kernel stamp what enters and leaves; before anything is sent. `unstamped` tells if it refuses."""
+        self.unstamped = kernel_stamps.request(self)
+        if not self.unstamped:
+            self._clock, self._departures = RealtimeClock(), deque(maxlen=MOST_DEPARTING)
+
+    @property
+    def arrived_ns(self) -> int:
+        """When the kernel received the `current` packet from the network; ABSENT where it gave no stamp of its own.
+
+        The kernel stamps the last byte of a read: of packets that were read together, the last one has a stamp.
+        """
+        if self.unstamped or self.current is not self._last:
+            return ABSENT
+        arrived_ns = self._clock.stamp(self._ancillary)
+        return arrived_ns if arrived_ns <= self.received_ns else ABSENT
+
+    def on_departure(self, call: Callable[[int], object]) -> None:
+        """Call `call` with the time at which the kernel passes the last byte of what `send` took to the network.
+
+        That is from `take_departures`, at once or later; never without the kernel's stamps.
+        """
+        if self._departures is not None:
+            self._departures.append((self._sent_bytes + len(self.unsent), call))
+
+    def take_departures(self) -> None:
+        """Take the stamps of what has left. Before select(), which returns at once while there are any."""
+        self.departing = False
+        if self._departures is None:
+            return
+        try:
+            while self._take_departure() != self._sent_bytes & 0xFFFFFFFF:
+                pass
+        except OSError:
+            # No more, or the connection failed: the next read reports it.
+            return
+
+    def _take_departure(self) -> int:
+        """Return how many bytes (32 bits) have left by the next stamp. Raises BlockingIOError without one."""
+        ancillary = self.recvmsg(0, kernel_stamps.DEPARTURE_BYTES, kernel_stamps.MSG_ERRQUEUE)[1]
+        number = kernel_stamps.last_byte(ancillary)
+        left = number + 1 & 0xFFFFFFFF
+        if number != ABSENT and self._departures:
+            ns = self._clock.stamp(ancillary)
+            # A segment may hold several messages; its stamp names the last byte.
+            while self._departures and (left - self._departures[0][0]) & 0xFFFFFFFF < 1 << 31:
+                call = self._departures.popleft()[1]
+                if ns != ABSENT:
+                    call(ns)
+        return left
 
     def receive(self) -> list[bytes]:
         """Return the whole packets that have arrived; `ended` is set once no more can arrive."""
         try:
             chunk = self._arrived()
         except BlockingIOError:
+            # It was a departure that made the socket ready: one that Nagle's algorithm had delayed.
+            self.take_departures()
             return []
         except OSError:
             chunk = b""
         if self._buffer is None:
             self.first, self._buffer = chunk[:2], PacketBuffer()
         self.ended = not chunk
-        return self._buffer.packets(chunk)
+        found = self._buffer.packets(chunk)
+        self._last = found[-1] if found and not self._buffer.rest else None
+        return found
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Return bytes of `packet`, for paho, which reads a packet in pieces; b"" at the end of the connection."""
@@ -51,7 +129,7 @@ class StampedSocket(socket.socket):
             self.flush()
             if self.unsent:
                 raise BlockingIOError
-        self.unsent = self._encoded(data)
+        self.unsent = data
         self.flush()
         return len(data)
 
@@ -59,22 +137,25 @@ class StampedSocket(socket.socket):
         """Send what is `unsent`, as far as the system takes it."""
         now = perf_counter_ns()
         try:
-            self.unsent = self.unsent[super().send(self.unsent) :]
+            taken = socket.socket.send(self, self.unsent)
         except BlockingIOError:
             return
         self.sent_ns = now
+        self.unsent = self.unsent[taken:]
+        self._sent_bytes += taken
+        self.departing = True
 
     def _arrived(self) -> bytes:
-        chunk = super().recv(RECEIVE_BYTES)
+        chunk, self._ancillary, _flags, _address = self.recvmsg(RECEIVE_BYTES, kernel_stamps.ARRIVAL_BYTES)
         self.received_ns = perf_counter_ns()
         return chunk
 
-    def _encoded(self, data: bytes) -> bytes:
-        return data
-
 
 class StampedTlsSocket(StampedSocket):
-    """The same with TLS; stamps are taken where the encrypted bytes enter and leave, so they hold no cryptography."""
+    """The same with TLS; stamps are taken where the encrypted bytes enter and leave, so they hold no cryptography.
+
+    Encryption counts as the way to the socket, decryption as the way from it.
+    """
 
     _session: ssl.SSLObject
 
@@ -86,20 +167,35 @@ class StampedTlsSocket(StampedSocket):
             try:
                 self._session.do_handshake()
             except ssl.SSLWantReadError:
-                self.sendall(self._outgoing.read())
+                self._send_now(self._outgoing.read())
                 self._feed(super()._arrived())
                 continue
             except ssl.SSLError:
                 # The alert that TLS makes of the error: the peer learns the reason.
-                self.sendall(self._outgoing.read())
+                self._send_now(self._outgoing.read())
                 raise
             break
-        self.sendall(self._outgoing.read())
+        self._send_now(self._outgoing.read())
         self.tls = self._session.version() or ""
 
-    def _encoded(self, data: bytes) -> bytes:
+    def _send_now(self, data: bytes) -> None:
+        self.sendall(data)
+        self._sent_bytes += len(data)
+        # A socket with a time-out would wait that long for a stamp; with one untaken it would not wait for data.
+        timeout_s = self.gettimeout()
+        self.setblocking(False)
+        self.take_departures()
+        self.settimeout(timeout_s)
+
+    def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]
+        """Take all of `data`, encrypted, as the plain socket does."""
+        if self.unsent:
+            self.flush()
+            if self.unsent:
+                raise BlockingIOError
         self._session.write(data)
-        return self._outgoing.read()
+        super().send(self._outgoing.read())
+        return len(data)
 
     def _arrived(self) -> bytes:
         """Return what just came in, decrypted; b"" at the end. Raises BlockingIOError without a whole record."""

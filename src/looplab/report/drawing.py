@@ -49,9 +49,20 @@ class Sketch(Protocol):
 
 
 def drawn(
-    name: str, figure: str, fidelity: str, caption: str, alternative: str, draw: Callable[[Axes], None]
+    name: str,
+    figure: str,
+    fidelity: str,
+    caption: str,
+    alternative: str,
+    draw: Callable[[Axes], None],
+    *,
+    place: tuple[float, float, float, float] = PLACE,
+    legend_columns: int = 4,
 ) -> Drawing:
-    """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added."""
+    """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added.
+
+    `place` is that of the axes in the figure: left, bottom, width, height.
+    """
 
     def put(axes: Axes) -> None:
         draw(axes)
@@ -60,7 +71,7 @@ def drawn(
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(-0.1, 1.0),
-            ncols=4,
+            ncols=legend_columns,
             fontsize=8.5,
             frameon=False,
             columnspacing=1.0,
@@ -68,7 +79,7 @@ def drawn(
             borderaxespad=0.2,
         )
 
-    return Drawing(name, figure, fidelity, caption, alternative, *images(put, SIZE_INCHES, PLACE))
+    return Drawing(name, figure, fidelity, caption, alternative, *images(put, SIZE_INCHES, place))
 
 
 def images(

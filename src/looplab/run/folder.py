@@ -15,7 +15,7 @@ from looplab.errors import EXIT_MACHINE, LabError
 
 SCHEMA = 1
 # A line of samples.csv and one of transport.csv are at most this long together.
-BYTES_PER_SAMPLE = 240
+BYTES_PER_SAMPLE = 300
 
 
 class RunFolder:

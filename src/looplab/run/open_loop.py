@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns
 from typing import Protocol
 
@@ -68,6 +69,7 @@ class OpenLoop:
         self._disconnects_seen = -1
         self._state, self._sent = store["state"], store["sent_ns"]
         self._received, self._wire_received = store["received_ns"], store["wire_received_ns"]
+        self._left, self._arrived = store["left_ns"], store["arrived_ns"]
 
     def repetition(self, first: int, count: int, interval_ns: int, qos: int) -> None:
         """Send messages `first` … `first + count - 1`, each when it is due whatever came back; then wait until each
@@ -96,6 +98,7 @@ class OpenLoop:
                 # The stamp is older if paho queued the message: too many unconfirmed, or a full socket.
                 if sock is not None and sock.sent_ns >= now:
                     wire_sent_ns[sequence] = sock.sent_ns
+                    sock.on_departure(partial(self._left.__setitem__, sequence))
                 due = (perf_counter_ns() if sleeps else due) + interval_ns
             self._settle(sent_ns[first + count - 1] + self._deadline_ns)
         finally:
@@ -146,6 +149,7 @@ class OpenLoop:
         self._received[sequence] = now
         if sock is not None:
             self._wire_received[sequence] = sock.received_ns
+            self._arrived[sequence] = sock.arrived_ns
         # A late answer to an earlier repetition must not end the wait for this one's.
         if sequence >= self._first:
             self._unsettled -= 1

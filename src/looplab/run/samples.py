@@ -14,7 +14,8 @@ HEADER_BYTES = 4096
 ABSENT = -1
 
 # One 64-bit integer a message and column; times are monotonic ns of the controller, ABSENT where unknown.
-COLUMNS = ("due_ns", "sent_ns", "received_ns", "wire_sent_ns", "wire_received_ns", "state")
+# `wire_*` in user space around the socket, `left_ns` and `arrived_ns` by the kernel.
+COLUMNS = ("due_ns", "sent_ns", "received_ns", "wire_sent_ns", "wire_received_ns", "left_ns", "arrived_ns", "state")
 
 # Values of the column `state`.
 NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR = range(5)

@@ -79,6 +79,20 @@ def test_text_is_read_back_by_prometheus_own_parser() -> None:
     assert total.value == pytest.approx(0.005)
 
 
+def test_the_parts_of_o_are_means_over_the_answers_of_which_all_are_known() -> None:
+    """Columns: R, due, received, sent, left, arrived, the bridge's wake-up and send path."""
+    cell = LoopCell("scenario0", "thesis", 20, 0)
+    cell.add_sent(0)
+    cell.add_latency(5000, 1000, 0, 5000, 0, 100, 4800, 300, 50)
+    cell.add_latency(7000, 1000, 0, 7000, 0, 300, 6400, 500, 150)
+    cell.add_latency(9_000_000, 1000, 0, 9_000_000, 0, 100, 4800, -1, -1)
+    families = {f.name: f for f in text_string_to_metric_families(page([cell.texts()], FAMILIES).decode())}
+    found = {s.labels["part"]: s.value * 1e9 for s in families["loop_overhead_part_seconds"].samples}
+    assert found == pytest.approx(
+        {"send_path": 200, "wake_up": 400, "bridge_wake_up": 400, "bridge_send_path": 100, "network": 3900}
+    )
+
+
 def test_unchanged_cell_is_not_rendered_again() -> None:
     cell = LoopCell("scenario0", "thesis", 20, 0)
     cell.add_sent(5)

@@ -2,7 +2,14 @@
 
 from generator import panels
 from generator.dashboard import Dashboard, dashboard, fixed_choice
-from generator.experiments.loop.looks import METRICS, QUANTILE_COLOURS, cdf_panel, metric_overrides
+from generator.experiments.loop.looks import (
+    METRICS,
+    OVERHEAD_COLOURS,
+    OVERHEAD_PARTS,
+    QUANTILE_COLOURS,
+    cdf_panel,
+    metric_overrides,
+)
 from generator.experiments.loop.queries import CURRENT_CELL, NEWEST, RUNNING_CELL, bucket, cdf, curves, of_newest
 from generator.looks import by_name, colours, thresholds, widths, yes_or_no
 from generator.queries import last
@@ -19,7 +26,8 @@ def live_loop() -> Dashboard:
             # Both rows are seen at once on a projector's 720 lines.
             (5, [(6, _run()), (5, _progress()), (13, _counts())]),
             (10, [(12, _cdf_of_metrics()), (12, _cdf_of_intervals())]),
-            (9, [(9, _quantiles()), (8, _lateness()), (7, _misses())]),
+            (9, [(12, _quantiles()), (12, _made_of())]),
+            (9, [(12, _lateness()), (12, _misses())]),
             (9, [(8, _broker()), (8, _broker_cpu()), (8, _rate())]),
             (9, [(16, _treatments()), (8, _alerts())]),
         ],
@@ -107,6 +115,22 @@ def _quantiles() -> panels.Panel:
         label="latency (logarithmic)",
         logarithmic=True,
         overrides=colours(QUANTILE_COLOURS),
+    )
+
+
+def _made_of() -> panels.Panel:
+    return panels.graph(
+        "What is O made of?",
+        "The mean O of the cell so far, part by part, by the kernel's time stamps. Wake-up: a message is there and its "
+        "program waits for a processor. Send path: from the program to the network. Which part grows under load?",
+        {
+            name: f'max(loop_overhead_part_seconds{{part="{part}"}}\nand {RUNNING_CELL})'
+            for part, name in OVERHEAD_PARTS.items()
+        },
+        unit="s",
+        label="mean of the cell so far",
+        stacked=True,
+        overrides=colours(OVERHEAD_COLOURS),
     )
 
 

@@ -28,6 +28,21 @@ SCENARIO_DASHES = {
 METRICS = {"O": "O, without the robot", "T": "T, in all", "R": "R, at the robot"}
 _METRIC_COLOURS = {"T": "#332288", "R": "#117733", "O": "#CC6677"}
 _METRIC_DASHES = {"R": [2, 6], "O": [8, 6]}
+# The parts of O, of src/looplab/experiments/loop/ledger.py; those of one end have one hue.
+OVERHEAD_PARTS = {
+    "network": "network and broker",
+    "bridge_wake_up": "bridge's wake-up",
+    "bridge_send_path": "bridge's send path",
+    "send_path": "controller's send path",
+    "wake_up": "controller's wake-up",
+}
+OVERHEAD_COLOURS = {
+    "network and broker": "#BBBBBB",
+    "bridge's wake-up": "#E69F00",
+    "bridge's send path": "#D55E00",
+    "controller's send path": "#0072B2",
+    "controller's wake-up": "#56B4E9",
+}
 QUANTILE_COLOURS = {"p50": "#88CCEE", "p95": "#44AA99", "p99": "#CC6677", "p99.9": "#882255"}
 
 

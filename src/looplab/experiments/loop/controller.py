@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.experiments.loop import readiness, treatments
+from looplab.experiments.loop import ledger, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files, in_published_order
 from looplab.experiments.loop.looks import Looks
@@ -20,6 +20,7 @@ from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.permission import is_refused
 from looplab.run import stalls
+from looplab.run.accounting import tally
 from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
@@ -45,7 +46,7 @@ class Controller(Run):
         self._connected_ns: list[int] = []
         self._refused_ns: list[int] = []
         self._client = _client(parameters, self.record.token, self._received, self._note_connection)
-        self._tls = ""
+        self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
         self._current: Measurement | None = None
         self.measurement = self._measurement(self.record.store, self.record.token)
@@ -84,9 +85,15 @@ class Controller(Run):
             "foreign": measurement.foreign + self.news.foreign,
             "expired": measurement.expired,
             **self.news.document(sum(measurement.disconnects)),
+            "ledger_gaps": self._ledger_gaps(),
             "delayed": delayed(self.record.store, range(self.parameters.samples)),
             **self.looks.document(),
         }
+
+    def _ledger_gaps(self) -> list[str]:
+        store = self.record.store
+        _, measured, _ = tally(store, range(self.parameters.samples))
+        return ledger.gaps(store, measured, self._unstamped, self.news.info())
 
     def close(self) -> None:
         self._client.close()
@@ -140,7 +147,8 @@ class Controller(Run):
                 "that one scenario alone is running.",
                 EXIT_MACHINE,
             )
-        self._tls = client.sock.tls if client.sock else ""
+        if client.sock:
+            self._tls, self._unstamped = client.sock.tls, client.sock.unstamped
 
     def _wait_for_bridge(self) -> None:
         """Wait until bridge and robot are there and set up as this run is; each part has its own time.

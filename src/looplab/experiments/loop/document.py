@@ -4,15 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from looplab.experiments.loop import ledger
 from looplab.experiments.loop.parameters import Parameters
 from looplab.run.accounting import OUTCOMES, Columns, lateness, response, summarise, tally, total_ns
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
 
-# The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests.
-COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns")
+# The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests; O's parts.
+COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns", *ledger.COLUMNS)
 SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
-TRANSPORT_HEADER = "sequence,transport_total_us,transport_robot_us,transport_overhead_us,robot_wait_us"
+TRANSPORT_HEADER = ",".join(
+    (
+        "sequence,transport_total_us,transport_robot_us,transport_overhead_us,robot_wait_us",
+        *(f"{name}_us" for name in ledger.NAMES),
+    )
+)
 _WIRE = ("wire_sent_ns", "wire_received_ns", "wire_robot_ns")
 
 
@@ -48,6 +54,7 @@ def cell(columns: Columns, rows: range, counts: Mapping[str, int], interval_ms: 
         "R_us": summarise(robot),
         "O_us": summarise([t - r for t, r in zip(total, robot, strict=True)]),
         "transport_O_us": summarise([total - robot for _row, total, robot in _transport(columns, measured)]),
+        "ledger_us": ledger.summary(columns, measured),
         "service_R_us": summarise(service_ns(columns, measured)),
         "waited": waited(columns, measured),
         "send_lateness_us": lateness(columns, sent),
@@ -93,12 +100,11 @@ def sample_lines(parameters: Parameters, columns: Columns, rows: Sequence[int]) 
 
 
 def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of transport.csv: sequence, the three latencies where bytes enter and leave sockets, and how long
-    the request queued at the robot (empty where the bridge did not say)."""
+    """Yield the lines of transport.csv: sequence, the three latencies where bytes enter and leave sockets, how long the
+    request queued at the robot, and the ledger's parts, whose sum is O of samples.csv. Empty where unknown."""
     for row, total, robot in _transport(columns, rows):
-        wait = columns["wait_ns"][row]
-        text = "" if wait == ABSENT else f"{wait / 1e3:.3f}"
-        yield f"{row},{total / 1e3:.3f},{robot / 1e3:.3f},{(total - robot) / 1e3:.3f},{text}"
+        values = (total, robot, total - robot, columns["wait_ns"][row], *ledger.of_row(columns, row))
+        yield f"{row},{','.join('' if value == ABSENT else f'{value / 1e3:.3f}' for value in values)}"
 
 
 def _transport(columns: Columns, rows: Iterable[int]) -> Iterator[tuple[int, int, int]]:

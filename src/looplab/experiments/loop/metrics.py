@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from looplab.experiments.loop import ledger
 from looplab.experiments.loop.document import SAMPLES_HEADER
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
 from looplab.metrics.distributions import OUTCOMES, Cell, Distribution, bounds_s, joined
 from looplab.metrics.runs import Damaged, current_text, started
 from looplab.metrics.text_format import Texts, line
 from looplab.metrics.view import CellsView
+from looplab.run.samples import ABSENT
 
 FAMILY = "loop"
 FAMILIES = {
@@ -29,6 +31,10 @@ FAMILIES = {
     "loop_send_lateness_quantile_seconds": ("gauge", "Exact quantile of the send lateness."),
     "loop_cell_current": ("gauge", "1 for the cell that is being measured, or was last."),
     "loop_cell_run_started_timestamp_seconds": ("gauge", "When the run was started that this cell is of."),
+    "loop_overhead_part_seconds": (
+        "gauge",
+        "Mean of each part of O by the kernel's time stamps, over the answers of which all parts are known.",
+    ),
     "lab_bridge_online": ("gauge", "1 while the bridge says it is online."),
     "lab_robot_online": ("gauge", "1 while the bridge says the robot is online."),
     "lab_bridge_events_total": ("counter", "What the bridge counts, by event."),
@@ -40,7 +46,7 @@ VIEW = CellsView(
     {"T": "in all", "R": "at the robot", "O": "all but the robot"},
 )
 # What a cell takes of each row beside T.
-COLUMNS = ("robot_ns", "due_ns", "received_ns")
+COLUMNS = ("robot_ns", "due_ns", *ledger.STAMPS)
 # R without a robot is some 70 us, so its buckets begin at 10 us.
 ROBOT_BOUNDS_S = bounds_s(-5)
 
@@ -51,16 +57,28 @@ class LoopCell(Cell):
     def __init__(self, scenario: str, fidelity: str, interval_ms: float, qos: int) -> None:
         labels = {"scenario": scenario, "fidelity": fidelity, "interval_ms": f"{interval_ms:g}", "qos": str(qos)}
         super().__init__(FAMILY, labels, {"T": Distribution(), "R": Distribution(ROBOT_BOUNDS_S), "O": Distribution()})
+        self.parts_s: dict[str, float] = {}
+        self._ledgers, self._sums_ns = 0, [0] * len(ledger.NAMES)
         self._interval_ns = round(interval_ms * 1e6)
         self._beyond = 0
 
     def add_latency(self, total_ns: int, *more: int) -> None:
         """Count one answer, in time or late."""
-        robot_ns, due_ns, received_ns = more
+        robot_ns, due_ns, received_ns, *stamps = more
         self._beyond += received_ns - due_ns > self._interval_ns
         self.latencies["T"].add(total_ns)
         self.latencies["R"].add(robot_ns)
         self.latencies["O"].add(total_ns - robot_ns)
+        if stamps:
+            self._add_parts(ledger.parts(total_ns - robot_ns, received_ns, *stamps))
+
+    def _add_parts(self, parts: ledger.Parts) -> None:
+        # The last rows of a scrape have gaps: the bridge reports an answer's parts with the next one.
+        if ABSENT not in parts:
+            self._ledgers += 1
+            self._sums_ns = [total + part for total, part in zip(self._sums_ns, parts, strict=True)]
+            means = (total / self._ledgers / 1e9 for total in self._sums_ns)
+            self.parts_s = dict(zip(ledger.NAMES, means, strict=True))
 
     def add_outcome(self, outcome: str) -> None:
         """Count one message whose fate is known."""
@@ -68,8 +86,9 @@ class LoopCell(Cell):
         self._beyond += outcome in ("lost", "robot_error")
 
     def _render(self) -> dict[str, str]:
-        name = "loop_messages_beyond_interval_total"
-        return {**super()._render(), name: line(name, self.labels, self._beyond)}
+        beyond, made_of = "loop_messages_beyond_interval_total", "loop_overhead_part_seconds"
+        parts = (line(made_of, {**self.labels, "part": part}, mean_s) for part, mean_s in self.parts_s.items())
+        return {**super()._render(), beyond: line(beyond, self.labels, self._beyond), made_of: "".join(parts)}
 
 
 def cells(parameters: Mapping[str, Any]) -> list[LoopCell]:
@@ -103,6 +122,10 @@ def stored_texts(folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
         for cell in run["cells"]
     }
     _read_samples(folder / "samples.csv", found)
+    for cell in run["cells"]:
+        found[f"{cell['interval_ms']:g}", str(cell["qos"])].parts_s = {
+            name: figures["avg"] / 1e6 for name, figures in cell.get("ledger_us", {}).items() if figures["n"]
+        }
     for cell in run["cells"]:
         sent = found[f"{cell['interval_ms']:g}", str(cell["qos"])].sent
         if sent != cell["sent"]:

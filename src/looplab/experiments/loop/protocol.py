@@ -1,9 +1,11 @@
 """What travels over MQTT: topics, the request and the answer.
 
 Request `<command>-<run>-<sequence>`, answer `<run>,<sequence>,<status>,<R_ns>,<value>`.
-The bridge appends three fields to an answer, `<sequence>,<wire_R_ns>,<wait_ns>`, about an earlier one: how long it
-took between its request's bytes entering and its own bytes leaving the bridge's socket (known only once sent), and
-how long its request waited for the robot to be done with those before it.
+The bridge appends five fields to an answer, `<sequence>,<wire_R_ns>,<wait_ns>,<wake_up_ns>,<send_path_ns>`, about an
+earlier one: how long it took between its request's bytes entering and its own bytes leaving the bridge's socket (known
+only once sent), how long its request waited for the robot to be done with those before it, and by the kernel's time
+stamps how long the request took from the network to the bridge and the answer from the bridge to the network. The last
+two are empty where the kernel gave no stamp; a bridge of before sends only the first three.
 """
 
 import re
@@ -32,7 +34,7 @@ MAX_PAYLOAD_BYTES = 160
 _REQUEST = re.compile(rb"([TE])-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
 _ANSWER = re.compile(
     rb"([A-Za-z0-9_.-]{1,64}),([0-9]{1,9}),([a-z]{1,16}),([0-9]{1,18}),([ -+\--~]{0,32})"
-    rb"(?:,([0-9]{1,9}),([0-9]{1,18}),([0-9]{1,18}))?"
+    rb"(?:,([0-9]{1,9}),([0-9]{1,18}),([0-9]{1,18})(?:,([0-9]{0,18}),([0-9]{0,18}))?)?"
 )
 
 
@@ -45,7 +47,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One answer as received; `wire_*` and `wait_ns` are of answer `wire_sequence`, -1 where the bridge sent none."""
+    """One answer as received; what follows `value` is of answer `wire_sequence`, -1 where the bridge sent none."""
 
     run: bytes
     sequence: int
@@ -55,6 +57,8 @@ class Answer(NamedTuple):
     wire_sequence: int
     wire_robot_ns: int
     wait_ns: int
+    wake_up_ns: int
+    send_path_ns: int
 
 
 def parse_request(payload: bytes) -> Request | None:
@@ -71,7 +75,5 @@ def parse_answer(payload: bytes) -> Answer | None:
     found = _ANSWER.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
     if found is None:
         return None
-    run, sequence, status, robot_ns, value, wire_sequence, wire_ns, wait_ns = found.groups()
-    if wire_sequence is None:
-        return Answer(run, int(sequence), status, int(robot_ns), value, -1, -1, -1)
-    return Answer(run, int(sequence), status, int(robot_ns), value, int(wire_sequence), int(wire_ns), int(wait_ns))
+    run, sequence, status, robot_ns, value, *earlier = found.groups()
+    return Answer(run, int(sequence), status, int(robot_ns), value, *(int(field) if field else -1 for field in earlier))

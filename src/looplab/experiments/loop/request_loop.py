@@ -34,6 +34,7 @@ class Measurement(OpenLoop):
         self._token = token.encode()
         self._on_other = on_other
         self._robot, self._wire_robot, self._wait_ns = store["robot_ns"], store["wire_robot_ns"], store["wait_ns"]
+        self._wake_up, self._send_path = store["bridge_wake_up_ns"], store["bridge_send_path_ns"]
 
     def received(self, topic: bytes, payload: bytes, _qos: int) -> None:
         """Record one message; MqttClient's `on_message`. T2 is the first instruction."""
@@ -53,3 +54,5 @@ class Measurement(OpenLoop):
             if 0 <= answer.wire_sequence < self._store.count:
                 self._wire_robot[answer.wire_sequence] = answer.wire_robot_ns
                 self._wait_ns[answer.wire_sequence] = answer.wait_ns
+                self._wake_up[answer.wire_sequence] = answer.wake_up_ns
+                self._send_path[answer.wire_sequence] = answer.send_path_ns

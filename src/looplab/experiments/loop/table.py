@@ -36,6 +36,7 @@ def table(run: dict[str, Any]) -> str:
         for label, figure in _ROWS:
             mark = _FITTED if depends(parameters, figure) else ""
             lines += [_latencies(label + mark, cell[f"{figure}_us"])] if f"{figure}_us" in cell else []
+        lines += _ledger(cell.get("ledger_us", {}))
         lines += [_latencies("R free", free)] if (free := robot_free_us(cell)) else []
         lines += _beyond(cell)
         lines += _load(cell.get("load", {}))
@@ -62,6 +63,25 @@ def _beyond(cell: dict[str, Any]) -> list[str]:
     return [] if share is None else [f"{'beyond interval':>15} {share:.1%} of {cell['sent']} messages"]
 
 
+def _ledger(parts: dict[str, Any]) -> list[str]:
+    """What O is made of: the average of each part, which add up to O's over the messages of which all are known."""
+    known = parts and parts["network"]["n"]
+    if not known:
+        return []
+    own, bridge = (
+        f"{_avg(parts, f'{end}send_path')} send path + {_avg(parts, f'{end}wake_up')} wake-up"
+        for end in ("", "bridge_")
+    )
+    return [
+        f"{'O is made of':>14} {own} + {_avg(parts, 'network')} network and broker",
+        f"{'':>14} + {bridge} of the bridge (mean of {known})",
+    ]
+
+
+def _avg(parts: dict[str, Any], name: str) -> str:
+    return milliseconds(parts[name]["avg"]).strip()
+
+
 def _load(load: dict[str, Any]) -> list[str]:
     """How hard the load was: CPU seconds a second, messages a second at the broker (the loop's own included)."""
     figures = [
@@ -85,6 +105,7 @@ def _remarks(run: dict[str, Any]) -> Iterator[str]:
     if waited := sum(cell.get("waited", 0) for cell in run["cells"]):
         known = sum(cell["service_R_us"]["n"] for cell in run["cells"])
         yield f"R free: R from when the robot was free; {waited} of {known} requests waited for earlier ones."
+    yield from (f"What O is made of: {gap}" for gap in run.get("ledger_gaps", []))
     yield from _absences(run.get("absences", []))
     if count := run.get("reconnects", 0):
         yield (

@@ -42,7 +42,7 @@ def check(folder: Path) -> dict[str, Any]:
 
 def test_a_good_run_is_valid_and_whole(lab: LoopLab) -> None:
     lab.pids["bridge"] = [lab.bridge().pid]
-    child = lab.controller(INTERVALS_MS="20 5", QOS="0 1")
+    child = lab.controller(INTERVALS_MS="20 5", QOS="0 1", ORDER="published")
     assert child.wait() == 0, child.said()
     run = check(lab.run)
     assert (run["valid"], run["invalid_because"]) == (True, [])
@@ -319,7 +319,7 @@ def test_a_folder_that_cannot_hold_the_run_is_said_before_it(
 
 def test_a_disk_that_fills_up_keeps_the_finished_repetitions(lab: LoopLab, mount: Callable[..., Path]) -> None:
     lab.bridge()
-    folder = mount("size=2m")
+    folder = mount("size=3m")
     child = lab.controller(RESULTS_DIR=str(folder), MESSAGES="20", REPETITIONS="200")
     until(lambda: event(child, "repetition"), "a finished repetition")
     room = os.statvfs(folder)

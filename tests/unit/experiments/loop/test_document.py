@@ -72,7 +72,7 @@ def test_transport_takes_complete_rows_only() -> None:
     found = cell(store, range(3), {}, 20)
     assert found["transport_O_us"]["n"] == 1
     assert found["transport_O_us"]["max"] == 700
-    assert list(transport_lines(store, range(1))) == ["0,4900.000,4200.000,700.000,"]
+    assert list(transport_lines(store, range(1))) == ["0,4900.000,4200.000,700.000,,,,,,"]
 
 
 def test_transport_file_and_summary_hold_the_same_rows() -> None:
@@ -83,7 +83,7 @@ def test_transport_file_and_summary_hold_the_same_rows() -> None:
     store["wire_sent_ns"][0] = 5 * MS
     store["wait_ns"][0] = 1_500_000
     lines = list(transport_lines(store, range(2)))
-    assert lines == ["0,5000.000,4000.000,1000.000,1500.000"]
+    assert lines == ["0,5000.000,4000.000,1000.000,1500.000,,,,,"]
     assert cell(store, range(2), {}, 20)["transport_O_us"]["n"] == len(lines)
 
 

@@ -46,12 +46,18 @@ def test_malformed_request_is_none(payload: bytes) -> None:
 
 def test_answer_without_wire_time() -> None:
     found = parse_answer(b"a1b2,17,ok,4280000,25.50")
-    assert found == Answer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1)
+    assert found == Answer(b"a1b2", 17, b"ok", 4_280_000, b"25.50", -1, -1, -1, -1, -1)
 
 
-def test_answer_with_wire_time_of_an_earlier_one() -> None:
-    found = parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000")
-    assert found == Answer(b"a1b2", 17, b"timeout", 250_000_000, b"", 16, 4_300_000, 1_200_000)
+@pytest.mark.parametrize(
+    ("more", "wake_up_ns", "send_path_ns"),
+    [(b"", -1, -1), (b",,", -1, -1), (b",70000,", 70_000, -1), (b",,30000", -1, 30_000), (b",70000,0", 70_000, 0)],
+)
+def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_path_ns: int) -> None:
+    """Also of a bridge that knows nothing of the kernel's stamps."""
+    found = parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000" + more)
+    wire = (16, 4_300_000, 1_200_000)
+    assert found == Answer(b"a1b2", 17, b"timeout", 250_000_000, b"", *wire, wake_up_ns, send_path_ns)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +73,8 @@ def test_answer_with_wire_time_of_an_earlier_one() -> None:
         b"a,1,ok,5,20.0,3,4,5,6",
         b"a,1,ok,5,20.0,3,-4,5",
         b"a,1,ok,5,20.0,3,4,-5",
+        b"a,1,ok,5,20.0,3,4,5,-6,7",
+        b"a,1,ok,5,20.0,3,4,5,6,7,8",
         b"a,1,ok,5,20.0\n",
         b"a,1,ok,5,2\x000.0",
         b"a,1,ok,1234567890123456789,20.0",

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.table import table
 from looplab.run.accounting import summarise
 
@@ -51,6 +52,16 @@ def test_the_free_robots_time_is_shown_where_requests_waited_for_one_another() -
     assert words(text, "R free  ")[2:4] == ["4.200", "4.250"]
     assert "1 of 2 requests waited" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_what_o_is_made_of_is_shown_within_the_width_and_left_out_if_unknown() -> None:
+    parts = {name: figures(1_000_000, 999_000_000) for name in NAMES}
+    text = table({**run(cell(ledger_us=parts)), "ledger_gaps": ["1 of 3 answered messages left without a stamp."]})
+    assert "O is made of 500.000 send path + 500.000 wake-up + 500.000 network and broker" in text
+    assert "+ 500.000 send path + 500.000 wake-up of the bridge (mean of 2)" in text
+    assert "What O is made of: 1 of 3 answered messages left without a stamp." in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "made of" not in table(run(cell(ledger_us={name: figures() for name in NAMES})))
 
 
 def test_every_cell_has_its_own_block() -> None:

@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import NamedTuple
 
 from looplab.errors import LabError
+from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Times
 from looplab.experiments.loop.bridge.merged import Merged
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
@@ -29,6 +30,7 @@ from looplab.experiments.loop.protocol import (
     Request,
     parse_request,
 )
+from looplab.mqtt.kernel_stamps import ABSENT
 from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
 from looplab.system.env_files import read_port
@@ -54,6 +56,7 @@ class Waiting(NamedTuple):
     qos: int
     entered_ns: int
     wire_entered_ns: int
+    wake_up_ns: int
 
 
 class Bridge:
@@ -77,8 +80,7 @@ class Bridge:
         self._reporter = Reporter(robot, self.counts)
         self._waiting: deque[Waiting] = deque()
         self._arrived: list[Waiting] = []
-        # The end of the next answer in the same run: sequence, time between the sockets and wait of the last one.
-        self._last_run, self._last_times = b"", b""
+        self._times = AnswerTimes()
         self._free_ns = 0
         self._quiet_ns = 0
         self._stopping = False
@@ -140,7 +142,9 @@ class Bridge:
             self.counts["malformed"] += 1
             return
         sock = self._mqtt.sock
-        self._arrived.append(Waiting(request, qos, entered_ns, sock.received_ns if sock else entered_ns))
+        wire_ns, arrived_ns = (sock.received_ns, sock.arrived_ns) if sock else (entered_ns, ABSENT)
+        wake_up_ns = ABSENT if arrived_ns == ABSENT else entered_ns - arrived_ns
+        self._arrived.append(Waiting(request, qos, entered_ns, wire_ns, wake_up_ns))
 
     def _forward(self) -> None:
         """Answer E at once, hand T to the robot; outside the callback, where paho would only queue an answer."""
@@ -179,7 +183,8 @@ class Bridge:
     def _answer(self, item: Waiting, status: str, value: bytes) -> None:
         request, sock = item.request, self._mqtt.sock
         head = b"%s,%d,%s," % (request.run, request.sequence, status.encode())
-        tail = b",%s%s" % (value, self._last_times if self._last_run == request.run else b"")
+        earlier = self._times.take(request.run, not sock.unstamped, sock.take_departures) if sock else b""
+        tail = b",%s%s" % (value, earlier)
         answered_ns = perf_counter_ns()
         self._mqtt.publish(TOPIC_ANSWER, head + b"%d" % (answered_ns - item.entered_ns) + tail, item.qos)
         self.counts["answers"] += 1
@@ -188,10 +193,12 @@ class Bridge:
         wait_ns = max(0, self._free_ns - item.entered_ns) if by_robot else 0
         if by_robot:
             self._free_ns = answered_ns
-        self._last_run, self._last_times = request.run, b""
         # An answer that was queued (no connection, too many unconfirmed) has not left the socket yet.
         if sock is not None and sock.sent_ns >= answered_ns:
-            self._last_times = b",%d,%d,%d" % (request.sequence, sock.sent_ns - item.wire_entered_ns, wait_ns)
+            wire_ns = sock.sent_ns - item.wire_entered_ns
+            times = Times(request.sequence, answered_ns, wire_ns, wait_ns, item.wake_up_ns)
+            self._times.add(request.run, times)
+            sock.on_departure(times.left)
 
     def _next_wake_ns(self) -> int:
         now = perf_counter_ns()

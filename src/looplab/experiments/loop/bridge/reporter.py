@@ -107,6 +107,8 @@ class Reporter:
             "framing": robot.framing,
             "tcp_nodelay": bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) if sock else None,
             "tls": sock.tls if sock else "",
+            # Why the kernel stamps nothing, "" if it does.
+            "unstamped": sock.unstamped if sock else "not connected",
             "scheduling": processes.own_scheduling(),
             "serial": robot.url,
             "robot": robot.identity,

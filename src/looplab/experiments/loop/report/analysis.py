@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS
-from looplab.experiments.loop.report import notes, published
+from looplab.experiments.loop.report import makeup, notes, published
 from looplab.experiments.loop.report.causes import beside
 from looplab.experiments.loop.report.claims import claims
 from looplab.experiments.loop.report.comparisons import Comparing
@@ -38,7 +38,8 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             "figures": [
                 (f"Figure {figure.number}", figure.text, [d for d in drawn if d.figure == figure.number])
                 for figure in published.figures()
-            ],
+            ]
+            + makeup.section(drawn),
             "counts": Counter(v.outcome for _, held in verdicts for v in held.values() if v.outcome != NO_RUN),
             "run_count": sum(len(m.runs) for m in measured),
             "titles": published.titles(),
@@ -51,8 +52,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "tables.csv": _table_rows(shown),
         "verdicts.csv": _verdict_rows(verdicts),
         "figures.csv": _curve_rows(curves),
+        "ledger.csv": makeup.ledger_rows(measured),
     }
-    drawable: list[AnySketch] = [*_overview(verdicts), *curves]
+    drawable: list[AnySketch] = [*_overview(verdicts), *curves, *makeup.makeups(runs)]
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
 
 

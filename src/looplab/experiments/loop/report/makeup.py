@@ -1,0 +1,144 @@
+"""What is O made of? A stacked bar for each run: the averages of the ledger's parts, which add up to the mean O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from looplab.experiments.loop.ledger import NAMES
+from looplab.report.cell import Cell
+from looplab.report.drawing import Drawing, drawn
+from looplab.report.samples import Measured, Runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HEADING = "What is O made of?"
+FIGURE = "makeup"
+TEXT = (
+    "The kernel stamps when bytes come from the network and when they go to it. So O has five parts, each on one "
+    "machine's clock. A wake-up lasts from the kernel receiving a message until the program has it: waiting for a "
+    "processor counts there, and TLS decryption. A send path lasts from the program to the network: encryption, and "
+    "waiting by Nagle's algorithm. Network and broker is what remains of O."
+)
+# Fill and hatch of each part: told apart in grey print, too. The parts of one end have one hue.
+LOOKS = {
+    "send_path": ("#0072b2", "////"),
+    "wake_up": ("#56b4e9", ""),
+    "bridge_wake_up": ("#e69f00", "xxx"),
+    "bridge_send_path": ("#d55e00", "\\\\\\\\"),
+    "network": ("#dddddd", "..."),
+}
+# Room for the names of the scenarios, and for three lines of a legend.
+PLACE = (0.2, 0.145, 0.775, 0.665)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The average parts of O in us of `known` messages, of `measured` ones in the same cells."""
+
+    label: str
+    known: int
+    measured: int
+    parts_us: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Makeup:
+    """The bars of one fidelity."""
+
+    fidelity: str
+    bars: Sequence[Bar]
+
+    def draw(self) -> Drawing:
+        """Return the figure with its caption and its text."""
+
+        def put(axes: Axes) -> None:
+            from matplotlib import rc_context
+
+            rows = range(len(self.bars))
+            left = [0.0] * len(self.bars)
+            with rc_context({"hatch.linewidth": 0.6}):
+                for name, (colour, hatch) in LOOKS.items():
+                    widths = [bar.parts_us[name] / 1000 for bar in self.bars]
+                    bars = axes.barh(rows, widths, 0.7, left, label=NAMES[name], color=colour, hatch=hatch)
+                    for bar in bars:
+                        bar.set(edgecolor="#333333", linewidth=0.4)
+                    left = [start + width for start, width in zip(left, widths, strict=True)]
+            axes.set_yticks(rows, [bar.label for bar in self.bars], fontsize=8)
+            axes.invert_yaxis()
+            axes.set_axisbelow(True)
+            axes.set_xlabel("mean O in ms")
+
+        caption = "Averages over all intervals, of the messages of which every part is known. QoS 0 unless named."
+        fewest = min(self.bars, key=lambda bar: bar.known / bar.measured)
+        if fewest.known < 0.9 * fewest.measured:
+            caption += (
+                f" {fewest.label}: only {fewest.known} of {fewest.measured}; the kernel stamps the last of messages "
+                "that come in together."
+            )
+        name, told = f"figure_{FIGURE}_{self.fidelity}", self._alternative()
+        return drawn(name, FIGURE, self.fidelity, caption, told, put, place=PLACE, legend_columns=2)
+
+    def _alternative(self) -> str:
+        said = []
+        for bar in self.bars:
+            parts = ", ".join(f"{NAMES[name]} {us / 1000:.3g} ms" for name, us in bar.parts_us.items())
+            said.append(f"{bar.label}: mean O {sum(bar.parts_us.values()) / 1000:.3g} ms, of it {parts}")
+        return "Stacked bars of what O is made of. " + "; ".join(said) + "."
+
+
+def makeups(runs: Mapping[str, Runs]) -> list[Makeup]:
+    """Return a figure for each fidelity in which the parts of O are known."""
+    found = []
+    for fidelity, held in runs.items():
+        bars = [bar for measured in held.values() if (bar := _bar(measured)) is not None]
+        if bars:
+            found.append(Makeup(fidelity, bars))
+    return found
+
+
+def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:
+    """Return the heading, text and figures of the page's section, none without a figure."""
+    own = [drawing for drawing in drawings if drawing.figure == FIGURE]
+    return [(HEADING, TEXT, own)] if own else []
+
+
+def ledger_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+    """Yield the rows of ledger.csv: each part of O in each cell of each run."""
+    for m in (one for several in measured for one in several.runs):
+        for cell in m.cells.values():
+            for name, figures in cell.document.get("ledger_us", {}).items():
+                yield {
+                    "scenario": m.run.scenario,
+                    "fidelity": m.run.fidelity,
+                    "run_id": m.run.run_id,
+                    "interval_ms": f"{cell.interval_ms:g}",
+                    "qos": cell.qos,
+                    "part": name,
+                    "messages": figures["n"],
+                    **{f"{key}_us": figures[key] for key in ("avg", "p50", "p95", "p99", "max")},
+                }
+
+
+def _bar(measured: Measured) -> Bar | None:
+    """Return the bar of the lowest QoS of all runs, None where no part is known: they predate the ledger."""
+    ledgers = [cell for one in measured.runs for cell in one.cells.values() if _network(cell).get("n")]
+    if not ledgers:
+        return None
+    qos = min(cell.qos for cell in ledgers)
+    cells = [cell for cell in ledgers if cell.qos == qos]
+    known = sum(_network(cell)["n"] for cell in cells)
+    sums = {
+        name: sum(cell.document["ledger_us"][name]["avg"] * _network(cell)["n"] for cell in cells) for name in NAMES
+    }
+    label = measured.run.scenario.replace("scenario", "scenario ") + (f", QoS {qos}" if qos else "")
+    return Bar(
+        label, known, sum(cell.measured for cell in cells), {name: total / known for name, total in sums.items()}
+    )
+
+
+def _network(cell: Cell) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = cell.document.get("ledger_us", {}).get("network", {})
+    return found

@@ -1,0 +1,195 @@
+"""What O is made of, against known truth: each delay is found in the part where it was put in."""
+
+import csv
+import os
+import signal
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.loop_lab import LoopLab
+from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
+from support.parts import HOST, Broker, Child, Listener, RobotDouble, bridge_command, free_port, python, until
+from support.run_checks import Run
+
+from looplab.experiments.loop.ledger import NAMES
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
+from looplab.lab.credentials.certificates import make_authority, make_server
+from looplab.mqtt.pairing import Pairing, write_pairing
+
+# Shorter than the pause after which the bridge publishes its counts: they would come in with the answer.
+STALL_S = 0.2
+# A message may be on its way for a part of the stall, on a busy machine.
+FOUND_US = 0.7 * STALL_S * 1e6
+# A kernel that knows no time stamps.
+OLD_KERNEL = "from looplab.mqtt import kernel_stamps as k; k.SO_TIMESTAMPING = 9999; "
+ONE_BY_ONE = {"INTERVALS_MS": "1000", "MESSAGES": "4", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
+
+
+class Ledger(Run):
+    """A stored run with transport.csv, microseconds as text with three decimals."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        with (folder / "transport.csv").open() as file:
+            self.transport = {int(row["sequence"]): row for row in csv.DictReader(file)}
+
+    def part(self, sequence: int, name: str) -> float:
+        return float(self.transport[sequence][f"{name}_us"])
+
+    def known(self) -> list[int]:
+        """Return the messages of which all parts are known; fail unless their sum is O to the nanosecond."""
+        found = []
+        for sequence, row in self.transport.items():
+            parts = [row[f"{name}_us"] for name in NAMES]
+            if "" not in parts:
+                assert sum(map(Decimal, parts)) == Decimal(self.samples[sequence]["overhead_us"])
+                found.append(sequence)
+        return found
+
+
+def patched(command: list[str], before: str) -> list[str]:
+    """Return the command with a line of Python before it."""
+    module = command[command.index("-m") + 1] if "-m" in command else ""
+    code = f"{before}import runpy; runpy.run_module({module!r}, run_name='__main__')" if module else ""
+    return [command[0], "-c", code or f"{before}{command[-1]}"]
+
+
+@pytest.mark.parametrize("nodelay", ["on", "off"])
+def test_the_parts_add_up_at_every_qos(lab: LoopLab, nodelay: str) -> None:
+    """With Nagle's algorithm, at QoS 1 and 2 and on a busy machine several messages come in with one read."""
+    lab.online_bridge(TCP_NODELAY=nodelay)
+    lab.controller(QOS="0,1,2", TCP_NODELAY=nodelay, MESSAGES="50").wait()
+    run = Ledger(lab.run)
+    known = run.known()
+    cells = run.document["cells"]
+    for cell in cells:
+        ledger = cell["ledger_us"]
+        assert ledger["network"]["n"] > (0.02 if cell["qos"] else 0.5) * cell["answered"]
+        assert min(ledger[name]["min"] for name in NAMES) >= 0
+    assert sum(cell["ledger_us"]["network"]["n"] for cell in cells) == len(known)
+    assert all("of 300 answered messages" in gap for gap in run.document["ledger_gaps"])
+
+
+def test_what_nagle_holds_back_is_the_send_path(lab: LoopLab) -> None:
+    """The broker acknowledges late (40 ms), and until then no second small message leaves."""
+    lab.online_bridge(TCP_NODELAY="off")
+    lab.controller(QOS="1", TCP_NODELAY="off", INTERVALS_MS="20", MESSAGES="50").wait()
+    run = Ledger(lab.run)
+    held = [s for s, row in run.transport.items() if float(row["send_path_us"] or 0) > 5000]
+    assert len(held) > 20
+
+
+def test_the_parts_add_up_over_tls(
+    start_broker: Callable[..., Broker], robot: RobotDouble, start_command: Callable[..., Child], tmp_path: Path
+) -> None:
+    """The kernel stamps encrypted bytes, the first of them those of the handshake."""
+    authority, port = make_authority(), free_port()
+    for name, text in zip(("key", "crt"), make_server(authority, [HOST]), strict=True):
+        (tmp_path / name).write_text(text)
+    files = f"certfile {tmp_path}/crt\nkeyfile {tmp_path}/key\n"
+    user = "user root\n" if os.geteuid() == 0 else ""
+    broker = start_broker(more=f"allow_anonymous true\n{user}listener {port} {HOST}\n{files}")
+    pairing = tmp_path / "pairing.env"
+    pairing.write_text(write_pairing(Pairing(HOST, port, "anybody", "any", authority[1])))
+    tls = {"BROKER_TLS": "on", "BROKER_PAIRING": str(pairing), "BROKER_PORT": str(port)}
+    listener = Listener(broker.port)
+    lab = LoopLab(broker, robot, listener, start_command, tmp_path)
+    lab.online_bridge(**tls)
+    lab.controller(QOS="0,1,2", MESSAGES="30", **tls).wait()
+    lab.close()
+    listener.close()
+    run = Ledger(lab.run)
+    assert len(run.known()) > 0.3 * len(run.samples)
+    found = {t["what"]: t["found"] for t in run.document["treatments"] if "TLS" in t["what"]}
+    assert len(found) == 2
+    assert all(version.startswith("TLSv1") for version in found.values())
+
+
+@pytest.mark.parametrize("direction", [TO_BROKER, TO_CLIENT])
+def test_a_delay_on_the_way_is_network(lab: LoopLab, direction: str) -> None:
+    lab.online_bridge()
+    rule = Rule(impairment="delay", direction=direction, jitter_us=20_000, seed=5)
+    with ImpairmentProxy((HOST, lab.broker.port), [rule]) as proxy:
+        lab.controller(BROKER_PORT=str(proxy.port), MESSAGES="100", INTERVALS_MS="30").wait()
+    run = Ledger(lab.run)
+    held_us = {found.sequence: found.held_ns / 1000 for found in proxy.record.applied("delay")}
+    known = [sequence for sequence in run.known() if sequence in held_us]
+    assert len(known) > 100
+    for sequence in known:
+        assert run.part(sequence, "network") > held_us[sequence]
+    # What the proxy added in all is in no other part.
+    others = sum(run.part(sequence, name) for sequence in known for name in NAMES if name != "network")
+    assert others < sum(held_us[sequence] for sequence in known)
+
+
+def test_a_controller_that_stands_still_has_a_long_wake_up(online: LoopLab) -> None:
+    """It is stopped while the robot is asked, and goes on when the answer has been there for a while."""
+    stopped = []
+
+    def answer(number: int) -> bytes:
+        if number == 1:
+            controller.process.send_signal(signal.SIGSTOP)
+            stopped.append(number)
+        return b"25.50\r\n"
+
+    online.robot.answer = answer
+    controller = online.controller(COMMAND="T", **ONE_BY_ONE)
+    go_on(online, controller, TOPIC_ANSWER, stopped)
+    check_stall(online, controller, "wake_up")
+
+
+def test_a_bridge_that_stands_still_has_a_long_wake_up(lab: LoopLab) -> None:
+    """It is stopped between two requests, and goes on when the next has been there for a while."""
+    bridge = lab.online_bridge()
+    stopped: list[int] = []
+    controller = lab.controller(**ONE_BY_ONE)
+    until(lambda: lab.listener.payloads(TOPIC_ANSWER), "the first answer")
+    bridge.process.send_signal(signal.SIGSTOP)
+    stopped.append(1)
+    go_on(lab, bridge, TOPIC_REQUEST, stopped)
+    check_stall(lab, controller, "bridge_wake_up")
+
+
+def go_on(lab: LoopLab, stopped: Any, topic: str, when: list[int]) -> None:
+    """Let `stopped` go on STALL_S after the second message on `topic`."""
+    try:
+        until(lambda: when, "the stop")
+        until(lambda: len(lab.listener.payloads(topic)) > 1, f"the second message on {topic}")
+        time.sleep(STALL_S)
+    finally:
+        stopped.process.send_signal(signal.SIGCONT)
+
+
+def check_stall(lab: LoopLab, controller: Any, part: str) -> None:
+    """The second message's stall is in this part, and no other part of any message is as long."""
+    controller.wait()
+    run = Ledger(lab.run)
+    assert 1 in run.known()
+    long = {(s, name) for s in run.known() for name in NAMES if run.part(s, name) > FOUND_US}
+    assert long == {(1, part)}
+
+
+@pytest.mark.parametrize("old", ["controller", "bridge"])
+def test_without_the_kernels_stamps_the_ledger_is_empty_and_the_run_says_why(lab: LoopLab, old: str) -> None:
+    commands: dict[str, Callable[..., Any]] = {"bridge": lab.bridge, "controller": lab.controller}
+    words = {"bridge": bridge_command(), "controller": python("looplab.experiments.loop")}
+    words[old] = patched(words[old], OLD_KERNEL)
+    commands["bridge"](words["bridge"])
+    lab.listener.wait_online()
+    commands["controller"](words["controller"]).wait()
+    run = Ledger(lab.run)
+    assert run.known() == []
+    assert all(row["network_us"] == "" for row in run.transport.values())
+    mine, others = ("", "bridge_") if old == "controller" else ("bridge_", "")
+    assert {row[f"{mine}wake_up_us"] + row[f"{mine}send_path_us"] for row in run.transport.values()} == {""}
+    assert any(row[f"{others}wake_up_us"] for row in run.transport.values())
+    assert run.cell["ledger_us"]["network"]["n"] == 0
+    assert run.cell["ledger_us"]["network"]["avg"] is None
+    assert run.cell["transport_O_us"]["n"] == 39
+    (gap,) = run.document["ledger_gaps"]
+    assert old in gap
+    assert "SO_TIMESTAMPING" in gap

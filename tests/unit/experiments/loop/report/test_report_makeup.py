@@ -1,0 +1,57 @@
+"""The figure “What is O made of?”: the averages of run.json, weighted by messages; none for runs without a ledger."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.reports import Page, rows, write
+from support.simulated_runs import simulated_cell, write_run
+
+from looplab.experiments.loop.ledger import NAMES
+from looplab.run.accounting import summarise
+
+# Averages in us of two cells, by part; they add up to 1000 and 2000.
+PARTS_US = {20.0: (50, 300, 100, 30, 520), 10.0: (60, 900, 200, 40, 800)}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Two runs of which one has a ledger: of 300 and 100 messages of 400 a cell."""
+    found, rng = tmp_path / "results", np.random.default_rng(4)
+    for number in (1, 2):
+        cells = {(interval, 0): simulated_cell(rng, 4, 100, 800, 4280) for interval in PARTS_US}
+        folder = write_run(found, f"scenario{number}", start=f"2026010{number}T000000Z", cells=cells)
+    run = json.loads((folder / "run.json").read_text())
+    for cell in run["cells"]:
+        count = 300 if cell["interval_ms"] == 20 else 100
+        own = zip(NAMES, PARTS_US[cell["interval_ms"]], strict=True)
+        cell["ledger_us"] = {name: summarise([us * 1000] * count) for name, us in own}
+    (folder / "run.json").write_text(json.dumps(run))
+    return found
+
+
+def test_the_bar_is_the_mean_over_all_messages_and_is_told_in_words(results: Path, tmp_path: Path) -> None:
+    assert write(results, tmp_path / "out") == 0
+    page = Page(tmp_path / "out/index.html")
+    (told,) = [text for text in page.alternatives if text.startswith("Stacked bars")]
+    assert "scenario 2: mean O 1.25 ms, of it controller's send path 0.0525 ms, controller's wake-up 0.45 ms" in told
+    assert "scenario 1" not in told
+    assert "scenario 2: only 400 of 800" in " ".join(page.words)
+    assert "What is O made of?" in " ".join(page.words)
+    assert (tmp_path / "out/figures/figure_makeup_thesis.svg").read_bytes().startswith(b"<?xml")
+    table = rows(tmp_path / "out/ledger.csv")
+    assert {row["scenario"] for row in table} == {"scenario2"}
+    assert [(row["part"], float(row["avg_us"])) for row in table if row["interval_ms"] == "10"] == list(
+        zip(NAMES, PARTS_US[10.0], strict=True)
+    )
+
+
+def test_runs_of_before_have_no_such_figure(results: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    (run,) = results.glob("*-scenario1")
+    run.rename(old / run.name)
+    assert write(old, tmp_path / "out") == 0
+    assert "What is O made of?" not in (tmp_path / "out/index.html").read_text()
+    assert rows(tmp_path / "out/ledger.csv") == []

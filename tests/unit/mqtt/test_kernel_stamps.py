@@ -1,0 +1,152 @@
+"""The kernel's time stamps on a real TCP connection: in order, of the right message, none where there is none."""
+
+import socket
+import time
+from collections.abc import Iterator
+from time import perf_counter_ns, time_ns
+
+import pytest
+
+from looplab.mqtt import kernel_stamps
+from looplab.mqtt.packets import publish_packet
+from looplab.mqtt.stamped_socket import StampedSocket
+
+STALL_S = 0.2
+LIMIT_NS = 20_000_000_000
+PACKET = publish_packet(b"t", b"x" * 80, retain=False)
+Pair = tuple[StampedSocket, StampedSocket]
+
+
+def connected() -> Iterator[StampedSocket]:
+    """Yield both ends of a connection on loopback, as `dial` leaves them."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    for plain in (ours, theirs):
+        sock = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setblocking(False)
+        yield sock
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    first, second = connected()
+    for end in (first, second):
+        end.request_stamps()
+        assert end.unstamped == ""
+    with first, second:
+        yield first, second
+
+
+def departed(sock: StampedSocket, times: list[int]) -> int:
+    """Wait for the next departure and return its time."""
+    known, end_ns = len(times), perf_counter_ns() + LIMIT_NS
+    while len(times) == known:
+        assert perf_counter_ns() < end_ns
+        sock.take_departures()
+    return times[known]
+
+
+def arrivals(sock: StampedSocket, count: int = 1) -> list[int]:
+    """Wait for `count` packets and return when the kernel received each."""
+    found: list[int] = []
+    end_ns = perf_counter_ns() + LIMIT_NS
+    while len(found) < count:
+        assert perf_counter_ns() < end_ns
+        for packet in sock.receive():
+            sock.current = packet
+            found.append(sock.arrived_ns)
+    return found
+
+
+def test_stamps_are_in_order(pair: Pair) -> None:
+    ours, theirs = pair
+    times: list[int] = []
+    for _ in range(50):
+        ours.send(PACKET)
+        assert ours.departing
+        ours.on_departure(times.append)
+        (arrived_ns,) = arrivals(theirs)
+        left_ns = departed(ours, times)
+        assert ours.sent_ns < left_ns < arrived_ns < theirs.received_ns
+    assert len(times) == 50
+
+
+def test_the_time_that_a_reader_stands_still_is_between_arrival_and_read(pair: Pair) -> None:
+    ours, theirs = pair
+    ours.send(PACKET)
+    time.sleep(STALL_S)
+    (arrived_ns,) = arrivals(theirs)
+    assert theirs.received_ns - arrived_ns >= STALL_S * 1e9
+    assert arrived_ns - ours.sent_ns < STALL_S * 1e9
+
+
+def test_of_packets_read_together_only_the_last_has_a_stamp(pair: Pair) -> None:
+    ours, theirs = pair
+    ours.send(PACKET)
+    ours.send(PACKET)
+    ours.send(PACKET)
+    time.sleep(0.05)
+    first, second, last = arrivals(theirs, 3)
+    assert first == second == kernel_stamps.ABSENT
+    assert last > ours.sent_ns
+
+
+def test_a_stamp_of_half_a_packet_is_not_that_of_the_whole_one_before(pair: Pair) -> None:
+    ours, theirs = pair
+    ours.send(PACKET + PACKET[:10])
+    assert arrivals(theirs) == [kernel_stamps.ABSENT]
+    ours.send(PACKET[10:])
+    assert arrivals(theirs)[0] > ours.sent_ns
+
+
+def test_messages_that_tcp_holds_back_leave_late_and_together(pair: Pair) -> None:
+    """As Nagle's algorithm does, but at will."""
+    ours, _ = pair
+    ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    times: list[int] = []
+    for _ in range(2):
+        ours.send(PACKET)
+        ours.on_departure(times.append)
+    ours.take_departures()
+    assert times == []
+    let_go_ns = perf_counter_ns()
+    ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    left_ns = departed(ours, times)
+    assert times == [left_ns, left_ns]
+    assert ours.sent_ns < let_go_ns < left_ns
+
+
+def test_a_departure_wakes_select_once(pair: Pair) -> None:
+    """`receive` takes a stamp that was not there before select(), so nothing spins."""
+    ours, _ = pair
+    times: list[int] = []
+    ours.send(PACKET)
+    ours.on_departure(times.append)
+    assert ours.receive() == []
+    assert len(times) == 1
+    with pytest.raises(BlockingIOError):
+        ours.recvmsg(0, 256, kernel_stamps.MSG_ERRQUEUE)
+
+
+def test_a_kernel_that_refuses_says_why_and_leaves_no_stamps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_stamps, "SO_TIMESTAMPING", 9999)
+    first, second = connected()
+    with first, second:
+        for end in (first, second):
+            end.request_stamps()
+            assert "SO_TIMESTAMPING: Protocol not available" in end.unstamped
+        first.send(PACKET)
+        first.on_departure(pytest.fail)
+        first.take_departures()
+        assert arrivals(second) == [kernel_stamps.ABSENT]
+
+
+def test_no_stamp_is_used_across_a_set_clock(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pair
+    monkeypatch.setattr(kernel_stamps, "time_ns", lambda: time_ns() + 3_000_000)
+    for wanted in (False, True):
+        ours.send(PACKET)
+        (arrived_ns,) = arrivals(theirs)
+        assert (arrived_ns != kernel_stamps.ABSENT) is wanted
