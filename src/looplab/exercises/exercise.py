@@ -22,6 +22,16 @@ COUNTS = ("sent", "answered", "late", "lost", "answered_share", "lost_share", "d
 REMEDY = "See docs/marking.md."
 
 
+class Named(Protocol):
+    """A claim: its name on a card, its title in the report."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+
 class ExercisePart(Protocol):
     """The module `exercise` of an experiment: what may be asked about its cells."""
 
@@ -31,6 +41,12 @@ class ExercisePart(Protocol):
     METRICS: Sequence[str]
     # Figures that are no latencies, apart from COUNTS.
     FIGURES: Sequence[str]
+    # For the handouts: what each line or column of the table means, the cell's first; where a figure is read from.
+    MEANINGS: Mapping[str, str]
+    LINES: Mapping[str, str]
+
+    def claims(self) -> Sequence[Named]:
+        """Return the claims that the report judges."""
 
 
 # From the name of a scenario to what may be asked about its cells.
@@ -192,12 +208,16 @@ def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
 
 
 def _part_of(root: Path, experiments: Experiments, scenario: str) -> ExercisePart:
+    found: ExercisePart = experiments[experiment_of(root, experiments, scenario)].part("exercise")
+    return found
+
+
+def experiment_of(root: Path, experiments: Experiments, scenario: str) -> str:
+    """Return the name of the experiment that a scenario belongs to; of an unknown one, the default."""
     for experiment in experiments.values():
         if any(folder.name == scenario for folder in root.glob(experiment.scenarios)):
-            found: ExercisePart = experiment.part("exercise")
-            return found
-    default: ExercisePart = experiments[experiments.default].part("exercise")
-    return default
+            return experiment.name
+    return experiments.default
 
 
 def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercise:

@@ -12,30 +12,6 @@ from textwrap import fill
 
 from looplab.exercises.exercise import Band, Exercise, Value
 
-# What each line of the loop's table means, by its first word or words.
-MEANINGS = {
-    "interval": "the cell: messages sent, answered, lost, late (after the deadline), robot errors",
-    "T": "response time at the controller, T2 - T1",
-    "R": "the robot's part, R2 - R1 at the bridge; `*` marks figures that depend on a fitted constant",
-    "O": "T - R: MQTT, network and containers",
-    "O transport": "O where bytes enter and leave the socket; O minus it is the programs' own share",
-    "response": "from when a message was due, not sent; `inf` where lost messages reach that quantile",
-    "send lateness": "how late messages left: not part of T",
-    "beyond interval": "messages that had no answer when the next one was due",
-    "lost by": "why messages were lost",
-    "run queue": "how long the parts of the loop waited for a processor",
-    "load": "how hard the load worked",
-}
-# The lines of the table that a figure of expected.yaml is read from.
-LINES = {
-    "lateness": "send lateness",
-    "transport_O": "O transport",
-    "beyond_interval": "beyond interval",
-    "lost": "lost by",
-    "cpu_wait": "run queue",
-    "answered_share": "interval",
-    "delivered_share": "lost by",
-}
 BLOCK = "<!-- {name}: written by scripts/make-handouts from expected.yaml -->\n{text}\n<!-- end of {name} -->"
 WIDTH = 118
 PREDICTION_RULE = (
@@ -46,12 +22,17 @@ PREDICTION_RULE = (
 
 @dataclass(frozen=True)
 class Around:
-    """What a handout needs to know beside its exercise: neighbours and claims by title, the sample of its table."""
+    """What a handout needs to know beside its exercise: neighbours and claims by title, and its sample table.
+
+    `meanings` explains the table's lines or columns, `lines` gives the one that a figure of expected.yaml is read from.
+    """
 
     previous: tuple[str, Path] | None
     following: tuple[str, Path] | None
     claims: Sequence[str]
     sample: str
+    meanings: Mapping[str, str]
+    lines: Mapping[str, str]
 
 
 def completed(text: str, folder: Path, exercise: Exercise, around: Around) -> str:
@@ -59,7 +40,7 @@ def completed(text: str, folder: Path, exercise: Exercise, around: Around) -> st
     text = _with_rows(text, exercise)
     text = _with_block(text, "links", _links(folder, around), after=r"^# .+\n")
     text = _with_block(text, "prediction", _prediction(exercise, around.claims), before=r"^## Run\n")
-    return _with_block(text, "sample", _sample(exercise, around.sample), before=r"^## Questions\n")
+    return _with_block(text, "sample", _sample(exercise, around), before=r"^## Questions\n")
 
 
 def time_text(exercise: Exercise) -> str:
@@ -71,15 +52,17 @@ def time_text(exercise: Exercise) -> str:
     )
 
 
-def lines_read(exercise: Exercise) -> list[str]:
-    """Return the lines of the loop's table that the exercise asks about, in the order of the table."""
+def lines_read(exercise: Exercise, around: Around) -> list[str]:
+    """Return the lines of the table that the exercise asks about, in the table's order; the first names the cell."""
     values: list[Value | None] = [v for q in exercise.questions for v in (q.value, *q.order.values())]
     for point in exercise.points:
         if isinstance(point.wants, Band):
             values += [point.wants.value, point.wants.over]
-    names = {value.name.partition(".")[0] for value in values if value is not None}
-    wanted = {LINES.get(name, name) for name in names}
-    return [line for line in MEANINGS if line in wanted | {"interval"}]
+    named = {value.name for value in values if value is not None}
+    names = named | {name.partition(".")[0] for name in named}
+    first = next(iter(around.meanings))
+    wanted = {first, *(around.lines.get(name, name) for name in names)}
+    return [line for line in around.meanings if line in wanted]
 
 
 def _with_rows(text: str, exercise: Exercise) -> str:
@@ -125,14 +108,10 @@ def _prediction(exercise: Exercise, claims: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _sample(exercise: Exercise, sample: str) -> str:
+def _sample(exercise: Exercise, around: Around) -> str:
     head = "### The table that you will read\n\nA run on another machine; yours has other figures."
-    meanings = [f"- `{line}`: {MEANINGS[line]}" for line in lines_read(exercise)] if _is_loop(sample) else []
-    return "\n".join([head, "", "```text", sample, "```", *([""] if meanings else []), *meanings])
-
-
-def _is_loop(sample: str) -> bool:
-    return "send lateness" in sample
+    meanings = [f"- `{line}`: {around.meanings[line]}" for line in lines_read(exercise, around)]
+    return "\n".join([head, "", "```text", around.sample, "```", "", *meanings])
 
 
 def neighbours(exercises: Mapping[str, tuple[str, Path]], name: str) -> tuple[tuple[str, Path] | None, ...]:

@@ -6,13 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from looplab.exercises.exercise import FOLDERS, Exercise, exercises, read_exercise
+from looplab.exercises.exercise import (
+    FOLDERS,
+    Exercise,
+    ExercisePart,
+    exercises,
+    experiment_of,
+    read_exercise,
+)
 from looplab.exercises.handout import Around, completed, neighbours
 from looplab.experiments.registry import EXPERIMENTS
 
 # A stored run of each experiment, cut to one cell: its table is shown in the handouts.
 SAMPLES = Path("docs/exercises/samples")
-CLAIMS = {"loop": "report.claims", "qos-delay": "report.findings"}
 
 
 def handouts(root: Path) -> dict[Path, str]:
@@ -29,14 +35,24 @@ def folder_of(root: Path, name: str) -> Path:
     return next(root / folder / name for folder in FOLDERS if (root / folder / name).is_dir())
 
 
+def part_of(experiment: str) -> ExercisePart:
+    """Return what an experiment declares for exercises."""
+    part: ExercisePart = EXPERIMENTS[experiment].part("exercise")
+    return part
+
+
 def claim_titles(experiment: str) -> dict[str, str]:
     """Return the titles of the claims that the report of an experiment judges, by their names."""
-    return {claim.name: claim.title for claim in EXPERIMENTS[experiment].part(CLAIMS[experiment]).claims()}
+    return {claim.name: claim.title for claim in part_of(experiment).claims()}
 
 
-def experiment_of(exercise: Exercise) -> str:
-    """Return the experiment that the exercise's runs belong to."""
-    return "qos-delay" if exercise.runs[-1].scenario == "qos-delay" else EXPERIMENTS.default
+def around(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> Around:
+    """Return what the handout of an exercise needs beside it; `places` gives title and folder of all in order."""
+    experiment = experiment_of(root, EXPERIMENTS, exercise.runs[-1].scenario)
+    titles, part = claim_titles(experiment), part_of(experiment)
+    before, after = neighbours(places, exercise.name)
+    claims = [titles[claim] for claim in exercise.card.claims]
+    return Around(before, after, claims, sample_table(root, experiment), part.MEANINGS, part.LINES)
 
 
 def sample_run(root: Path, experiment: str) -> dict[str, Any]:
@@ -53,9 +69,5 @@ def sample_table(root: Path, experiment: str) -> str:
 
 def _handout(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> str:
     folder = places[exercise.name][1]
-    experiment = experiment_of(exercise)
-    titles = claim_titles(experiment)
-    before, after = neighbours(places, exercise.name)
-    claims = [titles[claim] for claim in exercise.card.claims]
-    around = Around(before, after, claims, sample_table(root, experiment))
-    return completed((folder / "README.md").read_text(encoding="utf-8"), folder, exercise, around)
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    return completed(text, folder, exercise, around(root, exercise, places))

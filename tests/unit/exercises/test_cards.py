@@ -9,11 +9,11 @@ import yaml
 from support.handouts import HANDOUTS, commands, name_of, paper_questions, runs_of
 from support.places import ROOT
 
-from looplab.exercises.exercise import Exercise, exercises, read_exercise
+from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
 from looplab.exercises.hand_in import answer_form
-from looplab.exercises.handout import MEANINGS, lines_read
+from looplab.exercises.handout import lines_read
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.handouts import claim_titles, experiment_of, handouts, sample_run, sample_table
+from looplab.lab.handouts import around, claim_titles, folder_of, handouts, part_of, sample_run, sample_table
 from looplab.lab.printed import LINES_TO_WRITE, printed
 
 # Starting and stopping the containers of a run.
@@ -23,6 +23,10 @@ MINUTE_ROW = re.compile(r"^\| (\d+) \| (.+?) \|$", re.MULTILINE)
 
 def exercise_of(handout: Path) -> Exercise:
     return read_exercise(ROOT, name_of(handout), EXPERIMENTS)
+
+
+def experiment(exercise: Exercise) -> str:
+    return experiment_of(ROOT, EXPERIMENTS, exercise.runs[-1].scenario)
 
 
 def section(handout: Path, name: str) -> str:
@@ -75,7 +79,7 @@ def test_a_prediction_is_about_something_that_the_runs_show(handout: Path) -> No
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_claims_of_a_card_are_those_of_the_report(handout: Path) -> None:
     exercise = exercise_of(handout)
-    titles = claim_titles(experiment_of(exercise))
+    titles = claim_titles(experiment(exercise))
     assert set(exercise.card.claims) <= titles.keys()
     assert all(f"“{titles[claim]}”" in " ".join(section(handout, "Predict").split()) for claim in exercise.card.claims)
 
@@ -144,17 +148,20 @@ def test_the_table_of_exercises_gives_the_minutes_of_their_cards() -> None:
     }
 
 
-def test_the_sample_is_a_real_run_and_each_of_its_lines_is_explained() -> None:
-    run = sample_run(ROOT, "loop")
-    assert run["valid"]
-    lines = sample_table(ROOT, "loop").splitlines()
-    labels = {re.split(r"\s{2,}|\*", line.strip())[0] for line in lines}
-    assert {"T", "R", "O", "send lateness"} <= labels
-    for handout in HANDOUTS:
-        exercise = exercise_of(handout)
-        if experiment_of(exercise) == "loop":
-            assert set(lines_read(exercise)) <= MEANINGS.keys()
-            assert len(lines_read(exercise)) > 1, exercise.name
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_the_sample_is_a_valid_run_and_its_table_has_what_is_explained(name: str) -> None:
+    assert sample_run(ROOT, name)["valid"]
+    table, part = sample_table(ROOT, name), part_of(name)
+    rare = {"lost by", "run queue", "load"}
+    assert {line for line in part.MEANINGS if line not in table} <= rare
+    assert set(part.LINES.values()) <= part.MEANINGS.keys()
+
+
+@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+def test_the_lines_that_an_exercise_asks_about_are_explained(handout: Path) -> None:
+    exercise = exercise_of(handout)
+    places = {name: (name, folder_of(ROOT, name)) for name in exercises(ROOT)}
+    assert len(lines_read(exercise, around(ROOT, exercise, places))) > 1
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
