@@ -6,6 +6,7 @@ Standard library only: `./lab run` needs no package. The record is beside the fo
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pathlib import Path
 
 ANSWERS = Path("answers")
 RECORD = ".predictions.json"
+# What the lab's exercises call this question: ./lab run copies its time without reading expected.yaml.
+USUAL_NAME = "prediction"
 TIME_FORM = "%Y%m%dT%H%M%SZ"
 # A run's id comes from the engine's clock, which may be that of a virtual machine beside this one.
 CLOCK_SLACK = timedelta(seconds=60)
@@ -43,6 +46,8 @@ def record_predictions(root: Path) -> None:
         if found != {name: record.get(name, []) for name in found}:
             content = {name: [_as_json(seen) for seen in entries] for name, entries in {**record, **found}.items()}
             (folder / RECORD).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        for name in found:
+            stamp_form(folder / f"{name}.yaml", [USUAL_NAME])
 
 
 def seen_in(form: Path) -> list[Seen]:
@@ -63,7 +68,11 @@ def times_of(form: Path) -> list[Seen]:
 
 
 def stamp_form(form: Path, predictions: Iterable[str]) -> None:
-    """Copy the times of `predictions` (names of questions) into their form; nothing changes if they are there."""
+    """Copy the times of `predictions` (names of questions) into their form, unless they are there.
+
+    The form keeps the time of its last change: it dates what the student wrote.
+    """
+    changed = form.stat()
     text = form.read_text(encoding="utf-8")
     names = set(predictions)
     lines = [f"# recorded: {s.question} = {s.answer} at {s.at:{TIME_FORM}}" for s in times_of(form)
@@ -71,6 +80,7 @@ def stamp_form(form: Path, predictions: Iterable[str]) -> None:
     if missing := [line for line in lines if line not in text.splitlines()]:
         head = [] if _STAMPS_HEAD in text else ["", _STAMPS_HEAD]
         form.write_text("\n".join([text.rstrip("\n"), *head, *missing]) + "\n", encoding="utf-8")
+        os.utime(form, ns=(changed.st_atime_ns, changed.st_mtime_ns))
 
 
 def too_late(question: str, answer: str, seen: Iterable[Seen], run_id: str) -> str:
