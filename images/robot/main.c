@@ -17,6 +17,7 @@
 #include "options.h"
 #include "pace.h"
 #include "port.h"
+#include "questions.h"
 #include "report.h"
 #include "sensors.h"
 #include "statistics.h"
@@ -197,8 +198,10 @@ static uint64_t wait_ns(void)
 
 static void wait_for_work(const sigset_t *mask)
 {
-    struct pollfd set[2];
-    const nfds_t count = port_poll_set(set, usb_serial_room(&usb) > 0);
+    struct pollfd set[3];
+    nfds_t count = port_poll_set(set, usb_serial_room(&usb) > 0);
+    if (questions_descriptor() >= 0)
+        set[count++] = (struct pollfd){.fd = questions_descriptor(), .events = POLLIN};
     const uint64_t ns = wait_ns();
     const struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     statistics.wakeups++;
@@ -239,6 +242,7 @@ static void serve(const sigset_t *mask)
             deliver_due(now_ns);
         }
         wait_for_work(mask);
+        questions_answer();
         serve_signals();
     }
 }
@@ -271,6 +275,7 @@ int main(int argc, char **argv)
     start_robot();
     open_trace();
     port_open(&options);
+    questions_open(&options);
     prctl(PR_SET_TIMERSLACK, 1UL); /* by default the kernel may be 50 us late on each wake-up */
 
     printf("robot ready on %s\n", port_name());

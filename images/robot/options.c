@@ -37,6 +37,7 @@ static const char usage[] =
     "  --usb-in-phase-us US     when in a frame the host collects bytes, less than a frame (default 550)\n"
     "  --boot-ms MS             how long the boot loader swallows bytes after a reset (default 500)\n"
     "  --trace FILE             write a line for each byte with its cycle stamps\n"
+    "  --statistics HOST:PORT   answer each UDP datagram by the lag since the last one (default: do not)\n"
     "  --version, --help\n"
     "\n"
     "Opening the port resets the robot, as DTR does. Signals: TERM and INT end it, USR1 prints its statistics\n"
@@ -63,15 +64,20 @@ static double parse_temperature(const char *text)
     return value;
 }
 
-static void parse_tcp(struct options *options, const char *text)
+static unsigned parse_address(const char *option, const char *text, char *host, size_t host_size)
 {
     const char *colon = strrchr(text, ':');
-    if (!colon || colon == text || (size_t)(colon - text) >= sizeof options->tcp_host)
-        fail(EXIT_USAGE, "--tcp wants an IPv4 address and a port such as 0.0.0.0:4000, not '%s'", text);
+    if (!colon || colon == text || (size_t)(colon - text) >= host_size)
+        fail(EXIT_USAGE, "--%s wants an IPv4 address and a port such as 0.0.0.0:4000, not '%s'", option, text);
+    memcpy(host, text, (size_t)(colon - text));
+    host[colon - text] = '\0';
+    return parse_unsigned(option, colon + 1, 0, 65535);
+}
+
+static void parse_tcp(struct options *options, const char *text)
+{
+    options->tcp_port = parse_address("tcp", text, options->tcp_host, sizeof options->tcp_host);
     options->transport = TRANSPORT_TCP;
-    options->tcp_port = parse_unsigned("tcp (the port)", colon + 1, 0, 65535);
-    memcpy(options->tcp_host, text, (size_t)(colon - text));
-    options->tcp_host[colon - text] = '\0';
 }
 
 enum {
@@ -85,6 +91,7 @@ enum {
     OPTION_USB_IN_PHASE,
     OPTION_BOOT,
     OPTION_TRACE,
+    OPTION_STATISTICS,
     OPTION_VERSION,
     OPTION_HELP
 };
@@ -100,6 +107,7 @@ static const struct option long_options[] = {
     {"usb-in-phase-us", required_argument, NULL, OPTION_USB_IN_PHASE},
     {"boot-ms", required_argument, NULL, OPTION_BOOT},
     {"trace", required_argument, NULL, OPTION_TRACE},
+    {"statistics", required_argument, NULL, OPTION_STATISTICS},
     {"version", no_argument, NULL, OPTION_VERSION},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -127,6 +135,10 @@ static void apply(struct options *options, int option, const char *value)
     case OPTION_USB_IN_PHASE: options->usb_in_phase_us = parse_unsigned("usb-in-phase-us", value, 0, 99999); break;
     case OPTION_BOOT: options->boot_ms = parse_unsigned("boot-ms", value, 0, 10000); break;
     case OPTION_TRACE: options->trace_path = value; break;
+    case OPTION_STATISTICS:
+        options->statistics_port =
+            parse_address("statistics", value, options->statistics_host, sizeof options->statistics_host);
+        break;
     case OPTION_VERSION: print_and_exit("robot " BOARD_VERSION "\n");
     case OPTION_HELP: print_and_exit(usage);
     }

@@ -9,7 +9,9 @@ enum transport { TRANSPORT_TCP, TRANSPORT_PTY };
 struct options {
     enum transport transport;
     char tcp_host[64];
-    unsigned tcp_port; /* 0: any free one, said in the ready line */
+    unsigned tcp_port;        /* 0: any free one, said in the ready line */
+    char statistics_host[64]; /* "": no questions are answered */
+    unsigned statistics_port;
     const char *pty_path;
     const char *firmware_path;
     const char *trace_path; /* NULL: no trace */

@@ -2,10 +2,19 @@
 #ifndef ROBOT_STATISTICS_H
 #define ROBOT_STATISTICS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Lags above this make a measured response time doubtful. */
 #define LAG_LIMIT_NS 1000000u
+
+/* How much later than due bytes were delivered. */
+struct lags {
+    uint64_t deadlines;
+    uint64_t max_ns;
+    uint64_t sum_ns;
+    uint64_t over_limit;
+};
 
 struct statistics {
     uint64_t clients;
@@ -16,9 +25,8 @@ struct statistics {
     uint64_t bytes_not_taken; /* by a client that does not read */
     uint64_t bytes_in_boot;   /* swallowed by the boot loader */
     uint64_t wakeups;
-    uint64_t deadlines;
-    uint64_t lag_max_ns;
-    uint64_t lags_over_limit;
+    struct lags lags;         /* since the start */
+    struct lags lags_unasked; /* since the last question */
 };
 
 extern struct statistics statistics;
@@ -28,5 +36,8 @@ void statistics_deadline(uint64_t due_ns, uint64_t done_ns);
 
 /* One line of name=value pairs on standard error. */
 void statistics_print(uint64_t cycles, uint64_t refused_clients, uint64_t overrun_bytes);
+
+/* Writes one line of name=value pairs about the lags since the last call; returns its length. */
+size_t statistics_since_asked(char *text, size_t size);
 
 #endif

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 from paho.mqtt import publish
+from support.containers import docker
 from support.e2e_lab import Background, Lab
 from support.run_checks import read_samples, total, treatments
+from support.waiting import until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
@@ -65,6 +68,10 @@ def test_a_run_goes_on_after_a_part_was_killed(lab: Lab, service: str) -> None:
     assert code == 0, said
     run = lab.stored(output)
     KILLED[service](run)
+    # What it had been given, its priority above all, was gone meanwhile.
+    role = service.rpartition("-")[2]
+    assert "restarted" in treatments(run)[f"{role} process"]["found"]
+    assert [why for why in run["invalid_because"] if why.startswith(f"{role} process: ")]
     samples = read_samples(lab.root / "results" / run["run_id"])
     for repetition in ("0", "3"):
         outcomes = {row["outcome"] for row in samples if row["repetition"] == repetition}
@@ -136,6 +143,38 @@ def test_a_run_whose_stress_died_is_invalid(lab: Lab) -> None:
     assert not run["valid"]
     assert treatments(run)["stress load"]["found"] == "seen in 1 of 2 looks"
     assert any("stress load" in why for why in run["invalid_because"])
+
+
+@pytest.mark.loaded
+def test_a_run_whose_stress_was_paused_is_invalid(lab: Lab) -> None:
+    """Its processes are there at every look; `docker pause` for a good part of the cell shows in its strength."""
+    running = start(lab, "scenario3", 3, "--json")
+    stress = lab.container("s3-stress")
+    # The engine gives up freezing busy processes at times.
+    pause = ["docker", "pause", stress]
+    until(lambda: subprocess.run(pause, capture_output=True, check=False).returncode == 0, "the pause", 10)
+    time.sleep(4)
+    docker("unpause", stress)
+    code, output, said = running.finish()
+    assert code == 1, said
+    run = lab.stored(output)
+    found = treatments(run)
+    assert found["stress load"]["verified"]
+    assert not found["stress not paused"]["verified"]
+    assert "paused or limited" in found["stress not paused"]["note"]
+    assert any(why.startswith("stress not paused") for why in run["invalid_because"])
+
+
+@needs_root
+def test_a_run_whose_flood_was_stopped_is_invalid(lab: Lab) -> None:
+    running = start(lab, "scenario7", 8, "--json")
+    lab.kill_process("s7-flood", signal.SIGSTOP)
+    code, output, said = running.finish()
+    assert code == 1, said
+    run = lab.stored(output)
+    assert treatments(run)["flood load"]["verified"]
+    assert "messages/s in cell 1 of 1" in treatments(run)["flood in every cell"]["found"]
+    assert not treatments(run)["flood in every cell"]["verified"]
 
 
 @needs_root

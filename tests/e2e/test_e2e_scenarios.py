@@ -57,7 +57,12 @@ def check_as_published(run: dict[str, Any], published: Published) -> None:
         assert found[f"{role} TCP_NODELAY"]["found"] == "off"
     assert found["bridge TCP_NODELAY"]["found"] == "off"
     assert found["robot framing"]["found"] == "burst"
+    for role in ("broker", "controller", "bridge"):
+        assert found[f"{role} process"]["found"] == "the same in every look"
+    assert ("STRESS_CPU" in parameters["load_settings"]) == (published.load == "stress")
     for cell in run["cells"]:
+        assert set(cell["cpu_wait_us"]) == set(cell["cpu_runs"]) == {"broker", "controller", "bridge", "robot"}
+        assert cell["robot_lag"].keys() == {"lag_max_us", "lag_mean_us", "lags_over_1ms", "deadlines"}
         if published.load == "stress":
             assert cell["load"]["stress_cpu_s"] > 0
         if published.load == "flood":

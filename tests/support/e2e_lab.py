@@ -175,10 +175,14 @@ class Lab:
         container = self.containers(running=False)[service]
         return int(docker("wait", container, timeout_s=timeout_s))
 
-    def kill_process(self, service: str) -> None:
+    def kill_process(self, service: str, number: int = signal.SIGKILL) -> None:
         """SIGKILL from the host: `docker kill` would count as a person's wish and hold the restart policy back."""
-        container = until(lambda: self.containers().get(service), f"container of {service}", 10)
-        os.kill(int(docker("inspect", "--format", "{{.State.Pid}}", container)), signal.SIGKILL)
+        os.kill(int(docker("inspect", "--format", "{{.State.Pid}}", self.container(service))), number)
+
+    def container(self, service: str) -> str:
+        """Id of a service's container, once it runs."""
+        found: str = until(lambda: self.containers().get(service), f"container of {service}", 10)
+        return found
 
     def runs(self) -> list[Path]:
         """Whole runs, oldest first."""

@@ -58,6 +58,10 @@ class Pair:
         """An emulator beside the target."""
         return self._beside(self.target, RT_EMULATOR_US, capabilities, environment or {})
 
+    def emulator_at_the_peer(self) -> str:
+        """Another emulator beside the peer."""
+        return self._beside(self.peer, RT_EMULATOR_US, CAPABILITIES, {})
+
     def ready_emulator(self, *capabilities: str, real_time: bool = True) -> str:
         """An emulator that answers, with `real_time` at that priority where this machine lets it."""
         container = self.emulator((*CAPABILITIES, *capabilities))

@@ -12,7 +12,7 @@ from support.waiting import until
 
 
 class LoopLab:
-    """The parts that a test starts; `pids` are those that the treatments double finds, by role."""
+    """The parts that a test starts; by role, `pids` is what the treatments double finds and `fifo` what it applies."""
 
     def __init__(
         self, broker: Broker, robot: RobotDouble, listener: Listener, start: Callable[..., Child], folder: Path
@@ -21,7 +21,8 @@ class LoopLab:
         self.results = folder / "results"
         self.results.mkdir()
         self.pids: dict[str, list[int]] = {}
-        self._treatments = TreatmentsDouble(lambda: {**self.pids, "broker": [broker.pid]})
+        self.fifo: dict[str, int] = {}
+        self._treatments = TreatmentsDouble(lambda: {**self.pids, "broker": [broker.pid]}, self.fifo)
 
     def close(self) -> None:
         self._treatments.close()

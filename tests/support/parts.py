@@ -28,8 +28,9 @@ from looplab.experiments.loop.protocol import (
     Answer,
     parse_answer,
 )
-from looplab.system import processes
 from looplab.system.json_service import Request, serve
+from looplab.system.processors import processor_times
+from looplab.treatments.service import treat
 from support.places import ROOT
 from support.ports import free_port
 from support.tools import program
@@ -311,25 +312,23 @@ class RobotDouble:
 
 
 class TreatmentsDouble:
-    """Answers as the treatments service does, but finds the given processes only and changes nothing.
+    """Answers as the treatments service does, but finds the given processes only and applies `fifo` alone.
 
     The real one would find, and reschedule, every process of these names on the test's machine.
     """
 
     ROLES = ("broker", "controller", "bridge", "robot", "stress", "flood", "link")
 
-    def __init__(self, pids: Callable[[], dict[str, list[int]]]) -> None:
+    def __init__(self, pids: Callable[[], dict[str, list[int]]], fifo: Mapping[str, int] | None = None) -> None:
         self._pids = pids
+        self._fifo = {} if fifo is None else fifo
         self._server = serve(HOST, 0, {"POST /facts": self._facts}, "free a port")
         self.url = f"http://{HOST}:{self._server.server_address[1]}/facts"
 
     def _facts(self, _request: Request) -> dict[str, Any]:
         pids = self._pids()
-        roles = {
-            role: {"processes": [f for pid in pids.get(role, []) if (f := processes.facts(pid))], "refused": []}
-            for role in self.ROLES
-        }
-        return {"roles": roles, "clock_ns": time.perf_counter_ns(), "ticks_hz": os.sysconf("SC_CLK_TCK")}
+        roles = {role: treat(pids.get(role, []), self._fifo.get(role, 0)) for role in self.ROLES}
+        return {"roles": roles, "processors": processor_times(), "clock_ns": time.perf_counter_ns()}
 
     def close(self) -> None:
         self._server.shutdown()

@@ -36,7 +36,7 @@ RULES = {
     **dict.fromkeys(("LAB_UID", "LAB_GID", "ROBOT_GROUP"), _NUMBER),
     **dict.fromkeys(("LAB_RTPRIO_BROKER", "LAB_RTPRIO_CONTROLLER"), _PRIORITY),
     **dict.fromkeys(RT_RUNTIME_US, _NUMBER),
-    **{name: rule for load in loads().values() for name, rule in load.settings.items()},
+    **{name: (rule.pattern, rule.expected) for load in loads().values() for name, rule in load.settings.items()},
     "GRAFANA": _SWITCH,
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
     PULL: (r"never|missing|always", "never, missing or always"),

@@ -21,6 +21,8 @@ class Direction:
         self._keeps_order = bool(settings.rate_kbit) or not settings.reorder
         self._ns_per_byte = 8e6 / settings.rate_kbit if settings.rate_kbit else 0.0
         self._last_due_ns = 0
+        # How long packets waited for those before them and for their own time at the rate, all together.
+        self.waited_ns = 0
 
     def duplicates(self) -> bool:
         """Return whether the next packet gets a copy."""
@@ -34,6 +36,8 @@ class Direction:
         """Return when a packet of `ip_bytes` that came at `arrival_ns` leaves the link."""
         due = arrival_ns + self._delay_ns()
         if self._keeps_order:
+            drawn = due
             due = max(due, self._last_due_ns) + int((ip_bytes + ETHERNET_HEADER_BYTES) * self._ns_per_byte)
             self._last_due_ns = due
+            self.waited_ns += due - drawn
         return due

@@ -54,7 +54,10 @@ class Nfqueue:
         self._rules.replace(self._links, addresses, self._bank)
 
     def state(self) -> list[dict[str, Any]]:
-        """Return counts and delays of each link, in the order they were given."""
+        """Return counts and delays of each link, in the order they were given.
+
+        `waits_ms` is the part of the mean delay that packets waited for others, or for their time at the rate.
+        """
         counted, lost = self._ask("state", self._bank), overflows()
         return [
             {
@@ -62,9 +65,10 @@ class Nfqueue:
                 "dropped": dropped,
                 "duplicated": duplicated,
                 "delay_ms": delays.as_json(),
+                "waits_ms": round(waited_ns / 1e6 / max(1, packets - dropped), 4),
                 "overflowed": lost.get(self._bank + at, 0),
             }
-            for at, (packets, dropped, duplicated, delays) in enumerate(counted)
+            for at, (packets, dropped, duplicated, delays, waited_ns) in enumerate(counted)
         ]
 
     def close(self) -> None:

@@ -158,7 +158,7 @@ class Holder:
                 queue.retired_ns = perf_counter_ns()
         elif word == "state":
             bank = self._banks.get(first_number, [])
-            reply = [(q.packets, q.dropped, q.duplicated, q.delays) for q in bank]
+            reply = [(q.packets, q.dropped, q.duplicated, q.delays, q.direction.waited_ns) for q in bank]
         self._commands.send(reply)
         return True
 

@@ -16,6 +16,7 @@ from looplab.run.folder import SCHEMA, RunFolder
 from looplab.run.parameters import RunParameters
 from looplab.run.samples import SampleStore
 from looplab.system.machine_facts import describe
+from looplab.system.processors import steal_s
 from looplab.treatments.judgement import Treatment, reasons
 
 # Reports progress as (event, facts) to a person or to ./lab.
@@ -67,10 +68,12 @@ class Record:
         self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
         self._treatments: list[dict[str, Any]] = []
         self._begun_s = time.monotonic()
+        self._steal_before_s = steal_s()
 
     def begin(self) -> None:
         """Note that sending begins now."""
         self._begun_s = time.monotonic()
+        self._steal_before_s = steal_s()
 
     def append(self, rows: range) -> None:
         """Write the lines of `rows` and have them on disk when this returns."""
@@ -126,8 +129,13 @@ class Record:
             "token": self.token,
             **contents,
             "treatments": [treatment.as_json() for treatment in treatments],
-            "environment": self._environment,
+            "environment": {**self._environment, "steal_s": self._stolen_s()},
         }
+
+    def _stolen_s(self) -> float | None:
+        """Return the processor time since `begin` that the hypervisor gave to others; None if unknown."""
+        now_s, before_s = steal_s(), self._steal_before_s
+        return None if now_s is None or before_s is None else round(now_s - before_s, 2)
 
     def rewrite(self) -> None:
         """Write every file again: late answers arrive after their lines were written."""

@@ -12,19 +12,50 @@ from looplab.system.identity import hashed
 CPU_FILE = Path("/proc/cpuinfo")
 BOARD_FILE = Path("/proc/device-tree/model")
 CLOCK_SOURCE_FILE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+GOVERNORS = Path("/sys/devices/system/cpu/cpufreq")
 UNKNOWN = "unknown (started without ./lab)"
+# Implementer and part numbers of the Main ID Register, of the cores that a lab may meet; as in lscpu's table.
+ARM_PARTS: dict[int, tuple[str, dict[int, str]]] = {
+    0x41: (
+        "ARM",
+        {
+            0xB76: "ARM1176",
+            0xC07: "Cortex-A7",
+            0xD03: "Cortex-A53",
+            0xD05: "Cortex-A55",
+            0xD07: "Cortex-A57",
+            0xD08: "Cortex-A72",
+            0xD09: "Cortex-A73",
+            0xD0A: "Cortex-A75",
+            0xD0B: "Cortex-A76",
+            0xD0C: "Neoverse-N1",
+            0xD0D: "Cortex-A77",
+            0xD40: "Neoverse-V1",
+            0xD41: "Cortex-A78",
+            0xD44: "Cortex-X1",
+            0xD49: "Neoverse-N2",
+            0xD4F: "Neoverse-V2",
+        },
+    ),
+    0x51: ("Qualcomm", {0x001: "Oryon", 0x804: "Kryo-4xx-Gold", 0x805: "Kryo-4xx-Silver"}),
+    # Under macOS a virtual machine sees part 0.
+    0x61: ("Apple", {0x000: "Silicon"}),
+    0xC0: ("Ampere", {0xAC3: "Ampere-1", 0xAC4: "Ampere-1a"}),
+}
 
 
 def describe(handed_in: str = "") -> dict[str, Any]:
     """Return the facts of a run's machine; `handed_in` is a JSON object with what ./lab knows, or empty."""
     facts: dict[str, Any] = {
         "cpu": cpu_name(),
+        "cpu_model": cpu_model(),
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "architecture": platform.machine(),
         "python": platform.python_version(),
         "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
         "clock_source": clock_source(),
+        "governor": governor(),
         "boot": hashed(boot_id()),
         "machine": UNKNOWN,
         "load_before": list(os.getloadavg()),
@@ -49,18 +80,60 @@ def boot_id() -> str:
     return _text(Path("/proc/sys/kernel/random/boot_id"))
 
 
-def cpu_name() -> str:
-    """Return the processor's name, of a single-board computer the board's."""
-    named = cpu_name_from(_text(CPU_FILE)) or _text(BOARD_FILE, platform.processor() or platform.machine())
-    return named or "unknown"
+def cpu_name(cpu_file: Path = CPU_FILE, board_file: Path = BOARD_FILE) -> str:
+    """Return the processor's name, of a single-board computer with the board's: "Raspberry Pi 4 … (ARM Cortex-A72)"."""
+    cpuinfo = _text(cpu_file, "")
+    named, board = cpu_name_from(cpuinfo), _text(board_file, "") or _entry(cpuinfo, "Model") or ""
+    if board and named:
+        return f"{board} ({named})"
+    return board or named or platform.processor() or platform.machine() or "unknown"
 
 
 def cpu_name_from(cpuinfo: str) -> str:
-    """Return the name in /proc/cpuinfo: "model name" on x86, "Model" on a Raspberry Pi."""
-    for key in ("model name", "Model", "Hardware"):
-        if found := re.search(rf"^{key}\s*:\s*(.+)$", cpuinfo, re.MULTILINE):
-            return found[1].strip()
-    return ""
+    """Return the name in /proc/cpuinfo: "model name" on x86; of ARM cores, which have none there, that of their part.
+
+    Cores of several kinds are listed: "ARM Cortex-A55 r2p0 + ARM Cortex-A76 r4p0". "" if nothing names it.
+    """
+    if named := _entry(cpuinfo, "model name"):
+        return named
+    keys = ("CPU implementer", "CPU part", "CPU variant", "CPU revision")
+    found = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
+    kinds = sorted({tuple(int(word, 0) for word in core) for core in zip(*found, strict=False)})
+    return " + ".join(f"{_part(kind[0], kind[1])} r{kind[2]}p{kind[3]}" for kind in kinds) or _entry(
+        cpuinfo, "Hardware"
+    )
+
+
+def cpu_model(cpu_file: Path = CPU_FILE) -> str:
+    """Return what the processor itself reports, which neither microcode nor hypervisor words: "GenuineIntel 6-143-8".
+
+    Vendor, family, model and stepping on x86; implementer, part, variant and revision of each kind of ARM core.
+    """
+    cpuinfo = _text(cpu_file, "")
+    for keys in (
+        ("vendor_id", "cpu family", "model", "stepping"),
+        ("CPU implementer", "CPU part", "CPU variant", "CPU revision"),
+    ):
+        found = [re.findall(rf"^{key}\s*:\s*(\S+)", cpuinfo, re.MULTILINE) for key in keys]
+        if kinds := sorted(set(zip(*found, strict=False))):
+            return " + ".join(f"{kind[0]} {'-'.join(kind[1:])}" for kind in kinds)
+    return "unknown"
+
+
+def governor(folder: Path = GOVERNORS) -> str:
+    """Return what sets the processors' frequency: "performance", "schedutil", …; "none" where the kernel does not."""
+    found = {_text(path) for path in folder.glob("policy*/scaling_governor")}
+    return ", ".join(sorted(found)) or "none"
+
+
+def _part(implementer: int, part: int) -> str:
+    maker, parts = ARM_PARTS.get(implementer, (f"implementer {implementer:#04x}", {}))
+    return f"{maker} {parts.get(part, f'part {part:#05x}')}"
+
+
+def _entry(cpuinfo: str, key: str) -> str:
+    found = re.search(rf"^{key}[ \t]*:[ \t]*(.+)$", cpuinfo, re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def clock_source() -> str:

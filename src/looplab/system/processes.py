@@ -72,21 +72,40 @@ def named(name: str, proc: Path = Path("/proc")) -> list[int]:
     return sorted(found)
 
 
-def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
-    """Return what is known of one process, None if it has ended.
+def identity(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
+    """Return what distinguishes a process from its successor, and its threads' scheduling; None if it has ended.
 
-    `cpu_ticks` are USER_HZ ticks (see os.sysconf("SC_CLK_TCK")), `started_ticks` since boot. `cpu_wait_ns` is how long
-    its threads, those that live, were runnable and had no processor; None if the kernel does not count it.
+    `started_ticks` are USER_HZ ticks since boot: pids are reused, (pid, started_ticks) is not.
     """
     root = proc / str(pid)
     try:
-        fields = _stat_fields(root)
         return {
             "pid": pid,
-            "started_ticks": int(fields[19]),
-            "cpu_ticks": int(fields[11]) + int(fields[12]),
-            "cpu_wait_ns": _cpu_wait_ns(root),
+            "started_ticks": int(_stat_fields(root)[19]),
             "threads": [thread for tid in _thread_ids(root) if (thread := _thread(tid)) is not None],
+        }
+    except (ProcessLookupError, FileNotFoundError):
+        return None
+
+
+def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
+    """Return what is known of one process, None if it has ended.
+
+    `cpu_ns` is the CPU time, `cpus` where it may run. `cpu_wait_ns` is how long its threads, those that live, were
+    runnable and had no processor (None if the kernel does not count it), `runs` how often they got one.
+    """
+    root = proc / str(pid)
+    found = identity(pid, proc)
+    if found is None:
+        return None
+    try:
+        cpu_ns, cpu_wait_ns, runs = _schedule(root)
+        return {
+            **found,
+            "cpu_ns": cpu_ns,
+            "cpu_wait_ns": cpu_wait_ns,
+            "runs": runs,
+            "cpus": sorted(os.sched_getaffinity(pid)),
             "rtprio_limit": _field(root / "limits", "Max realtime priority", "unknown"),
             "sys_nice_bounding": _has_capability(root, "CapBnd", CAP_SYS_NICE),
             "sys_nice_effective": _has_capability(root, "CapEff", CAP_SYS_NICE),
@@ -169,14 +188,22 @@ def _thread(tid: int) -> dict[str, Any] | None:
         return None
 
 
-def _cpu_wait_ns(root: Path) -> int | None:
-    """Return the second field of schedstat (Documentation/scheduler/sched-stats.rst), summed over all threads."""
-    waits = []
+def _schedule(root: Path) -> tuple[int, int | None, int]:
+    """Return CPU time and run-queue wait of a process in ns, and how often it ran.
+
+    By schedstat of all threads (Documentation/scheduler/sched-stats.rst). It knows no ended threads: CPU time of a
+    process with several is therefore that of /proc/<pid>/stat, in ticks of 10 ms.
+    """
+    fields = _stat_fields(root)
+    cpu_ns = (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    counts = []
     for tid in _thread_ids(root):
         # A thread may end meanwhile; a kernel without SCHED_INFO has no such file.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            waits.append(int((root / "task" / str(tid) / "schedstat").read_text().split()[1]))
-    return sum(waits) if waits else None
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            counts.append([int(word) for word in (root / "task" / str(tid) / "schedstat").read_text().split()])
+    exact = len(counts) == 1 and counts[0][0]
+    waits_ns = sum(wait for _cpu, wait, _runs in counts) if counts else None
+    return exact or cpu_ns, waits_ns, sum(runs for _cpu, _wait, runs in counts)
 
 
 def _stat_fields(root: Path) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from looplab.treatments.looks import Look, mqtt_sockets, policies, processes, refusals
+from looplab.treatments.looks import Look, identities, mqtt_sockets, policies, processes, refusals
 from looplab.treatments.roles import Role
 
 # The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
@@ -50,6 +50,20 @@ def judge_policy(looks: Sequence[Look], role: str, fifo: int) -> Treatment:
     if note:
         note += " (see `./lab doctor`: real-time budget and SYS_NICE)"
     return Treatment(f"{role} scheduling policy", wanted, ", ".join(found), found == [wanted], note=note)
+
+
+def judge_process(looks: Sequence[Look], role: str) -> Treatment:
+    """Judge whether `role` was the same process, or the same part elsewhere, from the first reading to the last."""
+    what, wanted, found = f"{role} process", "the same in every look", identities(looks, role)
+    if not all(found):
+        missing = next(number // 2 + 1 for number, one in enumerate(found) if not one)
+        return Treatment(what, wanted, f"not there at look {missing} of {len(looks)}", False)
+    changed = [number // 2 + 1 for number in range(1, len(found)) if found[number] != found[number - 1]]
+    if not changed:
+        return Treatment(what, wanted, wanted, True)
+    note = f"it was restarted, and what it had been given was gone meanwhile: see `docker compose logs` of the {role}"
+    times = f"restarted {len(changed)} x, first seen at look {changed[0]} of {len(looks)}"
+    return Treatment(what, wanted, times, False, note=note)
 
 
 def judge_permission(looks: Sequence[Look], role: str, priority: int) -> list[Treatment]:

@@ -10,11 +10,13 @@ from looplab.treatments.judgement import Treatment
 NO_LINK = "none"
 PINGS = 20
 TIMEOUT_S = 10.0
-# What the mean may lie below the wanted one; above it, a loaded machine adds to it.
+# What the mean may lie below the wanted one; above it, a loaded machine adds to it, in each direction.
 SHARE_BELOW, MS_BELOW = 0.02, 0.7
 SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
-# Of a mean over few packets.
+# Of a mean over few packets. In order, a packet may also wait for one that drew this much more.
 DEVIATIONS = 4.0
+# An echo of looplab.link.ping with its IP and Ethernet headers, and the time between two.
+ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
 
 
 def look(url: str, pings: int = PINGS) -> dict[str, Any]:
@@ -82,9 +84,15 @@ def deviation(link: dict[str, Any]) -> str:
         return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
     if not delay["n"]:
         return ""
-    # Order or a rate let packets wait for others: then only less than wanted is wrong.
-    waits = bool(link["settings"]["rate_kbit"]) or not link["settings"]["reorder"]
-    return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits)
+    waits_ms = float(link.get("waits_ms") or 0.0)
+    if not link["settings"]["rate_kbit"]:
+        waits_ms = min(waits_ms, order_ms(link["settings"], link["theory_ms"]))
+    return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits_ms)
+
+
+def order_ms(settings: dict[str, Any], theory: dict[str, float]) -> float:
+    """Return how long packets may wait for those before them at most, on average: 0 if they may pass one another."""
+    return 0.0 if settings["reorder"] and not settings["rate_kbit"] else DEVIATIONS * float(theory["sd"])
 
 
 def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
@@ -100,17 +108,34 @@ def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
             "mean": sum(link["theory_ms"]["mean"] for link in links),
             "sd": sum(link["theory_ms"]["sd"] ** 2 for link in links) ** 0.5,
         }
-        wrong.append(off("the round trip's", _mean(figures), theory, _count(figures), True))
+        waits_ms = sum(order_ms(link["settings"], link["theory_ms"]) for link in links) + _echo_ms(links)
+        wrong.append(off("the round trip's", _mean(figures), theory, _count(figures), waits_ms, len(links)))
     return [why for why in wrong if why]
 
 
-def off(whose: str, mean_ms: float, theory: dict[str, float], n: int, waits: bool) -> str:
+def off(
+    whose: str, mean_ms: float, theory: dict[str, float], n: int, waits_ms: float = 0.0, directions: int = 1
+) -> str:
+    """Return what is wrong with a mean delay, over `n` packets through so many `directions`; "" if nothing is.
+
+    `waits_ms` is what waiting for other packets, or for a rate, may add to `theory`.
+    """
     chance_ms = DEVIATIONS * theory["sd"] / n**0.5
     least = theory["mean"] - max(SHARE_BELOW * theory["mean"], MS_BELOW) - chance_ms
-    most = theory["mean"] + max(SHARE_ABOVE * theory["mean"], MS_ABOVE) + chance_ms
-    if least <= mean_ms and (waits or mean_ms <= most):
+    slowest = theory["mean"] + waits_ms
+    most = slowest + max(SHARE_ABOVE * slowest, directions * MS_ABOVE) + chance_ms
+    if least <= mean_ms <= most:
         return ""
-    return f"{whose} mean delay is {mean_ms:.2f} ms, wanted {theory['mean']:.2f} ms"
+    wanted = f"{theory['mean']:.2f} ms" + (f" and waits up to {waits_ms:.2f} ms" if waits_ms else "")
+    return f"{whose} mean delay is {mean_ms:.2f} ms, wanted {wanted}"
+
+
+def _echo_ms(links: Sequence[dict[str, Any]]) -> float:
+    """Return how long an echo takes at the rates of both directions on average, waits for earlier echoes included."""
+    rates_kbit = [float(link["settings"]["rate_kbit"]) for link in links]
+    times_ms = [ECHO_BITS / rate for rate in rates_kbit if rate]
+    queue_ms = max(0.0, max(times_ms, default=0.0) - ECHO_INTERVAL_MS) * (PINGS - 1) / 2
+    return sum(times_ms) + queue_ms
 
 
 def _trips(looks: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -11,7 +11,9 @@ from looplab.treatments.roles import Role
 URL = "http://treatments:9100/facts"
 _TREATMENTS = Service("treatments service", "See `docker compose logs treatments`.")
 
-# The service's answer: {"roles": {role: {"processes": […], "refused": […]}}, "clock_ns", "ticks_hz", …}.
+# The service's answer: {"roles": {role: {"before": […], "processes": […], "refused": […]}}, "processors", "clock_ns",
+# "published", …}. A controller adds "elsewhere": by role, what a part on another machine reports that its
+# successor would report otherwise; and "own": how many messages its run had published by then.
 Look = Mapping[str, Any]
 
 
@@ -49,15 +51,41 @@ def running(look: Look | None, role: str) -> bool:
     return look is not None and bool(processes(look, role))
 
 
-def policies(looks: Sequence[Look], role: str) -> list[str]:
-    """Return the distinct policies of all threads of `role` in all looks; "not running" where a look saw none."""
-    found: set[str] = set()
+def readings(looks: Sequence[Look], role: str) -> list[list[dict[str, Any]]]:
+    """Return every reading of `role`, in order: the first look has one (afterwards), each other has two."""
+    found = []
     for look in looks:
-        there = processes(look, role)
+        found += [look["roles"][role]["before"], processes(look, role)]
+    return found[1:]
+
+
+def policies(looks: Sequence[Look], role: str) -> list[str]:
+    """Return the distinct policies of all threads of `role` in all readings; "not running" where one saw none.
+
+    What the first look found before it applied anything does not count.
+    """
+    found: set[str] = set()
+    for there in readings(looks, role):
         found.update(thread["scheduling"] for process in there for thread in process["threads"])
         if not there:
             found.add("not running")
     return sorted(found)
+
+
+def identities(looks: Sequence[Look], role: str) -> list[object]:
+    """Return what distinguishes `role` from its successor, by reading: (pid, start time), or what it reports."""
+    found: list[object] = []
+    for look in looks:
+        for there in (look["roles"][role]["before"], processes(look, role)):
+            here = sorted((process["pid"], process["started_ticks"]) for process in there)
+            found.append(here or look.get("elsewhere", {}).get(role, []))
+    return found
+
+
+def grown(before: Look, after: Look, role: str, key: str) -> int:
+    """Return by how much `key` (cpu_ns, runs) of the processes of `role` grew between two looks."""
+    first, last = (sum(int(process[key]) for process in processes(look, role)) for look in (before, after))
+    return max(0, last - first)
 
 
 def cpu_wait_us(before: Look, after: Look, roles: Iterable[str]) -> dict[str, float]:

@@ -1,17 +1,20 @@
-"""The treatments service: applies scheduling policies and tells what it finds on the live processes.
+"""The treatments service: reads the live processes, applies scheduling policies, and reads again.
 
 It owns the PID namespace that the lab's containers share, so it sees them all; the measured processes
 themselves hold no privilege. It knows no scenario: each request says what is asked.
 
 POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port"}
-answers {"roles": {"broker": {"processes": [...], "refused": ["..."]}}, "published": 1234, "clock_ns": ...,
-"noise": [...]}.
+answers {"roles": {"broker": {"before": [...], "processes": [...], "refused": ["..."]}}, "published": 1234,
+"noise": [...], ...}.
+`before` is what was found, `processes` what was there after the policies were applied: else a policy that was lost
+since the last request would be restored unseen.
 """
 
 import contextlib
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -21,6 +24,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from looplab.errors import LabError
 from looplab.system import processes
 from looplab.system.json_service import serve
+from looplab.system.processors import processor_times
 from looplab.treatments.noise import Probes
 
 PORT = 9100
@@ -30,12 +34,15 @@ PUBLISHED_WAIT_NS = 1_300_000_000
 
 
 def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, Any]:
-    """Apply what `request` asks for and return what is found afterwards, and what `probes` saw."""
-    roles = {name: _role(role) for name, role in request.get("roles", {}).items()}
+    """Apply what `request` asks for and return what is found before and afterwards, and what `probes` saw."""
+    roles = {
+        name: treat([pid for comm in role["comm"] for pid in processes.named(comm)], int(role.get("fifo") or 0))
+        for name, role in request.get("roles", {}).items()
+    }
     reply: dict[str, Any] = {
         "roles": roles,
+        "processors": processor_times(),
         "clock_ns": perf_counter_ns(),
-        "ticks_hz": os.sysconf("SC_CLK_TCK"),
         "noise": probes.read() if probes else [],
     }
     if request.get("published_from"):
@@ -43,13 +50,12 @@ def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, A
     return reply
 
 
-def _role(role: dict[str, Any]) -> dict[str, Any]:
-    pids = [pid for comm in role["comm"] for pid in processes.named(comm)]
-    refused = []
-    if role.get("fifo"):
-        refused = [why for pid in pids if (why := processes.set_fifo(pid, int(role["fifo"])))]
-    found = [facts for pid in pids if (facts := processes.facts(pid)) is not None]
-    return {"processes": found, "refused": refused}
+def treat(pids: Sequence[int], fifo: int) -> dict[str, Any]:
+    """Read the processes of a role, put them under SCHED_FIFO `fifo` (0: leave them), read them again."""
+    before = [found for pid in pids if (found := processes.identity(pid)) is not None]
+    refused = [why for pid in pids if fifo and (why := processes.set_fifo(pid, fifo))]
+    after = [found for pid in pids if (found := processes.facts(pid)) is not None]
+    return {"before": before, "processes": after, "refused": refused}
 
 
 def _published(broker: str) -> tuple[int | None, int]:

@@ -8,6 +8,9 @@ from support.containers import docker, logs
 from support.link_pair import PEER, Pair, exit_code, pids, request, round_trip_ms
 from support.waiting import until
 
+from looplab.treatments.judgement import Treatment
+from looplab.treatments.link import judge
+
 DELAY = {"peer": PEER, "direction": "egress", "delay_ms": 40}
 # Well above the round trip of this machine, well below the delay.
 MIDDLE_MS = 20.0
@@ -74,6 +77,28 @@ def test_a_stopped_container_leaves_no_rule(spare: Pair) -> None:
     exit_code(looker, 20)
     assert "LAB-LINK" not in logs(looker)
     assert "-P OUTPUT ACCEPT" in logs(looker)
+
+
+@pytest.mark.parametrize("order", [{"reorder": False}, {"rate_kbit": 10_000}, {}])
+def test_a_link_of_40_ms_where_4_were_asked_for_is_found(spare: Pair, order: dict[str, object]) -> None:
+    """Somebody else's delay comes on top: only the round trips show it."""
+    emulator = spare.ready_emulator()
+    asked = {"peer": PEER, "delay_ms": 4.4, "jitter_ms": 0.25, "distribution": "normal", **order}
+    links = [{**asked, "direction": direction} for direction in ("egress", "ingress")]
+    assert request(emulator, "PUT", "/links", links)[0] == 200
+
+    def found() -> Treatment:
+        request(emulator, "GET", "/links?ping=20")
+        return judge("wifi", [request(emulator, "GET", "/links?ping=20")[1]], True)
+
+    assert found().verified, found()
+    other = spare.emulator_at_the_peer()
+    until(lambda: "0 links" in logs(other), "the other emulator", 20)
+    assert request(other, "PUT", "/links", [{"peer": "target", "direction": "egress", "delay_ms": 35.6}])[0] == 200
+    assert not found().verified
+    assert "the round trip's mean delay is" in found().note
+    for container in (other, emulator):
+        docker("stop", "--time", "10", container)
 
 
 def test_a_moved_peer_is_followed_and_a_vanished_interface_named(own_pair: Pair) -> None:

@@ -19,10 +19,12 @@ import pytest
 import serial
 from support.containers import docker, logs
 from support.places import ROOT
+from support.ports import free_port
 from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEvent
 from support.waiting import until
 
 from looplab.experiments.loop.bridge.request_window import NUMBERS, parse_numbered
+from looplab.experiments.loop.robot_lag import ask
 
 pytestmark = pytest.mark.engine
 
@@ -358,7 +360,8 @@ def test_it_catches_up_after_the_host_stopped_it(start_robot: StartRobot) -> Non
 
 
 def test_its_lag_behind_real_time_is_counted(start_robot: StartRobot) -> None:
-    robot = start_robot()
+    port = free_port()
+    robot = start_robot("--statistics", f"127.0.0.1:{port}")
     client = robot.connect_ready()
     client.send(b"T" * 64)  # 64 answers take 0.2 s, so it is surely in the middle of one
     client.line()
@@ -370,6 +373,12 @@ def test_its_lag_behind_real_time_is_counted(start_robot: StartRobot) -> None:
     statistics = robot.statistics()
     assert statistics["lags_over_1ms"] >= 1
     assert statistics["lag_max_us"] > 80_000
+    # Over UDP it is the lag since the last question: of the next cell nothing is left.
+    asked, again = ask(f"127.0.0.1:{port}"), ask(f"127.0.0.1:{port}")
+    assert asked["lag_max_us"] == statistics["lag_max_us"]
+    assert asked["lag_mean_us"] * asked["deadlines"] > 80_000
+    assert again["deadlines"] < asked["deadlines"]
+    assert robot.statistics()["lag_max_us"] == statistics["lag_max_us"]
 
 
 def test_a_sleeping_robot_costs_little(start_robot: StartRobot) -> None:

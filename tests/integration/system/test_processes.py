@@ -138,18 +138,38 @@ def test_cpu_time_grows_with_work(spawn: Spawn) -> None:
     idle = spawn()
     busy = spawn("threading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=True).start()")
 
-    def ticks(pid: int) -> int:
-        return int(facts(pid)["cpu_ticks"])
+    def cpu_ns(pid: int) -> int:
+        return int(facts(pid)["cpu_ns"])
 
-    before = ticks(busy.pid)
-    until(lambda: ticks(busy.pid) >= before + 20, "20 ticks of work")
-    assert ticks(idle.pid) < ticks(busy.pid)
+    before = cpu_ns(busy.pid)
+    until(lambda: cpu_ns(busy.pid) >= before + 200_000_000, "0.2 s of work")
+    assert cpu_ns(idle.pid) < cpu_ns(busy.pid)
+
+
+def test_a_wait_on_a_run_queue_is_counted(spawn: Spawn) -> None:
+    """Two that never sleep share one processor: each waits about as long as it works."""
+    (cpu, *_) = sorted(os.sched_getaffinity(0))
+    program = f"os.sched_setaffinity(0, [{cpu}]); print('ready', flush=True)\nwhile True: pass\n"
+    one, other = spawn(program), spawn(program)
+    until(lambda: facts(one.pid)["cpu_wait_ns"] >= 200_000_000, "0.2 s of waiting")
+    assert facts(one.pid)["cpus"] == facts(other.pid)["cpus"] == [cpu]
+
+
+def test_a_process_is_told_from_its_successor(spawn: Spawn) -> None:
+    one = spawn()
+    found = processes.identity(one.pid)
+    assert found is not None
+    assert {key: facts(one.pid)[key] for key in found} == found
+    assert found["started_ticks"] > 0
+    one.kill()
+    one.wait()
+    assert processes.identity(one.pid) is None
 
 
 def test_a_name_with_brackets_and_spaces_shifts_no_field(spawn: Spawn) -> None:
     plain, odd = spawn(), spawn("processes.set_name('a) S 1 (b')")
     assert facts(odd.pid)["started_ticks"] >= facts(plain.pid)["started_ticks"]
-    assert facts(odd.pid)["cpu_ticks"] < 10_000
+    assert facts(odd.pid)["cpu_ns"] < 100 * 10**9
 
 
 @pytest.mark.parametrize("nodelay", [0, 1])

@@ -13,6 +13,7 @@ from support.places import ROOT
 
 from looplab.lab.scenarios import experiments, scenarios
 from looplab.system.env_files import expand
+from looplab.treatments.loads import loads
 
 COMPOSE = ROOT / "compose"
 # Their services are only extended; the scenarios' services are checked.
@@ -234,3 +235,13 @@ def test_every_variable_of_the_files_has_its_default_in_dot_env() -> None:
         line.partition("=")[0] for line in (ROOT / ".env").read_text().splitlines() if line and not line.startswith("#")
     }
     assert {"FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "PACING", "ROBOT", "LAB_BIND"} <= names
+
+
+def test_a_controller_is_handed_what_its_load_is_handed() -> None:
+    """A run records the settings of its load: the same variables with the same defaults, as published in Python."""
+    handed = resolve(COMPOSE / "client.yaml", "controller")["environment"]
+    for name, kind in loads().items():
+        command = " ".join(map(str, resolve(COMPOSE / "loads" / f"{name}.yaml", name)["command"]))
+        for variable, setting in kind.settings.items():
+            assert handed[variable] == f"${{{variable}:-{setting.published}}}"
+            assert handed[variable] in command

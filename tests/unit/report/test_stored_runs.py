@@ -227,9 +227,9 @@ def test_where_requests_waited_for_the_robot_the_page_shows_r_without_the_wait(r
     assert write(results, tmp_path / "out", folder.name) == 0
     page = (tmp_path / "out" / "index.html").read_text()
     (row,) = re.findall(r'<th scope="row">R free</th>(.*?)</tr>', page, re.DOTALL)
-    assert "37 waited" in row
+    assert "37 queued" in row
     assert re.findall(r"<td[^>]*>([0-9.]+)</td>", row) == ["4.200", "4.250", "4.300", "4.250", "4.295", "4.299"]
-    assert page.count("R free is the part of R") == 1
+    assert page.count("R free is R of the requests that did not queue") == 1
     # Runs of before it was measured.
     write(results, tmp_path / "out", small_run(results, start="20260304T000000Z").name)
     assert "R free" not in (tmp_path / "out" / "index.html").read_text()

@@ -15,6 +15,9 @@ def test_the_facts_of_this_machine() -> None:
     assert found["kernel"] == platform.release()
     assert found["cgroup"] in ("v1", "v2")
     assert found["cpu"]
+    assert found["cpu_model"] != "unknown"
+    assert found["governor"]
+    assert found["clock_source"] != "unknown"
     assert "note" not in found
     assert "note" not in describe("  ")
     assert len(found["load_before"]) == 3

@@ -75,8 +75,61 @@ def test_a_link_that_was_another_one(last: State, says: str) -> None:
     assert says in found.note
 
 
+def model(made_ms: float, *, waits_ms: float = 0.0, sd_ms: float = 0.0, **settings: Any) -> State:
+    """One direction of 4.4 ms that made another mean, `waits_ms` of it by waits for other packets."""
+    whole = LinkSettings("broker", "egress", 4.4, **settings).as_json()
+    delay = {"n": 500, "mean": made_ms, "sd": sd_ms}
+    theory = {"mean": 4.4, "sd": sd_ms}
+    return {**one_way("egress"), "settings": whole, "theory_ms": theory, "delay_ms": delay, "waits_ms": waits_ms}
+
+
+MODELS: dict[str, dict[str, Any]] = {
+    "constant": {},
+    "wifi": {"jitter_ms": 0.25, "distribution": "normal", "reorder": False, "sd_ms": 0.25},
+    "pareto": {"jitter_ms": 2.2, "distribution": "pareto", "sd_ms": 1.8},
+    "in order": {"reorder": False},
+    "a rate": {"rate_kbit": 1000},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("backend", ["nfqueue", "netem"])
+def test_40_ms_made_for_4_4_asked_is_another_link_with_every_model(name: str, backend: str) -> None:
+    """netem counts no delays: there the echoes show it."""
+
+    def made(delay_ms: float) -> State:
+        found = model(delay_ms, **MODELS[name])
+        if backend == "netem":
+            found["delay_ms"] = {"n": 0}
+        trip = {"n": 20, "mean": delay_ms + 0.3}
+        return state(backend=backend, links=[found], rtt_ms={"broker": trip if backend == "netem" else None})
+
+    assert judge("wifi", [made(4.5)], True).verified
+    for wrong_ms in (40.0, 1.0):
+        found = judge("wifi", [made(wrong_ms)], True)
+        assert not found.verified
+        assert "wanted 4.40 ms" in found.note
+
+
 def test_waiting_for_ones_turn_adds_to_a_delay_and_is_no_fault() -> None:
-    assert judge("wifi", [state(links=[one_way("egress", 12.0, reorder=False)])], True).verified
+    """As far as the model makes packets wait: in order for a slower one, at a rate for whatever was sent before."""
+    order = {"jitter_ms": 0.25, "distribution": "normal", "reorder": False, "sd_ms": 0.25}
+
+    def verified(link: State) -> bool:
+        return judge("wifi", [state(links=[link], rtt_ms={"broker": None})], True).verified
+
+    assert verified(model(8.2, waits_ms=1.0, **order))
+    assert not verified(model(40.0, waits_ms=35.0, **order))
+    assert verified(model(40.0, waits_ms=35.0, rate_kbit=64))
+    assert not verified(model(40.0, waits_ms=5.0, rate_kbit=64))
+
+
+def test_an_echo_takes_its_time_at_a_rate() -> None:
+    """50 bytes at 20 kbit/s are 20 ms, so that echoes 10 ms apart queue: 10 ms more for each, 95 ms on average."""
+    slow = {**model(4.4, rate_kbit=20), "delay_ms": {"n": 0}}
+    for trip_ms, good in ((119.0, True), (180.0, False), (4.0, True), (3.0, False)):
+        trip = {"n": 20, "mean": trip_ms}
+        assert judge("slow", [state(backend="netem", links=[slow], rtt_ms={"broker": trip})], True).verified == good
 
 
 def test_netem_is_judged_by_round_trips_alone() -> None:

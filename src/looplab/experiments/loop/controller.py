@@ -1,15 +1,23 @@
 """One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, looks between cells."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.experiments.loop import ledger, readiness, treatments
+from looplab.experiments.loop import ledger, readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
-from looplab.experiments.loop.document import COLUMNS, cell, cell_rows, files, in_published_order
+from looplab.experiments.loop.document import (
+    COLUMNS,
+    cell,
+    cell_rows,
+    files,
+    in_published_order,
+    overhead,
+    passed,
+)
 from looplab.experiments.loop.looks import Looks
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
@@ -20,7 +28,7 @@ from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.permission import is_refused
 from looplab.run import stalls
-from looplab.run.accounting import tally
+from looplab.run.accounting import Columns, tally
 from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
@@ -33,6 +41,8 @@ WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
+# The figures of one cell from its rows, its other counts and its interval in ms.
+Figures = Callable[[Columns, range, Mapping[str, int], float], dict[str, Any]]
 
 
 class Controller(Run):
@@ -48,12 +58,18 @@ class Controller(Run):
         self._client = _client(parameters, self.record.token, self._received, self._note_connection)
         self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
+        # Messages that this run itself has published by the last look, answers included.
+        self._own = 0
         self._current: Measurement | None = None
-        self.measurement = self._measurement(self.record.store, self.record.token)
+        self.measurement = self._measurement(
+            self.record.store, self.record.token, parameters.messages * parameters.repetitions
+        )
 
     def measure(self) -> None:
         self._wait_for_parts()
         self.news.begin()
+        # The first look applies the treatments, under which the warm-up runs; the first cell begins at the second.
+        self._look()
         self._warm_up()
         self._look()
         self._sweep()
@@ -63,24 +79,21 @@ class Controller(Run):
         bridge = self.news.info()
         found = self.looks.judge(bridge)
         virtual = treatments.is_virtual(bridge)
-        found += treatments.judge_robot(self.parameters, self.record.store, virtual=virtual)
+        found += treatments.judge_robot(self.parameters, self._cells(overhead), virtual=virtual)
         found += treatments.judge_connections(self.parameters, self._tls, bridge)
         found += readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.duplicates))
         return [*found, self.looks.judge_link()]
 
     def contents(self) -> dict[str, Any]:
-        measurement, cells = self.measurement, []
+        measurement, cells = self.measurement, self._cells(cell)
         losses = Losses(self.record.store, range(self.parameters.samples), self._evidence())
-        for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters)):
-            counts = measurement.counts(index)
-            load = {"load": self.looks.strengths[index]} if index < len(self.looks.strengths) else {}
-            figures = cell(self.record.store, rows, counts, interval_ms)
-            stalled = self.looks.stalls[index] if index < len(self.looks.stalls) else {}
-            beside = {"lost_by": losses.count(rows), **load, **stalls.explained(figures, stalled)}
-            cells.append({"interval_ms": interval_ms, "qos": qos, **figures, **beside})
+        for found, (_interval_ms, _qos, rows) in zip(cells, cell_rows(self.parameters), strict=True):
+            found["lost_by"] = losses.count(rows)
+            found.update(stalls.explained(found, found))
         return {
             "warmup": self._warmup,
             "cells": in_published_order(self.parameters, cells),
+            "robot": robot_lag.whole(cells),
             "malformed": measurement.malformed + self.news.malformed,
             "foreign": measurement.foreign + self.news.foreign,
             "expired": measurement.expired,
@@ -90,6 +103,19 @@ class Controller(Run):
             **self.looks.document(),
         }
 
+    def _cells(self, figures: Figures) -> list[dict[str, Any]]:
+        """Return the cells as run.json has them, by `figures` of their rows and what the looks found."""
+        counts, store = self.measurement.counts, self.record.store
+        return [
+            {
+                "interval_ms": interval_ms,
+                "qos": qos,
+                **figures(store, rows, counts(index), interval_ms),
+                **self.looks.cell(index),
+            }
+            for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters))
+        ]
+
     def _ledger_gaps(self) -> list[str]:
         store = self.record.store
         _, measured, _ = tally(store, range(self.parameters.samples))
@@ -98,14 +124,14 @@ class Controller(Run):
     def close(self) -> None:
         self._client.close()
 
-    def _measurement(self, store: SampleStore, token: str) -> Measurement:
+    def _measurement(self, store: SampleStore, token: str, per_cell: int) -> Measurement:
         p = self.parameters
         return Measurement(
             self._client,
             store,
             p.command,
             token,
-            per_cell=p.messages * p.repetitions,
+            per_cell=per_cell,
             deadline_ms=p.deadline_ms,
             on_other=self.news.take,
             sleeps=p.pacing == SLEEP,
@@ -182,14 +208,17 @@ class Controller(Run):
         )
 
     def _warm_up(self) -> None:
-        """Send a few requests along the whole way, with a token of their own: counted, not part of any cell."""
-        count = self.parameters.warmup_messages
+        """Send a few requests at each QoS along the whole way, with a token of their own: counted, part of no cell."""
+        count, qos = self.parameters.warmup_messages, self.parameters.qos
         if not count:
             return
-        store = SampleStore(count, more=COLUMNS)
-        self._current = self._measurement(store, f"w{self.record.token}")
-        self._current.repetition(0, count, WARMUP_INTERVAL_NS, min(self.parameters.qos))
-        result = cell(store, range(count), {}, WARMUP_INTERVAL_NS / 1e6)
+        store = SampleStore(count * len(qos), more=COLUMNS)
+        self._current = self._measurement(store, f"w{self.record.token}", count)
+        for index, one in enumerate(qos):
+            self._current.repetition(index * count, count, WARMUP_INTERVAL_NS, one)
+        self._current.drain(range(store.count))
+        self._own += passed(store, range(store.count))
+        result = cell(store, range(store.count), {}, WARMUP_INTERVAL_NS / 1e6)
         self._warmup = {name: result[name] for name in ("sent", "answered", "lost")}
 
     def _sweep(self) -> None:
@@ -211,6 +240,7 @@ class Controller(Run):
                 )
             # First, because nobody listens while the treatments are read.
             self.measurement.drain(rows)
+            self._own += passed(self.record.store, rows)
             self._ask_for_permission(rows)
             self._look()
 
@@ -226,7 +256,7 @@ class Controller(Run):
         return sum(messages * ms / 1000 for messages, ms in left)
 
     def _look(self) -> None:
-        self.looks.take()
+        self.looks.take(self.news.info(), self._own)
         self.record.state("running", self.treatments())
         self._client.wait(perf_counter_ns() + 10_000_000)
 

@@ -1,17 +1,17 @@
-"""The looks of one run of the loop: at the processes, at an emulated link, at how strong a load was in each cell."""
+"""The looks of one run of the loop: at the processes, at an emulated link, at what each cell took."""
 
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.experiments.loop import EXPERIMENT, treatments
+from looplab.experiments.loop import EXPERIMENT, robot_lag, treatments
 from looplab.experiments.loop.parameters import Parameters
 from looplab.run import stalls
 from looplab.treatments import link, noise
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
-from looplab.treatments.loads.load import strength
+from looplab.treatments.loads.load import WARM_UP_LOOKS
 from looplab.treatments.looks import Look, running
 
 _PARTS = [role.name for role in EXPERIMENT.roles if not role.optional]
@@ -19,29 +19,30 @@ LINK_URL = "http://bridge:9107"
 
 
 class Looks:
-    """One entry a cell: `strengths` of the load (see loads.load.strength) and `stalls` (looplab.run.stalls.between)."""
+    """Taken before and after the warm-up, and after each cell."""
 
     def __init__(self, parameters: Parameters) -> None:
-        self.strengths: list[dict[str, Any]] = []
-        self.stalls: list[dict[str, Any]] = []
         self._parameters = parameters
         self._client = treatments.client()
         self._link_url = os.environ.get("LINK_URL") or LINK_URL
         self._taken: list[Look | None] = []
         self._link_taken: list[dict[str, Any]] = []
+        self._lags: list[dict[str, float]] = []
 
-    def take(self) -> None:
-        """Have the treatments applied and read: between cells and never within one."""
+    def take(self, bridge: Mapping[str, Any], own: int) -> None:
+        """Have the treatments read, applied and read again: between cells and never within one.
+
+        `bridge` is what the bridge reports of itself, `own` how many messages this run has published so far.
+        """
         p = self._parameters
         counted = p.load in loads() and loads()[p.load].counted
         look = self._client.look(treatments.applied(p), f"{p.broker_host}:{p.broker_port}" if counted else "")
+        if look is not None:
+            look = {**look, "own": own, "elsewhere": treatments.elsewhere(bridge)}
         if look is not None and p.link != NO_LINK:
             self._link_taken.append(link.look(self._link_url))
-        before = self._taken[-1] if self._taken else None
-        if before is not None and look is not None:
-            self.strengths.append(strength(p.load, before, look))
-            self.stalls.append(stalls.between(before, look, _PARTS))
         self._taken.append(look)
+        self._lags.append(robot_lag.ask(os.environ.get("ROBOT_STATISTICS", "")) if p.robot == "virtual" else {})
 
     def judge(self, bridge: Mapping[str, Any]) -> list[Treatment]:
         """Judge the treatments that the processes show."""
@@ -51,6 +52,18 @@ class Looks:
         """Judge the link, or that there was none."""
         emulating = any(running(look, "link") for look in self._taken)
         return link.judge(self._parameters.link, self._link_taken, emulating)
+
+    def cell(self, index: int) -> dict[str, Any]:
+        """Return what run.json holds of a cell's load, run-queue waits, noise floor, stolen time and robot's lag.
+
+        Empty where a look is missing.
+        """
+        first = WARM_UP_LOOKS + index
+        before, after, *_ = [*self._taken[first : first + 2], None, None]
+        if before is None or after is None:
+            return {"load": {}, "cpu_wait_us": {}, "cpu_runs": {}, "steal_s": None, "robot_lag": {}}
+        facts = treatments.cell_facts(self._parameters.load, before, after)
+        return {**facts, **stalls.between(before, after, _PARTS), "robot_lag": self._lags[first + 1]}
 
     def document(self) -> dict[str, Any]:
         """Return what run.json holds of the machine's stalls and of an emulated link."""

@@ -67,6 +67,7 @@ class Parameters(RunParameters):
     command: str
     robot: str
     load: str
+    load_settings: dict[str, str]
     priority_broker: int
     priority_controller: int
     tcp_nodelay: bool
@@ -105,6 +106,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
     get = Reader(environment, f"compose/scenarios/{name}")
     fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
     usual = factors(fidelity)
+    load = get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads()))
     parameters = Parameters(
         scenario=get.matching("SCENARIO", None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _"),
         fidelity=fidelity,
@@ -116,7 +118,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
         repetitions=get.integer("REPETITIONS", 10, 1, 10_000),
         command=get.choice("COMMAND", "T", ("T", "E")),
         robot=get.choice("ROBOT", "virtual", ROBOTS),
-        load=get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())),
+        load=load,
+        load_settings=read_load_settings(get, load),
         priority_broker=get.integer("PRIORITY_BROKER", 0, 0, 99),
         priority_controller=get.integer("PRIORITY_CONTROLLER", 0, 0, 99),
         tcp_nodelay=get.switch("TCP_NODELAY", bool(usual["tcp_nodelay"])),
@@ -139,6 +142,12 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
     )
     check_samples(parameters, "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS")
     return parameters
+
+
+def read_load_settings(get: Reader, load: str) -> dict[str, str]:
+    """Return the variables of `load` by name, as its container has them; {} without a load."""
+    settings = loads()[load].settings if load in loads() else {}
+    return {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in settings.items()}
 
 
 def in_order(parameters: Parameters) -> Parameters:

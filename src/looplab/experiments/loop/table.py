@@ -104,7 +104,7 @@ def _remarks(run: dict[str, Any]) -> Iterator[str]:
         yield f"{expired} answers came after their messages were counted as lost."
     if waited := sum(cell.get("waited", 0) for cell in run["cells"]):
         known = sum(cell["service_R_us"]["n"] for cell in run["cells"])
-        yield f"R free: R from when the robot was free; {waited} of {known} requests waited for earlier ones."
+        yield f"R free: R of the requests that did not queue at the robot; {waited} of {known + waited} queued."
     yield from (f"What O is made of: {gap}" for gap in run.get("ledger_gaps", []))
     yield from _absences(run.get("absences", []))
     if count := run.get("reconnects", 0):

@@ -10,7 +10,7 @@ from looplab.experiments.qos_delay.parameters import Cell, QosDelayParameters
 from looplab.run.accounting import OUTCOMES, Columns, lateness, summarise, tally, total_ns
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
-from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, unverified
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, unverified
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, mqtt_sockets
 
@@ -127,6 +127,7 @@ def judge(
     if found := unverified(looks):
         return found
     good = [look for look in looks if look is not None]
+    found += [judge_process(good, role) for role in _ROLES]
     found += [judge_policy(good, role, 0) for role in _ROLES]
     found += [judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
     found += [_time_out(parameters, good, role) for role in _ROLES]

@@ -136,7 +136,13 @@ def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
         made.faults.append(f"{name}: {why}")
     if not probed["n"]:
         made.faults.append(f"{name}: no probe came by")
-    elif why := judgement.off("the probes'", probed["mean"], link["theory_ms"], probed["n"], True):
+    elif why := judgement.off(
+        "the probes'",
+        probed["mean"],
+        link["theory_ms"],
+        probed["n"],
+        judgement.order_ms(link["settings"], link["theory_ms"]),
+    ):
         made.faults.append(f"{name}: {why}")
     if way.forward:
         figures = link["delay_ms"] if link["delay_ms"]["n"] else probed

@@ -1,35 +1,79 @@
 """An MQTT flood through the broker under test, by the lab's own flood or inovex/mqtt-stresser."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+import re
+from collections.abc import Mapping, Sequence
+from math import ceil
 
-from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import COUNT, Load, Rule, strength
+from looplab.treatments.loads.load import Found, Load, Setting, count, published
 from looplab.treatments.looks import Look
 
-# Beside the run's own; the published options make about 100 messages a second.
-LEAST_PER_S = 20
-# The broker renews its count once a second: over less time a rate means little.
-SPAN_S = 10.0
-# As Go reads them.
-_DURATION: Rule = (r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+", "a time with its unit, e.g. 100s")
+# A round: FLOOD_RAMPUP_SIZE clients start every FLOOD_RAMPUP_DELAY, each publishes its FLOOD_MESSAGES at once.
+# Of that rate, so much must arrive in every cell: clients that wait for the broker start the next round later.
+SHARE_OF_RATE = 0.5
+# Beyond this rate it is the machine, not the options, that limits a flood.
+MOST_PER_S = 500.0
+# A flood comes in bursts, and at the end of a round it pauses: cells are judged together until they have seen this many
+# times FLOOD_RAMPUP_DELAY, of which two may fall into pauses.
+STEPS, PAUSES = 5, 2
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+# The broker's count is its own clock's: two of them are further apart.
+_LEAST_SPAN_S = 0.1
 
 
 class Flood(Load):
-    """Pauses between its rounds, so that some looks may miss it; the broker's count of messages says more."""
+    """Pauses between its rounds, so that some looks may miss it; the broker's count of messages shows its strength."""
 
-    def judge_rate(self, looks: Sequence[Look], own_messages: int) -> list[Treatment]:
-        """Judge whether the broker received more than `own_messages` in every cell; [] where no cell is long enough."""
-        spans = [strength(self.name, before, after) for before, after in pairwise(looks)]
-        rates = [
-            span["broker_publish_per_s"] - own_messages / span["seconds"]
-            for span in spans
-            if "broker_publish_per_s" in span and span["seconds"] >= SPAN_S
-        ]
-        if not rates:
-            return []
-        wanted, found = (f"{rate:.0f} messages/s at least" for rate in (LEAST_PER_S, min(rates)))
-        return [Treatment(f"{self.name} in every cell", wanted, found, min(rates) >= LEAST_PER_S)]
+    def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
+        """Return messages a second beside the run's own, of as many neighbouring cells as bursts and pauses need."""
+        step_s = read_duration_s(settings["FLOOD_RAMPUP_DELAY"])
+        clients, size = int(settings["FLOOD_CLIENTS"]), int(settings["FLOOD_RAMPUP_SIZE"])
+        messages = clients * int(settings["FLOOD_MESSAGES"])
+        round_s = ceil(clients / size) * step_s
+        rate = min(MOST_PER_S, messages / round_s if round_s else MOST_PER_S)
+        found = []
+        for first, last in together([_span_s(*cell) for cell in cells], STEPS * step_s):
+            counted = published(cells[first][0], cells[last - 1][1])
+            arrived, own, span_s = counted or (0, 0, 0.0)
+            span_s = max(span_s, _LEAST_SPAN_S)
+            # One message at least: a flood of which nothing arrived is none, however short the run is.
+            least = max(1.0, SHARE_OF_RATE * rate * (span_s - PAUSES * step_s))
+            name = f"cell {last}" if last - first == 1 else f"cells {first + 1} to {last}"
+            found.append(Found(f"{name} of {len(cells)}", (arrived - own) / span_s, least / span_s))
+        return found
+
+
+def together(spans_s: Sequence[float], least_s: float) -> list[tuple[int, int]]:
+    """Return ranges [first, last) of neighbours that last at least `least_s` together, or all if none does.
+
+    >>> together([1.0, 1.0, 1.0, 5.0, 1.0], 2.0)
+    [(0, 2), (2, 5)]
+    """
+    ranges: list[tuple[int, int]] = []
+    first = 0
+    for last in range(1, len(spans_s) + 1):
+        if sum(spans_s[first:last]) >= least_s:
+            ranges.append((first, last))
+            first = last
+    if first < len(spans_s):
+        # What is left is too short by itself.
+        begin = ranges.pop()[0] if ranges else 0
+        ranges.append((begin, len(spans_s)))
+    return ranges
+
+
+def read_duration_s(text: str) -> float:
+    """Return the seconds of a duration as Go writes it, e.g. 1m30s."""
+    return sum(float(number) * _UNITS_S[unit] for number, unit in re.findall(r"([0-9.]+)(ns|us|ms|s|m|h)", text))
+
+
+def _span_s(before: Look, after: Look) -> float:
+    found = published(before, after)
+    return found[2] if found else 0.0
+
+
+def _duration(published_value: str) -> Setting:
+    # As Go reads them.
+    return Setting(published_value, r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+", "a time with its unit, e.g. 100s")
 
 
 LOAD = Flood(
@@ -38,8 +82,14 @@ LOAD = Flood(
     order=2,
     steady=False,
     counted=True,
+    unit="messages/s",
+    weak="the flood was paused or starved, or the broker refuses it: see `docker compose logs` of the flood",
     settings={
-        **dict.fromkeys(("FLOOD_CLIENTS", "FLOOD_MESSAGES", "FLOOD_RAMPUP_SIZE"), COUNT),
-        **dict.fromkeys(("FLOOD_RAMPUP_DELAY", "FLOOD_GLOBAL_TIMEOUT", "FLOOD_TIMEOUT"), _DURATION),
+        "FLOOD_CLIENTS": count(100),
+        "FLOOD_MESSAGES": count(10),
+        "FLOOD_RAMPUP_SIZE": count(10),
+        "FLOOD_RAMPUP_DELAY": _duration("1s"),
+        "FLOOD_GLOBAL_TIMEOUT": _duration("180s"),
+        "FLOOD_TIMEOUT": _duration("100s"),
     },
 )

@@ -2,16 +2,37 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.looks import Look, processes, running
+from looplab.treatments.looks import Look, grown, running
 from looplab.treatments.roles import Role
 
-# A pattern that the whole value must match, and what to write instead.
-Rule = tuple[str, str]
 NO_LOAD = "none"
-COUNT: Rule = (r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999")
+# The first look is taken before the warm-up: the first cell begins at the second.
+WARM_UP_LOOKS = 1
+
+
+class Setting(NamedTuple):
+    """A variable of a load: its published value, a pattern that the whole value must match, what to write instead."""
+
+    published: str
+    pattern: str
+    expected: str
+
+
+def count(published: int) -> Setting:
+    """Return the rule of a variable that counts something."""
+    return Setting(str(published), r"[1-9][0-9]{0,5}", "a whole number from 1 to 999999")
+
+
+class Found(NamedTuple):
+    """How strong a load was in one or several cells, and the least it had to be; `cells` names them for a person."""
+
+    cells: str
+    strength: float
+    least: float
 
 
 @dataclass(frozen=True)
@@ -19,7 +40,8 @@ class Load:
     """`name` is its role, its value of LOAD and its file in compose/; `comms` as in Role.
 
     One that is `steady` must be seen in every look, another in one. `counted` has its messages counted by the broker.
-    `settings` are the variables that its Compose file reads, with what each may be.
+    `settings` are the variables that its Compose file reads; a run has them among its parameters. `unit` is that of its
+    strength, `weak` what makes one too weak.
     """
 
     name: str
@@ -27,7 +49,9 @@ class Load:
     order: int
     steady: bool = True
     counted: bool = False
-    settings: Mapping[str, Rule] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    unit: str = ""
+    weak: str = ""
 
     @property
     def role(self) -> Role:
@@ -49,23 +73,56 @@ class Load:
         """Judge a load that was wanted and seen."""
         return Treatment(what, "running", "running", True)
 
-    def judge_rate(self, looks: Sequence[Look], own_messages: int) -> list[Treatment]:
-        """Judge how hard it was in each cell, [] where nothing shows it; `own_messages` a cell are the run's own."""
+    def judge_strength(self, looks: Sequence[Look], settings: Mapping[str, str]) -> list[Treatment]:
+        """Judge how strong it was in its weakest cell; [] before the first cell, or where nothing is to be measured.
+
+        `settings` are the run's values of `self.settings`.
+        """
+        found = self.strengths(list(pairwise(looks[WARM_UP_LOOKS:])), settings)
+        if not found:
+            return []
+        weakest = min(found, key=lambda one: one.strength / one.least)
+        good = all(one.strength >= one.least for one in found)
+        wanted = f"{weakest.least:.2f} {self.unit} at least"
+        return [
+            Treatment(
+                f"{self.name} in every cell",
+                wanted,
+                f"{weakest.strength:.2f} {self.unit} in {weakest.cells}",
+                good,
+                note="" if good else self.weak,
+            )
+        ]
+
+    def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
+        """Return how strong it was in each cell (the looks before and after it), [] if the lab cannot measure it."""
         return []
+
+
+def seconds(before: Look, after: Look) -> float:
+    """Return the time between two looks."""
+    return (int(after["clock_ns"]) - int(before["clock_ns"])) / 1e9
 
 
 def strength(load: str, before: Look, after: Look) -> dict[str, Any]:
     """Return how hard a load was between two looks: CPU seconds consumed, messages a second at the broker."""
-    result: dict[str, Any] = {"seconds": round((after["clock_ns"] - before["clock_ns"]) / 1e9, 3)}
+    result: dict[str, Any] = {"seconds": round(seconds(before, after), 3)}
     if load != NO_LOAD:
-        result[f"{load}_cpu_s"] = round(_cpu_s(after, load) - _cpu_s(before, load), 3)
-    first, last = before.get("published"), after.get("published")
-    # A broker that was restarted counts from 0 again: there is no rate.
-    if first is not None and last is not None and last >= first:
-        span_s = (after["published_clock_ns"] - before["published_clock_ns"]) / 1e9
-        result["broker_publish_per_s"] = round((last - first) / span_s, 1)
+        result[f"{load}_cpu_s"] = round(grown(before, after, load, "cpu_ns") / 1e9, 3)
+    if found := published(before, after):
+        messages, own, span_s = found
+        result["broker_publish_per_s"] = round(messages / span_s, 1)
+        result[f"{load}_messages_per_s"] = round((messages - own) / span_s, 1)
     return result
 
 
-def _cpu_s(look: Look, role: str) -> float:
-    return float(sum(process["cpu_ticks"] for process in processes(look, role))) / float(look["ticks_hz"])
+def published(before: Look, after: Look) -> tuple[int, int, float] | None:
+    """Return how many messages the broker received, how many of them the run itself sent, and in how many seconds.
+
+    None if the broker does not report it, or counts from 0 again because it was restarted.
+    """
+    first, last = before.get("published"), after.get("published")
+    if first is None or last is None or last < first:
+        return None
+    span_s = (int(after["published_clock_ns"]) - int(before["published_clock_ns"])) / 1e9
+    return last - first, after.get("own", 0) - before.get("own", 0), span_s

@@ -1,10 +1,23 @@
 """CPU, memory and I/O stress on the host, by Debian's `stress`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads.load import COUNT, Load
-from looplab.treatments.looks import Look, processes
+from looplab.treatments.loads.load import WARM_UP_LOOKS, Found, Load, Setting, count, seconds
+from looplab.treatments.looks import Look, grown, processes
+
+# Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
+# Of the processor time that the measured parts left, stress must have had this share. Exporter, Prometheus and Grafana
+# take some on a small machine. Beside strangers the processors are as full; if they take three quarters, the load is
+# theirs.
+SHARE_OF_ROOM = 0.25
+# Stress never leaves a processor idle while a worker could run there: paused for a fifth of a cell, or limited to four
+# fifths of the time it could have, it does.
+SHARE_WITHOUT_IDLE = 0.8
+# A worker that never sleeps runs or waits to run, whatever else the machine does; paused, it does neither. The kernel
+# counts a wait once it is over.
+SHARE_RUNNABLE, WAIT_UNDER_WAY_S = 0.8, 0.3
 
 
 class Stress(Load):
@@ -18,15 +31,80 @@ class Stress(Load):
         note = "STRESS_TIMEOUT ended it, or it was killed"
         return Treatment(what, "running", "restarted during the run", False, note=note)
 
+    def judge_strength(self, looks: Sequence[Look], settings: Mapping[str, str]) -> list[Treatment]:
+        """Judge CPU seconds a second, and whether the workers were never paused."""
+        workers = int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
+        shares = [_runnable(before, after, self.name, workers) for before, after in pairwise(looks[WARM_UP_LOOKS:])]
+        known = [share for share in shares if share is not None]
+        found = super().judge_strength(looks, settings)
+        if known:
+            least, wanted = min(known), f"at least {SHARE_RUNNABLE:.0%} of every cell"
+            good = least >= SHARE_RUNNABLE
+            note = "" if good else self.weak
+            found.append(Treatment(f"{self.name} not paused", wanted, f"{min(1.0, least):.0%}", good, note=note))
+        return found
+
+    def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
+        """Return CPU seconds a second of each cell, and what the workers had to get on this machine."""
+        workers = int(settings["STRESS_CPU"]) + int(settings["STRESS_VM"])
+        return [
+            self._strength(f"cell {number} of {len(cells)}", before, after, workers)
+            for number, (before, after) in enumerate(cells, 1)
+            if seconds(before, after) > 0
+        ]
+
+    def _strength(self, cell: str, before: Look, after: Look, workers: int) -> Found:
+        span_s = seconds(before, after)
+        used_s = grown(before, after, self.name, "cpu_ns") / 1e9
+        others_s = sum(grown(before, after, role, "cpu_ns") for role in after["roles"] if role != self.name) / 1e9
+        cpus = _cpus(after, self.name)
+        idle_s, steal_s = (_grown(before, after, cpus, key) for key in ("idle_s", "steal_s"))
+        most_s = workers * span_s
+        room_s = min(most_s, len(cpus) * span_s - steal_s - others_s)
+        least_s = max(SHARE_OF_ROOM * room_s, SHARE_WITHOUT_IDLE * min(most_s, used_s + idle_s))
+        return Found(cell, used_s / span_s, least_s / span_s)
+
+
+def _runnable(before: Look, after: Look, role: str, workers: int) -> float | None:
+    """Return which share of a cell the busiest `workers` processes ran or waited to run; None if nobody counts."""
+    first = {(one["pid"], one["started_ticks"]): one for one in processes(before, role)}
+    span_s, active_s = seconds(before, after), []
+    for one in processes(after, role):
+        was = first.get((one["pid"], one["started_ticks"]))
+        if was is not None and None not in (one["cpu_wait_ns"], was["cpu_wait_ns"]):
+            grown_ns = one["cpu_ns"] + one["cpu_wait_ns"] - was["cpu_ns"] - was["cpu_wait_ns"]
+            active_s.append(grown_ns / 1e9)
+    busiest = sorted(active_s, reverse=True)[:workers]
+    return (sum(busiest) / len(busiest) + WAIT_UNDER_WAY_S) / span_s if busiest and span_s > 0 else None
+
+
+def _cpus(look: Look, role: str) -> set[str]:
+    """Return the processors that a role may use; all of them if it is gone."""
+    there: set[str] = set(look["processors"])
+    allowed = {str(cpu) for process in processes(look, role) for cpu in process["cpus"]}
+    return allowed & there or there
+
+
+def _grown(before: Look, after: Look, cpus: set[str], key: str) -> float:
+    first, last = (
+        sum(float(look["processors"][cpu][key]) for cpu in cpus if cpu in look["processors"])
+        for look in (before, after)
+    )
+    return max(0.0, last - first)
+
 
 LOAD = Stress(
     "stress",
     ("stress",),
     order=1,
+    unit="CPU s/s",
+    weak="stress was paused or limited (docker pause, --cpus), or other programs took its processors",
     settings={
-        **dict.fromkeys(("STRESS_CPU", "STRESS_IO", "STRESS_VM"), COUNT),
+        "STRESS_CPU": count(3),
+        "STRESS_IO": count(3),
+        "STRESS_VM": count(5),
         # As stress reads them.
-        "STRESS_VM_BYTES": (r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M"),
-        "STRESS_TIMEOUT": (r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s"),
+        "STRESS_VM_BYTES": Setting("128M", r"[0-9]{1,15}[bBkKmMgG]?", "a number of bytes, e.g. 128M"),
+        "STRESS_TIMEOUT": Setting("4000s", r"[0-9]{1,9}[smhdySMHDY]?", "a time, e.g. 4000s"),
     },
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.loop_lab import OK, LoopLab, answer_requests, event, events, rows
-from support.parts import HOST, Broker, Listener, free_port, until
+from support.parts import HOST, Broker, Child, Listener, free_port, until
 from support.run_checks import check_run
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
@@ -50,7 +50,8 @@ def test_a_good_run_is_valid_and_whole(lab: LoopLab) -> None:
     assert [(cell["sent"], cell["answered"] + cell["late"]) for cell in run["cells"]] == [(40, 40)] * 4
     assert all(cell["transport_O_us"]["n"] == 40 - 1 for cell in run["cells"][-1:])
     assert all(cell["transport_O_us"]["min"] <= cell["O_us"]["max"] for cell in run["cells"])
-    assert run["warmup"] == {"sent": 5, "answered": 5, "lost": 0}
+    # Five at each QoS.
+    assert run["warmup"] == {"sent": 10, "answered": 10, "lost": 0}
     found = {entry["what"]: entry for entry in run["treatments"]}
     assert found["controller TCP_NODELAY"]["found"] == found["broker TCP_NODELAY"]["found"] == "on"
     assert found["broker scheduling policy"]["found"] == "SCHED_OTHER"
@@ -95,7 +96,8 @@ def oracle(broker: Broker) -> Iterator[Callable[[Reply], None]]:
 
     def begin(reply: Reply) -> None:
         answer_requests(listener, lambda run, k: [OK] if run.startswith("w") else reply(k))
-        listener.say("lab/bridge/info", json.dumps({"tcp_nodelay": True, "framing": "line", "counts": {}}), retain=True)
+        info = {"tcp_nodelay": True, "framing": "line", "counts": {}, "instance": "ab12", "boot": "cd34"}
+        listener.say("lab/bridge/info", json.dumps(info), retain=True)
         listener.say("lab/bridge/status", "online", retain=True)
 
     yield begin
@@ -169,8 +171,67 @@ def test_a_broker_that_dies_in_the_middle(lab: LoopLab) -> None:
     assert cell["sent"] == 300
     assert cell["disconnects"] == 1
     assert cell["lost"] > 0
+    assert why(run, "broker process") == "wanted the same in every look, found restarted 1 x, first seen at look 3 of 3"
     assert rows(lab.run)[-1]["outcome"] in ("answered", "late")
     assert {change["topic"] for change in run["events"]} >= {"lab/bridge/status"}
+
+
+def why(run: dict[str, Any], what: str) -> str:
+    """Return why a run is INVALID by one of its treatments, "" if it is not."""
+    return next((text.partition(": ")[2] for text in run["invalid_because"] if text.startswith(f"{what}: ")), "")
+
+
+def in_the_first_cell(lab: LoopLab, child: Child) -> None:
+    until(lambda: event(child, "repetition"), "the first repetition")
+
+
+def test_a_bridge_that_was_restarted_makes_the_run_invalid(lab: LoopLab) -> None:
+    """The double does not know its process: only what it reports shows the restart, as on another machine."""
+    bridge = lab.bridge()
+    child = lab.controller(MESSAGES="60", REPETITIONS="3", INTERVALS_MS="20")
+    in_the_first_cell(lab, child)
+    bridge.signal(signal.SIGKILL)
+    bridge.wait()
+    lab.online_bridge()
+    assert child.wait() == 1, child.said()
+    assert "restarted 1 x" in why(check(lab.run), "bridge process")
+
+
+def test_a_priority_that_is_lost_between_two_looks_makes_the_run_invalid(lab: LoopLab) -> None:
+    if subprocess.run(["chrt", "-f", "5", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine grants no real-time priority")
+    lab.fifo["broker"] = 5
+    lab.bridge()
+    child = lab.controller(MESSAGES="60", REPETITIONS="3", INTERVALS_MS="20", PRIORITY_BROKER="5")
+    in_the_first_cell(lab, child)
+    os.sched_setscheduler(lab.broker.pid, os.SCHED_OTHER, os.sched_param(0))
+    assert child.wait() == 1, child.said()
+    run = check(lab.run)
+    assert why(run, "broker scheduling policy") == "wanted SCHED_FIFO 5, found SCHED_FIFO 5, SCHED_OTHER"
+    # The look at the end had restored it: only what it found before shows the loss.
+    assert os.sched_getscheduler(lab.broker.pid) == os.SCHED_FIFO
+
+
+def test_a_stress_that_stands_still_makes_the_run_invalid(lab: LoopLab) -> None:
+    """As `docker pause` does: its processes are there in every look."""
+    workers = [lab.start([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    lab.pids["stress"] = [worker.pid for worker in workers]
+    lab.bridge()
+    settings = {"LOAD": "stress", "STRESS_CPU": str(len(workers)), "STRESS_VM": "1", "REPETITIONS": "1"}
+    child = lab.controller(**settings, MESSAGES="60", INTERVALS_MS="20 21 22", ORDER="published")
+    in_the_first_cell(lab, child)
+    for worker in workers:
+        worker.signal(signal.SIGSTOP)
+    assert child.wait() == 1, child.said()
+    for worker in workers:
+        worker.kill()
+    run = check(lab.run)
+    assert "CPU s/s in cell" in why(run, "stress in every cell")
+    first, _, last = (cell["load"]["stress_cpu_s"] / cell["load"]["seconds"] for cell in run["cells"])
+    assert last < 0.1 < first
+    assert run["parameters"]["load_settings"]["STRESS_CPU"] == str(len(workers))
+    (found,) = (entry for entry in run["treatments"] if entry["what"] == "stress in every cell")
+    assert "docker pause" in found["note"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

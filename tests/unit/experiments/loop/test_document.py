@@ -87,14 +87,14 @@ def test_transport_file_and_summary_hold_the_same_rows() -> None:
     assert cell(store, range(2), {}, 20)["transport_O_us"]["n"] == len(lines)
 
 
-def test_service_is_r_without_the_wait_where_the_wait_is_known() -> None:
+def test_r_free_is_that_of_requests_that_did_not_queue() -> None:
     store = SampleStore(3, more=COLUMNS)
     for row, wait_ns in enumerate((0, 4 * MS, -1)):
         put(store, row, ANSWERED, 12 * MS, 8 * MS)
         store["wait_ns"][row] = wait_ns
     found = cell(store, range(3), {}, 20)
     assert found["R_us"]["n"] == 3
-    assert (found["service_R_us"]["n"], found["service_R_us"]["min"], found["service_R_us"]["max"]) == (2, 4000, 8000)
+    assert (found["service_R_us"]["n"], found["service_R_us"]["min"], found["service_R_us"]["max"]) == (1, 8000, 8000)
     assert found["waited"] == 1
 
 

@@ -46,6 +46,16 @@ def test_each_factor_can_be_set_alone(fidelity: str, name: str, attribute: str, 
         assert found == {**plain, attribute: value}
 
 
+def test_the_settings_of_a_load_are_those_of_its_container() -> None:
+    assert read_parameters(SCENARIO).load_settings == {}
+    found = read_parameters({**SCENARIO, "LOAD": "stress", "STRESS_CPU": "8", "STRESS_VM": "", "FLOOD_CLIENTS": "7"})
+    assert found.as_json()["load_settings"] == {
+        "STRESS_CPU": "8", "STRESS_IO": "3", "STRESS_VM": "5", "STRESS_VM_BYTES": "128M", "STRESS_TIMEOUT": "4000s",
+    }  # fmt: skip
+    with pytest.raises(LabError, match="STRESS_CPU"):
+        read_parameters({**SCENARIO, "LOAD": "stress", "STRESS_CPU": "all"})
+
+
 def test_an_empty_variable_is_an_absent_one() -> None:
     empty = dict.fromkeys(("FIDELITY", "TCP_NODELAY", "QOS", "MESSAGES", "BROKER_HOST", "PARTS_TIMEOUT_S"), "")
     assert read_parameters({**SCENARIO, **empty}) == read_parameters(SCENARIO)

@@ -1,42 +1,52 @@
-"""Whether the load reached the robot: by the time it takes, apart from what its requests wait for one another."""
+"""Whether the load reached bridge and robot: by their own wait for a processor, against O."""
+
+from typing import Any
 
 import pytest
 
-from looplab.experiments.loop.document import COLUMNS
-from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.experiments.loop.parameters import read_parameters
 from looplab.experiments.loop.treatments import judge_robot
-from looplab.run.samples import ANSWERED, SampleStore
 
-MS = 1_000_000
-COUNT = 100
+TEMPERATURE, EMULATED = (read_parameters({"SCENARIO": "scenario2", "COMMAND": command}) for command in "TE")
 
 
-def parameters(**settings: str) -> Parameters:
-    return read_parameters({"SCENARIO": "scenario2", **settings})
-
-
-def store_of(robot_ns: int, wait_ns: int) -> tuple[Parameters, SampleStore]:
-    p = parameters(INTERVALS_MS="20", QOS="0", MESSAGES=str(COUNT), REPETITIONS="1")
-    store = SampleStore(p.samples, more=COLUMNS)
-    for row in range(COUNT):
-        store["robot_ns"][row], store["wait_ns"][row], store["state"][row] = robot_ns, wait_ns, ANSWERED
-    return p, store
+def cell(bridge_us: float, robot_us: float = 0.0, overhead_us: float | None = 1000.0, **changes: Any) -> dict[str, Any]:
+    """A cell in which bridge and robot waited so long at each wake-up, on average; idle ones wake up more often."""
+    waits = {"bridge": 200 * bridge_us, "robot": 5000 * robot_us, "broker": 9e9}
+    whole = {
+        "interval_ms": 20, "qos": 0, "O_us": {"n": 100, "avg": overhead_us}, "cpu_wait_us": waits,
+        "cpu_runs": {"bridge": 200, "robot": 5000, "broker": 1},
+    }  # fmt: skip
+    return {**whole, **changes}
 
 
 @pytest.mark.parametrize(
-    ("robot_ms", "wait_ms", "verified"), [(4.4, 0, True), (6.4, 0, False), (40, 35.6, True), (40, 33, False)]
+    ("bridge_us", "robot_us", "overhead_us", "verified"),
+    [
+        (10, 35, 1000, True),
+        (10, 45, 1000, False),
+        (55, 0, 1000, False),
+        # Two milliseconds are much of 1 ms of O, and little of 50 ms.
+        (1000, 0, 50_000, True),
+    ],
 )
-def test_waiting_for_other_requests_is_not_the_loads_doing(robot_ms: float, wait_ms: float, verified: bool) -> None:
-    p, store = store_of(round(robot_ms * MS), round(wait_ms * MS))
-    (found,) = judge_robot(p, store, virtual=True)
+def test_their_own_wait_is_judged_against_o(
+    bridge_us: float, robot_us: float, overhead_us: float, verified: bool
+) -> None:
+    quiet = cell(5, 5, interval_ms=100)
+    (found,) = judge_robot(TEMPERATURE, [quiet, cell(bridge_us, robot_us, overhead_us)], virtual=True)
     assert found.verified == verified
     assert not found.required
-    assert ("100 of 100" in found.note) == (wait_ms > 0)
+    assert "at 20 ms, QoS 0" in found.found
+    assert bool(found.note) != verified
 
 
-def test_nothing_is_said_of_a_real_robot_or_none_or_before_the_first_answer() -> None:
-    p, store = store_of(4 * MS, 0)
-    assert judge_robot(p, store, virtual=False) == []
-    assert judge_robot(p, SampleStore(p.samples, more=COLUMNS), virtual=True) == []
-    emulated = parameters(COMMAND="E")
-    assert judge_robot(emulated, store, virtual=True) == []
+def test_an_emulated_answer_needs_no_robot() -> None:
+    (found,) = judge_robot(EMULATED, [cell(100, robot_us=1000)], virtual=True)
+    assert found.found == "200 us of 1000 us (20%) at 20 ms, QoS 0"
+
+
+def test_nothing_is_said_of_a_real_robot_or_before_the_first_cell() -> None:
+    assert judge_robot(TEMPERATURE, [cell(5)], virtual=False) == []
+    unsent = cell(5, O_us={"n": 0, "avg": None})
+    assert judge_robot(TEMPERATURE, [unsent, cell(5, cpu_wait_us={})], virtual=True) == []

@@ -50,7 +50,7 @@ def test_the_free_robots_time_is_shown_where_requests_waited_for_one_another() -
     assert "R free" not in table(run(cell(service_R_us=service, waited=0)))
     text = table(run(cell(service_R_us=service, waited=1)))
     assert words(text, "R free  ")[2:4] == ["4.200", "4.250"]
-    assert "1 of 2 requests waited" in text
+    assert "1 of 3 queued" in text
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.experiments.loop.treatments import applied, client, judge
+from looplab.experiments.loop.treatments import applied, cell_facts, client, elsewhere, judge
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import TreatmentsClient, running
 
-BRIDGE = {"tcp_nodelay": True, "framing": "line", "scheduling": "SCHED_FIFO 95"}
+BRIDGE = {
+    "tcp_nodelay": True, "framing": "line", "scheduling": "SCHED_FIFO 95", "instance": "ab12", "boot": "cd34",
+    "reopened": 0, "robot_faults": {"reset": 0},
+}  # fmt: skip
 Look = dict[str, Any]
 # From a body and its announced length to the URL that serves it and the questions asked there.
 Serve = Callable[[bytes, int], tuple[str, list[dict[str, Any]]]]
@@ -27,7 +30,8 @@ def parameters(**settings: str) -> Parameters:
 def process(scheduling: str = "SCHED_OTHER", *, nodelay: bool = True, **changes: Any) -> dict[str, Any]:
     """One process as looplab.system.processes.facts describes it, with an MQTT connection and one of another kind."""
     whole = {
-        "pid": 7, "started_ticks": 1000, "cpu_ticks": 50, "threads": [{"tid": 7, "scheduling": scheduling}],
+        "pid": 7, "started_ticks": 1000, "cpu_ns": 0, "cpu_wait_ns": 0, "runs": 0, "cpus": [0, 1],
+        "threads": [{"tid": 7, "scheduling": scheduling}],
         "rtprio_limit": "0", "sys_nice_bounding": False, "sys_nice_effective": False,
         "sockets": [
             {"local_port": 1883, "peer": "172.18.0.5", "peer_port": 40000, "tcp_nodelay": nodelay},
@@ -37,18 +41,32 @@ def process(scheduling: str = "SCHED_OTHER", *, nodelay: bool = True, **changes:
     return {**whole, **changes}
 
 
-def look(**roles: Any) -> Look:
-    """A look at a plain corrected run without load; `roles` replaces the processes of a role."""
+def look(at_s: float = 0.0, idle_s: float = 0.0, **roles: Any) -> Look:
+    """A look at a plain corrected run without load; `roles` replaces the processes of a role.
+
+    `idle_s` is the time that each of two processors has been idle so far.
+    """
     found: dict[str, Any] = {
         "broker": [process()], "controller": [process()], "bridge": [process("SCHED_FIFO 95")],
         "robot": [process("SCHED_FIFO 96", sockets=[])], "stress": [], "flood": [], "link": [],
     }  # fmt: skip
     found.update(roles)
     return {
-        "roles": {role: {"processes": processes, "refused": []} for role, processes in found.items()},
-        "clock_ns": 0,
-        "ticks_hz": 100,
+        "roles": {
+            role: {"before": processes, "processes": processes, "refused": []} for role, processes in found.items()
+        },
+        "processors": {cpu: {"idle_s": idle_s, "steal_s": 0.0} for cpu in ("0", "1")},
+        "clock_ns": round(at_s * 1e9),
+        "own": 0,
+        "elsewhere": elsewhere(BRIDGE),
     }
+
+
+def lost(seen: Look, role: str, **before: Any) -> Look:
+    """The same look, but for what was found of a role before anything was applied."""
+    one = seen["roles"][role]
+    changed = [{**process, **before} for process in one["processes"]]
+    return {**seen, "roles": {**seen["roles"], role: {**one, "before": changed}}}
 
 
 def judged(p: Parameters, looks: list[Look | None], bridge: dict[str, Any] | None = None) -> dict[str, Treatment]:
@@ -85,6 +103,14 @@ STRESS = process(sockets=[])
 RESTARTED = {**STRESS, "started_ticks": 2000}
 WORKER = {**STRESS, "pid": 9, "started_ticks": 3000}
 LOAD, SERVICE = "stress load", "treatments service"
+NOT_ALL = "SCHED_FIFO 96, not running"
+
+
+def far(**changes: Any) -> Look:
+    """A look at a run whose bridge is on another machine."""
+    return {**look(bridge=[], robot=[]), "elsewhere": elsewhere({**BRIDGE, **changes})}
+
+
 # What is wanted, the looks, what makes the run invalid, the treatment to read, how it was found.
 CASES: dict[str, tuple[dict[str, str], Sequence[Look | None], set[str], str, str]] = {
     "priority as wanted": (PRIORITY, [look(broker=[fifo(sys_nice_bounding=True)])] * 2, set(), POLICY, "SCHED_FIFO 90"),
@@ -95,7 +121,48 @@ CASES: dict[str, tuple[dict[str, str], Sequence[Look | None], set[str], str, str
         PRIORITY, [look(broker=[one]) for one in (fifo(), process(rtprio_limit="90"), fifo())],
         {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
     ),
-    "a broker gone at a look": ({}, [look(), look(broker=[]), look()], {POLICY}, POLICY, "SCHED_OTHER, not running"),
+    "a broker gone at a look": (
+        {}, [look(), look(broker=[]), look()], {POLICY, "broker process"}, POLICY, "SCHED_OTHER, not running",
+    ),
+    "a priority that was lost and restored by the look itself": (
+        PRIORITY,
+        [look(broker=[fifo()]), lost(look(broker=[fifo()]), "broker", threads=ONE_LEFT), look(broker=[fifo()])],
+        {POLICY}, POLICY, "SCHED_FIFO 90, SCHED_OTHER",
+    ),
+    "the first look finds what it applies": (
+        PRIORITY, [lost(look(broker=[fifo()]), "broker", threads=ONE_LEFT), look(broker=[fifo()])],
+        set(), POLICY, "SCHED_FIFO 90",
+    ),
+    **{
+        f"a restarted {role}": (
+            {"COMMAND": "T"}, [look(), look(**{role: [process(policy, started_ticks=2000)]})], {f"{role} process"},
+            f"{role} process", "restarted 1 x, first seen at look 2 of 2",
+        )
+        for role, policy in (
+            ("broker", "SCHED_OTHER"), ("controller", "SCHED_OTHER"), ("bridge", "SCHED_FIFO 95"),
+            ("robot", "SCHED_FIFO 96"),
+        )
+    },
+    "a restart within a look": (
+        {}, [look(), lost(look(), "broker", pid=6), look()], {"broker process"}, "broker process",
+        "restarted 2 x, first seen at look 2 of 3",
+    ),
+    **{
+        f"a far {part} that was restarted": (
+            {"COMMAND": "T"}, [far(), far(**change), far(**change)], {f"{part} process"}, f"{part} process",
+            "restarted 1 x, first seen at look 2 of 3",
+        )
+        for part, change in (
+            ("bridge", {"instance": "ef56"}), ("bridge", {"boot": "ef56"}), ("robot", {"reopened": 1}),
+            ("robot", {"robot_faults": {"reset": 1}}),
+        )
+    },
+    "a far bridge and robot that stayed": (
+        {"COMMAND": "T"}, [far(), far()], set(), "bridge process", "the same in every look",
+    ),
+    "a robot that this run does not need": (
+        {"COMMAND": "E"}, [look(), look(robot=[])], set(), "robot apart from the load", NOT_ALL,
+    ),
     "neither limit nor capability": (
         {"PRIORITY_CONTROLLER": "99", "APPLY_PRIORITY": "off"}, [look()],
         {"controller may use real-time priority"}, "controller rtprio limit", "0",
@@ -130,10 +197,9 @@ CASES: dict[str, tuple[dict[str, str], Sequence[Look | None], set[str], str, str
     "a second load": (
         {"LOAD": "stress"}, [look(stress=[STRESS], flood=[STRESS])], {"flood load"}, "flood load", "running",
     ),
-    "a flood that pauses": (
-        {"LOAD": "flood"}, [look(flood=[process()]), look(), look(flood=[process()])], set(), "flood load", "running",
+    "a flood that is gone": (
+        {"LOAD": "flood"}, [look()] * 3, {"flood load", "flood in every cell"}, "flood load", "not running",
     ),
-    "a flood that is gone": ({"LOAD": "flood"}, [look()] * 3, {"flood load"}, "flood load", "not running"),
     **{
         f"no answer in look {at}": ({}, looks, {SERVICE}, SERVICE, "no answer")
         for at, looks in enumerate(([], [None], [look(), None, look()]))
@@ -199,38 +265,158 @@ def test_isolation_refused_is_said() -> None:
     assert not judged(parameters(), [look(robot=[process()])])["robot apart from the load"].verified
 
 
-def test_load_strength_counts_what_was_consumed() -> None:
-    before, after = look(stress=[STRESS]), look(stress=[{**STRESS, "cpu_ticks": 450}])
-    after["clock_ns"] = 2_500_000_000
-    assert strength("stress", before, after) == {"seconds": 2.5, "stress_cpu_s": 4.0}
+# --- how strong a load was -------------------------------------------------------------------------------
 
 
-def counted(published: int, seconds: int) -> Look:
-    found = look(flood=[process()])
-    found.update(published=published, published_clock_ns=seconds * 10**9, clock_ns=seconds * 10**9)
-    return found
+def stressed(*cells: tuple[float, float], length_s: float = 2.0, workers: int = 8) -> list[Look]:
+    """Looks at stress on two processors: of each cell, the CPU seconds a second that it got, and those left idle."""
+    at_s = cpu_s = idle_s = 0.0
+    looks = [look(0.0, stress=[STRESS])]
+    for used, idle in ((2.0, 0.0), *cells):
+        at_s, cpu_s, idle_s = at_s + length_s, cpu_s + used * length_s, idle_s + idle * length_s / 2
+        # One process for all workers: it waits whenever it does not run.
+        busy = {"cpu_ns": round(cpu_s * 1e9), "cpu_wait_ns": round((2 * at_s - cpu_s) * 1e9)}
+        looks.append(look(at_s, idle_s, stress=[{**STRESS, **busy}]))
+    return looks
 
 
-def test_a_flood_that_only_sits_there_is_no_flood() -> None:
-    """The loop's own 2000 messages a cell pass the broker, and hardly any other."""
-    flooded = [counted(0, 0), counted(4000, 20), counted(8100, 40)]
-    assert wrong(judged(parameters(LOAD="flood"), list(flooded))) == set()
-    dried_up = [counted(0, 0), counted(4000, 20), counted(6010, 40)]
-    assert wrong(judged(parameters(LOAD="flood"), list(dried_up))) == {"flood in every cell"}
+STRENGTH = "stress in every cell"
 
 
-def test_a_flood_is_not_judged_by_a_count_that_is_too_coarse() -> None:
-    brief = [counted(0, 0), counted(200, 3)]
-    assert "flood in every cell" not in judged(parameters(LOAD="flood"), list(brief))
+@pytest.mark.parametrize("length_s", [0.3, 2.0, 60.0])
+@pytest.mark.parametrize(
+    ("cells", "good"),
+    [
+        ([(1.5, 0.0), (1.2, 0.1)], True),
+        ([(1.5, 0.0), (0.0, 1.8)], False),  # paused: nothing but idle processors
+        ([(1.0, 0.9), (1.5, 0.0)], False),  # docker run --cpus 1
+        ([(1.5, 0.0), (0.6, 0.0)], True),  # beside another program, the processors as full
+        ([(1.5, 0.0), (0.4, 0.0)], False),  # another program took most of them
+    ],
+)
+def test_a_weak_stress_is_found_in_cells_of_any_length(
+    cells: list[tuple[float, float]], good: bool, length_s: float
+) -> None:
+    found = judged(parameters(LOAD="stress"), list(stressed(*cells, length_s=length_s)))
+    assert wrong(found) == (set() if good else {STRENGTH})
+    if not good:
+        weakest = min(range(len(cells)), key=lambda number: cells[number][0])
+        assert found[STRENGTH].found.endswith(f"in cell {weakest + 1} of 2")
+        assert "paused or limited" in found[STRENGTH].note
+
+
+@pytest.mark.parametrize(("paused_s", "good"), [(0.0, True), (1.0, True), (4.0, False)])
+def test_a_paused_stress_is_found_also_where_others_take_its_processors(paused_s: float, good: bool) -> None:
+    """Of a cell of ten seconds; it got a third of the processors, and nothing was idle."""
+    looks = stressed((0.7, 0.0), length_s=10.0)
+    worker = looks[-1]["roles"]["stress"]["processes"][0]
+    was = looks[-2]["roles"]["stress"]["processes"][0]
+    active_ns = round((10.0 - paused_s) * 1e9)
+    worker["cpu_wait_ns"] = was["cpu_wait_ns"] + active_ns - (worker["cpu_ns"] - was["cpu_ns"])
+    found = judged(parameters(LOAD="stress"), list(looks))
+    assert wrong(found) == (set() if good else {"stress not paused"})
+    # A kernel that does not count waits shows nothing.
+    worker["cpu_wait_ns"] = None
+    assert "stress not paused" not in judged(parameters(LOAD="stress"), list(looks))
+
+
+def test_what_the_labs_own_parts_use_is_not_asked_of_stress() -> None:
+    """On one processor, half of which goes to robot, bridge and controller."""
+    looks = stressed((0.8, 0.0))
+    looks[-1]["roles"]["robot"]["processes"][0] = process("SCHED_FIFO 96", sockets=[], cpu_ns=1_000_000_000)
+    assert wrong(judged(parameters(LOAD="stress"), list(looks))) == set()
+
+
+def test_stress_with_few_workers_owes_no_more_than_they_can_use() -> None:
+    one = parameters(LOAD="stress", STRESS_CPU="1", STRESS_VM="1")
+    looks = stressed((1.0, 1.0))
+    for seen in looks:
+        seen["processors"] = {str(cpu): seen["processors"]["0"] for cpu in range(8)}
+        seen["roles"]["stress"]["processes"][0]["cpus"] = list(range(8))
+    assert wrong(judged(one, list(looks))) == {STRENGTH}
+    assert wrong(judged(one, list(looks[:1] + stressed((1.9, 0.0))[1:]))) == set()
+
+
+def test_the_strength_is_of_cells_and_not_of_the_warm_up() -> None:
+    looks = stressed((1.5, 0.0))
+    assert STRENGTH not in judged(parameters(LOAD="stress"), list(looks[:2]))
+    assert judged(parameters(LOAD="stress"), list(looks))[STRENGTH].found == "1.50 CPU s/s in cell 1 of 1"
+
+
+def test_a_cell_says_what_it_took() -> None:
+    before, after = look(stress=[STRESS]), look(2.5, stress=[{**STRESS, "cpu_ns": 4_000_000_000}])
+    after["roles"]["bridge"]["processes"][0] = process("SCHED_FIFO 95", cpu_wait_ns=1_234_500, runs=7)
+    after["processors"]["1"]["steal_s"] = 0.25
+    assert cell_facts("stress", before, after) == {
+        "load": {"seconds": 2.5, "stress_cpu_s": 4.0},
+        "cpu_runs": {"broker": 0, "controller": 0, "bridge": 7, "robot": 0},
+        "steal_s": 0.25,
+    }
+
+
+def flooded(*messages: int, length_s: float = 20.0, own: int = 2000) -> list[Look]:
+    """Looks at a flood of which so many messages arrived in each cell, beside the run's own."""
+    published, looks = 0, [look(flood=[process()])]
+    looks[0].update(published=0, published_clock_ns=0)
+    for number, arrived in enumerate((0, *messages)):
+        published += arrived + own
+        seen = look((number + 1) * length_s, flood=[process()])
+        seen.update(published=published, published_clock_ns=seen["clock_ns"], own=own * (number + 1))
+        looks.append(seen)
+    return looks
+
+
+FLOODED = "flood in every cell"
+
+
+def test_a_flood_may_pause_when_somebody_looks() -> None:
+    looks = flooded(2000, 2000)
+    looks[2]["roles"]["flood"] = look()["roles"]["flood"]
+    found = judged(parameters(LOAD="flood"), list(looks))
+    assert (wrong(found), found["flood load"].found) == (set(), "running")
+
+
+@pytest.mark.parametrize(
+    ("messages", "length_s", "good"),
+    [
+        ([2000, 2100], 20.0, True),
+        ([2000, 10], 20.0, False),
+        ([80, 90, 100, 100, 90, 80], 1.0, True),
+        ([80, 90, 100, 0, 0, 0, 0, 0, 0], 1.0, False),
+        ([100], 1.2, True),
+        ([0], 1.2, False),
+    ],
+)
+def test_a_flood_that_only_sits_there_is_no_flood(messages: list[int], length_s: float, good: bool) -> None:
+    """The run's own messages pass the broker as well; the published options give 100 messages a second beside them."""
+    found = judged(parameters(LOAD="flood"), list(flooded(*messages, length_s=length_s)))
+    assert wrong(found) == (set() if good else {FLOODED})
+    assert ("paused or starved" in found[FLOODED].note) != good
+
+
+def test_a_flood_is_measured_by_its_own_options() -> None:
+    weak = {"FLOOD_CLIENTS": "10", "FLOOD_MESSAGES": "10", "FLOOD_RAMPUP_SIZE": "1", "FLOOD_RAMPUP_DELAY": "1s"}
+    looks = flooded(200, 200)
+    assert wrong(judged(parameters(LOAD="flood", **weak), list(looks))) == set()
+    assert wrong(judged(parameters(LOAD="flood"), list(looks))) == {FLOODED}
+    # Here the machine is the limit, not the options.
+    strong = parameters(LOAD="flood", FLOOD_MESSAGES="100000", FLOOD_RAMPUP_DELAY="100ms")
+    assert wrong(judged(strong, list(flooded(200_000, 6000)))) == set()
+    assert wrong(judged(strong, list(flooded(200_000, 4000)))) == {FLOODED}
+
+
+def test_a_broker_that_does_not_count_shows_no_flood() -> None:
+    looks = flooded(2000)
+    looks[-1]["published"] = 10
+    assert "broker_publish_per_s" not in strength("flood", looks[-2], looks[-1])
+    assert wrong(judged(parameters(LOAD="flood"), list(looks))) == {FLOODED}
 
 
 def test_flood_strength_is_the_brokers_own_count() -> None:
-    before, after = look(flood=[STRESS]), look(flood=[STRESS])
-    before.update(published=1000, published_clock_ns=0)
-    after.update(published=5000, published_clock_ns=2_000_000_000)
-    assert strength("flood", before, after)["broker_publish_per_s"] == 2000
-    after["published"] = 10
-    assert "broker_publish_per_s" not in strength("flood", before, after)
+    before, after = flooded(4000)[-2:]
+    assert strength("flood", before, after) == {
+        "seconds": 20.0, "flood_cpu_s": 0.0, "broker_publish_per_s": 300.0, "flood_messages_per_s": 200.0,
+    }  # fmt: skip
 
 
 def test_running_needs_a_live_process() -> None:

@@ -69,12 +69,13 @@ def process(nodelay: bool = True, rto_ms: float = 10_040.0, again: int = 0) -> d
         "local_port": 1883, "peer": "x", "peer_port": 40000, "tcp_nodelay": nodelay, "rto_ms": rto_ms,
         "retransmissions": again,
     }  # fmt: skip
-    return {"pid": 1, "threads": [{"tid": 1, "scheduling": "SCHED_OTHER"}], "sockets": [socket]}
+    return {"pid": 1, "started_ticks": 1, "threads": [{"tid": 1, "scheduling": "SCHED_OTHER"}], "sockets": [socket]}
 
 
 def look(**more: Any) -> dict[str, Any]:
-    roles = {role: {"processes": [process(**more)], "refused": []} for role in ("broker", "controller")}
-    return {"roles": {**roles, **{role: {"processes": [], "refused": []} for role in ("stress", "flood")}}}
+    found = {"broker": [process(**more)], "controller": [process(**more)], "stress": [], "flood": []}
+    roles = {role: {"before": there, "processes": there, "refused": []} for role, there in found.items()}
+    return {"roles": roles}
 
 
 def document(p: QosDelayParameters, cell: Measured, looks: list[Any] | None = None, cut: str = "") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.experiments.loop.fitted import FITTED_CONSTANTS
+from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
 from looplab.experiments.loop.report import makeup, notes, published
 from looplab.experiments.loop.report.causes import beside
 from looplab.experiments.loop.report.claims import claims
@@ -44,8 +44,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             "run_count": sum(len(m.runs) for m in measured),
             "titles": published.titles(),
             "tables": shown,
-            "fitted": FITTED_CONSTANTS,
+            "fitted": [one for one in FITTED_CONSTANTS if any(one in fitted(m.run.parameters) for m in measured)],
             "notes": notes.notes(measured),
+            "setup": notes.setup(measured),
         }
 
     csv_files = {

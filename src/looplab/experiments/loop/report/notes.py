@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from looplab.experiments.loop.readiness import REMOTE
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS
 from looplab.report.stored import StoredRun
+from looplab.treatments.link import NO_LINK
 
 # The schedule is disturbed where the sender is later than this share of the interval.
 LATE_SHARE = 0.05
 # Runnable processes for each core before the run; above it something else was at work.
 BUSY_BEFORE = 0.5
 PUBLISHED_REPETITIONS = 10
+# Above it the hypervisor's other guests show in the tails.
+STOLEN_SHARE = 0.01
 
 
 def notes(measured: Sequence[Measured]) -> list[str]:
@@ -19,6 +23,46 @@ def notes(measured: Sequence[Measured]) -> list[str]:
     for m in measured:
         found += _of_run(m)
     return found
+
+
+def setup(measured: Sequence[Measured]) -> list[str]:
+    """Return what the set-ups of these runs cannot stand for, each sentence with the runs it is about."""
+    said: dict[str, list[str]] = {}
+    for m in measured:
+        for sentence in _network(m.run):
+            said.setdefault(sentence, []).append(str(m))
+    return [
+        f"{', '.join(names)}: {sentence}" if len(names) < len(measured) else sentence
+        for sentence, names in said.items()
+    ]
+
+
+def _network(run: StoredRun) -> Iterator[str]:
+    """Yield what the network between controller and bridge was; runs of before these parameters had neither."""
+    link, robot = run.parameters.get("link", NO_LINK), run.parameters.get("robot")
+    if robot == REMOTE:
+        yield (
+            "Bridge and robot were on a machine of their own: O has the real network between the two machines in it, "
+            "and this machine's load did not reach them."
+        )
+        return
+    if link == NO_LINK:
+        yield (
+            "Everything was on one machine and one network bridge: O has no wireless link and no second machine in it. "
+            "The thesis does not describe how its Pi was connected."
+        )
+    elif link == "wifi":
+        yield ("O has a model of a wireless link in it, on one machine, and no measurement of a link.")
+    else:
+        yield f"O has the emulated link “{link}” in it, on one machine; the thesis does not describe its own."
+    yield (
+        "The bridge shared the processors with the load, as a virtual robot does. “Robot untouched by the load” shows "
+        "whether that added to O and R; where it did, verdicts about them are undecided."
+    )
+    yield (
+        "The kernel delivers the bridge's answer within the bridge's own call of send, at its priority: its way to the "
+        "broker's socket does not meet the load. On a machine of its own the network's interrupt delivers it."
+    )
 
 
 def _between(measured: Sequence[Measured]) -> Iterator[str]:
@@ -85,6 +129,14 @@ def _of_run(m: Measured) -> Iterator[str]:
     for key in ("malformed", "foreign"):
         if run.document.get(key):
             yield f"{name}: {run.document[key]} {key} messages arrived on the lab's topics and were ignored."
+    if (share := _stolen_share(run)) > STOLEN_SHARE:
+        yield f"{name}: the hypervisor gave {share:.0%} of this machine's processor time to others during the run."
+    untouched = run.treatment("robot untouched by the load")
+    if untouched is not None and not untouched["verified"]:
+        yield (
+            f"{name}: bridge and robot were short of processor time ({untouched['found']}). What depends on O or R "
+            "being the loop's alone is undecided."
+        )
     gone = _went_offline(run)
     if gone:
         yield f"{name}: {', '.join(gone)} went offline during the run."
@@ -93,6 +145,13 @@ def _of_run(m: Measured) -> Iterator[str]:
 def _load_a_core(run: StoredRun) -> float | None:
     load = run.document["environment"].get("load_before")
     return float(load[0]) / run.machine[1] if load else None
+
+
+def _stolen_share(run: StoredRun) -> float:
+    """Return which share of the processors' time others had while cells were measured; 0 if a run did not count it."""
+    stolen_s = sum(cell.get("steal_s") or 0.0 for cell in run.document["cells"])
+    span_s = sum(cell.get("load", {}).get("seconds", 0.0) for cell in run.document["cells"])
+    return stolen_s / (span_s * run.machine[1]) if span_s else 0.0
 
 
 def _went_offline(run: StoredRun) -> list[str]:

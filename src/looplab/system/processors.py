@@ -1,0 +1,32 @@
+"""Time that the machine's processors were idle, or were taken from this virtual machine, from /proc/stat."""
+
+import os
+import re
+from pathlib import Path
+
+STAT_FILE = Path("/proc/stat")
+# Fields behind the name: user, nice, system, idle, iowait, irq, softirq, steal.
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+
+
+def processor_times(stat: Path = STAT_FILE) -> dict[str, dict[str, float]]:
+    """Return {"0": {"idle_s": …, "steal_s": …}, …} since boot; also in a container these are the machine's."""
+    found = {}
+    for line in re.findall(r"^cpu([0-9].*)$", stat.read_text(), re.MULTILINE):
+        number, *words = line.split()
+        ticks = [int(word) for word in words]
+        idle, steal = ticks[_IDLE] + ticks[_IOWAIT], ticks[_STEAL]
+        found[number] = {"idle_s": idle / _hz(), "steal_s": steal / _hz()}
+    return found
+
+
+def steal_s(stat: Path = STAT_FILE) -> float | None:
+    """Return the seconds since boot that the hypervisor gave to others, summed over processors; None if unknown."""
+    try:
+        return sum(times["steal_s"] for times in processor_times(stat).values())
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _hz() -> int:
+    return os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,69 @@
+"""What the page says of a run before its figures: it follows from that run's own parameters."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.reports import shown
+from support.simulated_runs import simulated_cell, write_run
+
+WIRELESS = "no wireless link"
+UNTOUCHED = {
+    "what": "robot untouched by the load",
+    "wanted": "bridge and robot late by at most 10% of O",
+    "found": "0.50 ms of 1.00 ms (50%) at 20 ms, QoS 0",
+    "verified": False,
+    "required": False,
+}
+
+
+def write(results: Path, scenario: str, parameters: dict[str, Any], **changes: Any) -> None:
+    cells = {(20.0, 0): simulated_cell(np.random.default_rng(4), 10, 20, 900, 4290)}
+    write_run(results, scenario, cells=cells, parameters=parameters, changes=changes)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says", "never"),
+    [
+        ({}, [WIRELESS, "one network bridge"], ["LINK=wifi", "a machine of their own:"]),
+        ({"link": "wifi", "robot": "virtual"}, ["a model of a wireless link"], [WIRELESS]),
+        ({"link": "office", "robot": "virtual"}, ["emulated link “office”"], [WIRELESS]),
+        ({"link": "none", "robot": "usb"}, [WIRELESS], ["a model of"]),
+        (
+            {"link": "none", "robot": "remote"},
+            ["the real network between the two machines"],
+            [WIRELESS, "one network bridge", "shared the processors", "own call of send"],
+        ),
+    ],
+)
+def test_the_set_up_of_a_run_is_that_of_its_parameters(
+    results: Path, parameters: dict[str, Any], says: list[str], never: list[str]
+) -> None:
+    write(results, "scenario1", parameters)
+    text = "\n".join(shown(results).context["setup"])
+    assert [words for words in says if words not in text] == []
+    assert [words for words in never if words in text] == []
+
+
+def test_runs_of_two_set_ups_are_named(results: Path) -> None:
+    write(results, "scenario1", {"link": "none", "robot": "virtual"})
+    write(results, "scenario2", {"link": "wifi", "robot": "virtual"})
+    found = shown(results).context["setup"]
+    (plain,) = (note for note in found if WIRELESS in note)
+    (wifi,) = (note for note in found if "a model of" in note)
+    assert plain.startswith("scenario1")
+    assert wifi.startswith("scenario2")
+    # What both have in common is said once.
+    assert [note.startswith("The bridge shared") for note in found if "shared the processors" in note] == [True]
+
+
+def test_a_load_that_reached_the_robot_is_named(results: Path) -> None:
+    write(results, "scenario2", {}, treatments=[UNTOUCHED])
+    (note,) = (note for note in shown(results).context["notes"] if "short of processor time" in note)
+    assert "0.50 ms of 1.00 ms" in note
+
+
+def test_a_run_whose_processors_were_given_to_others_says_so(results: Path) -> None:
+    write(results, "scenario1", {})
+    assert not any("hypervisor" in note for note in shown(results).context["notes"])

@@ -1,0 +1,26 @@
+"""Idle and stolen time of each processor, as /proc/stat counts them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from looplab.system.processors import processor_times, steal_s
+
+# user nice system idle iowait irq softirq steal guest guest_nice, in ticks.
+STAT = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 5 0 5 700 50 1 2 25 0 0\ncpu11 5 0 5 100 0 1 2 50 0 0\nintr 77 0\nctxt 5\n"
+
+
+def test_idle_is_also_what_waited_for_a_disk(tmp_path: Path) -> None:
+    stat, hz = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
+    stat.write_text(STAT)
+    assert processor_times(stat) == {
+        "0": {"idle_s": 750 / hz, "steal_s": 25 / hz},
+        "11": {"idle_s": 100 / hz, "steal_s": 50 / hz},
+    }
+    assert steal_s(stat) == pytest.approx(75 / hz)
+    assert steal_s(tmp_path / "none") is None
+
+
+def test_this_machine_has_processors() -> None:
+    assert len(processor_times()) == os.cpu_count()
