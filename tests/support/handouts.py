@@ -1,8 +1,14 @@
 """The handouts as their readers see them: sections, commands, panels."""
 
 import re
+import shlex
 from pathlib import Path
 
+from looplab.lab.cli import parser
+from looplab.lab.run_options import variables as run_variables
+from looplab.lab.scenarios import chosen
+from looplab.run.parameters import RunParameters
+from looplab.system.env_files import read_env
 from support.places import ROOT
 
 FOLDERS = (ROOT / "compose/scenarios", ROOT / "compose/experiments", ROOT / "docs/exercises")
@@ -27,3 +33,33 @@ def panels(handout: Path) -> list[str]:
     """What the section Observe names in italics."""
     observe = handout.read_text().split("## Observe")[1].split("\n## ")[0]
     return re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", observe)
+
+
+def paper_questions(handout: Path) -> list[str]:
+    """The numbered questions, which are answered on paper."""
+    asked = handout.read_text().split("## Questions")[1].split("\n## ")[0]
+    return re.findall(r"^\d+\. .+$", asked, re.MULTILINE)
+
+
+def words_of(command: str) -> tuple[dict[str, str], list[str]]:
+    """Variables set in front, and what follows ./lab."""
+    words = shlex.split(command)
+    variables = {}
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        variables[name] = value
+    assert words.pop(0) == "./lab"
+    return variables, words
+
+
+def runs_of(command: str) -> list[RunParameters]:
+    """What the controllers of a command's runs would be told."""
+    variables, words = words_of(command)
+    options = parser().parse_args(words)
+    if options.command != "run":
+        return []
+    given = {name: value for name, value in vars(options).items() if name.isupper()}
+    settings = {
+        **read_env(ROOT / ".env"), **variables, **run_variables(ROOT, options.scenarios, given, options.quick)
+    }  # fmt: skip
+    return [scenario.parameters(settings) for scenario in chosen(ROOT, options.scenarios)]

@@ -22,6 +22,16 @@ COUNTS = ("sent", "answered", "late", "lost", "answered_share", "lost_share", "d
 REMEDY = "See docs/marking.md."
 
 
+class Named(Protocol):
+    """A claim: its name on a card, its title in the report."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+
 class ExercisePart(Protocol):
     """The module `exercise` of an experiment: what may be asked about its cells."""
 
@@ -31,6 +41,12 @@ class ExercisePart(Protocol):
     METRICS: Sequence[str]
     # Figures that are no latencies, apart from COUNTS.
     FIGURES: Sequence[str]
+    # For the handouts: what each line or column of the table means, the cell's first; where a figure is read from.
+    MEANINGS: Mapping[str, str]
+    LINES: Mapping[str, str]
+
+    def claims(self) -> Sequence[Named]:
+        """Return the claims that the report judges."""
 
 
 # From the name of a scenario to what may be asked about its cells.
@@ -45,6 +61,7 @@ class WantedRun:
     scenario: str
     fidelity: str
     parameters: Mapping[str, Any]
+    needs_priority: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,13 +98,19 @@ class TreatmentFound:
 
 @dataclass(frozen=True)
 class Point:
-    """One thing that the runs must show, worth `worth` points."""
+    """One thing that the runs must show, worth `worth` points.
+
+    `needs_priority`: not counted on a machine that refuses real-time priority. `or_lost`: also given where messages
+    or the connection were lost, because that is the published result.
+    """
 
     name: str
     says: str
     worth: int
     wants: Band | TreatmentFound
     otherwise: str
+    needs_priority: bool = False
+    or_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +118,8 @@ class Question:
     """One question; the right answer comes from the student's own run, never from this file.
 
     `options` are what may be chosen; `value` is a figure to be read off (`tolerance` is a share of it); `order`
-    names an option for each figure: the one of the largest is right. With neither, any option is a prediction.
+    names an option for each figure: the one of the largest is right. With neither, any option is a prediction;
+    `shown_by` names the point or question that shows whether it came true.
     """
 
     name: str
@@ -106,6 +130,34 @@ class Question:
     unit: str
     tolerance: float
     order: Mapping[str, Value]
+    needs_priority: bool = False
+    shown_by: str = ""
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it asks for a prediction: any option is right, if it was chosen before the run."""
+        return self.value is None and not self.order
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the lab card says of an exercise.
+
+    Minutes are a student's. `before` names exercises, `claims` those of the report, `reruns` the commands that the
+    questions order beside those of the section Run.
+    """
+
+    goals: Sequence[str]
+    before: Sequence[str]
+    claims: Sequence[str]
+    reading: int
+    running: int
+    answering: int
+    reruns: Sequence[str] = ()
+
+    @property
+    def minutes(self) -> int:
+        return self.reading + self.running + self.answering
 
 
 @dataclass(frozen=True)
@@ -119,6 +171,12 @@ class Exercise:
     messages: int
     points: Sequence[Point]
     questions: Sequence[Question]
+    card: Card
+
+    @property
+    def predictions(self) -> list[str]:
+        """The names of the questions that ask for a prediction."""
+        return [question.name for question in self.questions if question.predicts]
 
     @property
     def total(self) -> int:
@@ -150,12 +208,16 @@ def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
 
 
 def _part_of(root: Path, experiments: Experiments, scenario: str) -> ExercisePart:
+    found: ExercisePart = experiments[experiment_of(root, experiments, scenario)].part("exercise")
+    return found
+
+
+def experiment_of(root: Path, experiments: Experiments, scenario: str) -> str:
+    """Return the name of the experiment that a scenario belongs to; of an unknown one, the default."""
     for experiment in experiments.values():
         if any(folder.name == scenario for folder in root.glob(experiment.scenarios)):
-            found: ExercisePart = experiment.part("exercise")
-            return found
-    default: ExercisePart = experiments[experiments.default].part("exercise")
-    return default
+            return experiment.name
+    return experiments.default
 
 
 def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercise:
@@ -170,7 +232,7 @@ def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercis
     if mistake:
         raise LabError(f"{where}: {mistake}.", REMEDY, EXIT_USAGE)
     runs = [
-        WantedRun(handle, run["scenario"], run.get("fidelity") or "", run.get("parameters") or {})
+        WantedRun(handle, run["scenario"], run.get("fidelity") or "", run.get("parameters") or {}, _needs(run))
         for handle, run in document["runs"].items()
     ]
     reader = _Reader(where, {run.handle: part_of(run.scenario) for run in runs})
@@ -183,7 +245,20 @@ def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercis
         messages=least.get("messages", 1),
         points=[reader.point(key, entry) for key, entry in (document.get("points") or {}).items()],
         questions=[reader.question(key, entry) for key, entry in (document.get("questions") or {}).items()],
+        card=_card(document.get("card") or {}),
     )
+
+
+def _card(entry: Mapping[str, Any]) -> Card:
+    minutes = entry.get("minutes") or {}
+    reading, running, answering = (int(minutes.get(part, 0)) for part in ("reading", "running", "answering"))
+    goals, before, claims = ([str(text) for text in entry.get(key) or []] for key in ("goals", "before", "claims"))
+    return Card(goals, before, claims, reading, running, answering, entry.get("reruns") or [])
+
+
+def _needs(entry: Mapping[str, Any]) -> bool:
+    """Return whether a run, point or question needs real-time priority: the one need there is."""
+    return "needs" in entry
 
 
 @dataclass(frozen=True)
@@ -196,7 +271,8 @@ class _Reader:
     def point(self, name: str, entry: Mapping[str, Any]) -> Point:
         place = f"points.{name}"
         says, otherwise = str(entry["says"]), str(entry.get("otherwise") or "")
-        return Point(name, says, entry.get("worth", 1), self._wants(entry, place), otherwise)
+        worth, or_lost = entry.get("worth", 1), bool(entry.get("or_lost", False))
+        return Point(name, says, worth, self._wants(entry, place), otherwise, _needs(entry), or_lost)
 
     def _wants(self, entry: Mapping[str, Any], place: str) -> Band | TreatmentFound:
         if "treatment" in entry:
@@ -226,7 +302,9 @@ class _Reader:
                 "Give it `options:` (and `largest:` with a figure for each), or `value:`.",
             )
         unit, tolerance = str(entry.get("unit") or ""), entry.get("tolerance", 0.05)
-        return Question(name, str(entry["asks"]), entry.get("worth", 1), options, value, unit, tolerance, order)
+        asks, worth = str(entry["asks"]), entry.get("worth", 1)
+        shown_by = entry.get("shown_by", "")
+        return Question(name, asks, worth, options, value, unit, tolerance, order, _needs(entry), shown_by)
 
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]

@@ -6,24 +6,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.exercises.exercise import Band, Exercise, Point, Question, TreatmentFound, Value, WantedRun
+from looplab.exercises.predictions import Seen, too_late
+from looplab.exercises.refusals import priority_alone_refused, priority_refused
 from looplab.report.cell import Cell, Key
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
 from looplab.treatments.judgement import on_off
 
+NOT_COUNTED = "not counted: it needs real-time priority, which this machine refuses"
+AS_PUBLISHED = "Messages or the connection were lost: that is the published result"
 # A wrong run is another thing than a wrong answer.
 RUN, RESULT, ANSWER = "run", "result", "answer"
 
 
 @dataclass(frozen=True)
 class Mark:
-    """`got` of `worth` points for one thing, and the reason."""
+    """`got` of `worth` points for one thing, and the reason.
+
+    `hint` is what a student may read of the reason: no measured figure, no right answer. `exempt` points are not
+    counted, because the machine cannot do what they need.
+    """
 
     kind: str
     name: str
     got: int
     worth: int
     reason: str
+    hint: str = ""
+    exempt: int = 0
 
 
 @dataclass
@@ -41,6 +51,11 @@ class Marked:
     def worth(self) -> int:
         return sum(mark.worth for mark in self.marks)
 
+    @property
+    def exempt(self) -> int:
+        """How many points are not counted, because the machine refuses real-time priority."""
+        return sum(mark.exempt for mark in self.marks)
+
     def lost(self, kind: str) -> int:
         """Return the points not given for marks of that kind."""
         return sum(mark.worth - mark.got for mark in self.marks if mark.kind == kind)
@@ -50,31 +65,62 @@ class Unjudged(Exception):
     """A point cannot be judged; the text is the reason."""
 
 
-def mark(exercise: Exercise, found: Sequence[StoredRun | Unusable], answers: Mapping[str, Any]) -> Marked:
-    """Return the marks for the runs in `found` (any order, any scenario) and the answers by question name."""
+def mark(
+    exercise: Exercise,
+    found: Sequence[StoredRun | Unusable],
+    answers: Mapping[str, Any],
+    seen: Sequence[Seen] | None = None,
+) -> Marked:
+    """Return the marks for the runs in `found` (any order, any scenario) and the answers by question name.
+
+    `seen` is when the answers were written; without it, a prediction's time is not asked for.
+    """
     result = Marked()
     cells: dict[str, Mapping[Key, Cell]] = {}
     main = exercise.runs[-1]
     chosen = _choose(exercise, main, found, None)
     for wanted in exercise.runs:
         run = chosen if wanted is main else _choose(exercise, wanted, found, chosen)
-        if run is None:
-            reason, sound = _no_run(wanted, found), False
-        else:
-            wrong = [why for good, why in _checks(exercise, wanted, run, chosen) if why and not good]
-            reason, sound = (wrong[0], False) if wrong else (run.run_id, True)
-        if run is not None and sound:
-            read = read_cells(run)
-            if isinstance(read, Unusable):
-                reason, sound = f"{run.run_id} is damaged: {read.meaning}", False
-            else:
-                cells[wanted.handle] = read
-                result.runs[wanted.handle] = run
-        result.marks.append(Mark(RUN, wanted.handle, int(sound), 1, reason))
-    judge = _Judge(result.runs, cells)
+        entry, read = _run_mark(exercise, wanted, run, chosen, found)
+        if run is not None and read is not None:
+            cells[wanted.handle] = read
+            result.runs[wanted.handle] = run
+        result.marks.append(entry)
+    judge = _Judge(result.runs, cells, chosen.run_id if chosen else "", seen)
     result.marks += [judge.point(point) for point in exercise.points]
     result.marks += [judge.question(question, answers.get(question.name)) for question in exercise.questions]
     return result
+
+
+def _run_mark(
+    exercise: Exercise,
+    wanted: WantedRun,
+    run: StoredRun | None,
+    main: StoredRun | None,
+    found: Sequence[StoredRun | Unusable],
+) -> tuple[Mark, Mapping[Key, Cell] | None]:
+    """Return the mark for one wanted run, and its cells if it can be judged by."""
+    if run is None:
+        return _run_lost(wanted, _no_run(wanted, found)), None
+    wrong = [why for good, why in _checks(exercise, wanted, run, main) if why and not good]
+    # INVALID for no other reason than that the machine refuses what the exercise is about.
+    exempt = wanted.needs_priority and not run.valid and priority_alone_refused(run)
+    if wrong and not (exempt and wrong == [_invalid(run)]):
+        return _run_lost(wanted, wrong[0]), None
+    read = read_cells(run)
+    if isinstance(read, Unusable):
+        return _run_lost(wanted, f"{run.run_id} is damaged: {read.meaning}"), None
+    if exempt:
+        return Mark(RUN, wanted.handle, 0, 0, f"{run.run_id}: {NOT_COUNTED}", NOT_COUNTED, exempt=1), read
+    return Mark(RUN, wanted.handle, 1, 1, run.run_id, run.run_id), read
+
+
+def _run_lost(wanted: WantedRun, reason: str) -> Mark:
+    return Mark(RUN, wanted.handle, 0, 1, reason, reason)
+
+
+def _invalid(run: StoredRun) -> str:
+    return f"{run.run_id} is INVALID: {run.invalid_because}"
 
 
 def _choose(
@@ -107,7 +153,7 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
             f"{run.run_id} was not run with {asked}: {command}",
         ),
         (exercise.cells_of(wanted.handle) <= run.cells.keys(), ""),
-        (run.valid, f"{run.run_id} is INVALID: {run.invalid_because}"),
+        (run.valid, _invalid(run)),
         (
             main is None or run.machine == main.machine,
             f"{run.run_id} is of another machine than {main and main.run_id}: they cannot be compared.",
@@ -141,35 +187,74 @@ def _setting(value: Any) -> str:
 class _Judge:
     """Judges points and answers by the figures of the sound runs, which it has by handle."""
 
-    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Mapping[Key, Cell]]) -> None:
+    def __init__(
+        self,
+        runs: Mapping[str, StoredRun],
+        cells: Mapping[str, Mapping[Key, Cell]],
+        predicted: str,
+        seen: Sequence[Seen] | None,
+    ) -> None:
+        """`predicted` is the id of the run that predictions are about, "" without one."""
         self._runs = runs
         self._cells = cells
+        self._predicted = predicted
+        self._seen = seen
+        self._refused = any(priority_refused(run) for run in runs.values())
 
     def point(self, point: Point) -> Mark:
+        return self._exempted(point, self._point(point))
+
+    def question(self, question: Question, answer: Any) -> Mark:
+        return self._exempted(question, self._question(question, answer))
+
+    def _exempted(self, entry: Point | Question, found: Mark) -> Mark:
+        """Return what was found; a point that the machine cannot give is not counted."""
+        if not (entry.needs_priority and self._refused) or found.got == found.worth:
+            return found
+        return Mark(found.kind, found.name, 0, 0, NOT_COUNTED, NOT_COUNTED, exempt=found.worth)
+
+    def _point(self, point: Point) -> Mark:
         try:
             good, seen = (
                 self._treatment(point.wants) if isinstance(point.wants, TreatmentFound) else self._band(point.wants)
             )
         except Unjudged as why:
-            return Mark(RESULT, point.name, 0, point.worth, f"{point.says}: not judged, {why}")
+            if point.or_lost and self._lost(point.wants):
+                return Mark(RESULT, point.name, point.worth, point.worth, f"{point.says}: {AS_PUBLISHED}", AS_PUBLISHED)
+            reason = f"{point.says}: not judged, {why}"
+            return Mark(RESULT, point.name, 0, point.worth, reason, f"{point.says}: not judged")
+        if not good and point.or_lost and self._lost(point.wants):
+            good, seen = True, f"{seen}. {AS_PUBLISHED}"
         hint = f" {point.otherwise}" if point.otherwise and not good else ""
-        return Mark(RESULT, point.name, point.worth if good else 0, point.worth, f"{point.says}: {seen}.{hint}")
+        brief = f"{point.says}: {'shown' if good else 'not shown'}.{hint}"
+        return Mark(RESULT, point.name, point.worth if good else 0, point.worth, f"{point.says}: {seen}.{hint}", brief)
 
-    def question(self, question: Question, answer: Any) -> Mark:
-        worth = question.worth
-        if answer is None or not str(answer).strip():
-            return Mark(ANSWER, question.name, 0, worth, "not answered")
-        if question.value is None and str(answer).strip() not in question.options:
-            return Mark(ANSWER, question.name, 0, worth, f"{answer!r} is none of {', '.join(question.options)}")
-        if question.value is None and not question.order:
-            return Mark(ANSWER, question.name, worth, worth, "predicted; compare it with what you found")
+    def _question(self, question: Question, answer: Any) -> Mark:
+        name, worth = question.name, question.worth
+        given = "" if answer is None else str(answer).strip()
+        if not given:
+            return Mark(ANSWER, name, 0, worth, "not answered", "not answered")
+        if question.value is None and given not in question.options:
+            why = f"{answer!r} is none of {', '.join(question.options)}"
+            return Mark(ANSWER, name, 0, worth, why, why)
+        if question.predicts:
+            return self._prediction(question, given)
         try:
-            good, why = (
-                self._figure(question, answer) if question.value else self._choice(question, str(answer).strip())
-            )
+            good, why = self._figure(question, answer) if question.value else self._choice(question, given)
         except Unjudged as why_not:
-            return Mark(ANSWER, question.name, 0, worth, f"not judged, {why_not}")
-        return Mark(ANSWER, question.name, worth if good else 0, worth, why)
+            return Mark(ANSWER, name, 0, worth, f"not judged, {why_not}", "not judged: a run is missing or wrong")
+        return Mark(ANSWER, name, worth if good else 0, worth, why, "right" if good else "not right")
+
+    def _prediction(self, question: Question, answer: str) -> Mark:
+        late = "" if self._seen is None else too_late(question.name, answer, self._seen, self._predicted)
+        why = late or "predicted; compare it with what you found"
+        return Mark(ANSWER, question.name, 0 if late else question.worth, question.worth, why, why)
+
+    def _lost(self, wants: Band | TreatmentFound) -> bool:
+        """Return whether the cell of a band lost messages or the connection."""
+        cells = self._cells.get(wants.value.run, {}) if isinstance(wants, Band) else {}
+        cell = cells.get(wants.value.key) if isinstance(wants, Band) else None
+        return cell is not None and (cell.lost > 0 or bool(cell.document.get("disconnects")))
 
     def _treatment(self, wants: TreatmentFound) -> tuple[bool, str]:
         entry = self._run(wants.run).treatment(wants.what)
@@ -194,6 +279,8 @@ class _Judge:
     def _figure(self, question: Question, answer: Any) -> tuple[bool, str]:
         assert question.value is not None
         value = self._value(question.value)
+        if math.isinf(value):
+            raise Unjudged(f"no message was answered at {question.value.cell}")
         right = value / 1000 if question.unit == "ms" else value
         try:
             given = float(str(answer).replace(",", ".").removesuffix(question.unit).strip())
@@ -221,6 +308,9 @@ class _Judge:
         if cell is None:
             raise Unjudged(f"{run.run_id} has no cell at {value.cell}")
         found = cell.figure(value.name)
+        if found is None and "." in value.name and cell.valid and cell.sent and not cell.answered:
+            # What never comes takes infinitely long; the robot's part is not known.
+            found = None if value.name.startswith("R.") else math.inf
         if found is None:
             raise Unjudged(f"{run.run_id} holds no {value.name} at {value.cell}")
         return found

@@ -30,6 +30,19 @@ PIECE_BYTES = 1 << 20
 LEVEL = 5
 
 
+# From the kernel's name of a processor to Docker's.
+PLATFORMS = {"x86_64": "linux/amd64", "amd64": "linux/amd64", "aarch64": "linux/arm64", "arm64": "linux/arm64"}
+
+
+def platform_name(machine: str = "") -> str:
+    """Return Docker's name of a platform, e.g. linux/arm64 for aarch64; without `machine`, that of this machine.
+
+    Another name stays what it is: a bundle of an earlier lab is compared as well.
+    """
+    machine = machine or platform.machine()
+    return PLATFORMS.get(machine.lower(), machine)
+
+
 def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any], wheels: Path) -> dict[str, Any]:
     """Save `references` and the files of `wheels` to `file`, whole or not at all; return its manifest."""
     known = local_images(references)
@@ -38,7 +51,7 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
     manifest = {
         "schema": SCHEMA,
         "made": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-        "architecture": platform.machine(),
+        "architecture": platform_name(),
         "images": {reference: known[reference].id for reference in references},
         **facts,
     }
@@ -64,9 +77,10 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
 def load_bundle(file: Path, place: Path) -> dict[str, Any]:
     """Check all checksums, give the images to the engine and the packages to `place`; return the manifest."""
     manifest = read_bundle(file)
-    if manifest["architecture"] != platform.machine():
+    held = platform_name(manifest["architecture"])
+    if held != platform_name():
         raise LabError(
-            f"{file} holds images for {manifest['architecture']}; this machine is {platform.machine()}.",
+            f"{file} holds images for {held}; this machine is {platform_name()}.",
             "Make the bundle on a machine of this kind.",
             EXIT_MACHINE,
         )

@@ -119,6 +119,18 @@ COMMANDS = {
         _arguments(
             ("name", {"metavar": "SCENARIO", "help": "a scenario, or an exercise of docs/exercises"}),
             ("run", {"nargs": "?", "metavar": "RUN", "help": "a run, or a folder with one folder for each student"}),
+            ("--student", {**_FLAG, "help": "right or not right, never the figure"}),
+        ),
+    ),
+    "collect": Command(
+        "one table and figure of a class: who ran what, scores, runs handed in twice",
+        "collect:command",
+        _arguments(
+            (
+                "folders",
+                {"nargs": "+", "type": Path, "metavar": "FOLDER", "help": "a folder with one folder for each student"},
+            ),
+            ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/class/)"}),
         ),
     ),
     "report": Command(
@@ -143,6 +155,8 @@ COMMANDS = {
             ("file", {**_FILE, "help": "the archive to write"}),
             ("scenarios", {"nargs": "*", "metavar": "SCENARIO", "help": "what must run there; else every scenario"}),
             ("--pythons", {"metavar": "3.11,…", "help": "Python versions of the other machines (default: this one)"}),
+            ("--systems", {"metavar": "linux,macos", "help": "their systems, WSL is linux (default: this one)"}),
+            ("--students", {**_FLAG, "help": "also archive this checkout, without answers and marking"}),
         ),
     ),
     "load": Command(

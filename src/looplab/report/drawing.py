@@ -16,15 +16,15 @@ PLACE = (0.14, 0.145, 0.835, 0.75)
 PNG_DPI = 160
 # The number of the figure of all claims, which stands first on the page.
 OVERVIEW = "claims"
-# Colour (palette of Okabe and Ito), line and mark: the page is read in grey print, too.
+# Colour (Okabe and Ito, the two light ones darkened to 3:1 on white), line and mark: the page is read in grey, too.
 STYLES = (
     ("#0072b2", "-", "o"),
     ("#000000", "--", "s"),
     ("#d55e00", "-", "^"),
     ("#cc79a7", "-.", "D"),
     ("#009e73", "--", "v"),
-    ("#56b4e9", ":", "P"),
-    ("#e69f00", ":", "X"),
+    ("#2b8cc4", ":", "P"),
+    ("#a87200", ":", "X"),
 )
 
 

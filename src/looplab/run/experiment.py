@@ -13,7 +13,7 @@ beside that call, as a Protocol, what it calls there:
 | `table.py` | `table(run)`, for a terminal of 80 columns |
 | `metrics.py` | `FAMILIES`, the cells of the running run, the text of a stored one |
 | `run.schema.json` | what a stored run adds to `looplab/run/run.schema.json` |
-| `exercise.py` | `FIELDS`, `METRICS`, `FIGURES`: what an exercise may ask about a cell |
+| `exercise.py` | `FIELDS`, `METRICS`, `FIGURES`: what it may ask of a cell; `MEANINGS`, `LINES`, `claims()` |
 | `report/` | `LAYOUT` of stored runs, `PAGE`; in `analysis.py` `analyse(measured)` |
 """
 

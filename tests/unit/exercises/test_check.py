@@ -1,7 +1,9 @@
 """Marking: points with reasons, a wrong run told from a wrong answer, a class at once."""
 
 import csv
+import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,15 @@ from support.simulated_runs import MACHINE, simulated_cell, write_run
 
 from looplab.errors import LabError
 from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
+from looplab.exercises.hand_in import answer_form
 from looplab.exercises.marking import mark
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.commands.check import answer_form, check
+from looplab.lab.commands.check import check
 from looplab.lab.commands.new import new
 from looplab.report.stored import StoredRun, read_run
 
+# Before the runs of these tests started.
+EARLY = datetime(2025, 12, 31, 23, 0, tzinfo=UTC)
 STRESS = [
     {"what": "stress load", "wanted": "running", "found": "running", "verified": True, "required": True, "note": ""}
 ]
@@ -61,9 +66,13 @@ def right_answers(lab: Path, name: str = "scenario2") -> dict[str, Any]:
     }
 
 
-def put_answers(lab: Path, answers: dict[str, Any], name: str = "scenario2") -> None:
-    (lab / "answers").mkdir(exist_ok=True)
-    (lab / f"answers/{name}.yaml").write_text(yaml.safe_dump(answers))
+def put_answers(lab: Path, answers: dict[str, Any], name: str = "scenario2", at: datetime = EARLY) -> Path:
+    """A form as a student leaves it, last changed at that time."""
+    form = lab / f"answers/{name}.yaml"
+    form.parent.mkdir(exist_ok=True)
+    form.write_text(yaml.safe_dump(answers))
+    os.utime(form, (at.timestamp(), at.timestamp()))
+    return form
 
 
 @pytest.mark.parametrize("name", exercises(ROOT))
@@ -178,8 +187,7 @@ def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: p
     ada, ben = group / "ada", group / "ben"
     shutil.copytree(lab / "results", ada / "results")
     shutil.copytree(lab / "results", ben)
-    (ada / "answers").mkdir()
-    (ada / "answers/scenario2.yaml").write_text(yaml.safe_dump(right_answers(lab)))
+    put_answers(ada, right_answers(lab))
     (ben / "scenario2.yaml").write_text("prediction: a\n- broken")
     (group / "eve").mkdir()
     assert check(lab, "scenario2", str(group)) == 1
@@ -224,7 +232,7 @@ MISTAKES = {
     "no YAML": ("a: [", "is no YAML"),
     "no runs": ("title: x\n", "the file lacks `runs`"),
     "no runs in it": ("title: x\nruns: {}\n", "`runs` is {}, expected minProperties: 1"),
-    "unknown word": (f"{HEAD}pionts: {{}}\n", "the file has `pionts`; known are `title`, `runs`"),
+    "unknown word": (f"{HEAD}pionts: {{}}\n", "the file has `pionts`; known are `title`, `card`, `runs`"),
     "unknown run": (point("value: {run: b, name: lost}, to: 0"), "there is no run 'b'"),
     "unknown figure": (point("value: {run: a, name: O.p42}, to: 0"), "no figure of a run"),
     "a time of one machine": (point("value: {run: a, name: O.p95}, to: 900"), "is a band of times"),

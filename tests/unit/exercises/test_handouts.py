@@ -2,23 +2,19 @@
 
 import json
 import re
-import shlex
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.handouts import HANDOUTS, commands, name_of, panels, sections
+from support.handouts import HANDOUTS, commands, name_of, panels, runs_of, sections, words_of
 from support.places import ROOT
 
 from looplab.exercises.exercise import Exercise, WantedRun, read_exercise
 from looplab.experiments.loop.parameters import Parameters, read_parameters
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import parser
-from looplab.lab.run_options import variables as run_variables
-from looplab.lab.scenarios import chosen
 from looplab.run.parameters import RunParameters
-from looplab.system.env_files import read_env
 
 FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in", "Check", "Stop"]
 CARD = ["goal", "parts", "time", "resources", "validated with"]
@@ -37,18 +33,14 @@ def titles() -> set[str]:
         dashboard = json.loads(path.read_text())
         found.add(dashboard["title"])
         walk(dashboard["panels"])
-    return found
-
-
-def words_of(command: str) -> tuple[dict[str, str], list[str]]:
-    """Variables set in front, and what follows ./lab."""
-    words = shlex.split(command)
-    variables = {}
-    while "=" in words[0]:
-        name, _, value = words.pop(0).partition("=")
-        variables[name] = value
-    assert words.pop(0) == "./lab"
-    return variables, words
+        for variable in dashboard["templating"]["list"]:
+            found |= {
+                title.replace(f"${variable['name']}", option["text"])
+                for title in found
+                for option in variable.get("options", [])
+            }
+    # As they are read: with the values of their variables.
+    return {title for title in found if "$" not in title}
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
@@ -81,19 +73,6 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
     # What the exercise wants to see is what the handout lets a student run.
     assert ran == wanted
     assert [words_of(command)[1][0] for command in commands(handout)][-3:] == ["check", "report", "down"]
-
-
-def runs_of(command: str) -> list[RunParameters]:
-    """What the controllers of a command's runs would be told."""
-    variables, words = words_of(command)
-    options = parser().parse_args(words)
-    if options.command != "run":
-        return []
-    given = {name: value for name, value in vars(options).items() if name.isupper()}
-    settings = {
-        **read_env(ROOT / ".env"), **variables, **run_variables(ROOT, options.scenarios, given, options.quick)
-    }  # fmt: skip
-    return [scenario.parameters(settings) for scenario in chosen(ROOT, options.scenarios)]
 
 
 def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:

@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 from support import host_fakes as fakes
+from support.places import ROOT
 
 from looplab.errors import LabError
-from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
-from looplab.lab.commands.bundle import THIS_PYTHON, decisions, fetch_wheels, read_pythons, tag_pinned
+from looplab.lab.bundle_file import load_bundle, platform_name, read_bundle, write_bundle
+from looplab.lab.class_archives import FOR_TEACHERS, checkout_files, write_archives
+from looplab.lab.commands.bundle import (
+    THIS_PYTHON,
+    decisions,
+    fetch_wheels,
+    platform_tags,
+    read_pythons,
+    read_systems,
+    tag_pinned,
+)
 from looplab.lab.image_names import RELEASES
 
 PAYLOAD = os.urandom(1_500_000)
@@ -61,7 +71,7 @@ def test_packages_that_cannot_be_had_are_told_by_version(tmp_path: Path, monkeyp
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     missed = fetch_wheels(tmp_path, ["rich==14.2.0"], ["3.11", "3.13"])
-    assert list(missed) == ["3.11", "3.13"]
+    assert list(missed) == ["Python 3.11 on linux", "Python 3.13 on linux"]
     assert all("rich==14.2.0" in why for why in missed.values())
     assert list(tmp_path.iterdir()) == []
 
@@ -72,6 +82,51 @@ def test_versions_of_python() -> None:
     for text in ("", "3", "3.10", "3.11;3.12", "three"):
         with pytest.raises(LabError, match="not a Python version"):
             read_pythons(text)
+
+
+def test_systems() -> None:
+    assert read_systems(None) == ["linux"]
+    assert read_systems("macos, linux,macos") == ["macos", "linux"]
+    with pytest.raises(LabError, match="'windows' is not a system") as error:
+        read_systems("windows")
+    assert "WSL" in error.value.remedy
+    assert platform_tags("linux", "linux/arm64")[-1] == "manylinux2014_aarch64"
+    assert platform_tags("macos", "linux/amd64") == ["macosx_14_0_x86_64"]
+
+
+def test_a_platform_has_the_name_that_docker_gives_it() -> None:
+    assert platform_name("aarch64") == platform_name("arm64") == "linux/arm64"
+    assert platform_name("x86_64") == platform_name("linux/amd64") == "linux/amd64"
+    assert platform_name("riscv64") == "riscv64"
+
+
+def test_a_bundle_of_an_earlier_lab_names_the_processor_only(
+    docker: fakes.Docker, wheels: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "earlier.bundle"
+    write_bundle(path, IMAGES, {"lab": "0.1.0", "architecture": os.uname().machine}, wheels)
+    load_bundle(path, tmp_path / "loaded")
+    assert (docker.place / "loaded").exists()
+
+
+def test_students_get_the_lab_without_answers_and_teachers_get_those(tmp_path: Path) -> None:
+    students, teachers = write_archives(ROOT, tmp_path / "room.bundle")
+    assert (students.name, teachers.name) == ("room-students.tar.gz", "room-teachers.tar.gz")
+    with tarfile.open(students) as archive:
+        archive.extractall(tmp_path / "s", filter="data")
+    with tarfile.open(teachers) as archive:
+        assert {name.removeprefix("looplab/") for name in archive.getnames()} == set(FOR_TEACHERS)
+    place = tmp_path / "s/looplab"
+    assert {path for path in checkout_files(ROOT) if not (place / path).is_file()} == set(FOR_TEACHERS)
+    assert (place / ".students").is_file()
+    assert os.access(place / "lab", os.X_OK)
+
+
+def test_without_git_an_archive_holds_no_results_and_no_secrets(tmp_path: Path) -> None:
+    for name in ("lab", "docs/answers.md", "results/r/run.json", "secrets/key", ".env.machine", "answers/s.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert checkout_files(tmp_path) == ["docs/answers.md", "lab"]
 
 
 def test_a_bundle_can_be_unpacked_by_hand_and_its_manifest_holds_each_size(file: Path) -> None:

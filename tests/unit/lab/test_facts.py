@@ -1,11 +1,13 @@
 """Facts of the host, and the file that carries them to Compose."""
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from looplab.lab.machine.facts import host_facts, port_uses, read_published_ports, serial_devices
+from looplab.lab.docker.engine import Engine
+from looplab.lab.machine.facts import as_containers_see, host_facts, port_uses, read_published_ports, serial_devices
 from looplab.lab.settings import read_machine_file, write_machine_file
 from looplab.system.machine_facts import cpu_model, cpu_name, cpu_name_from, governor
 
@@ -115,3 +117,18 @@ def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
     write_machine_file(tmp_path, {"GRAFANA": "on"})
     assert read_machine_file(tmp_path) == {"GRAFANA": "on"}
     assert [entry.name for entry in tmp_path.iterdir()] == [".env.machine"]
+
+
+@pytest.mark.parametrize(
+    ("system", "endpoint", "cores"),
+    [("Debian GNU/Linux 12", "default", 0), ("Docker Desktop", "desktop-linux", 3), ("Debian", "ssh://pi", 3)],
+)
+def test_the_cores_that_count_are_those_of_the_engine(tmp_path: Path, system: str, endpoint: str, cores: int) -> None:
+    """Docker Desktop's containers run in a virtual machine with a part of the host's cores and memory."""
+    host = host_facts(tmp_path)
+    engine = Engine(operating_system=system, endpoint=endpoint, cores=3, memory_bytes=2**31, kernel="6.6-linuxkit")
+    seen = as_containers_see(host, engine)
+    assert seen.cores == (cores or host.cores)
+    assert (seen.kernel == "6.6-linuxkit") == bool(cores)
+    assert (seen.memory_bytes == 2**31) == bool(cores)
+    assert as_containers_see(host, replace(engine, trouble="no answer")) == host

@@ -4,13 +4,15 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from looplab import __version__
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.lab.bundle_file import load_bundle, write_bundle
+from looplab.lab.bundle_file import load_bundle, platform_name, write_bundle
 from looplab.lab.checkout import UPSTREAM, Lab
+from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import local_images
 from looplab.lab.docker.own_images import OwnImages
@@ -32,13 +34,34 @@ from looplab.system.terminal import Step, say
 FETCH_TIMEOUT_S = 900.0
 # What a machine without a registry decided, and the machine that loads must decide alike.
 DECISIONS = (*UPSTREAM, "GRAFANA", TAG)
+# From a system to the form of pip's platform tags and the oldest and newest versions that wheels are made for.
+SYSTEMS = {
+    "linux": ("manylinux{tag}_{arch}", ("_2_28", "_2_27", "_2_24", "_2_17", "2014")),
+    "macos": ("macosx_{tag}_{arch}", ("14_0",)),
+}
+ARCHITECTURES = {
+    "linux": {"linux/amd64": "x86_64", "linux/arm64": "aarch64"},
+    "macos": {"linux/amd64": "x86_64", "linux/arm64": "arm64"},
+}
+THIS_SYSTEM = "macos" if sys.platform == "darwin" else "linux"
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _PIP_PROGRESS = re.compile(r"^(?:Collecting|Downloading|Saved) (\S+)")
 
 
-def bundle(root: Path, file: Path, scenarios: Sequence[str], pythons: str | None) -> int:
-    """Write the images of `scenarios` (none: of all) and the packages for `pythons` to `file`."""
-    versions = read_pythons(pythons)
+def bundle(
+    root: Path,
+    file: Path,
+    scenarios: Sequence[str],
+    pythons: str | None = None,
+    systems: str | None = None,
+    *,
+    students: bool = False,
+) -> int:
+    """Write the images of `scenarios` (none: of all) and the packages for `pythons` on `systems` to `file`.
+
+    For a class (`students`), write two archives of this checkout beside it: one without answers and marking.
+    """
+    versions, names = read_pythons(pythons), read_systems(systems)
     lab = Lab(root)
     profiles = [scenario.name for scenario in chosen(root, scenarios)]
     if file.is_dir() or not file.parent.is_dir():
@@ -53,16 +76,19 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], pythons: str | None
     }
     references = tag_pinned(_references(lab, profiles or ["*"]))
     with tempfile.TemporaryDirectory(prefix="looplab-wheels-") as place:
-        missed = fetch_wheels(Path(place), requirements(REPORT), versions)
-        for version, why in missed.items():
-            say(f"The packages for Python {version} are not available ({why}): they are not in the bundle.")
+        missed = fetch_wheels(Path(place), requirements(REPORT), versions, names)
+        for target, why in missed.items():
+            say(f"The packages for {target} are not available ({why}): they are not in the bundle.")
             say("  ./lab run works without; ./lab report and ./lab check need them, or a machine with a network.")
-        fitting = [version for version in versions if version not in missed]
-        facts["wheels"] = {"pythons": fitting, "requirements": requirements(REPORT)}
+        held = [target for target in targets(versions, names) if target not in missed]
+        facts["wheels"] = {"targets": held, "requirements": requirements(REPORT)}
         manifest = write_bundle(file, references, facts, Path(place))
-    packages = f"packages for Python {', '.join(fitting)}" if fitting else "no packages"
+    packages = f"packages for {', '.join(held)}" if held else "no packages"
     say(f"{file}: {len(manifest['images'])} images, {packages}, {file.stat().st_size / 1e6:.0f} MB.")
-    say(f"On the other machine: ./lab load {file.name}")
+    say(f"Images for {manifest['architecture']}. On the other machine: ./lab load {file.name}")
+    if students:
+        for_students, for_teachers = write_archives(root, file)
+        say(f"{for_students}: this checkout without answers and marking. {for_teachers}: only those.")
     return EXIT_GOOD
 
 
@@ -117,14 +143,32 @@ def read_pythons(text: str | None) -> list[str]:
     return list(dict.fromkeys(versions))
 
 
-def fetch_wheels(place: Path, wanted: Sequence[str], pythons: Sequence[str]) -> dict[str, str]:
-    """Put the wheels of `wanted` and all they need into `place`; return why, for each version that has none."""
+def read_systems(text: str | None) -> list[str]:
+    """Return "linux,macos" as a list, without text this system; LabError (exit code 2) for one the lab lacks."""
+    names = [word.strip() for word in text.split(",")] if text is not None else [THIS_SYSTEM]
+    if unknown := [name for name in names if name not in SYSTEMS]:
+        message = f"{unknown[0]!r} is not a system that ./lab runs on."
+        raise LabError(message, f"Write e.g. --systems {','.join(SYSTEMS)}; Windows runs it in WSL: linux.", EXIT_USAGE)
+    return list(dict.fromkeys(names))
+
+
+def targets(pythons: Sequence[str], systems: Sequence[str]) -> list[str]:
+    """Return what wheels are made for, e.g. "Python 3.11 on macos"."""
+    return [f"Python {version} on {system}" for version in pythons for system in systems]
+
+
+def fetch_wheels(
+    place: Path, wanted: Sequence[str], pythons: Sequence[str], systems: Sequence[str] = ()
+) -> dict[str, str]:
+    """Put the wheels of `wanted` and all they need into `place`; return why, for each target that has none."""
     options = [option for option in PIP_OPTIONS if option != "--quiet"]
     options += ["--progress-bar=off", "--only-binary=:all:", f"--dest={place}"]
     missed = {}
-    for version in pythons:
-        command = [python_with_pip(), "-m", "pip", "download", *options, f"--python-version={version}", *wanted]
-        with Step(f"Getting the Python packages of report and check for Python {version}", expected_s=30) as step:
+    for version, system in product(pythons, systems or [THIS_SYSTEM]):
+        [target] = targets([version], [system])
+        tags = [f"--platform={tag}" for tag in platform_tags(system, platform_name())]
+        command = [python_with_pip(), "-m", "pip", "download", *options, f"--python-version={version}", *tags, *wanted]
+        with Step(f"Getting the Python packages of report and check for {target}", expected_s=30) as step:
 
             def show(line: str, step: Step = step) -> None:
                 if found := _PIP_PROGRESS.match(line.strip()):
@@ -132,9 +176,15 @@ def fetch_wheels(place: Path, wanted: Sequence[str], pythons: Sequence[str]) -> 
 
             done = follow(command, show, timeout_s=FETCH_TIMEOUT_S)
             if not done.good:
-                missed[version] = done.said
+                missed[target] = done.said
                 step.finish_as(f"not available: {done.said}")
     return missed
+
+
+def platform_tags(system: str, docker_platform: str) -> list[str]:
+    """Return pip's platform tags of wheels that run on that system, the newest first."""
+    form, tags = SYSTEMS[system]
+    return [form.format(tag=tag, arch=ARCHITECTURES[system].get(docker_platform, "any")) for tag in tags]
 
 
 def _references(lab: Lab, profiles: Sequence[str]) -> list[str]:
@@ -149,7 +199,9 @@ def _references(lab: Lab, profiles: Sequence[str]) -> list[str]:
 
 def _install_wheels(held: Mapping[str, Any]) -> None:
     """Make the environment of report and check at once: what is missing shows now, not in the lesson."""
-    fitting = [str(version) for version in held.get("pythons", [])]
+    # Bundles of an earlier lab name versions alone, of the system that made them.
+    earlier = targets(held.get("pythons", []), [THIS_SYSTEM])
+    fitting = [str(target) for target in held.get("targets", earlier)]
     if held.get("requirements", []) != requirements(REPORT) and fitting:
         say("This checkout needs other versions of the packages than the bundle holds: use the same state of the lab.")
     trouble = ensure_environment(REPORT)
@@ -157,6 +209,8 @@ def _install_wheels(held: Mapping[str, Any]) -> None:
         say("./lab report and ./lab check are ready, too.")
         return
     say(f"./lab run will work; ./lab report and ./lab check will not: {trouble}.")
-    if THIS_PYTHON not in fitting:
-        packages = f"only has packages for Python {', '.join(fitting)}" if fitting else "has no Python packages"
-        say(f"  The bundle {packages}; here is {THIS_PYTHON}. Make it with ./lab bundle FILE --pythons {THIS_PYTHON}.")
+    [here] = targets([THIS_PYTHON], [THIS_SYSTEM])
+    if here not in fitting:
+        packages = f"only has packages for {', '.join(fitting)}" if fitting else "has no Python packages"
+        say(f"  The bundle {packages}; here is {here}.")
+        say(f"  Make it with ./lab bundle FILE --pythons {THIS_PYTHON} --systems {THIS_SYSTEM}.")

@@ -56,6 +56,8 @@ class Engine:
     endpoint: str = ""
     operating_system: str = ""
     kernel: str = ""
+    cores: int = 0
+    memory_bytes: int = 0
     cgroup_version: int = 0
     cgroup_driver: str = ""
     rootless: bool = False
@@ -74,6 +76,11 @@ class Engine:
     def local(self) -> bool:
         """Whether the engine's kernel and ports are those of this machine."""
         return self.endpoint in ("", "default") or self.endpoint.startswith("unix://")
+
+    @property
+    def in_a_machine_of_its_own(self) -> bool:
+        """Whether containers run in a virtual machine or elsewhere: its cores and memory are those that count."""
+        return self.serves and (not self.local or "Docker Desktop" in self.operating_system)
 
     @property
     def usual_endpoint(self) -> bool:
@@ -145,6 +152,8 @@ def _server_facts(info: dict[str, Any]) -> dict[str, Any]:
         "server_id": str(info.get("ID") or ""),
         "operating_system": str(info.get("OperatingSystem") or ""),
         "kernel": str(info.get("KernelVersion") or ""),
+        "cores": int(info.get("NCPU") or 0),
+        "memory_bytes": int(info.get("MemTotal") or 0),
         "cgroup_version": int(info.get("CgroupVersion") or 1),
         "cgroup_driver": str(info.get("CgroupDriver") or ""),
         "rootless": any("rootless" in option for option in options),

@@ -7,7 +7,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from looplab.lab.docker.engine import Engine, find_engine
@@ -75,7 +75,7 @@ def inspect_machine(
     engine = find_engine()
     return Machine(
         engine=engine,
-        host=host_facts(root / "results"),
+        host=as_containers_see(host_facts(root / "results"), engine),
         limits=probe_limits(engine, probe_image, cache=root / LIMITS_CACHE),
         ports=port_uses(ports, _published_ports(engine, project_name(root))) if engine.local else (),
         registry=ask_registry(ask_for) if ask_for and engine.serves else None,
@@ -96,6 +96,18 @@ def host_facts(results: Path) -> HostFacts:
         disk_free_bytes=shutil.disk_usage(folder).free,
         results_writable=os.access(folder, os.W_OK),
         serial=serial_devices(),
+    )
+
+
+def as_containers_see(host: HostFacts, engine: Engine) -> HostFacts:
+    """Return the facts with the engine's own cores, memory and kernel where it has a machine of its own."""
+    if not engine.in_a_machine_of_its_own:
+        return host
+    return replace(
+        host,
+        kernel=engine.kernel or host.kernel,
+        cores=engine.cores or host.cores,
+        memory_bytes=engine.memory_bytes or host.memory_bytes,
     )
 
 

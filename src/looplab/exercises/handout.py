@@ -1,0 +1,123 @@
+"""The parts of a handout that follow from its expected.yaml: card, prediction, sample table, links.
+
+The rest of a README is written by hand. `scripts/make-handouts` writes these parts; a test compares.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
+
+from looplab.exercises.exercise import Band, Exercise, Value
+
+BLOCK = "<!-- {name}: written by scripts/make-handouts from expected.yaml -->\n{text}\n<!-- end of {name} -->"
+WIDTH = 118
+PREDICTION_RULE = (
+    "Write the letter into the form before you run: `./lab run` records when it was there. Any prediction gets its "
+    "point, right or wrong; one that is written after the run gets none."
+)
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a handout needs to know beside its exercise: neighbours and claims by title, and its sample table.
+
+    `meanings` explains the table's lines or columns, `lines` gives the one that a figure of expected.yaml is read from.
+    """
+
+    previous: tuple[str, Path] | None
+    following: tuple[str, Path] | None
+    claims: Sequence[str]
+    sample: str
+    meanings: Mapping[str, str]
+    lines: Mapping[str, str]
+
+
+def completed(text: str, folder: Path, exercise: Exercise, around: Around) -> str:
+    """Return the text of a handout in `folder` with its generated parts as they must be."""
+    text = _with_rows(text, exercise)
+    text = _with_block(text, "links", _links(folder, around), after=r"^# .+\n")
+    text = _with_block(text, "prediction", _prediction(exercise, around.claims), before=r"^## Run\n")
+    return _with_block(text, "sample", _sample(exercise, around), before=r"^## Questions\n")
+
+
+def time_text(exercise: Exercise) -> str:
+    """Return the card's time: a student's, with the runs that the card orders."""
+    card = exercise.card
+    return (
+        f"{card.minutes} minutes: {card.reading} to read and predict, {card.running} for the runs, "
+        f"{card.answering} to answer"
+    )
+
+
+def lines_read(exercise: Exercise, around: Around) -> list[str]:
+    """Return the lines of the table that the exercise asks about, in the table's order; the first names the cell."""
+    values: list[Value | None] = [v for q in exercise.questions for v in (q.value, *q.order.values())]
+    for point in exercise.points:
+        if isinstance(point.wants, Band):
+            values += [point.wants.value, point.wants.over]
+    named = {value.name for value in values if value is not None}
+    names = named | {name.partition(".")[0] for name in named}
+    first = next(iter(around.meanings))
+    wanted = {first, *(around.lines.get(name, name) for name in names)}
+    return [line for line in around.meanings if line in wanted]
+
+
+def _with_rows(text: str, exercise: Exercise) -> str:
+    """Return the text with the card's rows on learning goals, prerequisites and time."""
+    rows = {
+        "you learn": "; ".join(exercise.card.goals),
+        "before this": "; ".join(exercise.card.before) or "nothing",
+        "time": time_text(exercise),
+    }
+    for name in rows:
+        text = re.sub(rf"^\| {name} \|.*\n", "", text, flags=re.MULTILINE)
+    made = "".join(f"| {name} | {content} |\n" for name, content in rows.items())
+    return re.sub(r"^(\| parts \|.*\n)", lambda found: found[1] + made, text, count=1, flags=re.MULTILINE)
+
+
+def _with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
+    """Return the text with that block replaced, or put after the first match of `after` or before that of `before`."""
+    block = BLOCK.format(name=name, text=content)
+    held = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
+    if held.search(text):
+        return held.sub(lambda _found: block, text, count=1)
+    place = re.compile(after or before, re.MULTILINE)
+    put = (lambda found: f"{found[0]}\n{block}\n") if after else (lambda found: f"{block}\n\n{found[0]}")
+    return place.sub(put, text, count=1)
+
+
+def _links(folder: Path, around: Around) -> str:
+    named = (("Previous", around.previous), ("Next", around.following))
+    return " · ".join(
+        f"{word}: [{there[0]}]({os.path.relpath(there[1], folder)}/README.md)" for word, there in named if there
+    )
+
+
+def _prediction(exercise: Exercise, claims: Sequence[str]) -> str:
+    lines = []
+    for question in (question for question in exercise.questions if question.predicts):
+        options = [f"- {option}: {text}" for option, text in question.options.items()]
+        lines += [f"**{question.asks}**", "", *options, ""]
+    lines.append(fill(PREDICTION_RULE, WIDTH))
+    if claims:
+        quoted = ", ".join(f"“{claim}”" for claim in claims)
+        lines += ["", fill(f"The report judges the published claim by your runs: {quoted}.", WIDTH)]
+    return "\n".join(lines)
+
+
+def _sample(exercise: Exercise, around: Around) -> str:
+    head = "### The table that you will read\n\nA run on another machine; yours has other figures."
+    meanings = [f"- `{line}`: {around.meanings[line]}" for line in lines_read(exercise, around)]
+    return "\n".join([head, "", "```text", around.sample, "```", "", *meanings])
+
+
+def neighbours(exercises: Mapping[str, tuple[str, Path]], name: str) -> tuple[tuple[str, Path] | None, ...]:
+    """Return title and folder of the exercises before and after `name`, None where there is none."""
+    names = list(exercises)
+    place = names.index(name)
+    before = exercises[names[place - 1]] if place else None
+    after = exercises[names[place + 1]] if place + 1 < len(names) else None
+    return before, after

@@ -1,0 +1,67 @@
+"""A score in words and as the rows of a table."""
+
+from collections.abc import Sequence
+
+from looplab.exercises.exercise import Exercise
+from looplab.exercises.marking import Mark, Marked
+
+KINDS = {"run": "runs", "result": "what they show", "answer": "answers"}
+
+
+def score_sheet(exercise: Exercise, marked: Marked, *, student: bool = False) -> str:
+    """Return every point with its reason, wrong runs apart from wrong answers, the score last.
+
+    For a `student`, the reasons hold no measured figure and no right answer.
+    """
+    lines = [f"{exercise.name}: {exercise.title}"]
+    for kind, title in KINDS.items():
+        marks = [found for found in marked.marks if found.kind == kind]
+        if marks:
+            lines += ["", title]
+            lines += [f"  {_points(found)}  {found.name}: {_reason(found, student)}" for found in marks]
+    lines += ["", score_line(marked)]
+    if marked.lost("run"):
+        lines.append("A run is missing or wrong: make it again before you look at what it should show.")
+    elif marked.lost("result"):
+        lines.append("The runs are sound, but do not show what was expected: the reasons above say what to look at.")
+    elif marked.lost("answer"):
+        lines.append("The runs are right; it is the answers that are not yet.")
+    return "\n".join(lines)
+
+
+def score_line(marked: Marked) -> str:
+    """Return "score: 5 of 6", and of how many points the machine exempts."""
+    exempt = f"; {marked.exempt} more need real-time priority, which this machine refuses: not counted"
+    return f"score: {marked.got} of {marked.worth}" + (exempt if marked.exempt else "")
+
+
+def class_line(student: str, marked: Marked) -> str:
+    lost = [f"{marked.lost(kind)} for {title}" for kind, title in KINDS.items() if marked.lost(kind)]
+    exempt = f"   exempt: {marked.exempt}" if marked.exempt else ""
+    return f"{student:<24} {marked.got:>3} of {marked.worth}{exempt}" + (f"   lost: {', '.join(lost)}" if lost else "")
+
+
+def score_row(student: str, marked: Marked, remarks: Sequence[str]) -> dict[str, object]:
+    """Return one student's line of a table of scores."""
+    return {
+        "student": student,
+        "score": marked.got,
+        "of": marked.worth,
+        "exempt": marked.exempt,
+        **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
+        "runs": " ".join(run.run_id for run in marked.runs.values()),
+        "remarks": "; ".join(remarks),
+    }
+
+
+def remarks_of(marked: Marked) -> list[str]:
+    """Return the reason for each lost point."""
+    return [f"{entry.name}: {entry.reason}" for entry in marked.marks if entry.got < entry.worth]
+
+
+def _points(found: Mark) -> str:
+    return " – " if found.exempt else f"{found.got}/{found.worth}"
+
+
+def _reason(found: Mark, student: bool) -> str:
+    return found.hint if student and found.hint else found.reason

@@ -1,0 +1,73 @@
+"""All handouts with their generated parts: what scripts/make-handouts writes and a test compares."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from looplab.exercises.exercise import (
+    FOLDERS,
+    Exercise,
+    ExercisePart,
+    exercises,
+    experiment_of,
+    read_exercise,
+)
+from looplab.exercises.handout import Around, completed, neighbours
+from looplab.experiments.registry import EXPERIMENTS
+
+# A stored run of each experiment, cut to one cell: its table is shown in the handouts.
+SAMPLES = Path("docs/exercises/samples")
+
+
+def handouts(root: Path) -> dict[Path, str]:
+    """Return what the README of each exercise with a card must hold, by its path."""
+    read = partial(read_exercise, root, experiments=EXPERIMENTS)
+    known = {name: read(name) for name in exercises(root)}
+    with_card = {name: exercise for name, exercise in known.items() if exercise.card.goals}
+    places = {name: (exercise.title, folder_of(root, name)) for name, exercise in with_card.items()}
+    return {places[name][1] / "README.md": _handout(root, exercise, places) for name, exercise in with_card.items()}
+
+
+def folder_of(root: Path, name: str) -> Path:
+    """Return the folder of an exercise."""
+    return next(root / folder / name for folder in FOLDERS if (root / folder / name).is_dir())
+
+
+def part_of(experiment: str) -> ExercisePart:
+    """Return what an experiment declares for exercises."""
+    part: ExercisePart = EXPERIMENTS[experiment].part("exercise")
+    return part
+
+
+def claim_titles(experiment: str) -> dict[str, str]:
+    """Return the titles of the claims that the report of an experiment judges, by their names."""
+    return {claim.name: claim.title for claim in part_of(experiment).claims()}
+
+
+def around(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> Around:
+    """Return what the handout of an exercise needs beside it; `places` gives title and folder of all in order."""
+    experiment = experiment_of(root, EXPERIMENTS, exercise.runs[-1].scenario)
+    titles, part = claim_titles(experiment), part_of(experiment)
+    before, after = neighbours(places, exercise.name)
+    claims = [titles[claim] for claim in exercise.card.claims]
+    return Around(before, after, claims, sample_table(root, experiment), part.MEANINGS, part.LINES)
+
+
+def sample_run(root: Path, experiment: str) -> dict[str, Any]:
+    """Return the stored run whose table the handouts of an experiment show."""
+    document: dict[str, Any] = json.loads((root / SAMPLES / f"{experiment}.json").read_text(encoding="utf-8"))
+    return document
+
+
+def sample_table(root: Path, experiment: str) -> str:
+    """Return the table of that run as ./lab run prints it."""
+    table: str = EXPERIMENTS[experiment].part("table").table(sample_run(root, experiment))
+    return table
+
+
+def _handout(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> str:
+    folder = places[exercise.name][1]
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    return completed(text, folder, exercise, around(root, exercise, places))

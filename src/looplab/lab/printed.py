@@ -1,0 +1,71 @@
+"""Handouts on paper: each as one HTML page, the form with boxes and lines to write on at its end."""
+
+import re
+from html import escape
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+from looplab.exercises.exercise import Question, read_exercise
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.handouts import folder_of
+
+# A free-text answer: two sentences and a figure.
+LINES_TO_WRITE = 4
+STYLE = """
+@page { size: A4; margin: 18mm 18mm 16mm; }
+body { font: 10.5pt/1.45 "DejaVu Sans", system-ui, sans-serif; color: #000; background: #fff; }
+h1 { font-size: 17pt; margin: 0 0 4mm; } h2 { font-size: 13pt; margin: 6mm 0 2mm; break-after: avoid; }
+h3 { font-size: 11pt; margin: 4mm 0 1mm; break-after: avoid; }
+table { border-collapse: collapse; } th, td { border: 0.4pt solid #000; padding: 1mm 2mm; text-align: left; }
+pre { font: 8pt/1.3 "DejaVu Sans Mono", monospace; border: 0.4pt solid #000; padding: 2mm; break-inside: avoid;
+      white-space: pre-wrap; }
+code { font-family: "DejaVu Sans Mono", monospace; font-size: 0.9em; }
+.form { break-before: page; } .question { break-inside: avoid; margin: 4mm 0; }
+.option { margin: 1mm 0 1mm 6mm; } .box { display: inline-block; width: 3.4mm; height: 3.4mm; border: 0.6pt solid #000;
+      margin-right: 2mm; vertical-align: -0.5mm; }
+.write { border-bottom: 0.4pt solid #000; height: 8mm; } .short { display: inline-block; width: 40mm; }
+"""
+
+
+def printed(root: Path, name: str) -> str:
+    """Return the handout of exercise `name` with its form as one HTML page, nothing of which is fetched."""
+    exercise = read_exercise(root, name, EXPERIMENTS)
+    text = (folder_of(root, name) / "README.md").read_text(encoding="utf-8")
+    body = MarkdownIt("commonmark").enable("table").render(_for_paper(text))
+    fields = "".join(_field(question) for question in exercise.questions)
+    paper = "".join(_paper(question) for question in paper_questions(text))
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(exercise.title)}</title>'
+        f"<style>{STYLE}</style></head><body>{body}"
+        f'<section class="form"><h1>Form: {escape(exercise.title)}</h1>'
+        '<p>Name <span class="write short"></span> Date <span class="write short"></span></p>'
+        f"{fields}<h2>In your own words</h2>{paper}</section></body></html>\n"
+    )
+
+
+def paper_questions(text: str) -> list[str]:
+    """Return the numbered questions of a handout."""
+    asked = text.split("\n## Questions\n")[1].split("\n## ")[0]
+    return [" ".join(found.split()) for found in re.findall(r"^\d+\. (.+(?:\n {2,}.+)*)", asked, re.MULTILINE)]
+
+
+def _for_paper(text: str) -> str:
+    """Return the text without comments and without links: paper has no targets."""
+    text = re.sub(r"<!-- links: .*?<!-- end of links -->\n*", "", text, flags=re.DOTALL)
+    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL))
+
+
+def _field(question: Question) -> str:
+    when = "Before you run: " if question.predicts else ""
+    options = "".join(
+        f'<div class="option"><span class="box"></span>{escape(option)}: {escape(text)}</div>'
+        for option, text in question.options.items()
+    )
+    blank = f'<span class="write short"></span> {escape(question.unit)}' if question.value else options
+    return f'<div class="question"><strong>{escape(when + question.asks)}</strong><br>{blank}</div>'
+
+
+def _paper(question: str) -> str:
+    lines = '<div class="write"></div>' * LINES_TO_WRITE
+    return f'<div class="question">{MarkdownIt().renderInline(_for_paper(question))}{lines}</div>'
