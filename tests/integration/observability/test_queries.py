@@ -181,3 +181,13 @@ def test_regions_of_the_runs(measured: Lab) -> None:
     found = {one["metric"]["scenario"] for one in measured.query_range(expression, 600)}
     # These runs last about a second: now and then one ends between two scrapes.
     assert len(found & {f"scenario{number}" for number in range(9)}) >= 6, found
+
+
+def test_loads_and_faults_are_marked(measured: Lab) -> None:
+    """What each means is tested in rules_test.yml; here no load and no fault was made, and Prometheus accepts both."""
+    annotations = json.loads((ROOT / "grafana/dashboards/live-loop.json").read_text())["annotations"]["list"]
+    marks = {one["name"]: measured.query_range(one["target"]["expr"], 600) for one in annotations[1:]}
+    assert set(marks) == {"Treatments", "Faults"}
+    # Other tests of this machine may run loads of their own.
+    assert {one["metric"]["part"] for one in marks["Treatments"]} <= {"stress", "flood"}
+    assert not [one for one in marks["Faults"] if one["metric"]["fault"] == "bridge offline"]

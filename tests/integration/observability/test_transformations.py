@@ -81,6 +81,9 @@ def test_panels_of_the_sweep_have_ascending_numeric_x(
 def test_tables_of_the_sweep_have_their_columns(transformed: dict[str, Any]) -> None:
     (frame,) = transformed["Cells in numbers"]
     assert [field["display"] for field in frame["fields"]] == ["links", "n", "delay", "avg", "p50", "p95", "p99", "max"]
+    delays = [[float(part) for part in re.findall(r"[0-9.]+", name)[:2]] for name in frame["fields"][0]["values"]]
+    assert len(delays) == 10
+    assert delays == sorted(delays, key=lambda pair: (sum(pair), pair)), "2-2 before 10-10"
     (places,) = transformed["Figure 5: the broker's place"]
     names = [field["display"] for field in places["fields"]]
     assert names[0] == "links"
