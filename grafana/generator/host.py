@@ -36,9 +36,9 @@ def broker_and_host() -> Dashboard:
 
 def _parts() -> panels.Panel:
     up = {
-        "broker": _needed("lab_broker_up"),
-        "bridge": _needed("lab_bridge_online"),
-        "robot": _needed("lab_robot_online"),
+        "broker": _needed("lab_broker_up", "broker down"),
+        "bridge": _needed("lab_bridge_online", "bridge offline"),
+        "robot": _needed("lab_robot_online", "robot offline"),
         "exporter": 'max(up{job="live"})',
     }
     return panels.numbers(
@@ -50,9 +50,9 @@ def _parts() -> panels.Panel:
     )
 
 
-def _needed(metric: str) -> str:
-    """Return a query: 1 if the part is up, 0 if it is down during a run, 2 if it is down and no run needs it."""
-    return f"max({metric} == 1) or (max({metric}) + 2 unless on () lab:run_wanted == 1) or max({metric})"
+def _needed(metric: str, fault: str) -> str:
+    """Return a query: 1 if the part is up, 0 if it is down and a run needs it, 2 if it is down and none does."""
+    return f'max({metric} == 1) or max(0 * lab:fault{{fault="{fault}"}}) or max({metric}) + 2'
 
 
 def _host_cpu() -> panels.Panel:

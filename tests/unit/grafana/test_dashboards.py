@@ -202,6 +202,19 @@ def test_the_link_to_the_handouts_follows_the_exporters_port() -> None:
         assert (variable["hide"], variable["query"]["query"]) == (2, "label_values(lab_exporter_info, port)")
 
 
+def test_a_part_is_red_only_while_a_fault_is_marked() -> None:
+    panels = load(ROOT / "grafana/dashboards/broker-and-host.json")["panels"]
+    (parts,) = [panel for panel in panels if panel["title"] == "Parts"]
+    asked = re.findall(r'lab:fault\{fault="([^"]+)"\}', str([one["expr"] for one in parts["targets"]]))
+    rules = yaml.safe_load((ROOT / "compose/prometheus/rules.yml").read_text())["groups"]
+    marked = [
+        rule["labels"]["fault"] for group in rules for rule in group["rules"] if rule.get("record") == "lab:fault"
+    ]
+    assert asked == marked
+    words = parts["fieldConfig"]["overrides"][0]["properties"][0]["value"][0]["options"]
+    assert (words["0"]["text"], words["2"]["text"]) == ("down", "not needed")
+
+
 def test_provisioning_and_compose_agree_with_the_dashboards() -> None:
     sources = yaml.safe_load((ROOT / "grafana/provisioning/datasources/prometheus.yaml").read_text())
     assert [source["uid"] for source in sources["datasources"]] == [DATASOURCE_UID]
