@@ -13,6 +13,7 @@ from types import ModuleType
 sys.path.insert(0, str(Path(__file__).parent))
 
 from generator import experiments
+from generator.home import home
 from generator.host import broker_and_host
 from generator.published_rules import Rule, rules_text
 
@@ -32,6 +33,7 @@ def files() -> dict[Path, str]:
     for module in modules():
         dashboards |= module.dashboards()
         rules += module.published() if hasattr(module, "published") else []
+    dashboards = {"home.json": home(list(dashboards.values())), **dashboards}
     made = {
         ROOT / "grafana" / "dashboards" / name: json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         for name, content in dashboards.items()

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from generator.looks import BAD, PART_COLOURS
 from generator.panels import DATASOURCE, Panel
+from looplab.treatments.loads import loads
 
 Dashboard = dict[str, Any]
 
@@ -48,7 +50,7 @@ def dashboard(
         "fiscalYearStartMonth": 0,
         "links": _links(),
         "templating": {"list": [*variables, _exporter_port()]},
-        "annotations": {"list": [_runs()]},
+        "annotations": {"list": [_runs(), _treatments(), _faults()]},
         "panels": panels,
     }
 
@@ -73,21 +75,37 @@ def _links() -> list[dict[str, Any]]:
 
 
 def _runs() -> dict[str, Any]:
-    """Return a region for the time in which each run measured."""
+    """Return a region for the time in which each run measured; it bridges scrapes that were missed."""
+    active = "last_over_time(loop_run_active[15s]) == 1"
+    return _regions(
+        "Runs", "rgba(100, 100, 100, 0.6)", f"max by (scenario, fidelity) ({active})", ["scenario", "fidelity"]
+    )
+
+
+def _treatments() -> dict[str, Any]:
+    """Return a region for the time in which each load ran."""
+    names = "|".join(sorted(load.role.name for load in loads().values()))
+    running = f'max by (part) (last_over_time(lab_processes{{part=~"{names}"}}[15s]) > 0)'
+    return _regions("Treatments", PART_COLOURS["stress"], running, ["part"])
+
+
+def _faults() -> dict[str, Any]:
+    """Return a region for each fault during a run: broker killed, bridge gone, robot's cable out."""
+    return _regions("Faults", BAD, "max by (fault) (lab:fault)", ["fault"])
+
+
+def _regions(name: str, colour: str, expression: str, labels: list[str]) -> dict[str, Any]:
+    """Return regions of the time axis: one for each time in which `expression` has values. The first label is shown."""
     return {
-        "name": "Runs",
+        "name": name,
         "datasource": DATASOURCE,
         "enable": True,
         "hide": False,
-        "iconColor": "rgba(100, 100, 100, 0.6)",
-        "target": {
-            "refId": "Anno",
-            "expr": "max by (scenario, fidelity) (loop_run_active == 1)",
-            "interval": "5s",
-        },
-        "titleFormat": "{{scenario}}",
-        "textFormat": "{{fidelity}}",
-        "tagKeys": "scenario,fidelity",
+        "iconColor": colour,
+        "target": {"refId": "Anno", "expr": expression, "interval": "5s"},
+        "titleFormat": f"{{{{{labels[0]}}}}}",
+        "textFormat": " ".join(f"{{{{{label}}}}}" for label in labels[1:]),
+        "tagKeys": ",".join(labels),
         "useValueForTime": False,
     }
 

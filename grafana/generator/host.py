@@ -5,12 +5,12 @@ from generator.dashboard import Dashboard, dashboard
 from generator.looks import BAD, FIRST, GOOD, by_name, colours, dashed, fixed, yes_or_no
 
 _MODES = {
-    "user": "#332288",
+    "user": "#5858E1",
     "system": "#CC6677",
-    "softirq": "#882255",
+    "softirq": "#C72375",
     "irq": "#AA4499",
-    "iowait": "#DDAA33",
-    "nice": "#88CCEE",
+    "iowait": "#C27C1A",
+    "nice": "#3D98D3",
     "steal": "#777711",
 }
 
@@ -36,17 +36,23 @@ def broker_and_host() -> Dashboard:
 
 def _parts() -> panels.Panel:
     up = {
-        "broker answers": "max(lab_broker_up)",
-        "bridge online": "max(lab_bridge_online)",
-        "robot online": "max(lab_robot_online)",
-        "exporter answers": 'max(up{job="live"})',
+        "broker": _needed("lab_broker_up", "broker down"),
+        "bridge": _needed("lab_bridge_online", "bridge offline"),
+        "robot": _needed("lab_robot_online", "robot offline"),
+        "exporter": 'max(up{job="live"})',
     }
     return panels.numbers(
         "Parts",
-        "The parts that run. The broker reports bridge and robot: without a broker their state is unknown.",
+        "Look for red: a part that is down while a run needs it. The broker reports bridge and robot: without a broker "
+        "their state is unknown. Between runs no part is needed.",
         {**up, "{{part}} (processes)": "max by (part) (lab_processes) > 0"},
-        overrides=[by_name(name, {"mappings": [yes_or_no("down", "up")]}) for name in up],
+        overrides=[by_name(name, {"mappings": [yes_or_no("down", "up", neither="not needed")]}) for name in up],
     )
+
+
+def _needed(metric: str, fault: str) -> str:
+    """Return a query: 1 if the part is up, 0 if it is down and a run needs it, 2 if it is down and none does."""
+    return f'max({metric} == 1) or max(0 * lab:fault{{fault="{fault}"}}) or max({metric}) + 2'
 
 
 def _host_cpu() -> panels.Panel:
@@ -88,7 +94,7 @@ def _runnable() -> panels.Panel:
         "Tasks that run or wait at the moment of the scrape, and the average over one minute. "
         "More tasks than processors means waiting.",
         {
-            "now": ("max(lab_host_runnable)", "#88CCEE"),
+            "now": ("max(lab_host_runnable)", "#3D98D3"),
             "average of 1 min": ("max(lab_host_load1)", FIRST),
             "processors": ("max(lab_host_cpus)", BAD),
         },

@@ -1,23 +1,28 @@
 """Colours, lines and texts of single fields: what Grafana calls overrides and mappings."""
 
+import colorsys
 from typing import Any
 
 Properties = dict[str, Any]
 Override = dict[str, Any]
 
 # One curve, another one; what is well, what is not.
-FIRST, SECOND, GOOD, BAD = "#332288", "#CC6677", "#117733", "#CC3311"
+FIRST, SECOND, GOOD, BAD = "#5858E1", "#CC6677", "#117733", "#CC3311"
 # A load without a colour of its own here is drawn in the next one of Grafana's palette.
 PART_COLOURS = {
-    "controller": "#332288",
+    "controller": "#5858E1",
     "broker": "#CC6677",
     "bridge": "#117733",
-    "robot": "#88CCEE",
-    "stress": "#DDAA33",
-    "flood": "#882255",
-    "treatments": "#44AA99",
+    "robot": "#3D98D3",
+    "stress": "#C27C1A",
+    "flood": "#C72375",
+    "treatments": "#2A9D8F",
     "exporter": "#AA4499",
 }
+# Corrected runs beside those of the thesis: the same hue in another shade, thin, with squares.
+CORRECTED: Properties = {"custom.lineWidth": 1, "custom.pointShape": "square", "custom.pointSize": {"fixed": 6}}
+# Relative luminance (WCAG) of the two shades; between 0.133 and 0.3 a colour has 3:1 on white and on dark panels.
+_DARKER, _LIGHTER = 0.145, 0.285
 LOGARITHMIC = {"type": "log", "log": 10}
 
 
@@ -43,6 +48,22 @@ def fixed(colour: str) -> dict[str, str]:
     return {"mode": "fixed", "fixedColor": colour}
 
 
+def luminance(colour: str) -> float:
+    """Return the relative luminance of #RRGGBB, 0 to 1, as WCAG 2 defines it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def other_shade(colour: str) -> str:
+    """Return the same hue lighter if `colour` is dark, darker if it is light."""
+    hue, _lightness, saturation = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))
+    wanted = _LIGHTER if luminance(colour) < (_DARKER + _LIGHTER) / 2 else _DARKER
+    shades = (colorsys.hls_to_rgb(hue, step / 256, saturation) for step in range(257))
+    texts = ["#" + "".join(f"{round(255 * part):02X}" for part in shade) for shade in shades]
+    return min(texts, key=lambda text: abs(luminance(text) - wanted))
+
+
 def colours(table: dict[str, str]) -> list[Override]:
     """Return fixed colours by field name."""
     return [by_name(name, {"color": fixed(colour)}) for name, colour in table.items()]
@@ -63,9 +84,9 @@ def widths(pixels: dict[str, int]) -> list[Override]:
     return [by_name(name, {"custom.width": width}) for name, width in pixels.items()]
 
 
-def yes_or_no(no: str, yes: str, no_colour: str = BAD) -> dict[str, Any]:
-    """Return the mapping that shows 0 and 1 as words."""
-    words = {"0": (no, no_colour), "1": (yes, GOOD)}
+def yes_or_no(no: str, yes: str, no_colour: str = BAD, *, neither: str = "") -> dict[str, Any]:
+    """Return the mapping that shows 0 and 1 as words; and 2, which is neither good nor bad."""
+    words = {"0": (no, no_colour), "1": (yes, GOOD), **({"2": (neither, "text")} if neither else {})}
     return {
         "type": "value",
         "options": {key: {"text": text, "color": colour, "index": int(key)} for key, (text, colour) in words.items()},

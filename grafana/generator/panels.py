@@ -6,7 +6,12 @@ from generator.looks import BAD, FIRST, GOOD, LOGARITHMIC, PART_COLOURS, SECOND,
 
 PLUGIN_VERSION = "12.4.0"
 DATASOURCE = {"type": "prometheus", "uid": "looplab-prometheus"}
+# Longer gaps are gaps; a few scrapes that a loaded machine missed are not.
+GAP_MS = 15_000
 LEGEND = {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []}
+
+# What an empty panel says.
+NO_VALUE = "nothing yet: ./lab run scenario2 --quick"
 
 Panel = dict[str, Any]
 Target = dict[str, Any]
@@ -56,15 +61,16 @@ def graph(
     stacked: bool = False,
     warn_at: float | None = None,
     logarithmic: bool = False,
+    no_value: str = NO_VALUE,
 ) -> Panel:
-    """Return values over time: legend -> expression; `warn_at` draws a line."""
+    """Return values over time: legend -> expression; `warn_at` draws a line, `no_value` is what an empty panel says."""
     custom = {
         "drawStyle": "line",
         "lineWidth": 2,
         "fillOpacity": 30 if stacked else 0,
         "showPoints": "auto",
         "pointSize": 4,
-        "spanNulls": False,
+        "spanNulls": GAP_MS,
         "axisLabel": label,
         "axisPlacement": "auto",
         "scaleDistribution": LOGARITHMIC if logarithmic else {"type": "linear"},
@@ -73,6 +79,7 @@ def graph(
     }
     defaults = {
         "unit": unit,
+        "noValue": no_value,
         **({} if logarithmic else {"min": 0}),
         "color": {"mode": "palette-classic"},
         "thresholds": thresholds("transparent", warn_at),
@@ -137,9 +144,16 @@ def numbers(
     mappings: list[dict[str, Any]] | None = None,
     overrides: list[Override] | None = None,
     text: str = "value_and_name",
+    no_value: str = NO_VALUE,
 ) -> Panel:
-    """Return big single values: legend -> expression."""
-    defaults = {"unit": unit, "mappings": mappings or [], "color": fixed("text"), "thresholds": thresholds("text")}
+    """Return big single values: legend -> expression; `no_value` is what an empty panel says."""
+    defaults = {
+        "noValue": no_value,
+        "unit": unit,
+        "mappings": mappings or [],
+        "color": fixed("text"),
+        "thresholds": thresholds("text"),
+    }
     return panel(
         "stat",
         title,
@@ -148,6 +162,8 @@ def numbers(
         fieldConfig=fields(defaults, overrides),
         options={
             "textMode": text,
+            # Read from the last row of a class room.
+            "text": {"titleSize": 16},
             "colorMode": "value",
             "graphMode": "none",
             "justifyMode": "auto",
@@ -157,11 +173,12 @@ def numbers(
     )
 
 
-def words(title: str, markdown: str) -> Panel:
+def words(title: str, description: str, markdown: str) -> Panel:
     """Return a text panel: it has no query."""
     return {
         "type": "text",
         "title": title,
+        "description": description,
         "pluginVersion": PLUGIN_VERSION,
         "options": {"mode": "markdown", "content": markdown},
     }

@@ -3,7 +3,7 @@
 from typing import Any
 
 from generator.looks import LOGARITHMIC, Override, by_name, widths
-from generator.panels import LEGEND, Panel, fields, panel, target
+from generator.panels import LEGEND, NO_VALUE, Panel, fields, panel, target
 
 # No `decimals`: it falls on x as well, and 0 rounds the bounds of its scale to whole seconds.
 # A little above 1: points at 100 % are cut in half otherwise.
@@ -27,11 +27,17 @@ def xy_panel(
     y: dict[str, Any],
     y_label: str,
     overrides: list[Override],
+    order: str = "",
     point_size: int = 3,
 ) -> Panel:
-    """Return an XY chart: a curve for each value of the label `series`, x from the label `row` as a number."""
+    """Return an XY chart: a curve for each value of the label `series`, x from the label `row` as a number.
+
+    The curves are sorted by the label `order`, by default by their names.
+    """
     x_field = f"{row}\\{series}"
     to_number = {"targetField": x_field, "destinationType": "number"}
+    # The tooltip's line for x; without a name it reads `le\series`.
+    x_look = by_name(x_field, {**x, "displayName": x["custom.axisLabel"].partition(" (")[0].partition(",")[0]})
     custom = {
         "show": "points+lines",
         "pointSize": {"fixed": point_size},
@@ -53,13 +59,11 @@ def xy_panel(
         description,
         [target(expression, instant=True, table=True)],
         transformations=[
-            *_to_matrix(row, series, order=series),
+            *_to_matrix(row, series, order=order or series),
             {"id": "convertFieldType", "options": {"fields": {}, "conversions": [to_number]}},
             _sorted_by(x_field),
         ],
-        fieldConfig=fields(
-            {**y, "color": {"mode": "palette-classic"}, "custom": custom}, [by_name(x_field, x), *overrides]
-        ),
+        fieldConfig=fields({**y, "color": {"mode": "palette-classic"}, "custom": custom}, [x_look, *overrides]),
         options={
             "mapping": "auto",
             "series": [],
@@ -78,25 +82,35 @@ def matrix(
     row_title: str,
     row: str = "series",
     column: str = "stat",
+    order: str = "",
+    row_px: int = 200,
     overrides: list[Override] | None = None,
+    no_value: str = NO_VALUE,
 ) -> Panel:
     """Return a table with a line for each `row` label and a column for each `column` label, in the order given.
 
-    A column n counts the values; all others are seconds.
+    A column n counts the values; all others are seconds. The lines are sorted by the label `order`.
     """
     first = f"{row}\\{column}"
-    steps = [*_to_matrix(row, column, order=row), _organized([first, *columns], hidden=(), renamed={first: row_title})]
+    organized = _organized([first, *columns], hidden=(), renamed={first: row_title})
+    steps = [*_to_matrix(row, column, order=order or row), organized]
     count = [by_name("n", {"unit": "none", "decimals": 0, "custom.width": 55})] if "n" in columns else []
-    look = [*widths({row_title: 200}), *count, *(overrides or [])]
-    return _table(title, description, expression, steps, {"unit": "s", "decimals": 2}, look)
+    look = [*widths({row_title: row_px}), *count, *(overrides or [])]
+    return _table(title, description, expression, steps, {"unit": "s", "decimals": 2}, look, no_value)
 
 
 def listing(
-    title: str, description: str, expression: str, *, columns: dict[str, str], overrides: list[Override]
+    title: str,
+    description: str,
+    expression: str,
+    *,
+    columns: dict[str, str],
+    overrides: list[Override],
+    no_value: str = NO_VALUE,
 ) -> Panel:
     """Return a table of labels: `columns` maps a label (or Value) to its heading, in order; Time is hidden."""
     organized = _organized(list(columns), hidden=("Time",), renamed=columns)
-    return _table(title, description, expression, [organized], {}, overrides)
+    return _table(title, description, expression, [organized], {}, overrides, no_value)
 
 
 def _to_matrix(row: str, column: str, order: str) -> list[dict[str, Any]]:
@@ -128,6 +142,7 @@ def _table(
     steps: list[dict[str, Any]],
     defaults: dict[str, Any],
     overrides: list[Override],
+    no_value: str = NO_VALUE,
 ) -> Panel:
     # Grafana's own least width, 150, would push the last columns of a table out of sight.
     look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": 60}
@@ -137,6 +152,6 @@ def _table(
         description,
         [target(expression, instant=True, table=True)],
         transformations=steps,
-        fieldConfig=fields({**defaults, "custom": look}, overrides),
+        fieldConfig=fields({"noValue": no_value, **defaults, "custom": look}, overrides),
         options={"showHeader": True, "cellHeight": "sm"},
     )

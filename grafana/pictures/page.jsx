@@ -36,10 +36,15 @@ standardTransformersRegistry.setInit(() =>
   [...transformers.values()].map((transformation) => ({ id: transformation.id, name: transformation.name, transformation }))
 );
 
+// As Grafana's Prometheus data source writes a choice of several.
+function asRegex(value) {
+  return [value].flat().map((one) => (one === '$__all' ? '.+' : one)).join('|');
+}
+
 function fill(text) {
   const current = dashboard.templating.list.map(({ name, current: { value } }) => [name, value]);
   const values = { ...Object.fromEntries(current), ...chosen, __range: `${to - from}s`, __rate_interval: '5s' };
-  return text.replace(/\$(\w+)/g, (all, name) => values[name] ?? all);
+  return text.replace(/\$(\w+)/g, (all, name) => (name in values ? asRegex(values[name]) : all));
 }
 
 // Every property that this panel sets, custom ones included: each panel of Grafana registers its own.
@@ -100,7 +105,7 @@ function Stat({ panel, data, width, height }) {
 function Content({ panel, data, width, height }) {
   const size = { width, height };
   if (!data.some((frame) => frame.length)) {
-    return <div style={{ padding: '8px' }}>No data</div>;
+    return <div style={{ padding: '8px' }}>{panel.fieldConfig.defaults.noValue ?? 'No data'}</div>;
   }
   if (panel.type === 'stat') {
     return <Stat {...{ panel, data, ...size }} />;

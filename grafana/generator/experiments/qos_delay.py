@@ -3,9 +3,9 @@
 from typing import Any
 
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.looks import Override, by_regex, line
+from generator.looks import CORRECTED, Override, by_regex, fixed, line, other_shade
 from generator.panels import Panel, numbers
-from generator.queries import by_stat, joined, last, newest_run
+from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 
 # The labels of one cell.
@@ -14,9 +14,11 @@ CELL_NAME = ["pair", "qos", "fidelity"]
 CHOSEN = 'fidelity=~"$fidelity",qos=~"$qos"'
 # Told apart by dash as well (palette of Okabe and Ito).
 QOS_LOOKS = {"0": ("#0072B2", None), "1": ("#D55E00", [8, 6]), "2": ("#009E73", [2, 6])}
+NOTHING_YET = "nothing measured yet: ./lab run qos-delay --quick"
 STATISTICS = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
 RECEIVED = 'outcome=~"answered|late"'
 NEWEST = newest_run('{scenario="qos-delay"}')
+FRESH = fresh_cells("qos_delay", "fidelity, pair, qos", '{scenario="qos-delay"}')
 # The cell that is being measured, or was measured last.
 CURRENT = "on (fidelity, pair, qos) (last_over_time(qos_delay_cell_current[$__range]) == 1)"
 
@@ -52,6 +54,12 @@ def _named(expression: str) -> str:
     return joined(expression, "series", ["qos", "fidelity"], "QoS$1 $2")
 
 
+def _ordered(expression: str) -> str:
+    """Give each series `order`: by the delay of both links, then of the first, QoS and fidelity."""
+    numbers = padded(padded(expression, "both", "end_to_end_ms"), "first", "pair")
+    return f'label_join({numbers}, "order", " ", "both", "first", "qos", "fidelity")'
+
+
 def _whole(curves: str) -> str:
     """Of `curves` those that have as many delays as the longest: the panel draws a missing value at 0."""
     lengths = f"count by (series) ({curves})"
@@ -60,11 +68,12 @@ def _whole(curves: str) -> str:
 
 def _against_delay(title: str, description: str, metric: str, y: dict[str, Any], y_label: str) -> Panel:
     measured = _chosen(metric, 'links="symmetrical"')
+    curves = _whole(f"max by (series, end_to_end_ms) ({_named(measured)})")
     return xy_panel(
         title,
         f"{description} A curve appears once it has as many delays as the longest one; choose its fidelity to see one "
         "that has fewer.",
-        _whole(f"max by (series, end_to_end_ms) ({_named(measured)})"),
+        or_named(curves, "end_to_end_ms", "series", NOTHING_YET),
         row="end_to_end_ms",
         series="series",
         x={"unit": "ms", "min": 0, "custom.axisLabel": "both links together, as wanted"},
@@ -76,9 +85,14 @@ def _against_delay(title: str, description: str, metric: str, y: dict[str, Any],
 
 
 def _looks() -> list[Override]:
-    thin = {"custom.lineWidth": 1, "custom.pointShape": "square"}
-    curves = [by_regex(f"/QoS{qos}/", line(colour, dash)) for qos, (colour, dash) in QOS_LOOKS.items()]
-    return [*curves, by_regex("/corrected$/", thin)]
+    looks = QOS_LOOKS.items()
+    return [
+        *(by_regex(f"/QoS{qos}/", line(colour, dash)) for qos, (colour, dash) in looks),
+        *(
+            by_regex(f"/QoS{qos} corrected$/", {"color": fixed(other_shade(colour)), **CORRECTED})
+            for qos, (colour, _dash) in looks
+        ),
+    ]
 
 
 def _latency() -> Panel:
@@ -116,16 +130,15 @@ def _segments() -> Panel:
 
 def _live_cdf() -> Panel:
     buckets = last('qos_delay_latency_seconds_bucket{le!="+Inf"}')
-    counts = last("qos_delay_latency_seconds_count")
-    share = (
-        f"(max by ({CELL}, le) ({buckets}) and {CURRENT})\n/ on ({CELL}) group_left () (max by ({CELL}) ({counts}) > 0)"
-    )
+    counts = last("qos_delay_messages_sent_total")
+    sent = f"(max by ({CELL}) ({counts} and {FRESH}) > 0)"
+    share = f"(max by ({CELL}, le) ({buckets}) and {CURRENT})\n/ on ({CELL}) group_left () {sent}"
     named = joined(share, "series", CELL_NAME, "links $1 ms QoS $2 $3")
     return xy_panel(
         "CDF of the cell that is measured now",
         "The share of messages received within x, growing while the cell is measured. Finished cells "
         "are not drawn: the table has their quantiles.",
-        f"max by (series, le) ({named})",
+        or_named(f"max by (series, le) ({named})", "le", "series", NOTHING_YET),
         row="le",
         series="series",
         x=cdf_axis("publisher to subscriber", 0.001, 10),
@@ -140,15 +153,17 @@ def _places() -> Panel:
     # Only ways that were measured with the broker at more than one place.
     several = f"count by (fidelity, end_to_end_ms, qos) ({ratio}) > 1"
     chosen = f"{ratio} and on (fidelity, end_to_end_ms, qos) ({several})"
-    named = joined(chosen, "place", ["end_to_end_ms", "pair", "fidelity"], "$2 ms, $3")
+    named = _ordered(joined(chosen, "place", ["end_to_end_ms", "pair", "fidelity"], "$2 ms, $3"))
     return matrix(
         "Figure 5: the broker's place",
         "Latency over delay for one end-to-end delay, the broker nearer to the publisher or to the subscriber "
         "(delay publisher-broker, broker-subscriber). Published: the place does not matter.",
-        f"max by (place, qos) ({named})",
+        f"max by (place, order, qos) ({named})",
         row="place",
+        order="order",
         column="qos",
         columns=["0", "1", "2"],
+        no_value=NOTHING_YET,
         row_title="links",
         overrides=[by_regex("/^[012]$/", {"unit": "none", "decimals": 2})],
     )
@@ -161,22 +176,25 @@ def _table() -> Panel:
         "avg": _chosen("qos_delay_latency_mean_seconds"),
         **{name: _chosen("qos_delay_latency_quantile_seconds", f'q="{q}"') for name, q in STATISTICS.items()},
     }
-    named = joined(by_stat(CELL, figures), "series", CELL_NAME, "$1 ms QoS $2 $3")
+    named = _ordered(joined(f"({by_stat(CELL, figures)})", "series", CELL_NAME, "$1 ms QoS $2 $3"))
     return matrix(
         "Cells in numbers",
         "n counts the messages received, late ones included; delay is that of both links as it was made. "
         "The report gives intervals and verdicts.",
-        f"max by (series, stat) ({named})",
+        f"max by (series, order, stat) ({named})",
         columns=list(figures),
+        order="order",
+        no_value=NOTHING_YET,
         row_title="links",
     )
 
 
 def _progress() -> Panel:
+    lost = last('qos_delay_messages_total{outcome="lost"}')
     counts = {
-        "sent": last("qos_delay_messages_sent_total"),
+        "sent": f"({last('qos_delay_messages_sent_total')} and {FRESH})",
         "planned": last('loop_run_messages_planned{scenario="qos-delay"}'),
-        "lost": last('qos_delay_messages_total{outcome="lost"}'),
+        "lost": f"({lost} and {FRESH})",
     }
     return numbers(
         "The newest sweep",
@@ -184,6 +202,7 @@ def _progress() -> Panel:
         "deadlines after it was sent.",
         {name: f"sum({count} and on (fidelity) {NEWEST})" for name, count in counts.items()},
         unit="none",
+        no_value=NOTHING_YET,
     )
 
 
@@ -192,10 +211,11 @@ def _current() -> Panel:
     return numbers(
         "Median and p99 of the newest sweep's slowest links",
         "The slowest of its links so far, at each quality of service chosen above, whatever fidelity is chosen.",
-        {"QoS {{qos}} q {{q}}": f"max by (qos, q) ({quantiles} and on (fidelity) {NEWEST})"},
+        {"QoS {{qos}} q {{q}}": f"max by (qos, q) ({quantiles} and {FRESH} and on (fidelity) {NEWEST})"},
         unit="s",
+        no_value=NOTHING_YET,
     )
 
 
 def _chosen(metric: str, more: str = "") -> str:
-    return last(metric + "{" + CHOSEN + (f",{more}" if more else "") + "}")
+    return f"({last(metric + '{' + CHOSEN + (f',{more}' if more else '') + '}')} and {FRESH})"

@@ -50,6 +50,15 @@ def current_text(family: str, begun: Sequence[Cell]) -> str:
     return "".join(line(f"{family}_cell_current", cell.labels, int(cell is begun[-1])) for cell in begun)
 
 
+def cell_started_text(family: str, run_id: str, begun: Iterable[Mapping[str, str]]) -> str:
+    """Return when the run was started that each of these cells is of; "" if the id does not say it.
+
+    `begun` are the cells' labels. A longer run of before has cells that this one lacks: dashboards leave them out.
+    """
+    start, name = started(run_id), f"{family}_cell_run_started_timestamp_seconds"
+    return "" if start is None else "".join(line(name, labels, start) for labels in begun)
+
+
 def treatment_text(scenario: str, fidelity: str, treatments: Iterable[Mapping[str, Any]]) -> str:
     """Return the lines of loop_treatment_verified."""
     return "".join(

@@ -89,7 +89,7 @@ def test_three_runs_one_after_another_then_everything_restarted(lab: Lab) -> Non
     expression = fill(panel["targets"][0]["expr"])
 
     def drawn() -> bool:
-        names = {one["metric"]["series"].split()[0] for one in lab.query(expression)}
+        names = {one["metric"]["series"].partition(":")[0] for one in lab.query(expression)}
         return wanted <= names
 
     until(drawn, "all three are drawn again", 25)

@@ -119,7 +119,8 @@ def drawn_curves(lab: Lab, metric: str, interval: str) -> dict[str, dict[float, 
     found = lab.query(fill(panel["targets"][0]["expr"], {"$metric": metric, "$interval": interval}))
     curves: dict[str, dict[float, float]] = {}
     for one in found:
-        scenario, _, cell = one["metric"]["series"].partition(" ")
+        name, _, cell = one["metric"]["series"].partition(" ")
+        scenario = name.partition(":")[0]
         assert cell == f"thesis {interval}ms QoS0", "a name without its interval would merge two curves"
         curves.setdefault(scenario, {})[float(one["metric"]["le"])] = float(one["value"][1])
     return curves
@@ -128,7 +129,9 @@ def drawn_curves(lab: Lab, metric: str, interval: str) -> dict[str, dict[float, 
 def test_table_is_numpys_statistics(measured: Lab) -> None:
     panel = next(p for n, p, _t in targets() if n == "compare-scenarios" and "in numbers" in p["title"])
     found = measured.query(fill(panel["targets"][0]["expr"]))
-    cells = {(one["metric"]["series"].split()[0], one["metric"]["stat"]): float(one["value"][1]) for one in found}
+    cells = {
+        (one["metric"]["series"].partition(":")[0], one["metric"]["stat"]): float(one["value"][1]) for one in found
+    }
     for number in range(9):
         scenario = f"scenario{number}"
         values = samples(newest(measured, scenario), "20")["O"]
@@ -178,3 +181,13 @@ def test_regions_of_the_runs(measured: Lab) -> None:
     found = {one["metric"]["scenario"] for one in measured.query_range(expression, 600)}
     # These runs last about a second: now and then one ends between two scrapes.
     assert len(found & {f"scenario{number}" for number in range(9)}) >= 6, found
+
+
+def test_loads_and_faults_are_marked(measured: Lab) -> None:
+    """What each means is tested in rules_test.yml; here no load and no fault was made, and Prometheus accepts both."""
+    annotations = json.loads((ROOT / "grafana/dashboards/live-loop.json").read_text())["annotations"]["list"]
+    marks = {one["name"]: measured.query_range(one["target"]["expr"], 600) for one in annotations[1:]}
+    assert set(marks) == {"Treatments", "Faults"}
+    # Other tests of this machine may run loads of their own.
+    assert {one["metric"]["part"] for one in marks["Treatments"]} <= {"stress", "flood"}
+    assert not [one for one in marks["Faults"] if one["metric"]["fault"] == "bridge offline"]

@@ -1,30 +1,15 @@
 """The committed dashboards: what Grafana needs in them, and what students need."""
 
-import importlib.util
-import json
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.dashboards import PATHS, each_panel, generator, load
 from support.places import ROOT
 
-PATHS = sorted((ROOT / "grafana" / "dashboards").glob("*.json"))
 DATASOURCE_UID = "looplab-prometheus"
-
-
-def load(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
-def each_panel() -> Iterator[Any]:
-    for path in PATHS:
-        for panel in load(path)["panels"]:
-            yield pytest.param(panel, id=f"{path.stem}-{panel['id']}")
 
 
 def is_cdf(panel: Any) -> bool:
@@ -58,16 +43,6 @@ PROVISIONING = {
 }
 
 
-def generator() -> Any:
-    sys.path.insert(0, str(ROOT / "grafana"))
-    spec = importlib.util.spec_from_file_location("grafana_generate", ROOT / "grafana" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_committed_files_are_what_the_generator_writes() -> None:
     for path, text in generator().files().items():
         assert path.read_text(encoding="utf-8") == text, f"run PYTHONPATH=src python3 grafana/generate.py: {path}"
@@ -83,7 +58,7 @@ def test_the_dashboard_of_a_new_experiment_is_one_module() -> None:
 
 def test_dashboards_have_fixed_uids() -> None:
     uids = {load(path)["uid"] for path in PATHS}
-    assert uids == {"looplab-live", "looplab-compare", "looplab-host", "looplab-delay"}
+    assert uids == {"looplab-home", "looplab-live", "looplab-compare", "looplab-host", "looplab-delay"}
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -100,7 +75,7 @@ def test_dashboard_stands_alone(path: Path) -> None:
     titles = [panel["title"] for panel in found["panels"]]
     assert len(set(titles)) == len(titles)
     assert any(link["title"] == "Handout" for link in found["links"])
-    assert [annotation["name"] for annotation in found["annotations"]["list"]] == ["Runs"]
+    assert [annotation["name"] for annotation in found["annotations"]["list"]] == ["Runs", "Treatments", "Faults"]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -123,10 +98,10 @@ def test_panels_do_not_overlap_and_fit(path: Path) -> None:
 @pytest.mark.parametrize("panel", list(each_panel()))
 def test_panel(panel: dict[str, Any]) -> None:
     assert panel["pluginVersion"].startswith("12.4."), "an empty one makes Grafana migrate the panel"
+    assert len(panel["description"]) > 30
     if panel["type"] == "text":
         return
     assert panel["datasource"] == {"type": "prometheus", "uid": DATASOURCE_UID}
-    assert len(panel["description"]) > 30
     ref_ids = [target["refId"] for target in panel["targets"]]
     assert ref_ids == [chr(ord("A") + number) for number in range(len(ref_ids))]
     for target in panel["targets"]:
@@ -165,57 +140,6 @@ def test_cdf_panel(panel: dict[str, Any]) -> None:
     assert 0 < properties.get("min", 0.0001) < properties["max"] in (1, 10)
     assert "decimals" not in properties | defaults, "0 rounds the bounds of the time axis to whole seconds"
     assert "$" not in properties["custom.axisLabel"], "Grafana fills no variables in here"
-
-
-def colour_of(panel: dict[str, Any], series: str) -> str | None:
-    for override in panel["fieldConfig"]["overrides"]:
-        matcher = override["matcher"]
-        pattern = matcher["options"].strip("/")
-        if matcher["id"] == "byRegexp" and re.search(pattern, series):
-            for prop in override["properties"]:
-                if prop["id"] == "color":
-                    return str(prop["value"]["fixedColor"])
-    return None
-
-
-def test_a_scenario_has_one_colour_everywhere_and_no_two_the_same() -> None:
-    panels = [p for p in load(ROOT / "grafana/dashboards/compare-scenarios.json")["panels"] if p["type"] == "xychart"]
-    assert len(panels) == 7
-    colours = [
-        {f"scenario{n}": colour_of(panel, f"scenario{n} thesis 20 ms QoS 0") for n in range(9)} for panel in panels
-    ]
-    assert all(found == colours[0] for found in colours)
-    assert len(set(colours[0].values())) == 9
-    assert None not in colours[0].values()
-    assert colour_of(panels[0], "scenario2 published") == colours[0]["scenario2"]
-    assert colour_of(panels[0], "scenario22 thesis") is None
-
-
-def _seen_by(colour: str, matrix: list[list[float]]) -> list[float]:
-    linear = [(int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5)]
-    return [max(0.0, sum(a * b for a, b in zip(row, linear, strict=True))) ** (1 / 2.2) for row in matrix]
-
-
-# Viénot, Brettel and Mollon's approximations in linear RGB.
-_PROTAN = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]
-_DEUTAN = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
-
-
-@pytest.mark.parametrize("matrix", [_PROTAN, _DEUTAN], ids=["protan", "deutan"])
-def test_scenarios_that_are_compared_differ_for_the_colour_blind_in_hue_or_in_dash(matrix: list[list[float]]) -> None:
-    generator()
-    from generator.experiments.loop.compare import FIGURES
-    from generator.experiments.loop.looks import SCENARIO_COLOURS, SCENARIO_DASHES
-
-    for figure in FIGURES:
-        names = [f"scenario{number}" for number in figure[2]]
-        for a in names:
-            for b in names:
-                if a < b:
-                    one, two = _seen_by(SCENARIO_COLOURS[a], matrix), _seen_by(SCENARIO_COLOURS[b], matrix)
-                    apart = sum((x - y) ** 2 for x, y in zip(one, two, strict=True)) ** 0.5
-                    assert apart > 0.1 or SCENARIO_DASHES.get(a) != SCENARIO_DASHES.get(b), (a, b, apart)
-                    assert apart > 0.05, (a, b, apart)
 
 
 def test_the_five_published_figures_are_drawn() -> None:
@@ -278,6 +202,19 @@ def test_the_link_to_the_handouts_follows_the_exporters_port() -> None:
         assert (variable["hide"], variable["query"]["query"]) == (2, "label_values(lab_exporter_info, port)")
 
 
+def test_a_part_is_red_only_while_a_fault_is_marked() -> None:
+    panels = load(ROOT / "grafana/dashboards/broker-and-host.json")["panels"]
+    (parts,) = [panel for panel in panels if panel["title"] == "Parts"]
+    asked = re.findall(r'lab:fault\{fault="([^"]+)"\}', str([one["expr"] for one in parts["targets"]]))
+    rules = yaml.safe_load((ROOT / "compose/prometheus/rules.yml").read_text())["groups"]
+    marked = [
+        rule["labels"]["fault"] for group in rules for rule in group["rules"] if rule.get("record") == "lab:fault"
+    ]
+    assert asked == marked
+    words = parts["fieldConfig"]["overrides"][0]["properties"][0]["value"][0]["options"]
+    assert (words["0"]["text"], words["2"]["text"]) == ("down", "not needed")
+
+
 def test_provisioning_and_compose_agree_with_the_dashboards() -> None:
     sources = yaml.safe_load((ROOT / "grafana/provisioning/datasources/prometheus.yaml").read_text())
     assert [source["uid"] for source in sources["datasources"]] == [DATASOURCE_UID]
@@ -294,3 +231,39 @@ def test_provisioning_and_compose_agree_with_the_dashboards() -> None:
     assert environment["GF_PLUGINS_PREINSTALL_DISABLED"] == "true"
     assert "GF_SECURITY_ADMIN_PASSWORD" not in environment
     assert all("${LAB_BIND:-127.0.0.1}:" in port for port in grafana["ports"])
+
+
+@pytest.mark.parametrize("panel", [p for p in each_panel() if p.values[0]["type"] == "xychart"])
+def test_an_xy_chart_names_its_x_and_the_command_that_fills_it(panel: dict[str, Any]) -> None:
+    x = panel["fieldConfig"]["overrides"][0]
+    assert "\\" not in next(p["value"] for p in x["properties"] if p["id"] == "displayName")
+    assert "or on () label_replace(" in panel["targets"][0]["expr"]
+    assert "./lab run " in panel["targets"][0]["expr"]
+
+
+def test_compare_opens_with_four_scenarios_named_in_words() -> None:
+    found = load(ROOT / "grafana/dashboards/compare-scenarios.json")
+    (scenario,) = [v for v in found["templating"]["list"] if v["name"] == "scenario"]
+    assert len(scenario["current"]["value"]) == 4
+    assert all(f"scenario{n}:\N{NO-BREAK SPACE}" in found["panels"][0]["targets"][0]["expr"] for n in range(9))
+
+
+@pytest.mark.parametrize("panel", list(each_panel()))
+def test_an_empty_panel_says_what_fills_it_and_short_gaps_are_bridged(panel: dict[str, Any]) -> None:
+    if panel["type"] in ("timeseries", "stat", "table"):
+        said = panel["fieldConfig"]["defaults"]["noValue"]
+        assert re.search(r"\./lab run [a-z0-9-]+ --quick|all is well", said)
+    if panel["type"] == "timeseries":
+        assert 5_000 <= panel["fieldConfig"]["defaults"]["custom"]["spanNulls"] <= 30_000
+
+
+def test_the_first_page_leads_everywhere() -> None:
+    found = load(ROOT / "grafana/dashboards/home.json")
+    (text,) = [p["options"]["content"] for p in found["panels"] if p["type"] == "text"]
+    others = {load(path)["uid"] for path in PATHS} - {found["uid"]}
+    assert set(re.findall(r"\(/d/([^)]+)\)", text)) == others
+    assert "/handout)" in text
+    assert "./lab report" in text
+    grafana = yaml.safe_load((ROOT / "compose/grafana.on.yaml").read_text())["services"]["grafana"]
+    home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert load(ROOT / "grafana/dashboards" / home.name) == found

@@ -4,12 +4,15 @@ from generator.dashboard import Dashboard, choice, dashboard, fixed_choice
 from generator.experiments.loop.looks import METRICS, cdf_panel
 from generator.experiments.loop.queries import CELLS, CHOSEN, STATISTICS, curves, curves_with_published, statistics
 from generator.panels import Panel, words
-from generator.queries import joined, last
+from generator.queries import joined, last, padded
 from generator.tables import matrix
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS
 
 # Has the cells that can be chosen; loop_run_info has the runs of other experiments, too.
 _CELL = "loop_latency_seconds_count"
+
+# One robot without load, with stress, and with either priority; the others are a click away.
+_FIRST_SHOWN = ["scenario1", "scenario2", "scenario4", "scenario5"]
 
 # (figure, metric, scenarios): title, the question it answers
 FIGURES = {
@@ -53,12 +56,13 @@ def compare_scenarios() -> Dashboard:
         "The published comparisons and any other, drawn from the newest run of each scenario.",
         [
             (14, [(24, _any())]),
-            (11, [(15, _table()), (9, _published())]),
+            # As wide as the page: a cell's words and six latencies.
+            (8, [(24, _table())]),
+            (9, [(12, _published()), (12, _notes())]),
             *rows,
-            (4, [(24, _notes())]),
         ],
         [
-            choice("scenario", "Scenario", _CELL, "Drawn in the uppermost panel and the tables.", ["All"]),
+            choice("scenario", "Scenario", _CELL, "Drawn in the uppermost panel and the tables.", _FIRST_SHOWN),
             choice("fidelity", "Fidelity", _CELL, "thesis: as published. corrected: as it was meant.", ["thesis"]),
             choice("interval", "Interval (ms)", _CELL, "Time between two requests.", ["20"], of="interval_ms"),
             choice("qos", "QoS", _CELL, "MQTT quality of service.", ["0"]),
@@ -98,18 +102,22 @@ def _table() -> Panel:
         statistics(CHOSEN),
         columns=STATISTICS,
         row_title="cell",
+        order="order",
+        row_px=430,
     )
 
 
 def _published() -> Panel:
     selector = 'published_latency_seconds{scenario=~"$scenario",interval_ms=~"$interval",qos=~"$qos",metric="$metric"}'
-    query = joined(last(selector), "cell", ["scenario", "interval_ms", "qos"], "$1 ${2}ms QoS$3")
+    named = joined(last(selector), "cell", ["scenario", "interval_ms", "qos"], "$1 ${2}ms QoS$3")
+    query = f'label_join({padded(named, "padded", "interval_ms")}, "order", " ", "scenario", "padded", "qos")'
     return matrix(
         "$metric as published",
         "Tables 5.2 to 5.9 of the thesis, 1000 messages a cell; R was published as an average only. "
         "At 10 ms most runs had fewer answers than requests and have no figures.",
-        f"max by (cell, statistic) ({query})",
+        f"max by (cell, order, statistic) ({query})",
         row="cell",
+        order="order",
         column="statistic",
         columns=["min", "avg", "max"],
         row_title="cell",
@@ -119,6 +127,8 @@ def _published() -> Panel:
 def _notes() -> Panel:
     return words(
         "How far these curves can be compared",
+        "Read this before you compare milliseconds: what differs between this machine and the thesis's, and which "
+        "constants were fitted.",
         "Curves are from this machine, squares from the thesis's: compare shapes and orderings, not "
         "milliseconds. Published points are drawn at the nearest bound of the histogram (48 a decade, at most 2.5 % "
         "off). The robot here is emulated unless a real one is connected. "

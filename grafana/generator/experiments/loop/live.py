@@ -8,6 +8,7 @@ from generator.experiments.loop.looks import (
     OVERHEAD_PARTS,
     QUANTILE_COLOURS,
     cdf_panel,
+    interval_overrides,
     metric_overrides,
 )
 from generator.experiments.loop.queries import CURRENT_CELL, NEWEST, RUNNING_CELL, bucket, cdf, curves, of_newest
@@ -24,16 +25,17 @@ def live_loop() -> Dashboard:
         "The scenario that is being measured, or was measured last.",
         [
             # Both rows are seen at once on a projector's 720 lines.
-            (5, [(6, _run()), (5, _progress()), (13, _counts())]),
-            (10, [(12, _cdf_of_metrics()), (12, _cdf_of_intervals())]),
-            (9, [(12, _quantiles()), (12, _made_of())]),
-            (9, [(12, _lateness()), (12, _misses())]),
-            (9, [(8, _broker()), (8, _broker_cpu()), (8, _rate())]),
+            (4, [(5, _run()), (4, _progress()), (4, _valid()), (11, _counts())]),
+            (11, [(10, _cdf_of_metrics()), (8, _lateness()), (6, _misses())]),
+            (10, [(12, _cdf_of_intervals()), (12, _quantiles())]),
+            (9, [(12, _made_of()), (12, _broker())]),
+            (9, [(12, _broker_cpu()), (12, _rate())]),
             (9, [(16, _treatments()), (8, _alerts())]),
         ],
         [fixed_choice("metric", "Latency", "Which part of the time is drawn over time.", METRICS, "O")],
-        refresh="1s",
-        since="10m",
+        refresh="2s",
+        # A quick run fills a part that the last row sees.
+        since="2m",
     )
 
 
@@ -47,8 +49,22 @@ def _run() -> panels.Panel:
     )
 
 
+def _valid() -> panels.Panel:
+    active = f"({last('loop_run_active')} == 1 and on (scenario, fidelity) {NEWEST})"
+    judged = f"({last('loop_run_valid')} and on (scenario, fidelity) {NEWEST} unless on (scenario, fidelity) {active})"
+    return panels.numbers(
+        "Valid?",
+        "A run is invalid if a required treatment was not found on the live processes, and then proves nothing: the "
+        "table *Treatments* below names it. The controller judges at the end of the run.",
+        {"valid": f"max({judged} or 2 * {active})"},
+        mappings=[yes_or_no("INVALID", "valid", neither="judged at its end")],
+        text="value",
+    )
+
+
 def _progress() -> panels.Panel:
-    sent, planned = (of_newest(name, "scenario") for name in ("loop_messages_sent_total", "loop_run_messages_planned"))
+    sent = of_newest("loop_messages_sent_total")
+    planned = f"sum by (scenario) ({last('loop_run_messages_planned')} and on (scenario, fidelity) {NEWEST})"
     return panels.numbers(
         "Progress",
         "Messages sent, of all that this run will send.",
@@ -99,7 +115,7 @@ def _cdf_of_intervals() -> panels.Panel:
         query,
         x_label="latency",
         x_min_s=None,
-        overrides=[],
+        overrides=interval_overrides(),
     )
 
 
@@ -217,5 +233,6 @@ def _alerts() -> panels.Panel:
         "Empty is good. Prometheus (Alerts) shows the remedy of each alert.",
         'max by (alertname, scenario, interval_ms) (ALERTS{alertstate="firing"})',
         columns={"alertname": "alert", "scenario": "scenario", "interval_ms": "ms", "Value": "firing"},
+        no_value="no alert: all is well",
         overrides=widths({"alert": 185, "scenario": 95, "ms": 50}),
     )

@@ -2,22 +2,37 @@
 
 from typing import Any
 
-from generator.looks import Override, by_name, by_regex, colours, dashed, line
-from generator.panels import Panel
+from generator.looks import CORRECTED, Override, by_name, by_regex, colours, dashed, fixed, line, other_shade
+from generator.panels import NO_VALUE, Panel
+from generator.queries import or_named
 from generator.tables import SHARE, cdf_axis, xy_panel
 
-# Nine hues that colour-blind people tell apart (Paul Tol's muted scheme).
+# Nine hues after Paul Tol's muted scheme, each at least 3:1 on white and on Grafana's dark panels.
 SCENARIO_COLOURS = {
-    "scenario0": "#332288",
+    "scenario0": "#5858E1",
     "scenario1": "#117733",
     "scenario2": "#CC6677",
-    "scenario3": "#88CCEE",
+    "scenario3": "#3D98D3",
     "scenario4": "#AA4499",
-    "scenario5": "#DDAA33",
-    "scenario6": "#44AA99",
-    "scenario7": "#882255",
+    "scenario5": "#C27C1A",
+    "scenario6": "#2A9D8F",
+    "scenario7": "#C72375",
     "scenario8": "#777711",
 }
+# What a scenario is, for legends and tables; its number alone says nothing to a class.
+SCENARIO_WORDS = {
+    "scenario0": "no robot",
+    "scenario1": "robot",
+    "scenario2": "stress",
+    "scenario3": "stress, no robot",
+    "scenario4": "stress, broker first",
+    "scenario5": "stress, broker and client first",
+    "scenario6": "stress, broker first, no robot",
+    "scenario7": "flood",
+    "scenario8": "flood, client first",
+}
+INTERVAL_COLOURS = {"100": "#5858E1", "50": "#2A9D8F", "20": "#C27C1A", "10": "#C72375"}
+_QOS_DASHES = {"1": [8, 6], "2": [2, 6]}
 # Not by colour alone: stress is dashed, stress with priority long-dashed, flood dotted.
 _STRESS, _PRIORITY, _FLOOD = [8, 6], [18, 6], [2, 6]
 SCENARIO_DASHES = {
@@ -26,7 +41,7 @@ SCENARIO_DASHES = {
     **dict.fromkeys(("scenario7", "scenario8"), _FLOOD),
 }
 METRICS = {"O": "O, without the robot", "T": "T, in all", "R": "R, at the robot"}
-_METRIC_COLOURS = {"T": "#332288", "R": "#117733", "O": "#CC6677"}
+_METRIC_COLOURS = {"T": "#5858E1", "R": "#117733", "O": "#CC6677"}
 _METRIC_DASHES = {"R": [2, 6], "O": [8, 6]}
 # The parts of O, of src/looplab/experiments/loop/ledger.py; those of one end have one hue.
 OVERHEAD_PARTS = {
@@ -37,13 +52,13 @@ OVERHEAD_PARTS = {
     "wake_up": "controller's wake-up",
 }
 OVERHEAD_COLOURS = {
-    "network and broker": "#BBBBBB",
-    "bridge's wake-up": "#E69F00",
+    "network and broker": "#8A8A8A",
+    "bridge's wake-up": "#C27C1A",
     "bridge's send path": "#D55E00",
     "controller's send path": "#0072B2",
-    "controller's wake-up": "#56B4E9",
+    "controller's wake-up": "#4A94DF",
 }
-QUANTILE_COLOURS = {"p50": "#88CCEE", "p95": "#44AA99", "p99": "#CC6677", "p99.9": "#882255"}
+QUANTILE_COLOURS = {"p50": "#3D98D3", "p95": "#2A9D8F", "p99": "#CC6677", "p99.9": "#C72375"}
 
 
 def cdf_panel(
@@ -56,13 +71,14 @@ def cdf_panel(
     x_min_s: float | None = 0.0001,
     overrides: list[Override] | None = None,
 ) -> Panel:
-    """Return an XY chart of CDFs from one instant query with the labels `series` and `le`."""
+    """Return an XY chart of CDFs from one instant query with the labels `series`, `order` and `le`."""
     return xy_panel(
         title,
         description,
-        expression,
+        or_named(expression, "le", series, NO_VALUE),
         row="le",
         series=series,
+        order="order" if series == "series" else series,
         x=cdf_axis(x_label, x_min_s, 1),
         y=SHARE,
         y_label="share of messages answered within x",
@@ -78,7 +94,11 @@ def metric_overrides() -> list[Override]:
 def scenario_overrides() -> list[Override]:
     """Return colour and dash of each scenario's curve, and its published points as squares of that colour."""
     curves = [
-        by_regex(f"/^{name}( |$)/", line(colour, SCENARIO_DASHES.get(name)))
+        by_regex(f"/^{name}(:|\\s|$)/", line(colour, SCENARIO_DASHES.get(name)))
+        for name, colour in SCENARIO_COLOURS.items()
+    ]
+    corrected = [
+        by_regex(f"/^{name}(:|\\s).*corrected/", {"color": fixed(other_shade(colour)), **CORRECTED})
         for name, colour in SCENARIO_COLOURS.items()
     ]
     published: dict[str, Any] = {
@@ -90,4 +110,10 @@ def scenario_overrides() -> list[Override]:
         # They have their scenario's colour, and would double the legend.
         "custom.hideFrom": {"legend": True, "tooltip": False, "viz": False},
     }
-    return [*curves, by_regex("/ published$/", published)]
+    return [*curves, *corrected, by_regex("/ published$/", published)]
+
+
+def interval_overrides() -> list[Override]:
+    """Return the colour of each published interval and the dash of each QoS, the same throughout a run."""
+    curves = [by_regex(f"/(^|\\s){ms}ms/", {"color": fixed(colour)}) for ms, colour in INTERVAL_COLOURS.items()]
+    return [*curves, *(by_regex(f"/QoS{qos}$/", dashed(dash)) for qos, dash in _QOS_DASHES.items())]

@@ -1,6 +1,7 @@
 """PromQL over the cells of the control loop."""
 
-from generator.queries import by_stat, joined, last, newest_run
+from generator.experiments.loop.looks import SCENARIO_WORDS
+from generator.queries import by_stat, fresh_cells, joined, last, newest_run, padded
 
 # The labels of one cell, and of one curve.
 CELL = "scenario, fidelity, interval_ms, qos"
@@ -15,18 +16,34 @@ NEWEST = newest_run()
 CURRENT_CELL = f"on ({CELL}) (last_over_time(loop_cell_current[$__range]) == 1)\nand on (scenario, fidelity) {NEWEST}"
 # The same in a graph over time: at each moment the cell that was measured then.
 RUNNING_CELL = f"on ({CELL}) (loop_cell_current == 1) and on (scenario, fidelity) (loop_run_active == 1)"
-# Cells of each scenario's newest run only: an earlier, longer run may have had intervals that this one has not.
-FRESH_CELLS = (
-    f"on ({CELL}) (last_over_time(loop_cell_run_started_timestamp_seconds[$__range])\n"
-    "== on (scenario, fidelity) group_left () last_over_time(loop_run_started_timestamp_seconds[$__range]))"
-)
+FRESH_CELLS = fresh_cells("loop", CELL)
+
+
+def _named(cells: str) -> str:
+    """Give each cell a readable `series`, and `order`, by which names sort as their numbers do.
+
+    Panels leave out the words that all their names share, so no blank stands between a number and its unit.
+    """
+    # A scenario of one's own has no words here.
+    cells = joined(cells, "name", ["scenario"], "$1")
+    for scenario, words in SCENARIO_WORDS.items():
+        # No-break spaces: panels leave out words, and would leave parts of these.
+        name = f"{scenario}: {words}".replace(" ", "\N{NO-BREAK SPACE}")
+        cells = f'label_replace({cells}, "name", "{name}", "scenario", "{scenario}")'
+    series = joined(cells, "series", ["name", "fidelity", "interval_ms", "qos"], "$1 $2 ${3}ms QoS$4")
+    numbered = padded(series, "padded", "interval_ms")
+    return f'label_join({numbered}, "order", " ", "scenario", "fidelity", "padded", "qos")'
+
+
+# How many messages each of these cells has sent, with the name of its curve.
+SENT = "(" + _named(f"max by ({CELL}) ({last('loop_messages_sent_total')} and {FRESH_CELLS})") + ")"
 QUANTILES = {"min": "0", "p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
 STATISTICS = ["n", "min", "avg", "p50", "p95", "p99", "max"]
 
 
-def of_newest(selector: str, by: str = "") -> str:
-    """Return a query for the sum of a series over the newest run."""
-    return f"sum{by and f' by ({by}) '}({last(selector)} and on (scenario, fidelity) {NEWEST})"
+def of_newest(selector: str) -> str:
+    """Return a query for the sum of a series over the cells of the newest run."""
+    return f"sum by (scenario) ({last(selector)} and {FRESH_CELLS}\nand on (scenario, fidelity) {NEWEST})"
 
 
 def bucket(selector: str) -> str:
@@ -35,26 +52,18 @@ def bucket(selector: str) -> str:
 
 
 def cdf(selector: str, within: str = "") -> str:
-    """Return a query for the share of messages answered within each bound; `selector` has no braces.
+    """Return a query for the share of the messages sent that were answered within each bound.
 
-    `within` is an `and …` that leaves some cells out.
+    A lost message has no latency, so the curve of a cell with losses ends below 1. `selector` has no braces; `within`
+    is an `and …` that leaves some cells out.
     """
-    counts = last("loop_latency_seconds_count{" + selector + "}")
-    share = f"(max by ({CURVE}, le) ({last(bucket(selector))}) {within})\n/ on ({CURVE}) group_left ()\n"
-    return share + f"(max by ({CURVE}) ({counts}) > 0 and {FRESH_CELLS})"
-
-
-def named(expression: str) -> str:
-    """Give each curve a readable `series`; the panel leaves out the words that all its names share.
-
-    No blank between a number and its unit: if only the interval differs, `20ms` is left and not `20`.
-    """
-    return joined(expression, "series", ["scenario", "fidelity", "interval_ms", "qos"], "$1 $2 ${3}ms QoS$4")
+    answered = f"(max by ({CURVE}, le) ({last(bucket(selector))}) {within})"
+    return f"{answered}\n/ on ({CELL}) group_left (series, order) {SENT}"
 
 
 def curves(selector: str, within: str = "") -> str:
     """Return a query for CDFs, one `series` each."""
-    return f"max by (series, le) ({named(cdf(selector, within))})"
+    return f"max by (series, order, le) ({cdf(selector, within)})"
 
 
 def curves_with_published(selector: str, figure: str, metric: str) -> str:
@@ -67,8 +76,8 @@ def curves_with_published(selector: str, figure: str, metric: str) -> str:
     points = f"max by (scenario, le) ({published})"
     elsewhere = f"max by (scenario, le) ({measured}) * NaN"
     dense = f"({points} and on (scenario) ({measured}))\nor ({elsewhere} and on (scenario) {points})"
-    labelled = f'label_replace({dense}, "series", "$1 published", "scenario", "(.*)")'
-    return f"{curves(selector)}\nor max by (series, le) ({labelled})"
+    labelled = joined(joined(dense, "series", ["scenario"], "$1 published"), "order", ["scenario"], "$1")
+    return f"{curves(selector)}\nor max by (series, order, le) ({labelled})"
 
 
 def statistics(selector: str) -> str:
@@ -76,5 +85,5 @@ def statistics(selector: str) -> str:
     count, total = (last(f"loop_latency_seconds_{kind}{{{selector}}}") for kind in ("count", "sum"))
     figures = {name: last(f'loop_latency_quantile_seconds{{{selector},q="{q}"}}') for name, q in QUANTILES.items()}
     figures |= {"n": count, "avg": f"({total} / ({count} > 0))"}
-    fresh = f"({by_stat(CURVE, {name: figures[name] for name in STATISTICS})}) and {FRESH_CELLS}"
-    return f"max by (series, stat) ({named(fresh)})"
+    rows = f"({by_stat(CURVE, {name: figures[name] for name in STATISTICS})})"
+    return f"max by (series, order, stat) ({rows}\n* on ({CELL}) group_left (series, order) ({SENT} ^ 0))"

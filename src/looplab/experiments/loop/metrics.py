@@ -9,7 +9,7 @@ from looplab.experiments.loop import ledger
 from looplab.experiments.loop.document import SAMPLES_HEADER
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
 from looplab.metrics.distributions import OUTCOMES, Cell, Distribution, bounds_s, joined
-from looplab.metrics.runs import Damaged, current_text, started
+from looplab.metrics.runs import Damaged, cell_started_text, current_text
 from looplab.metrics.text_format import Texts, line
 from looplab.metrics.view import CellsView
 from looplab.run.samples import ABSENT
@@ -102,12 +102,11 @@ def cells(parameters: Mapping[str, Any]) -> list[LoopCell]:
 def cell_texts(run_id: str, found: Sequence[Cell]) -> dict[str, str]:
     """Return the sample lines of a run's cells."""
     begun = [cell for cell in found if cell.sent]
-    texts = {**joined([cell.texts() for cell in found]), "loop_cell_current": current_text(FAMILY, begun)}
-    start = started(run_id)
-    if start is not None:
-        name = "loop_cell_run_started_timestamp_seconds"
-        texts[name] = "".join(line(name, cell.labels, start) for cell in begun)
-    return texts
+    return {
+        **joined([cell.texts() for cell in found]),
+        "loop_cell_current": current_text(FAMILY, begun),
+        "loop_cell_run_started_timestamp_seconds": cell_started_text(FAMILY, run_id, [cell.labels for cell in begun]),
+    }
 
 
 def stored_texts(folder: Path, run: Mapping[str, Any]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from looplab.experiments.qos_delay import NAME
 from looplab.metrics.distributions import Cell, Distribution, bounds_s, joined
-from looplab.metrics.runs import current_text
+from looplab.metrics.runs import cell_started_text, current_text
 from looplab.metrics.text_format import Texts, line
 from looplab.metrics.view import CellsView
 
@@ -22,6 +22,7 @@ FAMILIES = {
     "qos_delay_messages_sent_total": ("counter", "Messages of a cell that were sent."),
     "qos_delay_send_lateness_quantile_seconds": ("gauge", "Exact quantile of a cell's send lateness."),
     "qos_delay_cell_current": ("gauge", "1 for the cell that is being measured, or was last."),
+    "qos_delay_cell_run_started_timestamp_seconds": ("gauge", "When the run was started that this cell is of."),
 }
 VIEW = CellsView("pair", "links", "received within x, links of", {"L": "publisher to subscriber"})
 COLUMNS = ()
@@ -30,6 +31,7 @@ BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 BOUNDS_S = bounds_s(-3, 1)
 _QUANTILES = {"min": "0", "p50": "0.5", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}
 _OUTCOMES = ("answered", "late", "lost")
+_STARTED = "qos_delay_cell_run_started_timestamp_seconds"
 _HISTOGRAMS = ("qos_delay_latency_seconds", "qos_delay_send_lateness_seconds")
 
 
@@ -63,7 +65,7 @@ def cells(parameters: Mapping[str, Any]) -> list[DelayCell]:
     return [DelayCell(delay_labels(fidelity, *pair, int(qos))) for qos in parameters["qos"] for pair in pairs]
 
 
-def cell_texts(_run_id: str, found: Sequence[Cell]) -> dict[str, str]:
+def cell_texts(run_id: str, found: Sequence[Cell]) -> dict[str, str]:
     """Return the sample lines of the running run; histograms of the cell that is measured alone, for cells are many."""
     begun = [cell for cell in found if cell.sent]
     parts = [cell.texts() for cell in begun]
@@ -73,11 +75,12 @@ def cell_texts(_run_id: str, found: Sequence[Cell]) -> dict[str, str]:
         **joined([{family: text for family, text in part.items() if family not in _HISTOGRAMS} for part in parts]),
         name: "".join(line(name, labels, mean.sum_ns / mean.count / 1e9) for labels, mean in means if mean.count),
         "qos_delay_cell_current": current_text(FAMILY, begun),
+        _STARTED: cell_started_text(FAMILY, run_id, [cell.labels for cell in begun]),
     }
     return {**texts, _HISTOGRAMS[0]: parts[-1].get(_HISTOGRAMS[0], "")} if parts else texts
 
 
-def stored_texts(_folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
+def stored_texts(folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
     """Return the sample lines of a run.json. Raises KeyError, TypeError or ValueError if it is none."""
     fidelity = str(run["fidelity"])
     found = [
@@ -87,6 +90,7 @@ def stored_texts(_folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
     ]
     quantiles, messages = "qos_delay_latency_quantile_seconds", "qos_delay_messages_total"
     return {
+        _STARTED: cell_started_text(FAMILY, folder.name, [labels for labels, _cell in found]),
         quantiles: "".join(
             line(quantiles, {**labels, "metric": "L", "q": q}, cell["L_us"][stat] / 1e6)
             for labels, cell in found

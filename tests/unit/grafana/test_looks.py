@@ -1,0 +1,131 @@
+"""What is seen of the dashboards: colours, titles, the first screen."""
+
+import re
+from typing import Any
+
+import pytest
+from support.dashboards import PATHS, each_panel, generator, load
+from support.places import ROOT
+
+
+def colour_of(panel: dict[str, Any], series: str) -> str | None:
+    for override in panel["fieldConfig"]["overrides"]:
+        matcher = override["matcher"]
+        pattern = matcher["options"].strip("/")
+        if matcher["id"] == "byRegexp" and re.search(pattern, series):
+            for prop in override["properties"]:
+                if prop["id"] == "color":
+                    return str(prop["value"]["fixedColor"])
+    return None
+
+
+def test_a_scenario_has_one_colour_everywhere_and_no_two_the_same() -> None:
+    panels = [p for p in load(ROOT / "grafana/dashboards/compare-scenarios.json")["panels"] if p["type"] == "xychart"]
+    assert len(panels) == 7
+    colours = [
+        {f"scenario{n}": colour_of(panel, f"scenario{n} thesis 20 ms QoS 0") for n in range(9)} for panel in panels
+    ]
+    assert all(found == colours[0] for found in colours)
+    assert len(set(colours[0].values())) == 9
+    assert None not in colours[0].values()
+    assert colour_of(panels[0], "scenario2 published") == colours[0]["scenario2"]
+    assert colour_of(panels[0], "scenario22: words thesis") is None
+
+
+def _seen_by(colour: str, matrix: list[list[float]]) -> list[float]:
+    linear = [(int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5)]
+    return [max(0.0, sum(a * b for a, b in zip(row, linear, strict=True))) ** (1 / 2.2) for row in matrix]
+
+
+# Viénot, Brettel and Mollon's approximations in linear RGB.
+_PROTAN = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]
+_DEUTAN = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
+
+
+@pytest.mark.parametrize("matrix", [_PROTAN, _DEUTAN], ids=["protan", "deutan"])
+def test_scenarios_that_are_compared_differ_for_the_colour_blind_in_hue_or_in_dash(matrix: list[list[float]]) -> None:
+    generator()
+    from generator.experiments.loop.compare import FIGURES
+    from generator.experiments.loop.looks import SCENARIO_COLOURS, SCENARIO_DASHES
+
+    for figure in FIGURES:
+        names = [f"scenario{number}" for number in figure[2]]
+        for a in names:
+            for b in names:
+                if a < b:
+                    one, two = _seen_by(SCENARIO_COLOURS[a], matrix), _seen_by(SCENARIO_COLOURS[b], matrix)
+                    apart = sum((x - y) ** 2 for x, y in zip(one, two, strict=True)) ** 0.5
+                    assert apart > 0.1 or SCENARIO_DASHES.get(a) != SCENARIO_DASHES.get(b), (a, b, apart)
+                    assert apart > 0.05, (a, b, apart)
+
+
+_PAGES = ("#FFFFFF", "#181B1F")
+
+
+def test_every_colour_is_seen_on_a_light_and_on_a_dark_page() -> None:
+    generator()
+    from generator.looks import luminance
+
+    def contrast(one: str, other: str) -> float:
+        low, high = sorted((luminance(one), luminance(other)))
+        return (high + 0.05) / (low + 0.05)
+
+    text = "".join(path.read_text(encoding="utf-8") for path in PATHS)
+    found = set(re.findall(r'"(#[0-9A-Fa-f]{6})"', text))
+    assert len(found) > 15
+    # WCAG 2.2, 1.4.11: lines and other graphics need 3:1.
+    assert {(c, page): contrast(c, page) for c in found for page in _PAGES if contrast(c, page) < 3} == {}
+
+
+def colour_in(panel: dict[str, Any], series: str) -> str:
+    """The colour that the last override gives."""
+    found = ""
+    for override in panel["fieldConfig"]["overrides"]:
+        if override["matcher"]["id"] == "byRegexp" and re.search(override["matcher"]["options"].strip("/"), series):
+            found = next((p["value"]["fixedColor"] for p in override["properties"] if p["id"] == "color"), found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("compare-scenarios", "scenario{}: words {} 20ms QoS0"), ("qos-and-delay", "QoS{} {}")],
+)
+def test_thesis_and_corrected_have_shades_of_their_own(path: str, name: str) -> None:
+    generator()
+    from generator.looks import luminance
+
+    panel = next(p for p in load(ROOT / f"grafana/dashboards/{path}.json")["panels"] if p["type"] == "xychart")
+    for number in range(3 if "delay" in path else 9):
+        thesis, corrected = (luminance(colour_in(panel, name.format(number, f))) for f in ("thesis", "corrected"))
+        assert abs(thesis - corrected) > 0.05, number
+
+
+def test_each_interval_keeps_its_colour_while_others_come() -> None:
+    panels = load(ROOT / "grafana/dashboards/live-loop.json")["panels"]
+    panel = next(p for p in panels if "at each interval" in p["title"])
+    names = [f"scenario2: stress thesis {ms}ms QoS0" for ms in (10, 20, 50, 100)]
+    assert len({colour_in(panel, name) for name in names} - {""}) == 4
+
+
+# Grafana's grid on a projector of 1280 x 720: 24 columns wide, and 16 rows of 38 pixels below its bars.
+COLUMN_PX, ROWS_SEEN = 1272 / 24, 16
+# Inter at 14 pixels, the title's padding and the sign of its description.
+CHARACTER_PX, AROUND_PX = 7.1, 50
+
+
+@pytest.mark.parametrize("panel", list(each_panel()))
+def test_no_title_is_cut_on_a_projector(panel: dict[str, Any]) -> None:
+    longest = panel["title"].replace("$metric", "O")
+    assert len(longest) * CHARACTER_PX + AROUND_PX <= panel["gridPos"]["w"] * COLUMN_PX - 8, longest
+
+
+def test_live_loop_tells_its_story_before_scrolling() -> None:
+    found = load(ROOT / "grafana/dashboards/live-loop.json")
+    seen = [p["title"] for p in found["panels"] if p["gridPos"]["y"] + p["gridPos"]["h"] <= ROWS_SEEN]
+    begun = [p["title"] for p in found["panels"] if p["gridPos"]["y"] < ROWS_SEEN - 1]
+    assert seen == begun, "no panel is cut"
+    assert len(seen) <= 8
+    for word in ("Run", "Progress", "Valid", "Messages", "T, R and O", "Send lateness", "Deadline misses"):
+        assert any(title.startswith(word) for title in seen), word
+    assert found["time"]["from"] == "now-2m"
+    assert found["refresh"] in ("2s", "5s")
