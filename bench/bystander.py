@@ -66,7 +66,7 @@ def start(scenario: str, group: str, processors: int) -> dict[str, str]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
-    """Return the samples of each arm, their order drawn anew in each round."""
+    """Return the samples of each arm, their order drawn again in each round."""
     containers = start(SCENARIOS[options.load], options.group, options.processors)
     parts = [name for name in (*WATCHERS, *FAR) if name in containers]
     found: dict[str, list[Lateness]] = {name: [] for name in arms(parts)}

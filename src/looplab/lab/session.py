@@ -181,7 +181,7 @@ def _services(compose: Compose, scenario: Scenario) -> list[str]:
 def _listen() -> None:
     """However it is asked to end, a run keeps what was measured and stops its containers."""
     for number in INTERRUPTS:
-        # nohup: whoever started it wants it to go on.
+        # nohup: who started it wants it to go on.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
 

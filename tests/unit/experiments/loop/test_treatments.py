@@ -63,7 +63,7 @@ def look(at_s: float = 0.0, idle_s: float = 0.0, **roles: Any) -> Look:
 
 
 def lost(seen: Look, role: str, **before: Any) -> Look:
-    """The same look, but for what was found of a role before anything was applied."""
+    """The same look, except what was found of a role before anything was applied."""
     one = seen["roles"][role]
     changed = [{**process, **before} for process in one["processes"]]
     return {**seen, "roles": {**seen["roles"], role: {**one, "before": changed}}}
