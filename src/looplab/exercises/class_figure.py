@@ -11,7 +11,7 @@ import numpy as np
 
 from looplab.exercises.collection import HandedIn, Row
 from looplab.report.cell import Cell, Key
-from looplab.report.drawing import STYLES, Drawing, drawn
+from looplab.report.drawing import STYLES, Drawing, drawn, shares
 from looplab.report.samples import read_cells
 from looplab.report.stored import Unusable
 from looplab.run.experiment import Experiments
@@ -92,7 +92,7 @@ def class_figure(
             _draw(axes, curve, style_of[machine], label)
             if len(curves) <= MOST_NAMES:
                 _name(axes, curve, (number + 1) / (len(curves) + 1))
-        _axes(axes, metric, curves)
+        shares(axes, metric, "share of messages sent", logarithmic=_wants_log(curves))
 
     caption = (
         f"{metric} of {scenario} at {curves[0].cell.text}, one curve a student, one style a machine. "
@@ -148,21 +148,10 @@ def _name(axes: Axes, curve: StudentCurve, height: float) -> None:
     )
 
 
-def _axes(axes: Axes, metric: str, curves: Sequence[StudentCurve]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
-
+def _wants_log(curves: Sequence[StudentCurve]) -> bool:
     low = min(float(np.quantile(curve.values_us, 0.05)) for curve in curves)
     high = max(float(np.quantile(curve.values_us, 0.95)) for curve in curves)
-    logarithmic = low > 0 and high / low > LOG_FROM
-    if logarithmic:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axes.set_ylim(0, 1.02)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_xlabel(f"{metric} in ms{' (logarithmic)' if logarithmic else ''}")
-    axes.set_ylabel("share of messages sent")
+    return low > 0 and high / low > LOG_FROM
 
 
 def _alternative(metric: str, scenario: str, curves: Sequence[StudentCurve]) -> str:

@@ -82,6 +82,21 @@ def drawn(
     return Drawing(name, figure, fidelity, caption, alternative, *images(put, SIZE_INCHES, place))
 
 
+def shares(axes: Axes, metric: str, counted: str, *, logarithmic: bool) -> None:
+    """Make `axes` those of a cumulative distribution of `metric` in ms; `counted` names what the shares are of."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
+
+    if logarithmic:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.set_ylim(0, 1.02)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.set_xlabel(f"{metric} in ms{' (logarithmic)' if logarithmic else ''}")
+    axes.set_ylabel(counted)
+
+
 def images(
     draw: Callable[[Axes], None], size: tuple[float, float], place: tuple[float, float, float, float]
 ) -> tuple[bytes, bytes]:

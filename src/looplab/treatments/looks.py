@@ -95,16 +95,21 @@ def cpu_wait_us(before: Look, after: Look, roles: Iterable[str]) -> dict[str, fl
     """
     found = {}
     for role in roles:
-        first, last = _waits(before, role), _waits(after, role)
-        waits = [ns - was for key, ns in last.items() if ns is not None and (was := first.get(key)) is not None]
+        pairs = [(was["cpu_wait_ns"], now["cpu_wait_ns"]) for was, now in survivors(before, after, role)]
+        waits = [now_ns - was_ns for was_ns, now_ns in pairs if None not in (was_ns, now_ns)]
         if waits:
             found[role] = round(sum(waits) / 1000, 3)
     return found
 
 
-def _waits(look: Look, role: str) -> dict[tuple[int, int], int | None]:
-    """Return the wait of each process so far; a number of a process may be given again, with another start."""
-    return {(process["pid"], process["started_ticks"]): process.get("cpu_wait_ns") for process in processes(look, role)}
+def survivors(before: Look, after: Look, role: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return each process of `role` that was there in both looks, as both found it.
+
+    A process's number may be given again, with another start.
+    """
+    first = {(process["pid"], process["started_ticks"]): process for process in processes(before, role)}
+    now = {(process["pid"], process["started_ticks"]): process for process in processes(after, role)}
+    return [(first[key], process) for key, process in now.items() if key in first]
 
 
 def refusals(looks: Sequence[Look], role: str) -> str:

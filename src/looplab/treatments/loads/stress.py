@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads.load import WARM_UP_LOOKS, Found, Load, Setting, count, seconds
-from looplab.treatments.looks import Look, grown, processes
+from looplab.treatments.looks import Look, grown, processes, survivors
 
 # Workers that never sleep are CPU and memory workers; an I/O worker waits for its disk and counts as none.
 # Of the processor time that the measured parts left, stress must have had this share. Exporter, Prometheus and Grafana
@@ -67,12 +67,10 @@ class Stress(Load):
 
 def _runnable(before: Look, after: Look, role: str, workers: int) -> float | None:
     """Return which share of a cell the busiest `workers` processes ran or waited to run; None if nobody counts."""
-    first = {(one["pid"], one["started_ticks"]): one for one in processes(before, role)}
     span_s, active_s = seconds(before, after), []
-    for one in processes(after, role):
-        was = first.get((one["pid"], one["started_ticks"]))
-        if was is not None and None not in (one["cpu_wait_ns"], was["cpu_wait_ns"]):
-            grown_ns = one["cpu_ns"] + one["cpu_wait_ns"] - was["cpu_ns"] - was["cpu_wait_ns"]
+    for was, now in survivors(before, after, role):
+        if None not in (now["cpu_wait_ns"], was["cpu_wait_ns"]):
+            grown_ns = now["cpu_ns"] + now["cpu_wait_ns"] - was["cpu_ns"] - was["cpu_wait_ns"]
             active_s.append(grown_ns / 1e9)
     busiest = sorted(active_s, reverse=True)[:workers]
     return (sum(busiest) / len(busiest) + WAIT_UNDER_WAY_S) / span_s if busiest and span_s > 0 else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from looplab.experiments.loop.report import published
 from looplab.experiments.loop.report.curves import METRICS, Curve, curve_of
-from looplab.report.drawing import STYLES, Drawing, drawn
+from looplab.report.drawing import STYLES, Drawing, drawn, shares
 from looplab.report.samples import Runs
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Sketch:
                     zorder=5,
                     clip_on=False,
                 )
-            _axes(axes, metric, logarithmic)
+            shares(axes, metric, "share of messages below", logarithmic=logarithmic)
 
         missing = [name for name in self.scenarios if name not in [curve.scenario for curve in curves]]
         caption = _caption(metric, curves, missing, bool(points))
@@ -91,20 +91,6 @@ def _draw(axes: Axes, curve: Curve) -> None:
         markevery=max(1, x.size // 7),
         markersize=4.5,
     )
-
-
-def _axes(axes: Axes, metric: str, logarithmic: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
-
-    if logarithmic:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axes.set_ylim(0, 1.02)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_xlabel(f"{metric} in ms{' (logarithmic)' if logarithmic else ''}")
-    axes.set_ylabel("share of messages below")
 
 
 def _wants_log(curves: Sequence[Curve], points_us: Sequence[float]) -> bool:
