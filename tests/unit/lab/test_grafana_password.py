@@ -18,7 +18,7 @@ COMPOSE_FILE = ROOT / "compose" / "grafana.on.yaml"
 def test_each_password_of_an_experiment_is_made_once(tmp_path: Path) -> None:
     asked = Experiment("twin", "looplab.experiments.twin", "", (), passwords=("database_writer", "database_reader"))
     folder = tmp_path / "secrets/twin"
-    assert ensure_passwords(tmp_path, [asked]) == {"TWIN_SECRETS": "../../../secrets/twin"}
+    assert ensure_passwords(tmp_path, [asked]) == {"TWIN_SECRETS": str(folder)}
     first = {path.name: path.read_text() for path in folder.iterdir()}
     assert first.keys() == {"database_writer", "database_reader"}
     assert len(set(first.values())) == 2
