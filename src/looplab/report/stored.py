@@ -30,8 +30,10 @@ APART = "experiment"
 class Layout:
     """What an experiment writes into run.json and samples.csv, as far as every report reads it.
 
-    `keys` tell cells apart: fields of a cell, and columns of samples.csv. `metrics` gives the column of each latency.
-    `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`.
+    `keys` tell cells apart: fields of a cell, and columns of samples.csv; those in `words` hold text, the others
+    numbers. `metrics` gives the column of each latency.
+    `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`. Messages of
+    an outcome in `measured` have every latency.
     `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
     """
 
@@ -41,6 +43,8 @@ class Layout:
     cell: type[Cell] = Cell
     times: tuple[str, ...] = ()
     total: str = "sent"
+    words: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ("answered", "late")
     outcomes: Mapping[str, str] = field(
         default_factory=lambda: {
             "answered": "answered",
@@ -56,7 +60,7 @@ class Layout:
 
     def key(self, cell: Mapping[str, Any]) -> Key:
         """Return what tells a cell of run.json from the others."""
-        return tuple(float(cell[name]) for name in self.keys)
+        return tuple(str(cell[name]) if name in self.words else float(cell[name]) for name in self.keys)
 
 
 class StoredRun:

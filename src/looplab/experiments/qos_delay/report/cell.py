@@ -17,11 +17,11 @@ class DelayCell(Cell):
 
     @property
     def delay_pb_ms(self) -> float:
-        return self.key[0]
+        return float(self.key[0])
 
     @property
     def delay_bs_ms(self) -> float:
-        return self.key[1]
+        return float(self.key[1])
 
     @property
     def end_to_end_ms(self) -> float:
