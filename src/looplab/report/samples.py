@@ -188,6 +188,8 @@ def _disagreement(run: StoredRun, frame: pl.DataFrame) -> str:
                 )
     if counted:
         return f"samples.csv holds a cell that run.json does not know: {run.layout.text(next(iter(counted))[0])}."
+    if not run.layout.metrics:
+        return ""
     latencies = frame.filter(pl.col("outcome").is_in(run.layout.measured)).select(pl.col(*run.layout.metrics.values()))
     unsound = latencies.select(pl.sum_horizontal(~pl.all().is_finite().fill_null(False)).sum()).item()
     return f"{unsound} latencies of answered messages in samples.csv are no numbers." if unsound else ""

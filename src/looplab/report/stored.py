@@ -35,6 +35,7 @@ class Layout:
     `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`. Messages of
     an outcome in `measured` have every latency.
     `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
+    `scenarios` holds the layout of each scenario whose files differ from those of the others.
     """
 
     schema: Path
@@ -53,6 +54,7 @@ class Layout:
             "robot_error": "robot_errors",
         }
     )
+    scenarios: Mapping[str, Layout] = field(default_factory=dict)
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
@@ -201,7 +203,8 @@ def read_run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     except KeyError:
         meaning = f"of the experiment {document['experiment']}, left to its own report."
         return Unusable(path.name, APART, meaning, experiments.default)
-    layout: Layout = experiment.part("report").LAYOUT
+    whole: Layout = experiment.part("report").LAYOUT
+    layout = whole.scenarios.get(str(document.get("scenario")), whole)
     meaning = _damage(document, layout)
     if not meaning and not (path / "samples.csv").is_file():
         meaning = "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval."
