@@ -26,7 +26,9 @@ FAMILIES = {
     "twin_cell_run_started_timestamp_seconds": ("gauge", "When the run was started that this cell is of."),
 }
 _SHOWN = {"stored": "stored", "lost": "lost", "refused": "refus."}
-VIEW = CellsView("cell", "interval, mode", "stored within x, sent each", {"delay": "sent to stored"}, unit="", outcomes=_SHOWN)
+VIEW = CellsView(
+    "cell", "interval, mode", "stored within x, sent each", {"delay": "sent to stored"}, unit="", outcomes=_SHOWN
+)
 COLUMNS = ()
 BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 # 0.1 ms to 100 s: with a queue of a thousand messages and 15 a second the last one waits for a minute.
