@@ -47,11 +47,12 @@ def twin_labels(run: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, st
     The label `cell` has all of it but QoS in a few words.
     """
     interval, brokers = f"{cell['interval_ms']:g}", str(cell["brokers"])
-    short = [f"{interval} ms", *([f"{brokers} {cell['placement']}"] if brokers != "1" else []), cell["write_mode"]]
+    several = [f"{brokers} {cell['placement']}"] if brokers != "1" else []
+    again = [f"#{cell['repetition'] + 1}"] if cell["repetition"] else []
     return {
         "scenario": str(run["scenario"]),
         "fidelity": str(run["fidelity"]),
-        "cell": ", ".join(short),
+        "cell": ", ".join([f"{interval} ms", *several, str(cell["write_mode"]), *again]),
         "interval_ms": interval,
         "brokers": brokers,
         "placement": str(cell["placement"]),
@@ -84,7 +85,9 @@ class TwinCell(Cell):
 
 def cells(parameters: Mapping[str, Any]) -> list[TwinCell]:
     """Return the cells of a run in the order in which they are measured."""
-    return [TwinCell(twin_labels(parameters, cell)) for cell in parameters["cells"]]
+    return [
+        TwinCell(twin_labels(parameters, {**cell, "repetition": cell["iteration"]})) for cell in parameters["cells"]
+    ]
 
 
 def cell_texts(run_id: str, found: Sequence[Cell]) -> dict[str, str]:

@@ -25,7 +25,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     verdicts = judge(claims(), runs)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        figures = [(title, "", [d for d in drawn if d.figure == name]) for name, title in TITLES.items()]
+        figures = [(title, "", [d for d in drawn if d.figure in names]) for title, names in TITLES.items()]
         return {
             "sections": {"claims": "Findings", "cells": "Cells"}.items(),
             "figures": [figure for figure in figures if figure[2]] or [("", "", [])],

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from looplab.experiments.twin.report.cell import TwinCell
-from looplab.experiments.twin.report.findings import CENTRAL, DISTRIBUTED, Group, by_mode, cells_of, groups
+from looplab.experiments.twin.report.findings import (
+    CENTRAL,
+    DISTRIBUTED,
+    Group,
+    by_mode,
+    cells_of,
+    groups,
+    searched,
+)
 from looplab.experiments.twin.report.queues import Curve, curves
 from looplab.report.drawing import STYLES, Drawing, Sketch, drawn
 from looplab.report.samples import Measured
@@ -15,13 +23,16 @@ from looplab.report.samples import Measured
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# The figures under each heading.
 TITLES = {
-    "1": "Figure 1: the queue over time",
-    "causes": "The same queue with each cause taken away",
-    "2": "Figure 2: time of each broker, all in one machine",
-    "3": "Figure 3: time of each broker, a machine each",
-    "limits": "Highest sustained rate by way of storing",
+    "Figure 1: the queue over time": ("1",),
+    "Figures 2 and 3: the time of each broker": ("2", "3"),
+    "Without each cause, and the highest sustained rate": ("causes", "limits"),
 }
+# Two lines of legend fit above.
+_PLACE = (0.14, 0.145, 0.835, 0.68)
+# A queue that is shorter than this is drawn near the axis, not as high as the figure.
+_LEAST_HEIGHT = 20
 _TIME = "from the first message sent to the last one stored, in s"
 
 
@@ -38,14 +49,15 @@ class Queues:
         longest = [f"{name} {max(curve.length, default=0)}" for name, curve in self.named.items()]
         said = f"{self.caption} Longest queue in messages: {', '.join(longest)}."
         name = f"twin_figure_{self.figure}_{self.fidelity}"
-        return drawn(name, self.figure, self.fidelity, self.caption, said, self._put)
+        return drawn(name, self.figure, self.fidelity, self.caption, said, self._put, place=_PLACE)
 
     def _put(self, axes: Axes) -> None:
         for at, (name, curve) in enumerate(self.named.items()):
             colour, line, _mark = STYLES[at % len(STYLES)]
             axes.plot(curve.at_s, curve.length, color=colour, linestyle=line, linewidth=1.5, label=name)
         axes.set_xlim(0, None)
-        axes.set_ylim(0, None)
+        longest = max(max(curve.length, default=0) for curve in self.named.values())
+        axes.set_ylim(0, max(_LEAST_HEIGHT, 1.05 * longest))
         axes.set_xlabel("time since the first message in s")
         axes.set_ylabel("sent and not yet stored")
 
@@ -95,17 +107,21 @@ class Limits:
         caption = "Found by search; the scale is logarithmic."
         said = f"{caption} Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in self.rates.items())}."
         name = f"twin_figure_limits_{self.fidelity}"
-        place = (0.36, 0.145, 0.6, 0.8)
+        place = (0.36, 0.145, 0.6, 0.75)
         return drawn(name, "limits", self.fidelity, caption, said, self._put, place=place)
 
     def _put(self, axes: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, NullFormatter
+
         axes.set_xscale("log")
         for at, rate in enumerate(self.rates.values()):
-            axes.plot([1, rate], [at, at], color=STYLES[0][0], linewidth=2.2)
             label = "highest sustained rate" if at == 0 else None
             axes.plot(rate, at, STYLES[0][2], color=STYLES[0][0], markersize=6, label=label)
         axes.set_yticks(range(len(self.rates)), list(self.rates))
+        axes.set_ylim(-0.6, len(self.rates) - 0.4)
         axes.set_xlim(1, 2 * max(self.rates.values()))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _at: f"{rate:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("messages stored a second")
 
 
@@ -158,13 +174,10 @@ def _times(run: Measured, figure: str, placement: str) -> Times | None:
     times = {group.brokers: group.times_s for group in held if group.times_s}
     if not any(brokers > 1 for brokers in times):
         return None
-    return Times(figure, run.run.fidelity, times, f"{_TIME.capitalize()}; a mark for each repetition.")
+    where = "All in one machine" if placement == CENTRAL else "A machine each"
+    return Times(figure, run.run.fidelity, times, f"{where}: {_TIME}; a mark for each repetition.")
 
 
 def _limits(run: Measured) -> Limits | None:
-    found = {
-        f"{cell.write_mode}, QoS {cell.qos}, {cell.brokers}": limit
-        for cell in cells_of(run)
-        if (limit := cell.figure("limit_per_s"))
-    }
+    found = {searched(cell): limit for cell in cells_of(run) if (limit := cell.figure("limit_per_s"))}
     return Limits(run.run.fidelity, dict(sorted(found.items(), key=lambda one: one[1]))) if found else None

@@ -30,9 +30,9 @@ MODES = {
     PUBLISHED: "as published: sleeps 50 ms, a session a message",
     "sleep": "one session kept, still sleeps",
     "session": "no sleep, still a session a message",
-    "row": "neither, a commit a message",
-    "pipeline": "neither, commits in a pipeline",
-    "copy": "neither, COPY of many messages",
+    "row": "neither cause, a commit a message",
+    "pipeline": "neither cause, commits in a pipeline",
+    "copy": "neither cause, COPY of many messages",
 }
 _FILE = Path(__file__).resolve().parent / "published" / "twin.csv"
 
@@ -74,7 +74,7 @@ class Group:
     def printed(self, name: str) -> str:
         """Return the figure of that name in the paper, "" if it gives none."""
         value = published().get((name, self.brokers, "" if self.brokers == 1 else self.placement))
-        return "" if value is None else f"{value:g}"
+        return "" if value is None else f"{value:.2f}"
 
 
 @cache
@@ -182,7 +182,7 @@ def _causes(found: Sequence[tuple[str, Interval, bool]]) -> list[str]:
     if first[0] != PUBLISHED:
         return []
     return [
-        f"{MODES[mode].capitalize()}: {'' if full else 'at least '}{rate.estimate:.4g} a second, "
+        f"{MODES[mode][0].upper()}{MODES[mode][1:]}: {'' if full else 'at least '}{rate.estimate:.4g} a second, "
         f"{rate.estimate / first[1].estimate:.1f} times as many."
         for mode, rate, full in found[1:]
         if mode in MODES
@@ -278,7 +278,7 @@ def _varies(run: Measured) -> Finding:
     found = {n: ratio for n in numbers if (ratio := _ratio(held.get((n, CENTRAL)), held.get((n, DISTRIBUTED))))}
     if not found:
         return Finding(NO_RUN, "Needs both placements, each at least twice.", lines=lines)
-    lines += [
+    lines[:0] = [
         Line(f"{n} brokers: distributed over central", ratio.value, _published_over(n)) for n, ratio in found.items()
     ]
     ways = [within(ratio.value, 1.0, math.inf) for ratio in found.values()]
@@ -317,7 +317,7 @@ def _limit(run: Measured) -> Finding:
     if not cells:
         return Finding(NO_RUN, "The search found no rate that is sustained.")
     lines = [
-        Line(f"{_searched(cell)}: {_limited(cell)}", exact(cell.figure("limit_per_s") or math.nan), "", "/s")
+        Line(f"{searched(cell)}: {_limited(cell)}", exact(cell.figure("limit_per_s") or math.nan), "", "/s")
         for cell in cells
     ]
     by = [str(cell.document["limited_by"]) for cell in cells]
@@ -330,7 +330,8 @@ def _limit(run: Measured) -> Finding:
     return Finding(outcome, said, lines=lines)
 
 
-def _searched(cell: TwinCell) -> str:
+def searched(cell: TwinCell) -> str:
+    """Return what a search was about, e.g. "copy, QoS 1, 2 brokers"."""
     brokers = f"{cell.brokers} broker{'s' if cell.brokers != 1 else ''}"
     return f"{cell.write_mode}, QoS {cell.qos}, {brokers}"
 
