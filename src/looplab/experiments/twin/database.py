@@ -83,7 +83,8 @@ class Database:
         try:
             if self._connection is None or self._connection.closed:
                 self._connection = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
-            return self._connection.execute(question, values).fetchall()
+            answer: list[tuple[Any, ...]] = self._connection.execute(question, values).fetchall()
+            return answer
         except psycopg.Error:
             self.close()
             raise

@@ -15,6 +15,7 @@ from looplab.experiments.twin.message import LEAST_BYTES
 from looplab.run.parameters import (
     FIDELITIES,
     FIDELITY,
+    INTERVALS,
     MESSAGES,
     PACING,
     PACINGS,
@@ -39,7 +40,7 @@ SINGLE, CENTRAL, DISTRIBUTED = PLACEMENTS = ("single", "central", "distributed")
 SESSIONS = ("", "message", "kept")
 CONFINEMENTS = ("quota", "cpuset")
 OPTIONS = (
-    Option("--intervals", "INTERVALS_MS", "MS,…", "intervals in milliseconds, e.g. 100,50,20,10"),
+    INTERVALS,
     MESSAGES,
     REPETITIONS,
     QOS,

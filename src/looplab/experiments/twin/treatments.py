@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from looplab.experiments.twin import NAME
 from looplab.experiments.twin.database import Facts
-from looplab.experiments.twin.parameters import BROKERS, CENTRAL, LIMIT, NAME, TwinParameters
+from looplab.experiments.twin.parameters import BROKERS, CENTRAL, LIMIT, TwinParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, unverified
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, processes
