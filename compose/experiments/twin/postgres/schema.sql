@@ -10,14 +10,31 @@ CREATE TABLE message (
     PRIMARY KEY (run, device, sequence)
 );
 
--- The last temperature of each device of the newest run: what a twin is asked for.
+-- Grafana asks for the newest rows every few seconds.
+CREATE INDEX ON message USING brin (stored_at);
+
+-- The last temperature of each device of the newest run: what a twin is asked for. One index look-up a run and device.
 CREATE VIEW twin_state AS
-SELECT DISTINCT ON (device)
+WITH RECURSIVE kept AS (
+    (SELECT run, device FROM message ORDER BY run, device LIMIT 1)
+    UNION ALL
+    SELECT next.run, next.device
+    FROM kept, LATERAL (
+        SELECT run, device FROM message
+        WHERE (run, device) > (kept.run, kept.device) ORDER BY run, device LIMIT 1
+    ) AS next
+),
+newest AS (
+    SELECT last.* FROM kept, LATERAL (
+        SELECT run, device, sequence, stored_at, payload FROM message AS m
+        WHERE m.run = kept.run AND m.device = kept.device ORDER BY sequence DESC LIMIT 1
+    ) AS last
+)
+SELECT
     run, device, sequence, stored_at,
     split_part(convert_from(payload, 'SQL_ASCII'), ',', 5)::numeric AS temperature_c
-FROM message
-WHERE run = (SELECT run FROM message ORDER BY stored_at DESC LIMIT 1)
-ORDER BY device, sequence DESC;
+FROM newest
+WHERE run = (SELECT run FROM newest ORDER BY stored_at DESC LIMIT 1);
 
 CREATE ROLE twin_writer LOGIN PASSWORD :'writer';
 CREATE ROLE twin_reader LOGIN PASSWORD :'reader';

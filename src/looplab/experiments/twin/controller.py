@@ -11,7 +11,8 @@ from looplab.experiments.twin.counters import HEADER
 from looplab.experiments.twin.database import Database, conninfo
 from looplab.experiments.twin.document import Measured, cell_document, faults, files
 from looplab.experiments.twin.parameters import Cell, TwinParameters
-from looplab.experiments.twin.sending import INSTANCE, Parts, Sending, Sent
+from looplab.experiments.twin.search import Step, judge_step, limit, search
+from looplab.experiments.twin.sending import INSTANCE, Parts, Sending, Sent, clear, new_token
 from looplab.experiments.twin.treatments import judge
 from looplab.experiments.twin.usage import usage
 from looplab.run.life import Run, wait_for
@@ -75,12 +76,37 @@ class Controller(Run):
     def _measure(self, parts: Parts, index: int, cell: Cell) -> Measured:
         p = self.parameters
         self._started.add(self._database.facts().started)
-        sending = Sending(parts, index, cell, self.record.token)
-        sent = sending.make(
-            p.rows(index), round(cell.interval_ms * 1e6), p.drain_timeout_s, lambda: self._progress(index, cell)
-        )
+        measured = self._search(parts, index, cell) if p.search else self._send(parts, index, cell)
         self._started.add(self._database.facts().started)
+        return measured
+
+    def _send(self, parts: Parts, index: int, cell: Cell) -> Measured:
+        p = self.parameters
+        sending = Sending(parts, index, cell, self.record.token)
+        sent = sending.make(p.rows(index), round(cell.interval_ms * 1e6), lambda: self._progress(index, cell))
         return Measured(cell, counts(sent), usage(p, cell, sent), sent.faults)
+
+    def _search(self, parts: Parts, index: int, cell: Cell) -> Measured:
+        """Search the highest sustained rate; the cell's rows are those of the last step."""
+        p, store, rows = self.parameters, self.record.store, self.parameters.rows(index)
+        made: list[Sent] = []
+
+        def attempt(rate_per_s: float) -> tuple[Step, dict[str, Any]]:
+            clear(store, rows)
+            self.record.say("step", cell=cell.title, rate_per_s=rate_per_s)
+            count = min(len(rows), max(2, round(rate_per_s * p.step_s)))
+            sending = Sending(parts, index, cell, new_token())
+            sent = sending.make(rows[:count], round(1e9 / rate_per_s), lambda: self._progress(index, cell))
+            made.append(sent)
+            step = judge_step(p, store, sent.rows, rate_per_s)
+            return step, limit(p, cell, sent, step)
+
+        found = search(p, attempt)
+        sent = made[-1]
+        faults = [fault for one in made for fault in one.faults]
+        if not found["limit_per_s"]:
+            faults.append("no rate was sustained")
+        return Measured(cell, counts(sent), {**usage(p, cell, sent), **found}, faults)
 
     def _look(self) -> Look | None:
         """Have the treatments verified while the cell's connections are there, and never while it sends."""

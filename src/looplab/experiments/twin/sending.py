@@ -40,6 +40,8 @@ class Sent:
     published: dict[str, int | None] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     unstamped: int = 0
+    # From the first message to the last look.
+    lasted_s: float = 0.0
 
     def counted(self, name: str) -> int:
         """Return what all workers counted."""
@@ -74,15 +76,17 @@ class Sending:
             beside=self._counters.clients,
         )
 
-    def make(self, rows: range, interval_ns: int, drain_s: float, progress: Callable[[], None]) -> Sent:
+    def make(self, rows: range, interval_ns: int, progress: Callable[[], None]) -> Sent:
         """Send and drain; return what was found. Raises LabError where a part is missing."""
         parts, sent = self._parts, Sent(rows)
         try:
             self._begin(rows)
             before, cost = parts.look(), parts.database.cost()
+            begun_ns = perf_counter_ns()
             self._send(rows, interval_ns)
-            self._drain(rows, drain_s, progress)
+            self._drain(rows, progress)
             sent.looks = (before, parts.look())
+            sent.lasted_s = (perf_counter_ns() - begun_ns) / 1e9
             sent.costs = (cost, parts.database.cost())
         finally:
             sent.workers = self._end()
@@ -125,10 +129,10 @@ class Sending:
         messages = Messages("", b"%d", len(p.rows(0)), 0, sleeps=p.pacing == SLEEP)
         OpenLoop(self._devices, store, messages).repetition(rows.start, len(rows), interval_ns, self._cell.qos)
 
-    def _drain(self, rows: range, drain_s: float, progress: Callable[[], None]) -> None:
-        """Wait until the fate of every message is known, for `drain_s` at most; then for the brokers' counters."""
+    def _drain(self, rows: range, progress: Callable[[], None]) -> None:
+        """Wait until the fate of every message is known, for the drain timeout at most; then for the brokers' counters."""
         state = self._parts.record.store["state"]
-        end_ns = perf_counter_ns() + int(drain_s * 1e9)
+        end_ns = perf_counter_ns() + self._parts.parameters.drain_timeout_s * 1_000_000_000
         seen = 0
         while WAITING in state[rows.start : rows.stop].tolist() and perf_counter_ns() < end_ns:
             self._devices.wait(perf_counter_ns() + LOOK_NS)

@@ -83,3 +83,10 @@ def largest(shares: Mapping[str, Any]) -> dict[str, float]:
         if value is not None and value != []:
             found[name] = float(max(value) if isinstance(value, list) else value)
     return found
+
+
+def total(shares: Mapping[str, Any]) -> float:
+    """Return the processors that all parts used together."""
+    return sum(
+        float(sum(value) if isinstance(value, list) else value) for value in shares.values() if value is not None
+    )
