@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter_ns
 from types import SimpleNamespace
 from typing import Any
 
@@ -131,3 +132,28 @@ def write_twin_run(
     document.update(changes or {})
     (folder / "run.json").write_text(json.dumps(document))
     return folder
+
+
+RUNNING_ID = "20260701T000000Z-twin"
+
+
+def begin_twin(live: Path) -> None:
+    """Write a run that is being measured: of its second cell half is sent, and all but three of these are stored."""
+    cells, messages = [single(100).cell, single(10).cell], 40
+    store = SampleStore(len(cells) * messages, live / "samples.bin", ("copies",))
+    now, rows = perf_counter_ns(), messages + messages // 2
+    for row in range(rows):
+        store["due_ns"][row] = store["sent_ns"][row] = now
+        store["state"][row] = WAITING if row >= rows - 3 else ANSWERED
+        if row < rows - 3:
+            store["received_ns"][row] = now + 60_000_000
+    state = {
+        "experiment": "twin", "state": "running", "run_id": RUNNING_ID, "treatments": [],
+        "parameters": {
+            "scenario": "twin", "fidelity": "thesis", "intervals_ms": [100, 10], "messages": messages,
+            "repetitions": 1, "deadline_ms": 300_000, "cells": [vars(cell) for cell in cells],
+        },
+    }  # fmt: skip
+    fresh = live / "state.json.new"
+    fresh.write_text(json.dumps(state))
+    fresh.replace(live / "state.json")

@@ -62,15 +62,13 @@ def _progress() -> Panel:
 
 
 def _rates() -> Panel:
-    waiting = f"sum({last('twin_queue_length')} and {CURRENT} and on (scenario, fidelity) {NEWEST})"
     return numbers(
         "Waiting now, and stored a second",
         "Messages of the running cell that were sent and not yet stored, and how many were stored a second over the "
         "last ten seconds. Published: 15 a second at most.",
         {
-            "waiting": waiting,
-            "stored a second": 'sum(rate(twin_messages_total{outcome="stored"}[10s])) or '
-            f"max({last('twin_rate_out_per_second')} and on (scenario, fidelity) {NEWEST})",
+            "waiting": "sum(twin_queue_length) or on () vector(0)",
+            "stored a second": _rate("twin_messages_total", 'outcome="stored"'),
         },
         unit="none",
         no_value=NOTHING_YET,
@@ -78,11 +76,14 @@ def _rates() -> Panel:
 
 
 def _queue() -> Panel:
+    queue = joined(f"twin_queue_length{{{CHOSEN}}}", "series", ["cell", "qos"], "$1, QoS $2")
+    # Without a run nothing waits.
+    nothing = 'label_replace(vector(0), "series", "no run now", "", "")'
     return graph(
         "Queue: sent and not yet stored",
         "Sends minus commits of the running cell, once a second. A queue that grows while devices send means that "
         "more comes in than is stored.",
-        {"{{cell}} QoS {{qos}}": f"max by (cell, qos) (twin_queue_length{{{CHOSEN}}})"},
+        {"{{series}}": f"max by (series) ({queue}) or on () {nothing}"},
         label="messages",
         unit="none",
         no_value=NOTHING_YET,
@@ -94,14 +95,19 @@ def _in_and_out() -> Panel:
         "Rate in and out",
         "Messages sent and stored a second, over the last ten seconds. The two lines part where a queue forms.",
         {
-            "in": (f"sum(rate(twin_messages_sent_total{{{CHOSEN}}}[10s]))", FIRST),
-            "out": (f'sum(rate(twin_messages_total{{{CHOSEN},outcome="stored"}}[10s]))', GOOD),
-            "refused": (f'sum(rate(twin_messages_total{{{CHOSEN},outcome="refused"}}[10s]))', BAD),
+            "in": (_rate("twin_messages_sent_total", CHOSEN), FIRST),
+            "out": (_rate("twin_messages_total", f'{CHOSEN},outcome="stored"'), GOOD),
+            "refused": (_rate("twin_messages_total", f'{CHOSEN},outcome="refused"'), BAD),
         },
         label="messages a second",
         unit="none",
         no_value=NOTHING_YET,
     )
+
+
+def _rate(counter: str, selector: str) -> str:
+    """Return a rate over ten seconds: 0 where nothing is sent."""
+    return f"sum(rate({counter}{{{selector}}}[10s])) or on () vector(0)"
 
 
 def _delay_cdf() -> Panel:

@@ -36,7 +36,7 @@ def composed(settings: dict[str, str]) -> dict[str, Any]:
         "disabled": service["environment"]["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"],
         "file": document["secrets"]["grafana_admin_password"]["file"],
     }
-    assert service["secrets"] == ["grafana_admin_password"]
+    assert service["secrets"][0] == "grafana_admin_password"
     assert service["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana_admin_password"
     return expand(told, settings)
 

@@ -81,7 +81,7 @@ class Times:
         return drawn(name, self.figure, self.fidelity, self.caption, said, self._put)
 
     def _put(self, axes: Axes) -> None:
-        ticks = []
+        ticks: list[str] = []
         for brokers, held in self.held.items():
             colour, _line, mark = STYLES[[*self.held].index(brokers)]
             first = len(ticks)

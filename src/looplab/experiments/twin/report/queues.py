@@ -47,6 +47,8 @@ def _curve(frame: pl.DataFrame, cell: TwinCell) -> Curve:
     # Commits first where both are at one time, as in run.json.
     order = np.lexsort((steps, at))
     length = np.cumsum(steps[order])
-    shown = np.unique(np.linspace(0, len(order) - 1, POINTS).astype(int)) if len(order) else []
-    at_s = (at[order] - sent.min()) / 1e9 if sent.size else at
-    return Curve(cell, [float(at_s[k]) for k in shown], [int(length[k]) for k in shown])
+    if not sent.size:
+        return Curve(cell, [], [])
+    shown = np.unique(np.linspace(0, order.size - 1, POINTS).astype(int))
+    at_s = (at[order] - sent.min()) / 1e9
+    return Curve(cell, at_s[shown].tolist(), length[shown].tolist())
