@@ -4,10 +4,9 @@ A cell is one sending; a search makes several for a cell, each with a token of i
 """
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.twin.counters import BrokerCounters
@@ -18,7 +17,7 @@ from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.parameters import SLEEP
 from looplab.run.record import Record
-from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING
+from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
 from looplab.system.json_service import Service
 from looplab.treatments.looks import Look
 
@@ -130,7 +129,7 @@ class Sending:
         OpenLoop(self._devices, store, messages).repetition(rows.start, len(rows), interval_ns, self._cell.qos)
 
     def _drain(self, rows: range, progress: Callable[[], None]) -> None:
-        """Wait until the fate of every message is known, for the drain timeout at most; then for the brokers' counters."""
+        """Wait until the fate of every message is known, or the drain timeout; then for the brokers' counters."""
         state = self._parts.record.store["state"]
         end_ns = perf_counter_ns() + self._parts.parameters.drain_timeout_s * 1_000_000_000
         seen = 0
@@ -174,7 +173,7 @@ class Sending:
         self._devices.wait(perf_counter_ns() + LOOK_NS)
 
 
-def clear(store: Mapping[str, Any], rows: range) -> None:
+def clear(store: SampleStore, rows: range) -> None:
     """Make `rows` as they were before anything was sent."""
     for name in ("due_ns", "sent_ns", "received_ns", "wire_sent_ns", "left_ns", "arrived_ns", "copies"):
         for row in rows:
