@@ -146,6 +146,7 @@ COMMANDS = {
                 },
             ),
             ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/)"}),
+            ("--open", {**_FLAG, "dest": "show", "help": "then open the page in a browser"}),
         ),
     ),
     "bundle": Command(

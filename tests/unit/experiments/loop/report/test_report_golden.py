@@ -38,6 +38,26 @@ def test_an_interval_that_is_open_is_shown_as_such(report: Path) -> None:
     assert "… ∞" in (report / "index.html").read_text()
 
 
+def test_the_first_printed_page_names_machine_claims_citation_and_repetition(report: Path) -> None:
+    text = (report / "index.html").read_text()
+    body = text.partition("<body>")[2]
+    first = body[: body.index("</section>")]
+    places = [
+        first.index(words)
+        for words in (
+            "<strong>Machine:</strong> Intel",
+            'alt="All claims.',
+            "All claims at a glance",
+            "I. Campo Prieto, “Remote robot control from Docker”, 2020",
+            "<code>./lab run scenario1 scenario2 --intervals 100,50,20,10 --messages 25",
+            "<code>./lab report</code>",
+        )
+    ]
+    assert places == sorted(places)
+    assert re.search(r"@media print.*\.repeat { break-after: page", text, re.DOTALL)
+    assert "<code>./lab study stress</code>" in body
+
+
 def test_every_figure_has_a_text_that_says_what_it_shows(report: Path) -> None:
     alternatives = Page(report / "index.html").alternatives
     overview, *curves = alternatives
