@@ -55,7 +55,7 @@ function registry({ defaults, overrides }) {
   const item = (id, path, isCustom) => ({
     id, path, isCustom, name: id, process: identityOverrideProcessor,
     // As Grafana: the label of the values is not that of the time axis.
-    shouldApply: ({ type }) => id !== 'axisLabel' || type !== FieldType.time,
+    shouldApply: ({ type }) => path !== 'axisLabel' || type !== FieldType.time,
   });
   return new FieldConfigOptionsRegistry(() => [
     ...STANDARD.map((id) => item(id, id, false)),
