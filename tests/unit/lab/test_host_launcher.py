@@ -121,10 +121,16 @@ def test_no_python(checkout: Path, tmp_path: Path) -> None:
     tools.mkdir()
     for name in ("head", "grep", "printf", "dirname", "readlink"):
         (tools / name).symlink_to(str(shutil.which(name)))
-    done = launch(["/bin/sh", str(checkout / "lab")], PATH=str(tools))
-    assert done.returncode == 3
-    assert "Python 3.11 or later" in done.stderr
-    assert done.stdout == ""
+    for found in ("none", "Python 3.10.12"):
+        done = launch(["/bin/sh", str(checkout / "lab")], PATH=str(tools))
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"Python 3.11 or later is needed; {found} was found." in done.stderr
+        assert "Ubuntu 22.04: sudo apt-get install python3.11 python3.11-venv" in done.stderr
+        assert max(map(len, done.stderr.splitlines())) <= 80
+        # Ubuntu 22.04's own.
+        old = tools / "python3"
+        old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.10.12\n')
+        old.chmod(0o755)
 
 
 def test_windows_line_ends_are_named(checkout: Path) -> None:
