@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pip
 import pytest
 from support.places import ROOT
 
@@ -38,9 +39,11 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def plain_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python environment with pip and no package, made once: half of what these tests would wait for."""
+    """A Python environment with this one's pip and no package, made once."""
     place = tmp_path_factory.mktemp("environment") / ".venv"
-    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True, capture_output=True)
+    (packages,) = place.glob("lib/python*/site-packages")
+    shutil.copytree(Path(pip.__file__).parent, packages / "pip")
     return place
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from support.reports import Page, rows, write
-from support.simulated_runs import nine_scenarios
 
 from looplab.experiments.loop.report import published
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report import painters
+from looplab.report.overview import Mark, Overview
+from looplab.report.statistics import Interval
 from looplab.report.stored import StoredRun, read_run
 
 
@@ -176,13 +177,13 @@ def test_the_stored_runs_are_small_and_of_the_first_schema(stored_runs: Path) ->
     assert not any("waited" in cell for document in documents for cell in document["cells"])
 
 
-def test_painters_that_die_cost_time_and_nothing_else(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nine_scenarios(results, repetitions=3, messages=20)
-    together, alone = results.parent / "together", results.parent / "alone"
-    assert write(results, together) == 0
+def test_painters_that_die_cost_time_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    mark = Mark("A claim", "thesis", "reproduced", Interval(0.5, 0.2, 0.9), 0.4)
+    sketches = [Overview([mark] * rows, "change") for rows in (1, 2, 3)]
+    with painters.painters(painters.WORTH_RUNS) as draw:
+        together = draw(sketches)
     monkeypatch.setattr(painters, "_get_ready", os.abort)
-    assert write(results, alone) == 0
-    drawn = sorted(path.name for path in (together / "figures").iterdir())
-    assert len(drawn) == 22
-    for name in drawn:
-        assert (together / "figures" / name).read_bytes() == (alone / "figures" / name).read_bytes()
+    with painters.painters(painters.WORTH_RUNS) as draw:
+        assert draw(sketches) == together
+    assert len({drawing.svg for drawing in together}) == len(sketches)
