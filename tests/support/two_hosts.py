@@ -28,7 +28,7 @@ DIALOUT_GID = 20
 ENGINE_LIMIT_S = 60.0
 ENGINE_STEPS = ("Starting up", "containerd successfully booted", "Loading containers", "API listen")
 # The engine's runtime: runc, and in each container the second host's own boot id. An engine refuses such a mount, for
-# it is inside /proc. Between creating and starting a container it can be made from outside; images need no shell for it.
+# it is inside /proc. Between creating and starting a container it can be made from outside: images need no shell.
 RUNTIME = """#!{python} -I
 import ctypes, os, subprocess, sys
 
