@@ -17,7 +17,7 @@ NAMES = (
     "link",
     "capture",
     "stress",
-    "twin",
+    "sqlclient",
 )
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
