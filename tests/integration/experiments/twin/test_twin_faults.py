@@ -76,8 +76,11 @@ def test_a_broker_that_ends_in_order_keeps_its_queue_with_persistence(
     make_lab: Callable[..., TwinLab], cluster: Postgres, tmp_path: Path
 ) -> None:
     folder = tmp_path / "persisted"
-    folder.mkdir(mode=0o777)
+    folder.mkdir()
     folder.chmod(0o777)
+    # mosquitto that root starts becomes a user of its own.
+    for path in folder.parents[:3]:
+        path.chmod(0o755)
     lab = make_lab(cluster, PERSISTENT.format(folder), inflight=5)
     # 20 a second: most of the queue is the broker's when it ends.
     lab.controller(WRITE_MODE="row", SLEEP_MS="20", MESSAGES="150")
@@ -87,6 +90,7 @@ def test_a_broker_that_ends_in_order_keeps_its_queue_with_persistence(
     cell, found = result(lab)
     assert found == {"stored": 150, "lost": 0, "refused": 0}
     assert cell["disconnects"] >= 2
+    assert (folder / "mosquitto.db").stat().st_size > 0
 
 
 def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., TwinLab], cluster: Postgres) -> None:
