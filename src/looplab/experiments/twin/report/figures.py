@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from looplab.experiments.twin.report.cell import TwinCell
-from looplab.experiments.twin.report.findings import (
-    CENTRAL,
-    DISTRIBUTED,
-    Group,
-    by_mode,
-    cells_of,
-    groups,
-    searched,
-)
+from looplab.experiments.twin.report.findings import by_mode, searched
+from looplab.experiments.twin.report.groups import CENTRAL, DISTRIBUTED, Group, cells_of, groups
 from looplab.experiments.twin.report.queues import Curve, curves
 from looplab.report.drawing import STYLES, Drawing, Sketch, drawn
 from looplab.report.samples import Measured
