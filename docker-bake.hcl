@@ -49,7 +49,7 @@ target "services" {
   name     = "services-${service}"
   inherits = ["common"]
   matrix = {
-    service = ["controller", "bridge", "exporter", "treatments", "prepare"]
+    service = ["controller", "bridge", "exporter", "treatments", "prepare", "twin"]
   }
   context    = "."
   dockerfile = "images/base/Dockerfile"
