@@ -1,7 +1,6 @@
 """The parameters of one run of asip or asip-throughput, read from the environment of its container."""
 
 import os
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,7 @@ OPTIONS = (
     FIDELITY,
 )
 # Few tests of every cell; seconds are those of a step of the bisection.
-QUICK = {"MESSAGES": "20", "WARMUP_TESTS": "50", "SECONDS": "1"}
+QUICK = {"MESSAGES": "20", "WARMUP_TESTS": "50", "STEP_SECONDS": "1"}
 # Opening a port, the board's reset, modes of the pins; and the wave of the oscilloscope's phase.
 CELL_OVERHEAD_S = 4.0
 
@@ -125,7 +124,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         interval_ms=get.number("INTERVAL_MS", 40, 10, 10_000),
         edge_hz=get.number("EDGE_HZ", 25, 1, 1000),
         warmup_tests=get.integer("WARMUP_TESTS", 200, 1, 100_000),
-        seconds=get.number("SECONDS", 10, 0.1, 600),
+        seconds=get.number("STEP_SECONDS", 10, 0.1, 600),
         low_hz=get.number("LOW_HZ", 2, 1, 10_000),
         high_hz=get.number("HIGH_HZ", 400, 1, 10_000),
         resolution=get.number("RESOLUTION", 0.01, 0.001, 0.5),
