@@ -100,7 +100,8 @@ def write_throughput_run(
             for k in range(wanted):
                 at, level = 1_000_000 + k * half, (k + 1) % 2
                 edges.append(f"{word},{number},2,{level},{at}")
-                if k < out:
+                # Those in the middle are missing.
+                if abs(k - wanted / 2) >= (wanted - out) / 2:
                     edges.append(f"{word},{number},13,{level},{at + 48_000}")
         good = [s["frequency_hz"] for s in steps if s["tracked"]]
         bad = [s["frequency_hz"] for s in steps if not s["tracked"]]

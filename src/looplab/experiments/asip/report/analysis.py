@@ -28,7 +28,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     verdicts = judge(claims(), by_fidelity(measured))
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        figures = [(title, "", [d for d in drawn if d.figure == number]) for number, title in TITLES.items()]
+        figures = [(title, "", [d for d in drawn if d.figure in held]) for title, held in TITLES.items()]
         return {
             "sections": {"claims": "Claims", "published": "Published and measured", "cells": "Cells"}.items(),
             "figures": [figure for figure in figures if figure[2]] or [("", "", [])],

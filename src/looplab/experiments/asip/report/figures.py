@@ -23,14 +23,12 @@ from looplab.report.statistics import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# What stands under one heading.
 TITLES = {
-    "3.20": "Figure 3.20: throughput from Java",
-    "3.21": "Figure 3.21: throughput from Python",
-    "3.24": "Figure 3.24: latency from Java",
-    "3.25": "Figure 3.25: latency from Python",
-    "latencies": "Latencies against the wire",
-    "tracked": "Share of edges tracked",
-    "scope": "The oscilloscope",
+    "Figures 3.20 and 3.21: throughput": ("3.20", "3.21"),
+    "Figures 3.24 and 3.25: latency": ("3.24", "3.25"),
+    "Against the wire": ("latencies", "tracked"),
+    "The oscilloscope": ("scope",),
 }
 # What runs elsewhere, in words.
 PLACES = {"one": "here: one machine", "bridge": "here: bridge elsewhere", "broker": "here: broker elsewhere"}
@@ -38,7 +36,9 @@ LOOKS = {"serial": ("#0072b2", "o"), "tcp": ("#d55e00", "s"), "mqtt": ("#009e73"
 NAMES = {"serial": "serial", "tcp": "TCP", "mqtt": "MQTT"}
 DASHES = {"python": "-", "java": "--"}
 _GREY = "#555555"
-# The names of the rows stand on the left.
+# Two lines of legend above.
+_UNDER = (0.14, 0.145, 0.835, 0.7)
+# The names of the rows are on the left.
 _PLACE = (0.385, 0.145, 0.59, 0.75)
 
 # Of a row: the value of each transport, with its interval where there is one.
@@ -51,6 +51,7 @@ class Rows:
 
     figure: str
     fidelity: str
+    language: str
     rows: Sequence[Row]
     measured: Sequence[Row]
     wire: float
@@ -59,7 +60,10 @@ class Rows:
     def draw(self) -> Drawing:
         what = "highest frequency tracked" if self.unit == "Hz" else "mean latency"
         line = "the wire's limit" if self.unit == "Hz" else "the time on the wire"
-        caption = f"{what[0].upper()}{what[1:]}: hollow marks are published, full ones measured; the line is {line}."
+        caption = (
+            f"Figure {self.figure}: {what} from {self.language.capitalize()}. Hollow marks are published, full ones "
+        )
+        caption += f"measured; the line is {line}."
         told = [f"{name}: {_said(held, self.unit)}" for name, held in (*self.rows, *self.measured)]
         name = f"asip_figure_{self.figure.replace('.', '_')}_{self.fidelity}"
         alternative = f"{caption} {'; '.join(told)}; wire: {self.wire:.3g} {self.unit}."
@@ -113,15 +117,14 @@ class Latencies:
         told = "; ".join(f"{NAMES[t]} {la}: median {np.median(v):.3f} ms" for la, t, v in self.curves)
         alternative = f"{caption} {told}; wire {self.wire_ms:.3f} ms."
         name = f"asip_latencies_{self.fidelity}"
-        return drawn(name, "latencies", self.fidelity, caption, alternative, self._put, legend_columns=3)
+        return drawn(name, "latencies", self.fidelity, caption, alternative, self._put, place=_UNDER)
 
     def _put(self, axes: Axes) -> None:
         for language, transport, values in self.curves:
             share = np.arange(1, values.size + 1) / values.size
-            label = f"{NAMES[transport]}, {language.capitalize()}"
             colour, line = LOOKS[transport][0], DASHES.get(language, ":")
-            axes.step(values, share, line, where="post", color=colour, linewidth=1.4, label=label)
-        axes.axvline(self.wire_ms, color=_GREY, linewidth=1.0, linestyle="-.", label="wire")
+            axes.step(values, share, line, where="post", color=colour, linewidth=1.4)
+        _legend(axes, self.curves, self.wire_ms)
         shares(axes, "latency", "share of tests answered", logarithmic=True)
 
 
@@ -140,22 +143,30 @@ class Tracked:
             for la, t, curve in self.curves
         )
         name = f"asip_tracked_{self.fidelity}"
-        return drawn(name, "tracked", self.fidelity, caption, f"{caption} {told}.", self._put, legend_columns=3)
+        return drawn(name, "tracked", self.fidelity, caption, f"{caption} {told}.", self._put, place=_UNDER)
 
     def _put(self, axes: Axes) -> None:
         from matplotlib.ticker import PercentFormatter
 
         for language, transport, curve in self.curves:
             colour, mark = LOOKS[transport]
-            label = f"{NAMES[transport]}, {language.capitalize()}"
             line = DASHES.get(language, ":")
-            axes.plot(*zip(*curve, strict=True), f"{line}", marker=mark, color=colour, ms=4, linewidth=1.2, label=label)
-        axes.axvline(self.wire_hz, color=_GREY, linewidth=1.0, linestyle="-.", label="wire")
+            axes.plot(*zip(*curve, strict=True), f"{line}", marker=mark, color=colour, ms=4, linewidth=1.2)
+        _legend(axes, self.curves, self.wire_hz)
         axes.set_ylim(0, 1.05)
         axes.set_xlim(0, None)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.set_xlabel("Hz of the square wave")
         axes.set_ylabel("edges out over edges in")
+
+
+def _legend(axes: Axes, curves: Sequence[tuple[str, str, object]], wire: float) -> None:
+    """Name the colours of the transports and the dashes of the languages; draw the wire."""
+    for transport in dict.fromkeys(transport for _language, transport, _curve in curves):
+        axes.plot([], [], color=LOOKS[transport][0], label=NAMES[transport])
+    for language in dict.fromkeys(language for language, _transport, _curve in curves):
+        axes.plot([], [], DASHES.get(language, ":"), color=_GREY, label=language.capitalize())
+    axes.axvline(wire, color=_GREY, linewidth=1.0, linestyle="-.", label="wire")
 
 
 def sketches(run: Measured) -> list[Rows | Latencies | Tracked | Scope]:
@@ -207,7 +218,7 @@ def _rows(run: Measured, measure: str, numbers: Sequence[str]) -> list[Rows]:
         measured = measured_rows(run, measure, language)
         if measured:
             rows = published_rows(measure, language)
-            found.append(Rows(number, run.run.fidelity, rows, measured, float(np.nanmedian(wire)), unit))
+            found.append(Rows(number, run.run.fidelity, language, rows, measured, float(np.nanmedian(wire)), unit))
     return found
 
 

@@ -1,7 +1,7 @@
 """What the source claims, as questions that stored runs answer.
 
 Claims that compare two sides are tested with one figure a run and side: the geometric mean over the cells that both
-sides have. "Alike" and "hardly" mean: the whole interval lies within a quarter.
+sides have. "Alike" and "hardly" mean: the whole interval lies within a factor 1.25.
 """
 
 import math
@@ -31,7 +31,7 @@ from looplab.report.verdicts import (
     Rule,
 )
 
-# "Alike", "hardly depends": within this share.
+# "Alike", "hardly depends": within a factor of 1 plus this share.
 ALIKE = 0.25
 # "Very close to the capacity": at least this share of it.
 CLOSE = 0.9
@@ -157,10 +157,13 @@ def _alike(what: str) -> Rule:
 def _judge_alike(what: str, found: Comparison, p_value: float) -> tuple[str, str]:
     share, lowest = found.share, 1 / (1 + ALIKE) - 1
     if lowest <= share.low and share.high <= ALIKE:
-        return REPRODUCED, f"{what} differs by {share.estimate:+.1%}; the whole interval is within a quarter."
+        return REPRODUCED, f"{what} differs by {share.estimate:+.1%}; the whole interval is within a factor 1.25."
     if (share.low > ALIKE or share.high < lowest) and p_value < SIGNIFICANCE:
-        return NOT_REPRODUCED, f"{what} differs by {share.estimate:+.1%}, more than a quarter."
-    return UNDECIDED, f"{what} differs by {share.estimate:+.1%}; the interval holds both less and more than a quarter."
+        return NOT_REPRODUCED, f"{what} differs by {share.estimate:+.1%}, beyond a factor 1.25."
+    return (
+        UNDECIDED,
+        f"{what} differs by {share.estimate:+.1%}; the interval holds both less and more than a factor 1.25.",
+    )
 
 
 def _near_capacity(run: Measured) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 FILE = "edges.csv"
 CYCLES_PER_MS = 16_000
 PIN_IN, PIN_OUT = 2, 13
-# As many edges of pin 2 are drawn, from the middle of what was recorded: the client is warm there.
+# As many edges of pin 2 are drawn.
 EDGES_SHOWN = 12
 COLUMNS = {
     "language": pl.String,
@@ -103,12 +104,22 @@ def _trace(edges: pl.DataFrame, step: int, pin: int) -> Trace:
 
 def _scope(name: str, fidelity: str, traces: dict[int, Trace], caption: str) -> Scope:
     inputs = traces[PIN_IN]
-    first = max(0, (len(inputs) - EDGES_SHOWN) // 2)
+    first = max(0, min(_middle(traces) - EDGES_SHOWN // 2, len(inputs) - EDGES_SHOWN))
     shown = inputs[first : first + EDGES_SHOWN]
     # Half a period at either end.
     margin = max(1, (shown[-1][0] - shown[0][0]) // (2 * len(shown)))
     span = (shown[0][0] - margin, shown[-1][0] + margin)
     return Scope(name, fidelity, {pin: _within(trace, span) for pin, trace in traces.items()}, span, caption)
+
+
+def _middle(traces: dict[int, Trace]) -> int:
+    """Return which edge of pin 2 to show in the middle: where pin 13 pauses longest, if it misses edges."""
+    inputs, outputs = traces[PIN_IN], [cycle for cycle, _level in traces[PIN_OUT]]
+    if len(outputs) == len(inputs) or len(outputs) < 2:
+        return len(inputs) // 2
+    gaps = [after - before for before, after in pairwise(outputs)]
+    pause = outputs[gaps.index(max(gaps))]
+    return sum(cycle <= pause for cycle, _level in inputs)
 
 
 def _within(trace: Trace, span: tuple[int, int]) -> Trace:
