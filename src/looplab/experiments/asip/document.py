@@ -18,9 +18,8 @@ SAMPLES_HEADER = (
 )
 STEPS_HEADER = f"{KEY_HEADER},repetition,step,frequency_hz,seconds,edges_in,edges_out,outcome"
 EDGES_HEADER = f"{KEY_HEADER},step,pin,level,cycle"
-# Columns of the sample store beside the common ones.
-COLUMNS = ("edge_in_cycle", "edge_out_cycle")
-STEP_COLUMNS = ("frequency_uhz", "edges_in", "edges_out")
+# Columns of the sample store beside the common ones: of a test, and of a step.
+COLUMNS = ("edge_in_cycle", "edge_out_cycle", "frequency_uhz", "edges_in", "edges_out")
 CYCLE_NS = 62.5
 # Beyond, the simulator was so late that the client waited for it and not for the wire.
 MOST_LAG_US = 1000.0
