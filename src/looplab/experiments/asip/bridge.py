@@ -38,6 +38,7 @@ class Session(ABC):
     def take(self, data: bytes) -> None:
         """Send what the board sent. Raises OSError if the client does not take it."""
 
+    @abstractmethod
     def end(self, why: str) -> None:
         """Let the client know that the session is over."""
 
@@ -190,7 +191,8 @@ class Bridge:
             self._port = None
 
     def _from_board(self) -> None:
-        assert self._port is not None and self._session is not None
+        if self._port is None or self._session is None:
+            return
         try:
             data = os.read(self._port.fileno(), 1 if self._settings.by_byte else BLOCK_BYTES)
         except OSError as error:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
@@ -19,7 +20,6 @@ from looplab.experiments.asip.board import (
 )
 from looplab.experiments.asip.document import (
     COLUMNS,
-    STEP_COLUMNS,
     Measured,
     Step,
     cell_document,
@@ -51,20 +51,19 @@ class Controller(Run):
     def __init__(self, parameters: AsipParameters, place: Place) -> None:
         self.parameters = p = parameters
         self._measured: list[Measured] = []
-        columns = STEP_COLUMNS if p.throughput else COLUMNS
-        self.record = Record(p, place, columns, files(p, self._measured), {"experiment": NAME})
+        self.record = Record(p, place, COLUMNS, files(p, self._measured), {"experiment": NAME})
         self._board: Board = BOARDS[p.board]
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
         self._client = TreatmentsClient(EXPERIMENT.roles)
         self._looks: list[Look | None] = []
-        self._cut_short = ""
+        self._error = LabError("")
 
     def measure(self) -> None:
         """Wait for board and clients, then measure cell by cell; a cell that fails is INVALID."""
         p, record = self.parameters, self.record
         self._wait("simulated board", self._scope.answers, self._no_board)
         for language in p.languages:
-            self._wait(f"{language} client", lambda name=language: self._answers(name), lambda: self._error)
+            self._wait(f"{language} client", partial(self._answers, language), self._no_client)
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
         record.begin()
         self._look()
@@ -89,8 +88,8 @@ class Controller(Run):
         return {"cells": cells, "noise_floor": noise.over(self._looks)}
 
     def faults(self) -> Sequence[str]:
-        """Return why cells are INVALID, and why not every cell was measured."""
-        return faults(self.parameters, self._measured, self._cut_short)
+        """Return why cells are INVALID."""
+        return faults(self.parameters, self._measured, "")
 
     def _measure(self, index: int, measured: Measured) -> None:
         with WorkerClient(measured.cell.language, _worker(measured.cell.language)) as worker:
@@ -210,12 +209,14 @@ class Controller(Run):
     def _keep(self, row: int, step: Step) -> None:
         store = self.record.store
         now_ns = time.monotonic_ns()
-        store["due_ns"][row] = store["sent_ns"][row] = now_ns
         store["frequency_uhz"][row] = round(step.frequency_hz * 1e6)
         store["edges_in"][row], store["edges_out"][row] = step.edges_in, step.edges_out
         if step.tracked:
             store["received_ns"][row] = now_ns
         store["state"][row] = ANSWERED if step.tracked else WAITING
+        store["due_ns"][row] = now_ns
+        # Last: the exporter counts the row from now on.
+        store["sent_ns"][row] = now_ns
 
     def _wire(self, measured: Measured, before: Scope) -> None:
         """Note the bytes of a test; what the board counted over all of them must agree."""
@@ -257,6 +258,9 @@ class Controller(Run):
             self._error = error
             return False
         return True
+
+    def _no_client(self) -> LabError:
+        return self._error
 
     def _no_board(self) -> LabError:
         return LabError("The simulated board does not answer.", "See `docker compose logs asip-board`.", EXIT_MACHINE)
