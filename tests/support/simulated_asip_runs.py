@@ -3,13 +3,15 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT
-from looplab.experiments.asip.document import EDGES_HEADER, SAMPLES_HEADER, STEPS_HEADER
+from looplab.experiments.asip.document import COLUMNS, EDGES_HEADER, SAMPLES_HEADER, STEPS_HEADER
 from looplab.run.accounting import summarise
+from looplab.run.samples import ANSWERED, SampleStore
 from support.simulated_runs import MACHINE
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
@@ -163,3 +165,23 @@ def _write(
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     (folder / "edges.csv").write_text("\n".join(edges) + "\n")
     (folder / "run.json").write_text(json.dumps(document))
+
+
+def begin_run(live: Path, run_id: str) -> None:
+    """A latency run that is being measured: its first client is done, its second half way, each test 4 ms."""
+    tests = 20
+    store = SampleStore(len(CELLS) * tests, live / "samples.bin", COLUMNS)
+    now = perf_counter_ns()
+    for row in range(tests + tests // 2):
+        store["due_ns"][row] = store["sent_ns"][row] = now
+        store["received_ns"][row] = now + 4_000_000
+        store["state"][row] = ANSWERED
+    parameters = {
+        "scenario": NAME, "fidelity": "thesis", "languages": ["python", "java"], "placements": ["one"],
+        "transports": ["serial", "tcp", "mqtt"], "qos": 0, "messages": tests, "repetitions": 1, "deadline_ms": 1000,
+        "intervals_ms": [40],
+    }  # fmt: skip
+    state = {"experiment": NAME, "state": "running", "run_id": run_id, "parameters": parameters, "treatments": []}
+    fresh = live / "state.json.new"
+    fresh.write_text(json.dumps(state))
+    fresh.replace(live / "state.json")
