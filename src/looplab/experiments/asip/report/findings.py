@@ -38,6 +38,7 @@ CLOSE = 0.9
 # "About 6.7 ms": within this factor.
 NEAR = math.sqrt(2)
 BAUD = 57_600
+_NEEDED = f"A verdict needs {FEWEST_RUNS} runs."
 
 # A figure of one cell of one run, and the pairs of cells that a claim compares.
 Figure = Callable[[AsipCell], float]
@@ -121,14 +122,29 @@ def _compared(run: Measured, pairs: Pairs, figure: Figure, rule: Rule, share: fl
     sides = [[_middle(one, [pair[side] for pair in pairs], figure) for one in run.runs] for side in (0, 1)]
     ratios = [after / before if before > 0 else math.nan for before, after in zip(*sides, strict=True)]
     lines.insert(0, Line("all cells together", over_runs(ratios) or exact(math.nan), f"{1 + share:.2f}"))
-    runs = len(run.runs)
-    if runs < FEWEST_RUNS:
-        reason = f"The ratio is {np.mean(ratios):.2f}, published {1 + share:.2f}. A verdict needs {FEWEST_RUNS} runs."
-        return Finding(ONE_RUN if runs == 1 else FEW_RUNS, reason, lines=lines)
+    if (few := _too_few(run)) is not None:
+        reason = f"The ratio is {np.mean(ratios):.2f}, published {1 + share:.2f}."
+        return Finding(few, f"{reason} {_NEEDED}", _lags(run), lines=lines)
     found = compare(*sides)
     if found is None:
         return Finding(UNDECIDED, "A run tracked no frequency at all, or lacks a figure.", lines=lines)
-    return Finding(UNDECIDED, "", tested=found, rule=rule, lines=lines)
+    return Finding(UNDECIDED, "", _lags(run), tested=found, rule=rule, lines=lines)
+
+
+def _too_few(run: Measured) -> str | None:
+    """Return the outcome of so few runs that no verdict can be given; None if there are enough."""
+    runs = len(run.runs)
+    return None if runs >= FEWEST_RUNS else ONE_RUN if runs == 1 else FEW_RUNS
+
+
+def _lags(run: Measured) -> list[str]:
+    """Return a sentence for each run whose simulated board was behind real time: its latencies hold that."""
+    found = [(one.run, one.run.treatment("board clock")) for one in run.runs]
+    return [
+        f"{stored.run_id}: the simulated board was {clock['found']}; its latencies hold that."
+        for stored, clock in found
+        if clock is not None and not clock["verified"]
+    ]
 
 
 def _middle(run: Measured, keys: Sequence[Key], figure: Figure) -> float:
@@ -181,7 +197,7 @@ def _near_capacity(run: Measured) -> Finding:
         f"The wire carries {worst.wire_hz:.0f} Hz; {worst} tracks {worst.tracked_hz.estimate:.0f} Hz, "
         f"{worst.tracked_share.estimate:.0%} of it. {CLOSE:.0%} counts as very close."
     )
-    return Finding(outcome, said, lines=lines)
+    return _judged(run, outcome, said, [], lines)
 
 
 def _below_bound(run: Measured) -> Finding:
@@ -198,7 +214,13 @@ def _below_bound(run: Measured) -> Finding:
     said = f"The slowest cell, {slowest}, takes {most.estimate / 1000:.2f} ms on average."
     above = [f.value for f in published.figures() if f.measure == LATENCY_MS and f.value > BOUND_MS]
     beside = [f"Of the published means {len(above)} are above {BOUND_MS:g} ms themselves, up to {max(above):g} ms."]
-    return Finding(outcome, said, beside, lines=lines)
+    return _judged(run, outcome, said, beside, lines)
+
+
+def _judged(run: Measured, outcome: str, said: str, beside: list[str], lines: Sequence[Line]) -> Finding:
+    """Return the finding by `outcome`; without a verdict if the runs are too few."""
+    few = _too_few(run)
+    return Finding(few or outcome, f"{said} {_NEEDED}" if few else said, [*beside, *_lags(run)], lines=lines)
 
 
 def _floor(run: Measured) -> Finding:

@@ -37,8 +37,8 @@ def test_one_run_shows_the_ratio_and_gives_no_verdict_on_a_comparison(tmp_path: 
     write_latency_run(tmp_path)
     write_throughput_run(tmp_path)
     found = outcomes(tmp_path)
-    compared = {"java-tracks-more", "serial-tracks-more", "tcp-tracks-like-mqtt", "language-hardly", "channel-hardly"}
-    assert {name for name, outcome in found.items() if outcome == ONE_RUN} == compared
+    # The bytes on the wire are counted: one run is enough.
+    assert {name for name, outcome in found.items() if outcome != ONE_RUN} == {"floor"}
     verdict = analysed(tmp_path).verdict("language-hardly")
     truth = math.prod(near_the_wire("java", t, "one") / near_the_wire("python", t, "one") for t in published.TRANSPORTS)
     assert verdict.lines[0].value.estimate == pytest.approx(truth ** (1 / 3), rel=1e-6)
@@ -100,6 +100,14 @@ def test_a_client_that_tracks_nothing_decides_nothing(tmp_path: Path) -> None:
     verdict = analysed(tmp_path).verdict("java-tracks-more")
     assert verdict.outcome == UNDECIDED
     assert "tracked no frequency" in verdict.reason
+
+
+def test_a_board_that_was_behind_real_time_stands_beside_the_verdict(tmp_path: Path) -> None:
+    folder = write_latency_run(tmp_path)
+    run = json.loads((folder / "run.json").read_text())
+    run["treatments"][0] |= {"found": "862.40 ms behind", "verified": False, "required": False}
+    (folder / "run.json").write_text(json.dumps(run))
+    assert "was 862.40 ms behind" in analysed(tmp_path).verdict("below-15-ms").beside[-1]
 
 
 def test_lost_tests_are_counted_and_the_mean_is_of_the_answered(tmp_path: Path) -> None:
