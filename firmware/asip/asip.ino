@@ -143,6 +143,7 @@ static void watch(uint8_t pin, bool on)
     if (on == ((watched[port] & mask) != 0))
         return;
     watched[port] ^= mask;
+    reported[port] &= ~mask;
     const int interrupt = digitalPinToInterrupt(pin);
     if (interrupt != NOT_AN_INTERRUPT) {
         if (on)

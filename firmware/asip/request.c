@@ -86,9 +86,10 @@ struct request request_parse(const struct line *line)
         request.error = ERROR_INVALID_SERVICE;
         return request;
     }
-    if (line->bytes[1] == ',' && is_printable(line->bytes[2]))
+    const bool tagged = line->bytes[1] == ',' && is_printable(line->bytes[2]);
+    if (tagged)
         request.tag = line->bytes[2];
-    request.error = line->bytes[1] != ',' || line->overlong ? ERROR_UNKNOWN_REQUEST : parse_arguments(line, &request);
+    request.error = tagged && !line->overlong ? parse_arguments(line, &request) : ERROR_UNKNOWN_REQUEST;
     return request;
 }
 

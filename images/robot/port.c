@@ -100,10 +100,11 @@ static void open_pty(const char *path)
         fail(EXIT_MACHINE, "cannot make a pseudo-terminal%s%s: %s", is_devpts ? " in " : "", is_devpts ? path : "",
              strerror(errno));
     snprintf(slave, sizeof slave, "%s/%u", is_devpts ? path : "/dev/pts", number);
+    /* First: a client that opens it from now on is seen, and has the board reset. */
+    watch_slave(slave);
     prepare_slave(slave);
     if (!is_devpts)
         link_to_slave(path, slave);
-    watch_slave(slave);
     snprintf(name, sizeof name, "pty %s", path);
 }
 

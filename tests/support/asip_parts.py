@@ -1,4 +1,4 @@
-"""The parts of the experiment asip on this machine: simulated board, bridge, Python client, broker, and a controller."""
+"""The parts of the experiment asip on this machine: simulated board, bridge, Python client, broker, controller."""
 
 import json
 import os
@@ -23,17 +23,18 @@ ASIP_FILES = (
 class AsipBoard:
     """The simulated board on a pseudo-terminal, wired as in compose/experiments/asip."""
 
-    def __init__(self, files: Path, folder: Path, board: str = "mega", *options: str) -> None:
+    def __init__(self, files: Path, folder: Path, board: str = "mega", *options: str, wired: bool = True) -> None:
         self.board = BOARDS[board]
         self._port = folder / f"{board}-{free_port()}"
         self._statistics = free_port()
         pins = {number: pin.name for number, pin in self.board.pins.items()}
+        wire = ["--wire", f"{pins[13]}:{pins[4]}"] if wired else []
         self._child = Child(
             [
-                str(files / "robot"), "--processor", self.board.processor, "--firmware", str(files / f"asip-{board}.hex"),
-                "--pty", str(self._port), "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none",
-                "--boot-ms", "0", "--wire", f"{pins[13]}:{pins[4]}", "--generator", pins[2],
-                "--scope", f"{pins[2]},{pins[13]}", *options,
+                str(files / "robot"), "--processor", self.board.processor,
+                "--firmware", str(files / f"asip-{board}.hex"), "--pty", str(self._port),
+                "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "0", *wire,
+                "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
             ],
             folder / "board.log",
         )  # fmt: skip

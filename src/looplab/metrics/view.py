@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CellsView:
-    """`label` tells cells apart beside `qos`, `heading` is its column, `curves` introduces the current one.
+    """`label` identifies cells beside `qos`, `heading` is its column, `curves` introduces the current one.
 
     `metrics` are drawn in their order, each with its meaning; the table shows the last one's quantiles.
     """

@@ -10,6 +10,7 @@ EXPERIMENT = Experiment(
     __name__,
     scenarios=f"compose/experiments/{NAME}*",
     roles=(CONTROLLER, BROKER),
+    images=("asip_java",),
     # The claims that compare cells of one run: their unit is the run.
     studies={
         "language-hardly": (NAME,),
