@@ -41,11 +41,21 @@ final class Asip extends Protocol {
             change(stampNs, listener);
         } else if (begins(INFO)) {
             listener.info();
-        } else if (length > 0 && line[0] == '!') {
-            listener.ready();
         } else if (length > 0 && line[0] == '~') {
             listener.error();
+        } else if (holds('!')) {
+            // Not only at its start: what is left of a session before may come first.
+            listener.ready();
         }
+    }
+
+    private boolean holds(char wanted) {
+        for (int at = 0; at < length; at++) {
+            if (line[at] == wanted) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private void change(long stampNs, Listener listener) {

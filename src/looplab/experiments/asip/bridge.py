@@ -128,7 +128,8 @@ class Bridge:
             ready = self._mqtt.wait(perf_counter_ns() + (1_000_000 if self._to_board else IDLE_NS), self._descriptors())
             self._serve_mqtt()
             self._write()
-            for descriptor in ready:
+            # The listener last: a client that comes back at once has ended its session before.
+            for descriptor in sorted(ready, key=self._listener.fileno().__eq__):
                 self._serve(descriptor)
             if isinstance(self._session, OverMqtt) and not self._mqtt.connected:
                 self._end("the broker is gone")
