@@ -18,6 +18,7 @@ NAMES = (
     "capture",
     "stress",
     "twin",
+    "asip_java",
 )
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
