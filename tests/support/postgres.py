@@ -1,9 +1,12 @@
 """A real PostgreSQL with the twin's table, which can be killed and started again at the same port."""
 
+import contextlib
 import os
 import pwd
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -17,6 +20,14 @@ HOST = "127.0.0.1"
 SCHEMA = ROOT / "compose/experiments/twin/postgres/schema.sql"
 # It refuses to run as root.
 USER = "postgres"
+
+
+@contextlib.contextmanager
+def open_folder() -> Iterator[Path]:
+    """Yield a folder that servers with users of their own can reach; pytest closes its own to all others."""
+    with tempfile.TemporaryDirectory(prefix="looplab-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 def binaries() -> Path:
