@@ -35,7 +35,8 @@ from looplab.run.samples import WAITING, SampleStore
 TOKEN = "0123abcd"
 WINDOW, CHUNK, BYTES = 20_000, 500, 64
 LIMIT_S = 120.0
-MODES = ("copy", "pipeline", "row")
+# As by default (compose/experiments/twin/params.env).
+BATCH_ROWS = 5000
 TUTORIAL = """
 import sys
 import paho.mqtt.client as mqtt
@@ -134,7 +135,7 @@ class Bench:
         counts = Counts(self.folder)
         counts.clear()
         brokers: list[list[object]] = [[HOST, self.broker.port]]
-        batch = 1 if mode == "row" else 1000
+        batch = 1 if mode == "row" else BATCH_ROWS
         Order(TOKEN, 0, 0, self.messages - 1, brokers, 1, mode, 0.0, "kept", batch, 10.0, True).write(self.folder)
         command = [*python("looplab.experiments.twin.instance.worker"), str(self.folder), "0"]
         child = Child(command, self.folder / "worker.log", {"DATABASE": self.postgres.conninfo()})
