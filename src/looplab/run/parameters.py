@@ -61,7 +61,8 @@ class RunParameters(ABC):
 class Option:
     """An option of `./lab run` and the variable that it sets.
 
-    `--quick` sets nothing for a variable in `instead_of` if this option is given.
+    `--quick` sets nothing for a variable in `instead_of` if this option is given. run.json records the value under the
+    variable's name in small letters, or as `recorded`.
     """
 
     flag: str
@@ -70,6 +71,12 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     instead_of: tuple[str, ...] = ()
+    recorded: str = ""
+
+    @property
+    def parameter(self) -> str:
+        """Return the name under which run.json records the value."""
+        return self.recorded or self.variable.lower()
 
 
 # Those that an experiment shares with others.
