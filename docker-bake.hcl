@@ -26,7 +26,7 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "link", "capture", "robot", "stress", "flood"]
+  targets = ["services", "link", "capture", "robot", "stress", "flood", "asip_java"]
 }
 
 # What a Raspberry Pi needs.
@@ -89,4 +89,11 @@ target "flood" {
   inherits = ["common"]
   context  = "images/flood"
   tags     = ["${LAB_REGISTRY}looplab/flood:${LAB_TAG}"]
+}
+
+target "asip_java" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/asip-java/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/asip_java:${LAB_TAG}"]
 }

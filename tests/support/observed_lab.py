@@ -28,6 +28,7 @@ CHOICES = {
     "$fidelity": "thesis",
     "$interval": "20",
     "$qos": "0",
+    "$client": ".+",
     "$metric": "O",
 }
 

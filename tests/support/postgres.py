@@ -86,6 +86,14 @@ class Postgres:
         until(lambda: not self.answers(), "PostgreSQL is away")
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
+    def recover(self, ballast: Path) -> None:
+        """Give the disk its room back; a server that gave up starts again."""
+        ballast.unlink()
+        assert self._server is not None
+        if self._server.poll() is not None:
+            (self.data / "postmaster.pid").unlink(missing_ok=True)
+            self.start()
+
     def ask(self, question: str) -> list[tuple[object, ...]]:
         with psycopg.connect(self.conninfo("owner"), autocommit=True) as session:
             return session.execute(question).fetchall()  # type: ignore[arg-type]

@@ -1,13 +1,17 @@
 """The digital twin on loopback: real broker, real PostgreSQL, the instance and the controller as processes."""
 
+import contextlib
 import csv
 import json
 import os
 import signal
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from looplab.experiments.twin.instance.orders import read_order
 from looplab.system import processes
 from support.parts import HOST, Broker, Child, TreatmentsDouble, python
 from support.ports import free_port
@@ -27,7 +31,7 @@ class TwinLab:
         self.live.mkdir()
         self.results.mkdir()
         self._port = free_port()
-        self._children: dict[str, Child] = {}
+        self.children: dict[str, Child] = {}
         self._treatments = TreatmentsDouble(self._pids)
         self.instance()
 
@@ -36,18 +40,50 @@ class TwinLab:
         variables = {
             "LIVE_DIR": str(self.live), "INSTANCE_PORT": str(self._port), "DATABASE": self.postgres.conninfo(),
         }  # fmt: skip
-        self._children["instance"] = self.start(python(INSTANCE), **variables)
-        return self._children["instance"]
+        self.children["instance"] = self.start(python(INSTANCE), **variables)
+        return self.children["instance"]
+
+    @contextlib.contextmanager
+    def second_instance(self) -> Iterator[None]:
+        """Have workers of another instance store the messages of each order, too, until the end of the block."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._follow, args=(stop,))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _follow(self, stop: threading.Event) -> None:
+        """Start a worker for each order; its name at the broker is not the first one's."""
+        program = (
+            "import sys; from pathlib import Path; from looplab.experiments.twin.instance import worker; "
+            "name = worker.MqttClient; "
+            "worker.MqttClient = lambda host, port, own, **more: name(host, port, own + '-second', **more); "
+            "worker.Counts = lambda folder: type('C', (), {'row': lambda self, n: [0] * len(worker.COUNTS)})(); "
+            "sys.exit(worker.main(Path(sys.argv[1]), 0))"
+        )
+        seen: dict[int, Child] = {}
+        while not stop.wait(0.02):
+            order = read_order(self.live)
+            if order is not None and order.cell not in seen:
+                for child in seen.values():
+                    child.close()
+                command = [sys.executable, "-c", program, str(self.live)]
+                seen[order.cell] = self.start(command, DATABASE=self.postgres.conninfo())
+        for child in seen.values():
+            child.close()
 
     def kill_instance(self) -> None:
         """Kill the instance with its workers, at once."""
-        for pid in [*self.workers(), self._children["instance"].pid]:
+        for pid in [*self.workers(), self.children["instance"].pid]:
             os.kill(pid, signal.SIGKILL)
-        self._children["instance"].process.wait()
+        self.children["instance"].process.wait()
 
     def workers(self) -> list[int]:
         """Return the processes that store."""
-        return [pid for pid in processes.named("lab-twin-store") if _parent(pid) == self._children["instance"].pid]
+        return [pid for pid in processes.named("lab-twin-store") if _parent(pid) == self.children["instance"].pid]
 
     def controller(self, **variables: str) -> Child:
         """Start a run of 300 messages, 5 ms apart, a commit a row; variables override."""
@@ -58,8 +94,8 @@ class TwinLab:
             "DATABASE": self.postgres.conninfo("twin_reader"), "TREATMENTS_URL": self._treatments.url,
             "PARTS_TIMEOUT_S": "30", "DRAIN_TIMEOUT_S": "60",
         }  # fmt: skip
-        self._children["controller"] = self.start(python("looplab.experiments.twin"), **{**settings, **variables})
-        return self._children["controller"]
+        self.children["controller"] = self.start(python("looplab.experiments.twin"), **{**settings, **variables})
+        return self.children["controller"]
 
     def whole(self, **variables: str) -> dict[str, Any]:
         """Make a run; return its document."""
@@ -93,7 +129,7 @@ class TwinLab:
         self._treatments.close()
 
     def _pids(self) -> dict[str, list[int]]:
-        own = {role: [child.pid] for role, child in self._children.items() if child.process.poll() is None}
+        own = {role: [child.pid] for role, child in self.children.items() if child.process.poll() is None}
         return {**own, "broker": [self.broker.pid], "workers": self.workers()}
 
 

@@ -7,6 +7,7 @@ EXPERIMENTS = Experiments(
         "loop": "looplab.experiments.loop",
         "qos-delay": "looplab.experiments.qos_delay",
         "twin": "looplab.experiments.twin",
+        "asip": "looplab.experiments.asip",
     },
     # run.json of the control loop has no key `experiment`.
     default="loop",

@@ -18,6 +18,7 @@ NAMES = (
     "capture",
     "stress",
     "sqlclient",
+    "asip_java",
 )
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.observed_lab import Lab, observed
+from support.simulated_asip_runs import begin_run, write_latency_run, write_throughput_run
 from support.simulated_delay_runs import one_way, write_delay_run
 from support.simulated_sweep import RUN_ID, begin_sweep
 from support.simulated_twin_runs import RUNNING_ID, begin_twin, experiment_1, experiment_2, single, write_twin_run
@@ -32,7 +33,7 @@ def _measure_twins(lab: Lab) -> None:
 
 @pytest.fixture(scope="session")
 def measured(lab: Lab) -> Lab:
-    """The lab after two sweeps of qos-delay, a third seen while it was measured, and a run of each scenario."""
+    """The lab after two sweeps of qos-delay, a third and one of asip seen while measured, a run of each scenario."""
     write_delay_run(lab.results)
     write_delay_run(lab.results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
     begin_sweep(lab.live)
@@ -40,6 +41,10 @@ def measured(lab: Lab) -> Lab:
     # Its folder: curves of a run that results/ does not have are not drawn.
     write_delay_run(lab.results, start=RUN_ID.partition("-")[0])
     _measure_twins(lab)
+    begin_run(lab.live, "20260402T000000Z-asip")
+    until(lambda: lab.query("asip_latency_seconds_count"), "the latency run is in Prometheus", 30)
+    write_latency_run(lab.results, start="20260402T000000Z")
+    write_throughput_run(lab.results)
     for number in range(9):
         lab.run_to_its_end(f"scenario{number}")
     query = 'count(count by (scenario) (loop_latency_seconds_count{metric="O"}))'

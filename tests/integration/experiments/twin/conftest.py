@@ -27,8 +27,9 @@ def make_lab(
     """Return a function that starts broker and instance beside a PostgreSQL."""
     labs: list[TwinLab] = []
 
-    def make(postgres: Postgres, more: str = "") -> TwinLab:
-        text = f"allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\nsys_interval 1\n{more}"
+    def make(postgres: Postgres, more: str = "", inflight: int = 0) -> TwinLab:
+        limits = f"max_queued_messages 0\nmax_inflight_messages {inflight}\n"
+        text = f"allow_anonymous true\n{limits}sys_interval 1\n{more}"
         postgres.do("TRUNCATE message")
         labs.append(TwinLab(start_broker(more=text), postgres, start_command, tmp_path))
         return labs[-1]
