@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from looplab.errors import EXIT_USAGE, LabError
@@ -71,7 +71,8 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     instead_of: tuple[str, ...] = ()
-    recorded: str = ""
+    # Experiments that share an option may record it under different names.
+    recorded: str = field(default="", compare=False)
 
     @property
     def parameter(self) -> str:
