@@ -4,15 +4,15 @@
 |---|---|
 | `__init__.py` | `SYSTEM`: what it is, which services it has |
 | `programs.py` | `node(place)`, `data(name, place)`: the programs of a node and of each data service |
-| `provision.py` | `provision(place, devices)`: an entry for each device |
-| `adapter.py` | `Adapter`: what one device asks of the middleware |
-| `readback.py` | `stored(place, prefix)`: the names of the messages in the database |
+| `provision.py` | `provision(ask, password, devices, token)`: an entry for each device |
+| `adapter.py` | `Adapter(entry)`: what one device asks of the middleware |
+| `readback.py` | `stored(hosts, secrets, prefix)`: the names of the messages in the database |
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 SYSTEMS = ("magistrala",)
 
@@ -59,6 +59,20 @@ class Place:
     hosts: Mapping[str, str]
     secrets: Mapping[str, str]
     address: str = "127.0.0.1"
+
+
+class Answer(NamedTuple):
+    """What the middleware answered: its status, and whether that is a success."""
+
+    status: int
+    good: bool
+
+
+class Client(Protocol):
+    """A device's connections, as an adapter uses them."""
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """Return status and body of the answer. Raises OSError if none comes."""
 
 
 def load(name: str) -> System:

@@ -1,12 +1,12 @@
 """The programs of Magistrala: five of a node, four that all nodes share. All telemetry is off."""
 
 from looplab.experiments.middleware.systems import Place, Program
-from looplab.experiments.middleware.systems.magistrala import HTTP, THINGS, USERS
+from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, THINGS, USERS
 
 DATABASES = ("auth", "users", "things", "messages", "spicedb")
 OWNER = "magistrala"
 POSTGRES, NATS, REDIS, SPICEDB = 5432, 4222, 6379, 50051
-AUTH, AUTH_GRPC, THINGS_GRPC, WRITER = 8189, 8181, 7000, 9010
+AUTH_GRPC, THINGS_GRPC, WRITER = 8181, 7000, 9010
 # The health check of the http adapter: its own handler is behind the proxy that devices reach.
 HTTP_INNER = 81
 CONNECTIONS = 400
@@ -50,7 +50,7 @@ def node(place: Place) -> list[Program]:
         service(
             "auth",
             AUTH,
-            MG_AUTH_HTTP_HOST=here,
+            MG_AUTH_HTTP_HOST="",
             MG_AUTH_GRPC_HOST=here,
             MG_AUTH_GRPC_PORT=str(AUTH_GRPC),
             MG_AUTH_SECRET_KEY=secrets["tokens"],
