@@ -1,8 +1,10 @@
 """One run of middleware: provisions the devices once, then measures repetition after repetition of every cell."""
 
+import os
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +13,7 @@ from looplab.experiments.middleware import NAME, document
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
-from looplab.experiments.middleware.parts import Parts
+from looplab.experiments.middleware.parts import HOST_AGENT, Parts
 from looplab.experiments.middleware.systems import load
 from looplab.experiments.middleware.trial import Measurement
 from looplab.run.life import Run, wait_for
@@ -29,7 +31,9 @@ class Controller(Run):
     """The steps of one run."""
 
     def __init__(self, parameters: MiddlewareParameters, place: Place) -> None:
-        self.parameters = p = parameters
+        self._no_host = needs_host(parameters) and not os.environ.get(HOST_AGENT)
+        # Without ./lab there is no bare metal; what is left is measured.
+        self.parameters = p = replace(parameters, containers=(True,)) if self._no_host else parameters
         self._trials: list[Trial] = []
         self.record = Record(p, place, (), document.files(self._trials), {"experiment": NAME})
         self._client = TreatmentsClient([CONTROLLER])
@@ -39,7 +43,7 @@ class Controller(Run):
         self._parts = Parts(
             load(p.system),
             p.most_nodes,
-            bare=any(not cell.container for cell in cells),
+            bare=needs_host(p),
             balanced=any(cell.balancer for cell in cells),
         )
 
@@ -59,7 +63,11 @@ class Controller(Run):
         self._progress(len(plan), str(plan[-1][1]))
 
     def treatments(self) -> Sequence[Treatment]:
-        return [*unverified(self._looks), *document.judge(self._trials)] if self._looks else []
+        if not self._looks:
+            return []
+        bare = Treatment("bare metal", "measured", "left out", False, False, "only ./lab starts it on the host")
+        left_out = [bare] if self._no_host else []
+        return [*unverified(self._looks), *document.judge(self._trials), *left_out]
 
     def contents(self) -> dict[str, Any]:
         return document.contents(self._trials, noise.over(self._looks))
@@ -123,6 +131,11 @@ class Controller(Run):
         done = number * p.seconds
         left_s = (len(p.cells) * p.repetitions - number) * p.whole_s / (len(p.cells) * p.repetitions)
         self.record.progress(cell, done, done, left_s)
+
+
+def needs_host(p: MiddlewareParameters) -> bool:
+    """Return whether a cell is measured on the host itself."""
+    return any(not cell.container for cell in p.cells)
 
 
 def _same(error: LabError) -> LabError:

@@ -80,7 +80,16 @@ def node(place: Place) -> list[Program]:
 def data(name: str, place: Place) -> Program:
     """Return the program of the data service `name`."""
     if name == "nats":
-        command = ("nats-server", "--addr", "0.0.0.0", "--port", str(NATS), "--jetstream", "--store_dir", "/data/nats")
+        command: tuple[str, ...] = (
+            "nats-server",
+            "--addr",
+            "0.0.0.0",
+            "--port",
+            str(NATS),
+            "--jetstream",
+            "--store_dir",
+            "/data/nats",
+        )
         return Program(name, command, health=NATS)
     if name == "redis":
         command = ("redis-server", "--save", "", "--protected-mode", "no", "--port", str(REDIS), "--dir", "/tmp")
