@@ -60,7 +60,7 @@ def _cores(run: Measured) -> Finding:
     found = [best for place, best in optima(run).items() if place[0]] or list(optima(run).values())
     if len(found) < 2:
         return Finding(NO_RUN, "The run has loads on one number of cores only.")
-    rule = directed("the optimal load", +1, published_change("cores-move-optimum"))
+    rule = directed("The optimal load", +1, published_change("cores-move-optimum"))
     finding = tested(found[0].by_round, found[-1].by_round, rule)
     loads = published("optimal load")
     finding.lines = [
@@ -83,7 +83,7 @@ def _container(run: Measured) -> Finding:
     if not pairs:
         return Finding(NO_RUN, "The run has no load in a container and on bare metal.")
     best = at_optimum(pairs)
-    finding = tested(*sides(best, processed), no_gain("What a container processes at the optimal load"))
+    finding = tested(*sides(best, processed), no_gain("The throughput in a container"))
     finding.lines = [_line(pair, "processed") for pair in pairs]
     if found := compare(*sides(best, lambda one: one.cpu_per_request)):
         share = found.share
@@ -137,7 +137,7 @@ def _balancer(run: Measured) -> Finding:
     if not found:
         return Finding(NO_RUN, "The run has no node with and without the balancer.")
     direct, balanced = found[0]
-    return _against(places, direct, balanced, "What one node processes behind the balancer", "balancer-free")
+    return _against(places, direct, balanced, "The throughput behind the balancer", "balancer-free")
 
 
 def _more_nodes(run: Measured) -> Finding:
@@ -145,7 +145,7 @@ def _more_nodes(run: Measured) -> Finding:
     one, spread, _beyond = _layouts(list(places))
     if one is None or spread is None:
         return Finding(NO_RUN, "The run has no sound load on one node and on several.")
-    return _against(places, one, spread, f"What {placement(*spread)} process", "more-nodes")
+    return _against(places, one, spread, f"The throughput of {_short(spread)}", "more-nodes")
 
 
 def _five(run: Measured) -> Finding:
@@ -153,10 +153,10 @@ def _five(run: Measured) -> Finding:
     _one, spread, beyond = _layouts(list(places))
     if spread is None or beyond is None:
         return Finding(NO_RUN, "The run has no sound load on more nodes than have their own cores." + _exhausted(run))
-    finding = _against(places, beyond, spread, f"What {placement(*spread)} process", "five-beat-seven")
+    finding = _against(places, beyond, spread, f"The throughput of {_short(spread)}", "five-beat-seven")
     if spread[2:] != BEST[:2]:
         finding.beside.append(
-            f"This machine has too few processors for 5 x 4: {placement(*spread)} and {placement(*beyond)} stand for "
+            f"The run lacks 5 x 4: {_short(spread)} and {_short(beyond)} stand for "
             "the best number of nodes and for more nodes than that."
         )
     return finding
@@ -189,19 +189,23 @@ def _layouts(places: Sequence[Place]) -> tuple[Place | None, Place | None, Place
 
 
 def _against(places: dict[Place, list[LoadCell]], before: Place, after: Place, what: str, claim: str) -> Finding:
-    """Compare what two placements process at the optimal load of the first."""
-    load = optimum(places[before]).load
-    pair = [next((cell for cell in places[place] if cell.devices == load), None) for place in (before, after)]
+    """Compare what two placements process at the optimal load of the one that processes most."""
+    best = max((optimum(places[place]) for place in (before, after)), key=lambda found: found.processed)
+    pair = [next((cell for cell in places[place] if cell.devices == best.load), None) for place in (before, after)]
     if pair[0] is None or pair[1] is None:
-        return Finding(NO_RUN, f"There is no sound cell of {load} devices on both.")
+        return Finding(NO_RUN, f"There is no sound cell of {best.load} devices on both.")
     printed = published_change(claim)
     rule = no_gain(what) if claim == "balancer-free" else directed(what, +1, printed)
     finding = tested(*sides([(pair[0], pair[1])], processed), rule)
     finding.lines = [Line(str(cell), cell.processed, "", "requests") for cell in pair if cell]
     if finding.tested and printed is not None:
         finding.lines = [*finding.lines, Line("change", finding.tested.share, f"{printed:+.1%}", "share")]
-    finding.beside += [_at_edge(best) for best in (optimum(places[before]),) if best.edge]
+    finding.beside += [_at_edge(best)] if best.edge else []
     return finding
+
+
+def _short(place: Place) -> str:
+    return placement(*place).partition(",")[0]
 
 
 def _printed(value: float | None) -> str:
