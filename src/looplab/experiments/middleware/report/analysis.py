@@ -26,7 +26,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     verdicts = judge(claims(), runs)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        figures = [(title, "", [d for d in drawn if d.figure == number]) for number, title in TITLES.items()]
+        figures = [(title, "", [d for d in drawn if d.figure in of]) for title, of in TITLES.items()]
         return {
             "sections": {"claims": "Findings", "optima": "Optimal loads", "cells": "Cells"}.items(),
             "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
@@ -85,15 +85,17 @@ def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
 
 
 def show(value: float, unit: str) -> str:
-    """Return a figure for a table, a dash for NaN; `unit`: us, share, devices, requests or ms."""
+    """Return a figure for a table, a dash for NaN; `unit`: us, share (signed), part, devices or requests."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
         return "beyond"
     if unit == "us":
         return show_ms(value)
+    if unit == "part":
+        return f"{value:.2%}"
     if unit == "share":
-        return f"{value:+.1%}".replace("-", "−")
+        return f"{round(value, 3) + 0.0:+.1%}".replace("-", "−")
     return f"{value:.0f}" if unit == "devices" or value >= 1000 else f"{value:.4g}"
 
 

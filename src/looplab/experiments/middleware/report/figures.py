@@ -27,18 +27,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TITLES = {
-    "2": "Figure 2: processed requests, bare metal",
-    "3": "Figure 3: processed requests, container",
-    "4": "Figure 4: time of a request at the client, bare metal",
-    "5": "Figure 5: time of a request at the client, container",
-    "6": "Figure 6: processed requests, bare metal against container",
-    "7": "Figure 7: time in the middleware, bare metal against container",
-    "8": "Figure 8: time at the client, bare metal against container",
-    "10": "Figures 10 and 11: processed requests, several nodes",
-    "12": "Figure 12: errors, several nodes",
-    "13": "Figure 13: mean time at the client, several nodes",
-    "14": "Figure 14: median time at the client, several nodes",
+    "Figures 2 and 3: processed requests, bare metal and container": ("2", "3"),
+    "Figures 4 and 5: time of a request at the client, bare metal and container": ("4", "5"),
+    "Figures 6, 7 and 8: bare metal against container": ("6", "7", "8"),
+    "Figures 10, 11 and 12: processed requests and errors, several nodes": ("10", "12"),
+    "Figures 13 and 14: time of a request at the client, several nodes": ("13", "14"),
 }
+# Room for percentages on the left and two lines of names above.
+_PLACE = (0.165, 0.145, 0.81, 0.70)
 _DEVICES = "devices"
 _QUARTILES = "Points are medians, bars the quartiles"
 _GREY = "#777777"
@@ -70,7 +66,16 @@ class Sketch:
     def draw(self) -> Drawing:
         """Return the figure."""
         name = f"middleware_figure_{self.figure}_{self.fidelity}"
-        return drawn(name, self.figure, self.fidelity, self.caption, self._alternative(), self._put, legend_columns=3)
+        return drawn(
+            name,
+            self.figure,
+            self.fidelity,
+            self.caption,
+            self._alternative(),
+            self._put,
+            place=_PLACE,
+            legend_columns=2,
+        )
 
     def _alternative(self) -> str:
         form = ".1%" if self.share else ".4g"
@@ -121,18 +126,18 @@ def _cores(run: Measured | None) -> Iterator[Sketch]:
         places = {place: held for place, held in by_place(usable(run)).items() if place[0] == container}
         loads = {_cores_text(place): load for place, load in best.items() if place[0] == container}
         dotted = "Dotted lines: the optimal loads."
+        where = "Container" if container else "Bare metal"
         yield _sketch(
             run,
             counted,
             places,
             _quartiles,
             "requests processed in a second",
-            f"{_QUARTILES} of the repetitions. {dotted}",
+            f"{where}. {_QUARTILES} of the repetitions. {dotted}",
             best=loads,
         )
-        yield _sketch(
-            run, timed, places, _times, "ms from sent to answered", f"{_QUARTILES} of all requests that succeeded."
-        )
+        caption = f"{where}. {_QUARTILES} of all requests that succeeded."
+        yield _sketch(run, timed, places, _times, "ms from sent to answered", caption)
     for figure, value, what in (
         ("6", processed, "requests processed"),
         ("7", server_us, "time in the middleware"),
@@ -145,7 +150,7 @@ def _nodes(run: Measured | None) -> Iterator[Sketch]:
     if run is None:
         return
     places = by_place(usable(run))
-    best = {placement(*place): one.devices.estimate for place, one in optima(run).items()}
+    best = {_nodes_text(place): one.devices.estimate for place, one in optima(run).items()}
     yield _sketch(
         run,
         "10",
@@ -183,14 +188,19 @@ def _sketch(
     level: float | None = None,
     share: bool = False,
 ) -> Sketch:
-    name = placement if run.run.scenario == NODES else lambda *place: _cores_text(place)
-    series = {name(*place): [p for cell in held if (p := point(cell))] for place, held in places.items()}
+    name = _nodes_text if run.run.scenario == NODES else _cores_text
+    series = {name(place): [p for cell in held if (p := point(cell))] for place, held in places.items()}
     held = {name: points for name, points in series.items() if points}
     return Sketch(figure, run.run.fidelity, held, y_label, caption, best or {}, level, share)
 
 
 def _cores_text(place: Place) -> str:
     return placement(*place).partition(",")[0]
+
+
+def _nodes_text(place: Place) -> str:
+    _container, balancer, nodes, cores = place
+    return f"{nodes} x {cores}{'' if balancer else ', no balancer'}"
 
 
 def _quartiles(cell: LoadCell) -> Point | None:

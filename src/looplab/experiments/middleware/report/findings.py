@@ -84,11 +84,11 @@ def _container(run: Measured) -> Finding:
         return Finding(NO_RUN, "The run has no load in a container and on bare metal.")
     best = at_optimum(pairs)
     finding = tested(*sides(best, processed), no_gain("The throughput in a container"))
-    finding.lines = [_line(pair, "processed") for pair in pairs]
+    finding.lines = [_line(pair, "processed") for pair in _ordered(pairs)]
     if found := compare(*sides(best, lambda one: one.cpu_per_request)):
         share = found.share
         finding.beside.append(
-            f"At the optimal load a request in a container costs {share.estimate:+.1%} processor time "
+            f"At the optimal load the processor time of a request changes by {share.estimate:+.1%} in a container "
             f"({share.low:+.1%} to {share.high:+.1%})."
         )
     return finding
@@ -99,8 +99,12 @@ def _container_time(run: Measured) -> Finding:
     if not pairs:
         return Finding(NO_RUN, "The run has no load in a container and on bare metal.")
     finding = tested(*sides(at_optimum(pairs), client_us), not_raised)
-    finding.lines = [_line(pair, name) for pair in pairs for name in ("client", "server")]
+    finding.lines = [_line(pair, name) for pair in _ordered(pairs) for name in ("client", "server")]
     return finding
+
+
+def _ordered(pairs: Sequence[Pair]) -> list[Pair]:
+    return sorted(pairs, key=lambda pair: (pair[0].place, pair[0].devices))
 
 
 _FIGURES = {"processed": processed, "client": client_us, "server": server_us}
@@ -120,7 +124,7 @@ def _errors(run: Measured) -> Finding:
         for cell in (cell for cell in cells if cell.devices <= best.load):
             shares = [one.failed_share for one in cell.every]
             mean = sum(shares) / len(shares)
-            lines.append(Line(str(cell), exact(mean), f"below {MOST_ERRORS:.0%}", "share"))
+            lines.append(Line(str(cell), exact(mean), f"below {MOST_ERRORS:.0%}", "part"))
             worst, certain = max(worst, mean), certain and max(shares) < MOST_ERRORS
     if not lines:
         return Finding(NO_RUN, "The run has no sound load.")
