@@ -1,17 +1,22 @@
 """How the cells of an experiment are shown in a terminal: `VIEW` in its metrics.py."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class CellsView:
     """`label` tells cells apart beside `qos`, `heading` is its column, `curves` introduces the current one.
 
-    `metrics` are drawn in their order, each with its meaning; the table shows the last one's quantiles.
+    `metrics` are drawn in their order, each with its meaning; the table shows the last one's quantiles. `unit` follows
+    the label's value. `outcomes` are counted in a column each, named here: the first is the good one.
     """
 
     label: str
     heading: str
     curves: str
     metrics: Mapping[str, str]
+    unit: str = " ms"
+    outcomes: Mapping[str, str] = field(
+        default_factory=lambda: {"answered": "answ.", "late": "late", "lost": "lost", "robot_error": "err"}
+    )

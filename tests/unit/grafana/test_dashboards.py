@@ -9,6 +9,8 @@ import yaml
 from support.dashboards import PATHS, each_panel, generator, load
 from support.places import ROOT
 
+from looplab.experiments.registry import EXPERIMENTS
+
 DATASOURCE_UID = "looplab-prometheus"
 
 
@@ -51,14 +53,16 @@ def test_committed_files_are_what_the_generator_writes() -> None:
 def test_the_dashboard_of_a_new_experiment_is_one_module() -> None:
     """The generator lists the folder; nothing in it or in generate.py names an experiment."""
     modules = {module.__name__.rpartition(".")[2] for module in generator().modules()}
-    assert modules == {"loop", "qos_delay"}
+    assert modules == {EXPERIMENTS[name].package.rpartition(".")[2] for name in EXPERIMENTS}
     for path in [ROOT / "grafana/generate.py", *(ROOT / "grafana/generator").glob("*.py")]:
         assert not re.search(r"qos.delay|experiments\.[a-z]", path.read_text(encoding="utf-8")), path
 
 
 def test_dashboards_have_fixed_uids() -> None:
     uids = {load(path)["uid"] for path in PATHS}
-    assert uids == {"looplab-home", "looplab-live", "looplab-compare", "looplab-host", "looplab-delay"}
+    assert {"looplab-home", "looplab-live", "looplab-compare", "looplab-host", "looplab-delay"} <= uids
+    assert all(re.fullmatch(r"looplab-[a-z-]+", uid) for uid in uids)
+    assert len(uids) == len(PATHS)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

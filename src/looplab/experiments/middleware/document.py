@@ -17,6 +17,7 @@ HISTOGRAMS_HEADER = f"{','.join(KEYS)},repetition,time,upper_ns,count"
 FATES = ("succeeded", "failed", "unfinished")
 # The times of one request: since it was due, since it was sent, inside the middleware; how late the device sent it.
 TIMES = ("response", "sent_response", "server", "send_lateness")
+STORED_TIMES = TIMES[:3]
 # From this share of a processor on, the devices themselves may be the limit.
 SATURATED = 0.9
 
@@ -203,8 +204,8 @@ def sample_lines(trial: Trial) -> Iterator[str]:
 
 def histogram_lines(trial: Trial) -> Iterator[str]:
     """Yield the lines of histograms.csv for one repetition: one a bucket that is not empty."""
-    for name, histogram in trial.histograms.items():
-        for upper, count in sorted(histogram.counts.items()):
+    for name in (name for name in STORED_TIMES if name in trial.histograms):
+        for upper, count in sorted(trial.histograms[name].counts.items()):
             yield f"{_key(trial)},{name},{upper},{count}"
 
 

@@ -12,7 +12,11 @@ _HEAD = (
 
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), times in milliseconds, no line feed at its end."""
-    lines = [title(run), "resp: from due to answered, in ms; cpu/req: processor time of a request, in ms"]
+    lines = [
+        title(run),
+        "resp: from due to answered, in ms; - if too many requests had no good answer",
+        "cpu/req: processor ms of a request in the middleware; MiB: its memory at start",
+    ]
     where = ""
     for cell in run["cells"]:
         place = placement(*(cell[name] for name in ("container", "balancer", "nodes", "cores")))
