@@ -6,6 +6,7 @@ EXPERIMENTS = Experiments(
     {
         "loop": "looplab.experiments.loop",
         "qos-delay": "looplab.experiments.qos_delay",
+        "middleware": "looplab.experiments.middleware",
     },
     # run.json of the control loop has no key `experiment`.
     default="loop",

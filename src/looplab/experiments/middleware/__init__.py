@@ -24,4 +24,7 @@ EXPERIMENT = Experiment(
     __name__,
     scenarios=f"compose/experiments/{NAME}*",
     roles=(CONTROLLER, *(Role(name, (comm,), optional=True) for name, comm in _SERVICES.items())),
+    images=("magistrala", "devices"),
+    host=True,
+    passwords=("postgres", "spicedb", "tokens", "admin"),
 )

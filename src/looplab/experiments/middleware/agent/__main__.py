@@ -1,28 +1,24 @@
-"""One part of the middleware: `node` and `balancer` wait for orders, a data service starts at once and ends with it.
-
-`secrets` makes the secrets that all parts share, once, and ends.
-"""
+"""One part of the middleware: `node` and `balancer` wait for orders, a data service starts at once and ends with it."""
 
 import argparse
-import json
 import os
 import queue
 import socket
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.experiments.middleware.agent import PORT, balancer, secrets
+from looplab.experiments.middleware.agent import PORT, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
+from looplab.experiments.middleware.secret_files import read_secrets
 from looplab.experiments.middleware.systems import Place, Program, load, part
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
 
-NODE, BALANCER, SECRETS = "node", "balancer", "secrets"
+NODE, BALANCER = "node", "balancer"
 PROGRAMS = "/opt/magistrala"
 REMEDY = "Another agent may hold it: `./lab down` ends it."
 
@@ -61,6 +57,7 @@ class Agent:
         return self._programs.wait()
 
     def stop(self) -> None:
+        """Stop what runs."""
         self._programs.stop()
 
     def _start(self, request: Request) -> dict[str, Any]:
@@ -71,7 +68,8 @@ class Agent:
             place = Place(self._folder, body["hosts"], body["secrets"], body["address"])
             programs = part(body["system"], "programs").node(place)
         self._order(lambda: self._programs.start(programs, body["processors"]))
-        return self._programs.facts()
+        certificate = balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""
+        return {**self._programs.facts(), "certificate": certificate}
 
     def _stop(self, request: Request) -> dict[str, Any]:
         self._allowed(request)
@@ -79,8 +77,9 @@ class Agent:
         return {}
 
     def _facts(self, request: Request) -> dict[str, Any]:
-        self._allowed(request)
-        return {**self._programs.facts(), "durations_us": self._programs.durations()}
+        light = bool(self._allowed(request).get("light"))
+        durations = {} if light else self._programs.durations()
+        return {**self._programs.facts(light=light), "durations_us": durations}
 
     def _allowed(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = request.body or {}
@@ -98,9 +97,6 @@ class Agent:
 def main() -> int:
     """Run the part that the command line names; return the exit code."""
     options = _options()
-    if options.part == SECRETS:
-        secrets.make(Path(options.secrets))
-        return EXIT_GOOD
     processes.set_name("lab-agent")
     agent = Agent(options.programs, options.token)
     # The agent itself must not take time from the middleware.
@@ -120,16 +116,20 @@ def main() -> int:
 
 def _data(agent: Agent, options: argparse.Namespace, stop: threading.Event) -> int:
     """Run one data service; it ends with its program, or when it is told to."""
-    found = json.loads((Path(options.secrets) / secrets.FILE).read_text())
     hosts = {name: _address(os.environ.get(f"{name.upper()}_HOST", name)) for name in load(options.system).data}
-    place = Place(options.programs, hosts, found)
+    place = Place(options.programs, hosts, read_secrets())
     program = part(options.system, "programs").data(options.part, place)
-    threading.Thread(target=lambda: (stop.wait(), agent.stop()), daemon=True).start()
+    threading.Thread(target=_stop_when, args=(stop, agent), daemon=True).start()
     code = agent.run(program, others(os.cpu_count() or 1))
     if stop.is_set():
         return EXIT_GOOD
     print(f"{options.part} ended with exit code {code}", file=sys.stderr, flush=True)
     return EXIT_MACHINE
+
+
+def _stop_when(stop: threading.Event, agent: Agent) -> None:
+    stop.wait()
+    agent.stop()
 
 
 def _address(host: str) -> str:
@@ -148,7 +148,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--token", default=os.environ.get("AGENT_TOKEN", ""))
     parser.add_argument("--programs", default=PROGRAMS)
-    parser.add_argument("--secrets", default="/secrets")
     return parser.parse_args()
 
 

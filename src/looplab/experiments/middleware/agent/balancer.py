@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.experiments.middleware.agent.secrets import CERTIFICATE, KEY
 from looplab.experiments.middleware.systems import Program, System
 
 PORT = 8443
 CONNECTIONS = 9000
-CONFIGURATION = Path("/tmp/nginx.conf")
+CONFIGURATION, KEY, CERTIFICATE = Path("/tmp/nginx.conf"), Path("/tmp/balancer.key"), Path("/tmp/balancer.pem")
+# Made for each start: the devices are handed the certificate and trust no other.
+DAYS = 30
 # nginx's own worker count would be that of the machine: one for each processor it may use.
 _WHOLE = """\
 daemon off;
@@ -29,8 +30,8 @@ http {{
 {upstreams}
     server {{
         listen {port} ssl backlog={connections};
-        ssl_certificate {secrets}/{certificate};
-        ssl_certificate_key {secrets}/{key};
+        ssl_certificate {certificate};
+        ssl_certificate_key {key};
         proxy_http_version 1.1;
         proxy_set_header Connection "";
 {locations}
@@ -39,7 +40,7 @@ http {{
 """
 
 
-def configuration(system: System, upstreams: Sequence[str], secrets: str = "/secrets") -> str:
+def configuration(system: System, upstreams: Sequence[str]) -> str:
     """Return nginx.conf: each service of each node in turn, by the beginning of a request's path."""
     blocks, locations = [], []
     for path, port in system.ports.items():
@@ -53,13 +54,17 @@ def configuration(system: System, upstreams: Sequence[str], secrets: str = "/sec
         port=PORT,
         connections=CONNECTIONS,
         files=2 * CONNECTIONS + 100,
-        secrets=secrets,
         certificate=CERTIFICATE,
         key=KEY,
     )
 
 
 def program(system: System, upstreams: Sequence[str]) -> Program:
-    """Write the configuration and return nginx."""
+    """Write configuration, key and certificate, and return nginx."""
     CONFIGURATION.write_text(configuration(system, upstreams))
-    return Program("nginx", ("nginx", "-c", str(CONFIGURATION), "-e", "stderr"), health=PORT)
+    make = (
+        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+        *("-keyout", str(KEY), "-out", str(CERTIFICATE), "-days", str(DAYS)),
+        *("-subj", "/CN=balancer", "-addext", "subjectAltName=DNS:balancer"),
+    )
+    return Program("nginx", ("nginx", "-c", str(CONFIGURATION), "-e", "stderr"), health=PORT, first=(make,))

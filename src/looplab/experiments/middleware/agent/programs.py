@@ -71,12 +71,13 @@ class Running:
             self.process.kill()
             self.process.wait()
 
-    def facts(self, pids: Sequence[int]) -> dict[str, Any]:
-        """Return what it uses now; `ended` is its exit code, None while it runs."""
+    def facts(self, pids: Sequence[int], *, light: bool) -> dict[str, Any]:
+        """Return what it uses now, CPU time alone if `light`; `ended` is its exit code, None while it runs."""
+        facts = {"pid": self.process.pid, "ended": self.process.poll(), "cpu_s": usage.cpu_s(pids)}
+        if light:
+            return facts
         return {
-            "pid": self.process.pid,
-            "ended": self.process.poll(),
-            "cpu_s": usage.cpu_s(pids),
+            **facts,
             "memory_bytes": usage.memory_bytes(pids),
             "processors": usage.processors(pids),
             "last_line": self.lines[-1] if self.lines else "",
@@ -117,11 +118,11 @@ class Programs:
         while self._running:
             self._running.pop().stop()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, *, light: bool = False) -> dict[str, Any]:
         """Return the facts of each program by name, and what belongs to all."""
         pids = usage.family(one.process.pid for one in self._running)
         return {
-            "services": {one.program.name: one.facts(pids[one.process.pid]) for one in self._running},
+            "services": {one.program.name: one.facts(pids[one.process.pid], light=light) for one in self._running},
             "killed_for_memory": usage.killed_for_memory(),
         }
 
@@ -164,7 +165,9 @@ def _call(program: Program, command: Sequence[str], environment: Mapping[str, st
     )
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise LabError(f"{program.name}: {command[0]} failed: {said[-1] if said else done.returncode}", "", EXIT_MACHINE)
+        raise LabError(
+            f"{program.name}: {command[0]} failed: {said[-1] if said else done.returncode}", "", EXIT_MACHINE
+        )
 
 
 def _confine(processors: Sequence[int]) -> None:

@@ -76,7 +76,7 @@ class Fleet:
     def __init__(self, plan: Plan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
         self.plan, self.entries, self.adapter = plan, entries, adapter
         self.ledger = Ledger(plan)
-        self.next_number = {device: 0 for device in self.ledger.devices()}
+        self.next_number = dict.fromkeys(self.ledger.devices(), 0)
         self.start_ns = 0
         self._waiting = iter(self.ledger.devices())
 
@@ -89,7 +89,7 @@ class Fleet:
         return perf_counter_ns() - self.start_ns
 
 
-class Device(User):
+class Device(User):  # type: ignore[misc]
     """Posts request k when it is due, or as soon as request k - 1 has ended: never two at a time."""
 
     fleet: Fleet
@@ -110,7 +110,7 @@ class Device(User):
         """Return the seconds until the next request is due, 0 if it should have left already."""
         return max(0.0, (self._due_ns() - self.fleet.now_ns()) / 1e9)
 
-    @task
+    @task  # type: ignore[untyped-decorator]
     def post(self) -> None:
         """Post the next notification, then perhaps drop the connection."""
         if self.next >= self.last:

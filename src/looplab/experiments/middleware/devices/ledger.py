@@ -61,7 +61,9 @@ class Ledger:
             row: dict[str, Any] = {name: counts[second] for name, counts in self._counts.items()}
             past = ended_ns >= (second + 1) * SECOND_NS
             row["unfinished"] = row["due"] - row[SUCCEEDED] - row["failed"] if past else 0
-            quantiles = {"p50": responses.quantile_ns(0.5), "p99": responses.quantile_ns(0.99)} if responses.count else {}
+            quantiles = (
+                {"p50": responses.quantile_ns(0.5), "p99": responses.quantile_ns(0.99)} if responses.count else {}
+            )
             row.update({f"response_{name}_us": round(value / 1000, 3) for name, value in quantiles.items()})
             rows.append({"second": second, **row})
         return rows

@@ -80,7 +80,16 @@ def node(place: Place) -> list[Program]:
 def data(name: str, place: Place) -> Program:
     """Return the program of the data service `name`."""
     if name == "nats":
-        command = ("nats-server", "--addr", "0.0.0.0", "--port", str(NATS), "--jetstream", "--store_dir", "/data/nats")
+        command: tuple[str, ...] = (
+            "nats-server",
+            "--addr",
+            "0.0.0.0",
+            "--port",
+            str(NATS),
+            "--jetstream",
+            "--store_dir",
+            "/data/nats",
+        )
         return Program(name, command, health=NATS)
     if name == "redis":
         command = ("redis-server", "--save", "", "--protected-mode", "no", "--port", str(REDIS), "--dir", "/tmp")
@@ -96,7 +105,9 @@ def _database(place: Place, prefix: str, name: str) -> dict[str, str]:
 
 
 def _spicedb_uri(place: Place) -> str:
-    return f"postgres://{OWNER}:{place.secrets['postgres']}@{place.hosts['postgres']}:{POSTGRES}/spicedb?sslmode=disable"
+    return (
+        f"postgres://{OWNER}:{place.secrets['postgres']}@{place.hosts['postgres']}:{POSTGRES}/spicedb?sslmode=disable"
+    )
 
 
 def _spicedb(place: Place) -> Program:
@@ -133,10 +144,16 @@ def _writer(place: Place) -> Program:
 def _postgres(place: Place) -> Program:
     command = (
         *("postgres", "-D", "/data/postgres", "-k", "/tmp", "-p", str(POSTGRES)),
-        *("-c", "listen_addresses=*", "-c", f"max_connections={CONNECTIONS}", "-c", "password_encryption=scram-sha-256"),
+        *(
+            "-c",
+            "listen_addresses=*",
+            "-c",
+            f"max_connections={CONNECTIONS}",
+            "-c",
+            "password_encryption=scram-sha-256",
+        ),
         # SpiceDB watches changes by the time of their commit.
         *("-c", "track_commit_timestamp=on"),
     )
-    return Program(
-        "postgres", command, {"POSTGRES_PASSWORD": place.secrets["postgres"]}, POSTGRES, first=(("make-database", *DATABASES),)
-    )
+    made = ("make-database", *DATABASES)
+    return Program("postgres", command, {"POSTGRES_PASSWORD": place.secrets["postgres"]}, POSTGRES, first=(made,))
