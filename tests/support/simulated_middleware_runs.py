@@ -13,7 +13,7 @@ from looplab.experiments.middleware.histogram import BITS, Histogram
 from support.simulated_runs import MACHINE
 
 LOADS = (30, 60, 90, 120, 150)
-SECONDS = 5
+SECONDS = 2
 RATE_PER_DEVICE = 2.0
 # Requests a second that one core processes, and what a request takes inside when nothing waits.
 CAPACITY, SERVER_MS = 120.0, 4.0

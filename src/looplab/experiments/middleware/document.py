@@ -146,6 +146,19 @@ def contents(trials: Iterable[Trial], noise_floor: Sequence[Mapping[str, Any]]) 
     return {"cells": [cell_document(by_cell[cell]) for cell in order], "noise_floor": list(noise_floor)}
 
 
+def live(planned: int, trials: Iterable[Trial], running: Trial) -> dict[str, Any]:
+    """Return what the live state holds each second: the cell that is measured now, its response so far.
+
+    `planned` is the number of requests of the whole run.
+    """
+    held = [*(trial for trial in trials if trial.cell == running.cell), running]
+    return {
+        "planned": planned,
+        "cells": [cell_document(held)],
+        "response": merged_times(held)["response"].as_json(),
+    }
+
+
 def faults(planned: int, trials: Sequence[Trial], cut_short: str = "") -> list[str]:
     """Return why a run is INVALID: each repetition that counts for nothing, and by `cut_short` why some are missing."""
     found = [f"{trial.cell}, repetition {trial.repetition}: {why}" for trial in trials for why in trial.invalid_because]

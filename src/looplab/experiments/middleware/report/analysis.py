@@ -33,6 +33,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             "show": show,
             "optima": [(m, list(optima(m).values())) for m in measured],
             "table_1": [(m, list(_table_1(m))) for m in measured if any(cell.place[1] for cell in usable(m))],
+            "published_table": list(_published_table()),
             "load_cells": load_cells,
             "placement": placement,
             "resamples": RESAMPLES,
@@ -69,18 +70,26 @@ def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
     load = max((optimum(held) for held in places.values()), key=lambda found: found.processed).load
     cells = {place: cell for place, held in places.items() for cell in held if cell.devices == load}
     most = max((cell.processed.estimate for cell in cells.values()), default=math.nan)
-    printed, shares = published("processed"), published("memory share")
     for place in by_place(load_cells(run)):
-        cell, key = cells.get(place), (place[2], place[3], place[1])
+        cell = cells.get(place)
         yield {
             "place": placement(*place),
             "load": load,
             "cell": cell,
             "out_of_memory": any(one.out_of_memory for one in load_cells(run) if one.place == place),
             "against_best": cell.processed.estimate / most - 1 if cell else None,
-            "published": printed.get(key),
-            "published_against_best": printed[key] / max(printed.values()) - 1 if key in printed else None,
-            "published_memory": shares.get(key),
+        }
+
+
+def _published_table() -> Iterator[dict[str, Any]]:
+    """Yield the rows of Tables 1 and 2 as printed."""
+    printed, shares = published("processed"), published("memory share")
+    for (nodes, cores, balancer), count in printed.items():
+        yield {
+            "place": placement(True, balancer, nodes, cores),
+            "processed": count,
+            "against_best": count / max(printed.values()) - 1,
+            "memory": shares[nodes, cores, balancer],
         }
 
 
