@@ -10,11 +10,13 @@ AUTH_GRPC, THINGS_GRPC, WRITER = 8181, 7000, 9010
 # The health check of the http adapter: its own handler is behind the proxy that devices reach.
 HTTP_INNER = 81
 CONNECTIONS = 400
+EVERY = "0.0.0.0"
 
 
 def node(place: Place) -> list[Program]:
     """Return the programs of one node in the order in which they start."""
     here, secrets = place.address, place.secrets
+    open_at = here if place.public == EVERY else place.public
     every = {
         "MG_SEND_TELEMETRY": "false",
         "MG_ES_URL": f"redis://{place.hosts['redis']}:{REDIS}/0",
@@ -40,7 +42,7 @@ def node(place: Place) -> list[Program]:
             name,
             (f"{place.programs}/{name}",),
             settings,
-            f"http://{here}:{health or port}/health",
+            f"http://127.0.0.1:{health}/health" if health else f"http://{open_at}:{port}/health",
             marked=marked,
             folder=place.programs,
         )

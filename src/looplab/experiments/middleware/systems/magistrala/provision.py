@@ -1,18 +1,25 @@
 """Make devices known to Magistrala: one user, one domain, one channel, and a thing for each device, connected to it."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from looplab.errors import LabError
 
 # Asks the middleware: method, path, bearer token, body as JSON; returns the answer's JSON. Raises LabError.
 Ask = Callable[[str, str, str, object], dict[str, Any]]
 EMAIL = "admin@looplab.invalid"
 BULK = 100
 AT_ONCE = 8
+# SpiceDB answers from a state that is up to 5 s old: what has just been made may be refused.
+PATIENCE_S = 15.0
+PAUSE_S = 0.5
 
 
 def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[str, Any]]:
     """Return an entry for each of `devices`; `token` names the run. Raises LabError if the middleware refuses."""
+    ask = _patient(ask)
     access = ask("POST", "/users/tokens/issue", "", {"identity": EMAIL, "secret": password})
     bearer = access["access_token"]
     domain = ask("POST", "/domains", bearer, {"name": f"lab {token}", "alias": f"lab-{token}"})["id"]
@@ -35,3 +42,19 @@ def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[st
         }
         for thing in things
     ]
+
+
+def _patient(ask: Ask) -> Ask:
+    """Return `ask` that tries again for PATIENCE_S."""
+
+    def asked(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
+        end_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return ask(method, path, bearer, document)
+            except LabError:
+                if time.monotonic() > end_s:
+                    raise
+            time.sleep(PAUSE_S)
+
+    return asked
