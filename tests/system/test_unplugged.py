@@ -52,8 +52,8 @@ def test_every_scenario_report_and_check_without_a_network(room: Room, bundle: P
     small = ("--messages", "10", "--repetitions", "2")
     ran = room.run("./lab", "run", "all", *small, "--json", root=checkout, timeout_s=1200, **BUDGETS)
     print(ran.stderr)
-    assert ran.returncode == 0, ran.stderr
     runs = json.loads(ran.stdout)["runs"]
+    assert ran.returncode == 0, {run["scenario"]: run["invalid_because"] for run in runs if not run["valid"]}
     assert [run["scenario"] for run in runs] == published(Path(__file__).parents[2])
     for run in runs:
         assert run["valid"], run["invalid_because"]
