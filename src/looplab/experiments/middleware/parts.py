@@ -111,7 +111,6 @@ class Parts:
                 "system": self.system.name,
                 "hosts": hosts,
                 "secrets": self.secrets,
-                "address": "127.0.0.1",
                 "processors": of_node(number, cell.cores, processors),
             }
             for number in range(cell.nodes)

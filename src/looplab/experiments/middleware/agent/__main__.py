@@ -26,8 +26,9 @@ REMEDY = "Another agent may hold it: `./lab down` ends it."
 class Agent:
     """Carries out orders on the main thread: a program ends with the thread that started it."""
 
-    def __init__(self, folder: str, token: str) -> None:
+    def __init__(self, folder: str, token: str, public: str) -> None:
         self._folder = folder
+        self._public = public
         self._token = token
         self._programs = Programs()
         self._orders: queue.Queue[tuple[Callable[[], object], queue.Queue[BaseException | None]]] = queue.Queue()
@@ -65,7 +66,7 @@ class Agent:
         if body["part"] == BALANCER:
             programs = [balancer.program(load(body["system"]), body["upstreams"])]
         else:
-            place = Place(self._folder, body["hosts"], body["secrets"], body["address"])
+            place = Place(self._folder, body["hosts"], body["secrets"], public=self._public)
             programs = part(body["system"], "programs").node(place)
         self._order(lambda: self._programs.start(programs, body["processors"]))
         certificate = balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""
@@ -98,7 +99,7 @@ def main() -> int:
     """Run the part that the command line names; return the exit code."""
     options = _options()
     processes.set_name("lab-agent")
-    agent = Agent(options.programs, options.token)
+    agent = Agent(options.programs, options.token, options.bind)
     # The agent itself must not take time from the middleware.
     os.sched_setaffinity(0, others(os.cpu_count() or 1))
     stop = processes.stop_event()

@@ -34,6 +34,9 @@ class Running:
         self.program = program
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._note = note
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while not all(connects(*needed) for needed in program.after) and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
         environment = {"PATH": os.environ.get("PATH", ""), **program.environment}
         for command in program.first:
             _call(program, command, environment)
@@ -151,12 +154,20 @@ def answers(health: str | int) -> bool:
     """Return whether a URL answers with 200, or a TCP port of this machine takes a connection."""
     try:
         if isinstance(health, int):
-            socket.create_connection(("127.0.0.1", health), 1.0).close()
-            return True
+            return connects("127.0.0.1", health)
         with urllib.request.urlopen(health, timeout=1.0) as reply:
             return bool(reply.status == 200)
     except (OSError, ValueError):
         return False
+
+
+def connects(host: str, port: int) -> bool:
+    """Return whether a TCP port takes a connection."""
+    try:
+        socket.create_connection((host, port), 1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _call(program: Program, command: Sequence[str], environment: Mapping[str, str]) -> None:

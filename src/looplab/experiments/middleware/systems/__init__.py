@@ -35,8 +35,8 @@ class System:
 class Program:
     """One program of a part: `health` is the URL or the TCP port that answers once it is ready.
 
-    `first` are commands that must end well before it. `durations` picks the microseconds a request took from a line
-    that the program prints, in which `marked` occurs.
+    `first` are commands that must end well before it, `after` are (host, port) that must take connections before it.
+    A line that it prints with `marked` in it has the duration of one request.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     health: str | int = 0
     first: tuple[tuple[str, ...], ...] = ()
+    after: tuple[tuple[str, int], ...] = ()
     marked: str = ""
     folder: str = "/"
 
@@ -52,13 +53,14 @@ class Program:
 class Place:
     """Where a part runs: `programs` is the folder of the system's own programs, `hosts` are the data services.
 
-    `address` is the one that a node's services bind to and call each other at.
+    A node's services call each other at `address`, and devices call them at `public`.
     """
 
     programs: str
     hosts: Mapping[str, str]
     secrets: Mapping[str, str]
     address: str = "127.0.0.1"
+    public: str = "0.0.0.0"
 
 
 class Answer(NamedTuple):

@@ -17,7 +17,7 @@ def node(place: Place) -> list[Program]:
     here, secrets = place.address, place.secrets
     every = {
         "MG_SEND_TELEMETRY": "false",
-        "MG_ES_URL": f"nats://{place.hosts['nats']}:{NATS}",
+        "MG_ES_URL": f"redis://{place.hosts['redis']}:{REDIS}/0",
         "MG_MESSAGE_BROKER_URL": f"nats://{place.hosts['nats']}:{NATS}",
         "MG_SPICEDB_HOST": here,
         "MG_SPICEDB_PORT": str(SPICEDB),
@@ -50,7 +50,7 @@ def node(place: Place) -> list[Program]:
         service(
             "auth",
             AUTH,
-            MG_AUTH_HTTP_HOST="",
+            MG_AUTH_HTTP_HOST=place.public,
             MG_AUTH_GRPC_HOST=here,
             MG_AUTH_GRPC_PORT=str(AUTH_GRPC),
             MG_AUTH_SECRET_KEY=secrets["tokens"],
@@ -60,7 +60,7 @@ def node(place: Place) -> list[Program]:
         service(
             "users",
             USERS,
-            MG_USERS_HTTP_HOST="",
+            MG_USERS_HTTP_HOST=place.public,
             MG_USERS_ADMIN_EMAIL="admin@looplab.invalid",
             MG_USERS_ADMIN_PASSWORD=secrets["admin"],
             MG_EMAIL_TEMPLATE=f"{place.programs}/email.tmpl",
@@ -68,7 +68,7 @@ def node(place: Place) -> list[Program]:
         service(
             "things",
             THINGS,
-            MG_THINGS_HTTP_HOST="",
+            MG_THINGS_HTTP_HOST=place.public,
             MG_THINGS_AUTH_GRPC_HOST=here,
             MG_THINGS_AUTH_GRPC_PORT=str(THINGS_GRPC),
             MG_THINGS_CACHE_URL=f"redis://{place.hosts['redis']}:{REDIS}/0",
@@ -123,7 +123,7 @@ def _spicedb(place: Place) -> Program:
     }
     command = (f"{place.programs}/spicedb", "serve", "--telemetry-endpoint=")
     migrate = (f"{place.programs}/spicedb", "datastore", "migrate", "head", "--skip-release-check")
-    return Program("spicedb", command, options, SPICEDB, first=(migrate,))
+    return Program("spicedb", command, options, SPICEDB, (migrate,), ((place.hosts["postgres"], POSTGRES),))
 
 
 def _writer(place: Place) -> Program:
@@ -138,7 +138,13 @@ def _writer(place: Place) -> Program:
         "OTEL_SDK_DISABLED": "true",
         **_database(place, "MG_POSTGRES_", "messages"),
     }
-    return Program("writer", (f"{place.programs}/postgres-writer",), settings, f"http://127.0.0.1:{WRITER}/health")
+    return Program(
+        "writer",
+        (f"{place.programs}/postgres-writer",),
+        settings,
+        f"http://127.0.0.1:{WRITER}/health",
+        after=((place.hosts["postgres"], POSTGRES), (place.hosts["nats"], NATS)),
+    )
 
 
 def _postgres(place: Place) -> Program:
