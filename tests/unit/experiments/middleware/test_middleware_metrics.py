@@ -22,7 +22,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 CELL = Cell(True, True, 2, 1, 60)
 LABELS = {
     **{"scenario": "middleware-nodes", "fidelity": "thesis", "placement": "2 nodes x 1 core, balancer"},
-    **{"nodes": "2", "cores": "1", "devices": "60"},
+    **{"nodes": "2", "cores": "1", "where": "balancer", "devices": "60"},
 }
 
 
@@ -55,7 +55,8 @@ def test_each_cell_of_a_stored_run_has_its_figures(tmp_path: Path) -> None:
     assert at(found, "middleware_cpu_seconds_per_request") == pytest.approx(0.0015)
     assert at(found, "middleware_memory_bytes", when="start") == 2 * 100 * 2**20
     assert at(found, "middleware_service_memory_bytes", service="http") == 2 * 60 * 2**20
-    other = {**LABELS, "placement": "2 cores, container", "nodes": "1", "cores": "2", "devices": "150"}
+    other = {**LABELS, "placement": "2 cores, container", "nodes": "1", "cores": "2", "where": "container"}
+    other["devices"] = "150"
     assert found["middleware_failures_total", frozenset({**other, "cause": "timeout"}.items())] > 0
 
 
