@@ -18,7 +18,7 @@ AVERAGE_TOLERANCE_US = 0.01
 COUNTS = (
     *("sent", "answered", "late", "lost", "robot_errors"),
     *("duplicates", "out_of_order", "disconnects", "tests", "stored", "refused", "posted"),
-    *("requests", "succeeded", "failed", "unfinished"),
+    *("requests", "succeeded", "failed", "unfinished", "processed"),
 )
 
 

@@ -39,7 +39,10 @@ class Second:
 
 @dataclass(frozen=True)
 class ReadBack:
-    """What the database held after a repetition: posted = stored + lost; `duplicates` were stored more than once."""
+    """What the database held after a repetition: posted = stored + lost + duplicates.
+
+    `stored` were found once, `duplicates` more than once.
+    """
 
     posted: int
     stored: int
@@ -51,6 +54,7 @@ class ReadBack:
 class Trial:
     """One repetition of a cell: the middleware started once, warmed up, and loaded for `seconds`.
 
+    `in_time` are the requests that succeeded before the load ended, None where nobody counted them.
     `histograms` are by TIMES; `failed_by` counts the failed requests by cause. Processor seconds and memory are by
     service, `under_test` names those of the middleware. `warm_up` and `loaded` hold what each second saw.
     `wanted_processors` and `affinity` are processors by part and by service; `processor_share` is the load of the
@@ -64,6 +68,7 @@ class Trial:
     succeeded: int = 0
     failed: int = 0
     unfinished: int = 0
+    in_time: int | None = None
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     failed_by: Mapping[str, int] = field(default_factory=dict)
     read_back: ReadBack | None = None
@@ -88,8 +93,10 @@ class Trial:
         """Why this repetition counts for nothing, [] if it does."""
         fates = self.succeeded + self.failed + self.unfinished
         wrong = [] if fates == self.requests else [f"{self.requests} requests, {fates} accounted for"]
-        if self.read_back and self.read_back.posted != self.read_back.stored + self.read_back.lost:
-            wrong.append(f"{self.read_back.posted} posted, {self.read_back.stored} stored, {self.read_back.lost} lost")
+        if (held := self.read_back) and held.posted != held.stored + held.lost + held.duplicates:
+            wrong.append(
+                f"{held.posted} posted, {held.stored} stored, {held.lost} lost, {held.duplicates} stored more than once"
+            )
         if self.saturated:
             wrong.append(f"the devices used {self.processor_share:.0%} of a processor: they may be the limit")
         return [*wrong, *self.faults]
@@ -97,6 +104,11 @@ class Trial:
     def under_test_bytes(self, held: Mapping[str, int]) -> int:
         """Return the memory of the middleware's services together."""
         return sum(size for name, size in held.items() if name in self.under_test)
+
+    @property
+    def processed(self) -> int:
+        """The requests that succeeded before the load ended, as the paper counts them."""
+        return self.succeeded if self.in_time is None else self.in_time
 
     @property
     def saturated(self) -> bool:
@@ -118,6 +130,7 @@ def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
     return {
         **dict(zip(KEYS, astuple(trials[0].cell), strict=True)),
         **fates,
+        "processed": sum(trial.processed for trial in trials),
         "failed_by": _summed(trial.failed_by for trial in trials),
         **_read_back([trial.read_back for trial in trials]),
         **_times(merged_times(trials), fates["failed"] + fates["unfinished"]),
@@ -233,6 +246,7 @@ def _repetition(trial: Trial) -> dict[str, Any]:
         "repetition": trial.repetition,
         "seconds": round(trial.seconds, 3),
         **fates,
+        "processed": trial.processed,
         "failed_by": dict(trial.failed_by),
         **_read_back([trial.read_back]),
         **_times(trial.histograms, trial.failed + trial.unfinished),

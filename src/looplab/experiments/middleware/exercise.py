@@ -11,7 +11,8 @@ METRICS = ("response", "sent_response", "server")
 # What each column of the table means.
 MEANINGS = {
     "devices": "the cell: how many devices post; the line above it says where the middleware runs",
-    "done": "requests that succeeded; `failed`: another answer or none; `unfin.`: no answer when the load ended",
+    "done/s": "requests that succeeded while the load lasted, in a second",
+    "failed": "requests with another answer than success, or none; `unfin.`: no answer when the repetition ended",
     "resp p50": "from when a request was due to its answer, in ms: half of all requests take less",
     "resp p99": "99 of 100 requests take less; a dash if more than one of 100 had no good answer",
     "cpu/req": "processor time of the middleware for a request, in ms",
@@ -19,10 +20,10 @@ MEANINGS = {
 }
 # The column that a figure is read from.
 LINES = {
-    "succeeded": "done",
-    "processed": "done",
-    "failed_share": "done",
-    "unfinished_share": "done",
+    "succeeded": "done/s",
+    "processed": "done/s",
+    "failed_share": "failed",
+    "unfinished_share": "failed",
     "response": "resp p50",
     "cpu_per_request": "cpu/req",
     "memory": "MiB",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from looplab.experiments.middleware.cells import placement
-from looplab.run.table import milliseconds, title, verdict
+from looplab.run.table import milliseconds, number, title, verdict
 
 _HEAD = (
     f"{'devices':>7} {'done':>8} {'failed':>7} {'unfin.':>7} {'resp p50':>9} {'resp p99':>9} {'cpu/req':>9} {'MiB':>6}"
@@ -14,6 +14,7 @@ def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), times in milliseconds, no line feed at its end."""
     lines = [
         title(run),
+        "done/s: requests that succeeded while the load lasted, in a second",
         "resp: from due to answered, in ms; - if too many requests had no good answer",
         "cpu/req: processor ms of a request in the middleware; MiB: its memory at start",
     ]
@@ -29,7 +30,10 @@ def table(run: dict[str, Any]) -> str:
 
 def _line(cell: dict[str, Any]) -> str:
     response, used_s, memory = cell["response_us"], cell["cpu_s_per_request"], cell["memory_bytes_at_start"]
-    counts = f"{cell['devices']:>7} {cell['succeeded']:>8} {cell['failed']:>7} {cell['unfinished']:>7}"
+    seconds = sum(one["seconds"] for one in cell["by_repetition"])
+    counts = (
+        f"{cell['devices']:>7} {number(cell.get('processed', cell['succeeded']) / seconds, 8, 1)} {cell['failed']:>7} {cell['unfinished']:>7}"
+    )
     figures = [
         milliseconds(response["p50"]),
         milliseconds(response["p99"]),

@@ -10,7 +10,7 @@ from looplab.experiments.middleware.histogram import Histogram, merged
 from looplab.report.cell import Cell
 from looplab.report.statistics import UNKNOWN, Interval, over_runs
 
-# Figures of a cell for an exercise: processed requests a second, shares, processor time of a request, memory.
+# For an exercise: processed requests a second, shares, processor time of a request in us, memory in MiB.
 FIGURES = ("succeeded", "processed", "failed_share", "unfinished_share", "cpu_per_request", "memory")
 # Where the middleware runs: container, balancer, nodes, cores of a node.
 Place = tuple[bool, bool, int, int]
@@ -26,8 +26,8 @@ class Repetition:
 
     @property
     def processed(self) -> float:
-        """Requests that succeeded, in a second."""
-        return float(self.document["succeeded"] / self.document["seconds"])
+        """Requests that succeeded while the load lasted, in a second."""
+        return float(self.document.get("processed", self.document["succeeded"]) / self.document["seconds"])
 
     @property
     def failed_share(self) -> float:
@@ -120,12 +120,14 @@ class LoadCell(Cell):
         if name not in FIGURES or not self.valid:
             return super().figure(name)
         if name == "memory":
-            found = self.document.get("memory_bytes_at_start")
-        elif name == "cpu_per_request":
-            found = self.document.get("cpu_s_per_request")
-        elif name == "processed":
+            return _scaled(self.document.get("memory_bytes_at_start"), 2**-20)
+        if name == "cpu_per_request":
+            return _scaled(self.document.get("cpu_s_per_request"), 1e6)
+        if name == "processed":
             seconds = sum(one.document["seconds"] for one in self.every)
-            found = self.answered / seconds if seconds else None
-        else:
-            return super().figure(name)
-        return None if found is None else float(found)
+            return sum(one.processed * one.document["seconds"] for one in self.every) / seconds if seconds else None
+        return super().figure(name)
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
