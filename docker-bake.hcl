@@ -26,7 +26,7 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "link", "capture", "robot", "stress", "flood"]
+  targets = ["services", "link", "capture", "robot", "stress", "flood", "magistrala", "devices"]
 }
 
 # What a Raspberry Pi needs.
@@ -89,4 +89,18 @@ target "flood" {
   inherits = ["common"]
   context  = "images/flood"
   tags     = ["${LAB_REGISTRY}looplab/flood:${LAB_TAG}"]
+}
+
+target "magistrala" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/magistrala/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/magistrala:${LAB_TAG}"]
+}
+
+target "devices" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/devices/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/devices:${LAB_TAG}"]
 }

@@ -4,6 +4,7 @@
 import {
   FieldConfigOptionsRegistry,
   ThemeContext,
+  FieldType,
   applyFieldOverrides,
   createTheme,
   dateTime,
@@ -52,7 +53,9 @@ function registry({ defaults, overrides }) {
   const named = overrides.flatMap(({ properties }) => properties.map(({ id }) => id.replace(/^custom\./, '')));
   const custom = [...new Set([...Object.keys(defaults.custom ?? {}), ...named])].filter((id) => !STANDARD.includes(id));
   const item = (id, path, isCustom) => ({
-    id, path, isCustom, name: id, process: identityOverrideProcessor, shouldApply: () => true,
+    id, path, isCustom, name: id, process: identityOverrideProcessor,
+    // As Grafana: the label of the values is not that of the time axis.
+    shouldApply: ({ type }) => path !== 'axisLabel' || type !== FieldType.time,
   });
   return new FieldConfigOptionsRegistry(() => [
     ...STANDARD.map((id) => item(id, id, false)),

@@ -7,7 +7,7 @@ EXIT_MACHINE = 3
 
 
 class LabError(Exception):
-    """Something a person can mend.
+    """A problem with its remedy, for the user.
 
     `message` says what happened and where, `remedy` what to do (a command, a file, a variable),
     `exit_code` is one of the codes above: 1 invalid run, 2 wrong use, 3 the machine lacks something.

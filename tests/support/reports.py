@@ -40,14 +40,16 @@ def shown(results: Path, experiment: str = "loop") -> Shown:
         else:
             selection.unusable.append(run)
     measured = measure(selection)
-    analysis = EXPERIMENTS[experiment].part("report.analysis").analyse(measured)
+    one = EXPERIMENTS[experiment]
+    analysis = one.part("report.analysis").analyse(measured)
     verdicts = {claim.name: by_fidelity for claim, by_fidelity in analysis.verdicts}
-    return Shown(measured, selection, verdicts, analysis.context([]), page_text(analysis, measured, selection))
+    text = page_text(one, analysis, measured, selection)
+    return Shown(measured, selection, verdicts, analysis.context([]), text)
 
 
 def write(results: Path, out: Path, *named: str) -> int:
     """Write the reports as `./lab report` does; returns the exit code."""
-    return write_reports(results, named, out, EXPERIMENTS)
+    return write_reports(results, named, out, EXPERIMENTS).code
 
 
 def rows(path: Path) -> list[dict[str, str]]:

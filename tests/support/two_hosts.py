@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -27,22 +28,26 @@ DIALOUT_GID = 20
 ENGINE_LIMIT_S = 60.0
 ENGINE_STEPS = ("Starting up", "containerd successfully booted", "Loading containers", "API listen")
 # The engine's runtime: runc, and in each container the second host's own boot id. An engine refuses such a mount, for
-# it is inside /proc; between creating and starting a container it can be made from outside, as systemd-nspawn does.
-RUNTIME = """#!/bin/sh
-set -eu
-runc "$@"
-created='' pid_file='' before=''
-for word; do
-    [ "$before" != --pid-file ] || pid_file=$word
-    [ "$word" != create ] || created=yes
-    before=$word
-done
-[ -n "$created" ] || exit 0
-nsenter --target "$(cat "$pid_file")" --mount -- sh -c '
-    umask 022
-    cat >/dev/shm/boot_id
-    mount --bind /dev/shm/boot_id /proc/sys/kernel/random/boot_id
-    rm /dev/shm/boot_id' <"{boot_id}"
+# it is inside /proc. Between creating and starting a container it can be made from outside: images need no shell.
+RUNTIME = """#!{python} -I
+import ctypes, os, subprocess, sys
+
+def call(number, *words):
+    answer = libc.syscall(number, *words)
+    if answer < 0:
+        sys.exit("second host: " + os.strerror(ctypes.get_errno()))
+    return answer
+
+OPEN_TREE, MOVE_MOUNT, HERE, CLONE, EMPTY_PATH, MOUNTS = 428, 429, -100, 1, 4, 0x20000
+words, libc = sys.argv[1:], ctypes.CDLL(None, use_errno=True)
+code = subprocess.run(["runc", *words]).returncode
+if code == 0 and "create" in words:
+    pid = open(words[words.index("--pid-file") + 1]).read().strip()
+    tree = call(OPEN_TREE, HERE, b"{boot_id}", CLONE)
+    if libc.setns(os.open("/proc/" + pid + "/ns/mnt", os.O_RDONLY), MOUNTS):
+        sys.exit("second host: " + os.strerror(ctypes.get_errno()))
+    call(MOVE_MOUNT, tree, b"", HERE, b"/proc/sys/kernel/random/boot_id", EMPTY_PATH)
+sys.exit(code)
 """
 
 
@@ -69,7 +74,7 @@ class Pi:
 
     def __enter__(self) -> Pi:
         shutil.copytree(ROOT / "rpi", self.rpi, ignore=shutil.ignore_patterns(".env", "secrets"))
-        self._runtime.write_text(RUNTIME.format(boot_id=self._boot_id))
+        self._runtime.write_text(RUNTIME.format(python=sys.executable, boot_id=self._boot_id))
         self._runtime.chmod(0o755)
         self._boot_id.write_text(f"{uuid.uuid4()}\n")
         self.start_engine()

@@ -80,7 +80,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Band:
-    """`value` (divided by `over`, where given) lies from `low` to `high`: a ratio, never a time of one machine."""
+    """`value` (divided by `over`, where given) is from `low` to `high`: a ratio, never a time of one machine."""
 
     value: Value
     over: Value | None

@@ -38,7 +38,7 @@ class Mark:
 
 @dataclass
 class Marked:
-    """An exercise marked: its marks and the runs they stand on."""
+    """An exercise marked: its marks and the runs that they are based on."""
 
     marks: list[Mark] = field(default_factory=list)
     runs: dict[str, StoredRun] = field(default_factory=dict)

@@ -5,8 +5,8 @@ from looplab.run.experiment import Experiments
 EXPERIMENTS = Experiments(
     {
         "loop": "looplab.experiments.loop",
-        "qos-delay": "looplab.experiments.qos_delay",
         "middleware": "looplab.experiments.middleware",
+        "qos-delay": "looplab.experiments.qos_delay",
     },
     # run.json of the control loop has no key `experiment`.
     default="loop",

@@ -57,7 +57,7 @@ class Exporter:
         self._lock = threading.Lock()
         self._stored_page: tuple[int, Key | None, bytes] | None = None
         self._version = 0
-        # The newest run that was told on the stored page.
+        # The newest run of the stored page.
         self._handed_over = ""
 
     def refresh_forever(self, stop: threading.Event) -> None:
@@ -68,12 +68,12 @@ class Exporter:
             stop.wait(REFRESH_S)
 
     def live_page(self) -> bytes:
-        """The running run or the one that finished last, the broker, the machine."""
+        """Return the metrics of the running run or the newest finished one, the broker and the machine."""
         with self._lock:
             return page(self._live_parts()[1], self._families)
 
     def stored_page(self) -> bytes:
-        """The finished runs but the one that is being measured anew."""
+        """Return the finished runs, except one that is being repeated now."""
         with self._lock:
             run = self._live.run(self.stored.run_ids)
             version, hidden = self._version, run.key if run else None
@@ -107,7 +107,7 @@ class Exporter:
         return key, parts
 
     def _finished_last(self) -> tuple[Key | None, Texts]:
-        """The newest stored run, unless the stored page has told it."""
+        """Return the newest stored run, unless the stored page has it."""
         newest = {run_id: (key, texts) for key, (run_id, texts) in self.stored.newest.items()}
         last = max(newest, default="")
         return newest[last] if last > self._handed_over else (None, {})

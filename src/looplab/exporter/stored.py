@@ -17,7 +17,7 @@ from looplab.run.folder import SCHEMA
 LOOK_AGAIN_S = 20.0
 
 Key = tuple[str, str]
-# What tells a changed file from an unchanged one.
+# A file with another of these has changed.
 Stamp = tuple[int, int, int, int]
 
 
@@ -73,7 +73,7 @@ class StoredRuns:
                 elif entry.texts is not None and entry.key not in newest:
                     newest[entry.key] = (name, entry.texts)
                 else:
-                    # Another run stands for its scenario: no memory for this one's text.
+                    # A newer run represents its scenario: no memory for this one's text.
                     entry.texts = None
         before = ({key: (name, id(texts)) for key, (name, texts) in self.newest.items()}, self.damaged)
         self.newest, self._known = newest, known
@@ -81,7 +81,7 @@ class StoredRuns:
         return before != ({key: (name, id(texts)) for key, (name, texts) in newest.items()}, self.damaged)
 
     def _read(self, name: str, newest: dict[Key, tuple[str, dict[str, str]]]) -> _Known:
-        """Return what is known of a run, its text included unless a newer one stands for its scenario."""
+        """Return what is known of a run, its text included unless a newer one represents its scenario."""
         folder = self._results / name
         stamp: Stamp | None = None
         try:

@@ -1,7 +1,9 @@
 """Two archives of this checkout for a class: one for students, and one with what only teachers should read."""
 
+import os
+import re
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from looplab.lab.programs import call
 FOLDER = "looplab"
 # What answers the questions, and how answers are marked.
 FOR_TEACHERS = ("docs/answers.md", "docs/marking.md", "docs/teaching.md")
+LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 # In a students' checkout ./lab check prints no figure; its presence is what counts.
 STUDENTS_MARK = ".students"
 # Without git: what a checkout gathers, and what is secret.
@@ -23,11 +26,24 @@ def write_archives(root: Path, beside: Path) -> tuple[Path, Path]:
     The teachers' archive unpacks over a students' checkout and completes it.
     """
     files = checkout_files(root)
+    kept = [name for name in files if name not in FOR_TEACHERS]
+    pages = {name: (root / name).read_text(encoding="utf-8") for name in kept if name.endswith(".md")}
+    changed = {name: text for name in pages if (text := without_links(name, pages[name])) != pages[name]}
     students, teachers = (beside.with_name(f"{beside.stem}-{who}.tar.gz") for who in ("students", "teachers"))
     mark = "./lab check says right or not right here, never the figure.\n"
-    _write(students, root, [name for name in files if name not in FOR_TEACHERS], {STUDENTS_MARK: mark})
-    _write(teachers, root, [name for name in files if name in FOR_TEACHERS], {})
+    _write(students, root, [name for name in kept if name not in changed], {**changed, STUDENTS_MARK: mark})
+    _write(teachers, root, [name for name in files if name in FOR_TEACHERS or name in changed], {})
     return students, teachers
+
+
+def without_links(name: str, text: str) -> str:
+    """Return the page `name` as students get it: what only teachers have is named there, not linked."""
+
+    def put(found: re.Match[str]) -> str:
+        target = os.path.normpath(os.path.join(os.path.dirname(name), found[2]))
+        return f"{found[1]} (in the teachers' archive)" if target in FOR_TEACHERS else found[0]
+
+    return LINK.sub(put, text)
 
 
 def checkout_files(root: Path) -> list[str]:
@@ -44,7 +60,7 @@ def _belongs(root: Path, name: Path) -> bool:
     return name.parts[0] not in GATHERED and "__pycache__" not in name.parts and (root / name).is_file()
 
 
-def _write(file: Path, root: Path, names: Iterable[str], texts: dict[str, str]) -> None:
+def _write(file: Path, root: Path, names: Iterable[str], texts: Mapping[str, str]) -> None:
     partial = file.with_name(f".{file.name}.partial")
     try:
         with tarfile.open(partial, "w:gz", compresslevel=6) as archive:

@@ -90,7 +90,7 @@ _FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
 COMMANDS = {
     "run": Command("run scenarios and show their tables", "run:run", run_options.add_arguments),
     "study": Command(
-        "repeat what a claim compares, interleaved, until a verdict can stand on it",
+        "repeat what a claim compares, interleaved, until there are runs enough for a verdict",
         "study:study",
         run_options.add_study_arguments,
     ),
@@ -138,7 +138,7 @@ COMMANDS = {
         ),
     ),
     "report": Command(
-        "published and measured side by side: a page, tables, figures",
+        "compare your runs with the published figures: a page, tables, figures",
         "report:report",
         _arguments(
             (
@@ -150,6 +150,7 @@ COMMANDS = {
                 },
             ),
             ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/)"}),
+            ("--open", {**_FLAG, "dest": "show", "help": "then open the page in a browser"}),
         ),
     ),
     "bundle": Command(

@@ -1,6 +1,6 @@
 """compose/profiles.yaml: the profiles that start what all runs share, written from the folders that there are.
 
-Compose's profiles have no wildcard and its `include` no globs, so each name must stand in a file.
+Compose's profiles have no wildcard and its `include` no globs, so each name must be in a file.
 """
 
 from pathlib import Path

@@ -53,7 +53,7 @@ def add_study_arguments(study: argparse.ArgumentParser) -> None:
     """Add the arguments of `./lab study`."""
     study.add_argument("names", nargs="+", metavar="NAME", help="a claim of the report, e.g. stress; a scenario; all")
     study.add_argument("--rounds", type=_count, default=5, metavar="N", help="how often each runs (default: 5)")
-    study.add_argument("--seed", type=int, metavar="S", help="of the random order (default: a new one)")
+    study.add_argument("--seed", type=int, metavar="S", help="seed of the random order (default: a new one)")
     _add_options(study)
 
 

@@ -13,7 +13,7 @@ from looplab.system.env_files import expand, read_env
 
 FOLDER = Path(EXPERIMENTS[EXPERIMENTS.default].scenarios).parent
 TEMPLATE = "_template"
-# In a scenario's params.env: it is one of those that the thesis published, which `all` stands for.
+# In a scenario's params.env: it is one of the thesis's scenarios, which `all` means.
 PUBLISHED = "PUBLISHED"
 
 

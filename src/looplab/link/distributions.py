@@ -8,7 +8,7 @@ from pathlib import Path
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.link.settings import LinkSettings
 
-# An entry of a table is this many times the deviation it stands for (NETEM_DIST_SCALE of Linux).
+# An entry of a table is this many times the deviation it means (NETEM_DIST_SCALE of Linux).
 TABLE_SCALE = 8192
 TABLE_FOLDERS = ("/usr/lib/tc", "/usr/share/tc", "/usr/share/iproute2")
 TABLES = ("normal", "pareto", "paretonormal")

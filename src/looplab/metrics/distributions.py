@@ -94,7 +94,7 @@ def _bucket_heads(family: str, labels: str, bounds: tuple[float, ...]) -> tuple[
 
 
 class Cell(ABC):
-    """One cell of a run, told apart by `labels`; its metric families begin with `family`.
+    """One cell of a run, identified by `labels`; its metric families begin with `family`.
 
     `latencies` are its distributions by metric; `texts` renders only what changed.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class CellsView:
-    """`label` and `second` tell cells apart, their columns are `heading` and `second_heading`.
+    """`label` and `second` identify cells, their columns are `heading` and `second_heading`.
 
     `curves` introduces the current cell. `metrics` are drawn in their order, each with its meaning; the table shows the
     last one's quantiles. `unit` follows the label's value. `outcomes` are counted in a column each, named here: the

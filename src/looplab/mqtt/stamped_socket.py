@@ -49,7 +49,7 @@ class StampedSocket(socket.socket):
     _departures: Departures | None = None
 
     def request_stamps(self) -> None:
-        """Have the kernel stamp what enters and leaves; before anything is sent. `unstamped` tells if it refuses."""
+        """Have the kernel stamp what enters and leaves; before anything is sent. `unstamped` is set if it refuses."""
         self.unstamped = kernel_stamps.request(self)
         if not self.unstamped:
             self._clock, self._departures = RealtimeClock(), deque(maxlen=MOST_DEPARTING)

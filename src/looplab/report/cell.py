@@ -18,7 +18,7 @@ STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
     "avg": np.mean,
     **{name: partial(np.quantile, q=share) for name, share in QUANTILES.items()},
 }
-# What tells the cells of a run apart, e.g. interval in ms and QoS: numbers, and words such as "serial".
+# What identifies a cell of a run, e.g. interval in ms and QoS: numbers, and words such as "serial".
 Key = tuple[Any, ...]
 
 

@@ -14,7 +14,7 @@ SIZE_INCHES = (4.7, 3.3)
 # A fixed place: matplotlib's own layout takes as long as the drawing.
 PLACE = (0.14, 0.145, 0.835, 0.75)
 PNG_DPI = 160
-# The number of the figure of all claims, which stands first on the page.
+# The number of the figure of all claims, the first on the page.
 OVERVIEW = "claims"
 # Colour (Okabe and Ito, the two light ones darkened to 3:1 on white), line and mark: the page is read in grey, too.
 STYLES = (

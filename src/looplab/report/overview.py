@@ -23,10 +23,9 @@ TITLE_LETTERS = 52
 # Beyond these factors a mark is drawn at the edge, as an arrow; within these the axis is never narrower.
 LEAST, MOST = 0.1, 16.0
 NEAR = (0.8, 1.6)
-FINE_TICKS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 2.0)
-TICKS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 9.0, 16.0)
-# A span of the axis up to which the fine ticks have room.
-FINE_SPAN = 2.8
+# Factors to label, the most important first: a label that has no room is left out.
+TICKS = (1.0, 2.0, 0.5, 5.0, 0.25, 0.1, 10.0, 3.0, 1.5, 0.75, 16.0, 1.2, 0.8, 1.4, 0.6, 0.9, 0.7, 1.6)
+LETTER_INCHES = 0.09
 # Colour and mark of each fidelity: apart in grey print, too.
 STYLES = {"thesis": ("#0072b2", "o"), "corrected": ("#000000", "s")}
 
@@ -74,8 +73,7 @@ class Overview:
         for at, mark in enumerate(rows):
             _row(axes, at, mark)
         axes.set_yticks(range(len(rows)), [_label(rows, at) for at in range(len(rows))], fontsize=8.5)
-        ticks = FINE_TICKS if high / low <= FINE_SPAN else TICKS
-        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+        axes.xaxis.set_major_locator(FixedLocator(ticks(low, high)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(_tick))
         axes.set_xlabel(self.axis)
@@ -145,7 +143,21 @@ def _span(rows: Sequence[Mark]) -> tuple[float, float]:
     shares = [row.published for row in rows if row.published is not None]
     shares += [share for row in rows if row.share for share in (row.share.estimate, row.share.low, row.share.high)]
     factors = [_inside(1 + share) for share in shares if not math.isnan(share)]
-    return min([NEAR[0], *factors]) * 0.97, max([NEAR[1], *factors]) * 1.03
+    return min([NEAR[0], *factors]) * 0.95, max([NEAR[1], *factors]) * 1.05
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return the factors of an axis from `low` to `high` whose labels do not touch."""
+    inches = WIDTH_INCHES * (RIGHT - LEFT) / math.log(high / low)
+    kept: list[float] = []
+    for tick in TICKS:
+        apart = (
+            abs(math.log(tick / other)) * inches - LETTER_INCHES * (len(_tick(tick)) + len(_tick(other)) + 1) / 2
+            for other in kept
+        )
+        if low <= tick <= high and all(inch > 0 for inch in apart):
+            kept.append(tick)
+    return sorted(kept)
 
 
 def _tick(factor: float, _at: int | None = None) -> str:

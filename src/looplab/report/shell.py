@@ -43,11 +43,19 @@ class Analysis:
     context: Callable[[Sequence[Drawing]], Mapping[str, Any]]
 
 
-def write_reports(results: Path, named: Sequence[str], out: Path, experiments: Experiments) -> int:
+@dataclass(frozen=True)
+class Written:
+    """The pages of a report, and the exit code: 1 if a page has no usable run, or if a named run is unusable."""
+
+    pages: Sequence[Path]
+    code: int
+
+
+def write_reports(results: Path, named: Sequence[str], out: Path, experiments: Experiments) -> Written:
     """Write a report on the runs of `named` (run ids or folders), or on the newest of each kind in `results`.
 
-    A folder that is no run stands on the page of the default experiment. The exit code is 1 if no run of a report could
-    be used, or if one that was named could not. LabError (exit code 3) if `out` cannot be written.
+    The page of the default experiment also names each folder that holds no run. LabError (exit code 3) if `out` cannot
+    be written.
     """
     selections = _select([read_run(folder, experiments) for folder in run_folders(results, named)], experiments)
     code = EXIT_GOOD
@@ -61,7 +69,7 @@ def write_reports(results: Path, named: Sequence[str], out: Path, experiments: E
         if not measured or (named and selection.unusable):
             code = EXIT_INVALID
     write_csv(out / "runs.csv", rows)
-    return code
+    return Written([out / experiments[name].part("report").PAGE for name in selections], code)
 
 
 def _select(found: Sequence[StoredRun | Unusable], experiments: Experiments) -> dict[str, Selection]:
@@ -92,7 +100,8 @@ def _write_report(
         analysis: Analysis = experiment.part("report.analysis").analyse(measured)
         drawn = draw(analysis.sketches)
     try:
-        _write_files(out, page_name, analysis, drawn, page_text(analysis, measured, selection, apart, drawn))
+        text = page_text(experiment, analysis, measured, selection, apart, drawn)
+        _write_files(out, page_name, analysis, drawn, text)
     except OSError as error:
         raise LabError(
             f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR", EXIT_MACHINE
@@ -108,6 +117,7 @@ def _write_report(
 
 
 def page_text(
+    experiment: Experiment,
     analysis: Analysis,
     measured: Sequence[Measured],
     selection: Selection,
@@ -116,11 +126,17 @@ def page_text(
 ) -> str:
     """Return the page of one experiment; runs in `apart` have a page of their own."""
     from looplab.report.page import page
+    from looplab.report.repeat import run_commands
     from looplab.report.verdicts import NO_RUN
 
+    runs = [one.run for m in measured for one in m.runs]
     asked = [any(v.outcome != NO_RUN for v in answers.values()) for _, answers in analysis.verdicts]
     context = {
         "measured": measured,
+        "machines": sorted({run.machine_text for run in runs}),
+        "revisions": sorted({str(run.document["environment"].get("revision", "unknown")) for run in runs}),
+        "repeat": run_commands(experiment, measured),
+        "studies": experiment.studies,
         "verdicts": analysis.verdicts,
         "asked": [entry for entry, has_runs in zip(analysis.verdicts, asked, strict=True) if has_runs],
         "unasked": [entry for entry, has_runs in zip(analysis.verdicts, asked, strict=True) if not has_runs],

@@ -63,7 +63,7 @@ class Layout:
         return cell_text(zip(self.keys, key, strict=True))
 
     def key(self, cell: Mapping[str, Any]) -> Key:
-        """Return what tells a cell of run.json from the others."""
+        """Return what identifies a cell of run.json."""
         return tuple(str(cell[name]) if name in self.words else float(cell[name]) for name in self.keys)
 
 
@@ -123,7 +123,7 @@ class StoredRun:
 def differences(one: StoredRun, other: StoredRun, about: Sequence[str] = ()) -> list[str]:
     """Return what makes two runs unlike, e.g. "LINK (scenario1: none, scenario2: wifi)"; `about` may differ.
 
-    A name in `about` stands for all that begin with it, so that a load is its options, too.
+    A name in `about` means all that begin with it, so a load includes its options.
     """
     first, second = one.context, other.context
     names = [name for name in {**first, **second} if not name.startswith(tuple(about))]

@@ -25,7 +25,7 @@ Say = Callable[..., None]
 
 
 class Place(NamedTuple):
-    """Where a run goes: the folder results/, the folder that the exporter reads along (or none), who is told."""
+    """Where a run goes: the folder results/, the folder that the exporter reads along (or none), who is informed."""
 
     results: Path
     live: Path | None

@@ -21,5 +21,5 @@ def machine_id(files: tuple[Path, ...] = ID_FILES) -> str:
 
 
 def hashed(text: str) -> str:
-    """Return twelve digits that stand for `text`; "unknown" stays what it is."""
+    """Return twelve digits that identify `text`; "unknown" stays what it is."""
     return text if text == UNKNOWN else hashlib.sha256(f"looplab {text}".encode()).hexdigest()[:12]

@@ -22,5 +22,5 @@ class Role:
 
 BROKER = Role("broker", ("mosquitto",))
 CONTROLLER = Role("controller", ("lab-controller",))
-# An emulated link stands for what is elsewhere: where the kernel allows, the host's load must not reach it.
+# An emulated link takes the place of a network elsewhere: if the kernel allows, the host's load must not reach it.
 LINK = Role("link", ("lab-link",), fifo=97, optional=True)

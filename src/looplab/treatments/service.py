@@ -29,7 +29,7 @@ from looplab.treatments.noise import Probes
 
 PORT = 9100
 PUBLISHED_TOPIC = "$SYS/broker/publish/messages/received"
-# A little more than sys_interval in compose/mosquitto/: within it a counter that grows is told anew.
+# A little more than sys_interval in compose/mosquitto/: a growing counter is published again within it.
 PUBLISHED_WAIT_NS = 1_300_000_000
 
 

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pip
 import pytest
 from support.places import ROOT
 
@@ -38,9 +39,11 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def plain_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python environment with pip and no package, made once: half of what these tests would wait for."""
+    """A Python environment with this one's pip and no package, made once."""
     place = tmp_path_factory.mktemp("environment") / ".venv"
-    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True, capture_output=True)
+    (packages,) = place.glob("lib/python*/site-packages")
+    shutil.copytree(Path(pip.__file__).parent, packages / "pip")
     return place
 
 
@@ -121,10 +124,16 @@ def test_no_python(checkout: Path, tmp_path: Path) -> None:
     tools.mkdir()
     for name in ("head", "grep", "printf", "dirname", "readlink"):
         (tools / name).symlink_to(str(shutil.which(name)))
-    done = launch(["/bin/sh", str(checkout / "lab")], PATH=str(tools))
-    assert done.returncode == 3
-    assert "Python 3.11 or later" in done.stderr
-    assert done.stdout == ""
+    for found in ("none", "Python 3.10.12"):
+        done = launch(["/bin/sh", str(checkout / "lab")], PATH=str(tools))
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"Python 3.11 or later is needed; {found} was found." in done.stderr
+        assert "Ubuntu 22.04: sudo apt-get install python3.11 python3.11-venv" in done.stderr
+        assert max(map(len, done.stderr.splitlines())) <= 80
+        # Ubuntu 22.04's own.
+        old = tools / "python3"
+        old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.10.12\n')
+        old.chmod(0o755)
 
 
 def test_windows_line_ends_are_named(checkout: Path) -> None:

@@ -4,7 +4,7 @@ from looplab.experiments.loop.studies import STUDIES
 from looplab.run.experiment import Experiment
 from looplab.treatments.roles import BROKER, CONTROLLER, LINK, Role
 
-# Bridge and robot stand for what is elsewhere, as the link does.
+# Bridge and robot take the place of other machines, as the link does.
 BRIDGE = Role("bridge", ("lab-bridge",), fifo=95)
 ROBOT = Role("robot", ("robot",), fifo=96)
 

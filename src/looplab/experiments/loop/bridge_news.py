@@ -92,7 +92,7 @@ class BridgeNews:
         self._before = self.info()
 
     def document(self, disconnects: int) -> dict[str, Any]:
-        """Return what run.json tells of the bridge; `disconnects` are those that the controller noticed itself."""
+        """Return what run.json records of the bridge; `disconnects` are those that the controller noticed itself."""
         away = absences(self.changes)
         noticed = disconnects + sum(absence["cause"] == NETWORK for absence in away)
         return {

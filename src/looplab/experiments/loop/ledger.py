@@ -3,7 +3,7 @@
     controller   sent |-- send path --> kernel ... network and broker ...  kernel --- wake-up --->| received
     bridge                                 kernel --- wake-up --->| R1 ... R2 |-- send path --> kernel
 
-Each part but the last lies on one machine's clock. Network and broker is what remains, so the sum is O exactly.
+One machine's clock times each part except the last. Network and broker is the remainder, so the sum is O exactly.
 """
 
 from collections.abc import Iterable, Mapping

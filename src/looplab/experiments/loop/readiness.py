@@ -23,7 +23,7 @@ _PI_LOGS = "On the Pi: `docker compose -f rpi/compose.yaml logs bridge`"
 class Missing(NamedTuple):
     """`part` is waited for (bridge, robot), `problem` and `remedy` are for the person whose patience ran out.
 
-    What is `settled` no waiting mends: it needs a person.
+    `settled`: waiting cannot fix this; the user must act.
     """
 
     part: str
@@ -121,7 +121,7 @@ def _no_robot(robot: str, fault: str) -> Missing:
 
 
 def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missing | None:
-    """A bridge of another version or fidelity would measure something else: nothing is sent before it is mended."""
+    """A bridge of another version or fidelity measures something else: send nothing before the user sets it right."""
     version = str(info.get("version", "unknown"))
     if info and version != __version__:
         return Missing(

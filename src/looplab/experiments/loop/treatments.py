@@ -24,8 +24,8 @@ from looplab.treatments.looks import Look, TreatmentsClient, grown
 from looplab.treatments.roles import BROKER, CONTROLLER, LINK, Role
 
 VIRTUAL_ROBOT = "socket://robot:"
-# Bridge and robot stand for another machine, so their own delay must be small beside what the report compares: this
-# share of mean O at most.
+# Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares: at
+# most this share of mean O.
 MOST_SHARE_OF_O = 0.1
 # A request wakes each of them twice: the bridge by request and answer, the robot to take a byte and to deliver some.
 WAKE_UPS = 2

@@ -111,10 +111,9 @@ class Controller(Run):
         name = f"{self.record.token}-{number}"
         first = number * self.parameters.seconds
 
-        def second(at: int) -> None:
-            if at > self.parameters.warm_up_s:
-                row = first + at - self.parameters.warm_up_s - 1
-                self.record.store["state"][row] = ANSWERED
+        def second(running: Trial) -> None:
+            self.record.store["state"][first + round(running.seconds) - 1] = ANSWERED
+            self.record.state("running", more=document.live(self.parameters.requests, self._trials, running))
 
         return Measurement(self.parameters, self._parts, cell, repetition, name, second).run()
 

@@ -86,6 +86,12 @@ class MiddlewareParameters(RunParameters):
         return len(self.cells) * self.repetitions * (self.seconds + self.warm_up_s + OVERHEAD_S)
 
     @property
+    def requests(self) -> int:
+        """How many requests the devices of all repetitions post under load."""
+        devices = sum(cell.devices for cell in self.cells)
+        return round(devices * self.repetitions * self.seconds * 1000 / self.period_ms)
+
+    @property
     def most_nodes(self) -> int:
         """How many nodes the largest cell has."""
         return max(cell.nodes for cell in self.cells)

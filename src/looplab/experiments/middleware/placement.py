@@ -34,7 +34,8 @@ def default_layouts(processors: int) -> list[str]:
     total = max(2, processors // 2)
     found = [f"1x{total}-direct"]
     found += [f"{nodes}x{round(total / nodes)}" for nodes in PUBLISHED_NODES if nodes <= total]
-    return found
+    # One with more cores in all than there are, as the published 7 x 3 of 20.
+    return found if total >= PUBLISHED_NODES[-1] else [*found, f"{total + 1}x1"]
 
 
 def name_list(processors: Sequence[int]) -> str:

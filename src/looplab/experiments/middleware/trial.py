@@ -26,7 +26,7 @@ Snapshots = tuple[Snapshot, Snapshot, Snapshot, Snapshot]
 
 
 class Measurement:
-    """One repetition; `second` is called after each second with its number."""
+    """One repetition; `second` is called after each second of its load with what is known by then."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Measurement:
         cell: Cell,
         repetition: int,
         name: str,
-        second: Callable[[int], None],
+        second: Callable[[Trial], None],
     ) -> None:
         self._p, self._parts, self._cell, self._repetition = p, parts, cell, repetition
         self._name = name
@@ -79,15 +79,29 @@ class Measurement:
         """Wait from second `begin` of the plan to second `end`, and note the middleware's CPU time at each."""
         at = begin
         while True:
-            now_ns = self._parts.devices.ask("progress")["now_ns"]
+            progress = self._parts.devices.ask("progress")
+            now_ns = progress["now_ns"]
             while at <= end and now_ns >= at * 1_000_000_000:
                 if (used_s := self._parts.cpu_s(self._cell)) is not None:
                     self._cpu_s[at] = used_s
-                self._second(at)
+                if at > self._p.warm_up_s:
+                    self._second(self._so_far(progress, at))
                 at += 1
             if at > end:
                 return
             time.sleep(max(0.01, min(LOOK_S, at - now_ns / 1e9)))
+
+    def _so_far(self, progress: Mapping[str, Any], end: int) -> Trial:
+        rows = [self._row(row) for row in progress["seconds"]][self._p.warm_up_s : end]
+        totals = {name: sum(getattr(row, name) for row in rows) for name in ("succeeded", "failed")}
+        return Trial(
+            cell=self._cell,
+            repetition=self._repetition,
+            seconds=end - self._p.warm_up_s,
+            requests=sum(totals.values()),
+            histograms={"response": Histogram.from_json(progress["response"])},
+            **totals,
+        )
 
     def _drain(self) -> None:
         """Wait until every device has ended its last request, at most the deadline."""
@@ -104,7 +118,8 @@ class Measurement:
         histograms = {
             name: Histogram.from_json(document) for name, document in ended["histograms"].items() if name != "authorise"
         }
-        histograms["server"] = server_times(last)
+        # What the agents reported before belongs to the warm-up.
+        histograms["server"] = server_times(after, last)
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
         return Trial(
             cell=cell,
@@ -125,6 +140,7 @@ class Measurement:
             affinity=before.processors,
             shared=shared(cell.nodes, cell.cores, p.processors),
             processor_share=ended["processor_share"],
+            in_time=ended["in_time"],
             drops=ended["drops"],
             refreshes=ended["refreshes"],
             warm_up=rows[: p.warm_up_s],
@@ -149,7 +165,7 @@ class Measurement:
     def _read_back(self, plan: Plan, ended: Mapping[str, Any], posted: int) -> ReadBack | None:
         """Return what the database holds of the posted messages; None if it cannot be read."""
         failed = {(device, number) for device, number in ended["failures"]}
-        acknowledged = {one: 0 for one in finished_numbers(plan, ended["next_number"]) if one not in failed}
+        acknowledged = {one for one in finished_numbers(plan, ended["next_number"]) if one not in failed}
         begun_s = grew_s = time.monotonic()
         seen = -1
         while time.monotonic() - grew_s < SETTLE_S:
@@ -164,14 +180,14 @@ class Measurement:
                     return None
                 time.sleep(READ_S)
                 continue
-            stored = sum(1 for count in counts.values() if count)
-            if stored != seen:
-                seen, grew_s = stored, time.monotonic()
-            if stored == len(acknowledged):
+            there = sum(1 for count in counts.values() if count)
+            if there != seen:
+                seen, grew_s = there, time.monotonic()
+            if there == len(acknowledged):
                 break
             time.sleep(READ_S)
         duplicates = sum(1 for count in counts.values() if count > 1)
-        return ReadBack(posted, max(seen, 0), posted - max(seen, 0), duplicates)
+        return ReadBack(posted, seen - duplicates, posted - seen, duplicates)
 
     def _stored(self, name: str) -> Iterable[tuple[int, int]]:
         parts = self._parts
@@ -189,12 +205,13 @@ def finished_numbers(plan: Plan, next_number: Mapping[str, int]) -> Iterable[tup
                 yield int(device), number
 
 
-def server_times(last: Snapshot) -> Histogram:
-    """Return the times that the middleware itself took for requests since the snapshot before."""
+def server_times(*snapshots: Snapshot) -> Histogram:
+    """Return the times that the middleware itself took for the requests that ended before each snapshot."""
     found = Histogram()
-    for value_us, count in last.durations_us.items():
-        for _ in range(count):
-            found.add(value_us * 1000)
+    for snapshot in snapshots:
+        for value_us, count in snapshot.durations_us.items():
+            for _ in range(count):
+                found.add(value_us * 1000)
     return found
 
 

@@ -40,7 +40,7 @@ class Measured:
 
 
 def capture_faults(captured: Mapping[str, Any], sent: int) -> list[str]:
-    """Return why what was captured of a cell cannot stand for it, [] where it can."""
+    """Return why the capture does not represent its cell, [] if it does."""
     if captured["dropped"]:
         return [f"the capture lost {captured['dropped']} packets"]
     if abs(captured["published"] - sent) > MISSED_SHARE * sent:

@@ -36,7 +36,7 @@ _HISTOGRAMS = ("qos_delay_latency_seconds", "qos_delay_send_lateness_seconds")
 
 
 def delay_labels(fidelity: str, delay_pb_ms: float, delay_bs_ms: float, qos: int) -> dict[str, str]:
-    """Return what a cell is told apart by; `links` says whether both are alike, `end_to_end_ms` is as wanted."""
+    """Return the labels that identify a cell; `links` says whether both are alike, `end_to_end_ms` is as wanted."""
     return {
         "scenario": NAME,
         "fidelity": fidelity,

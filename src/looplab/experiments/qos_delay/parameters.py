@@ -45,7 +45,7 @@ PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
 # Beyond, the client would take the network for gone (mqtt_link.PEER_TIMEOUT_MS).
 MAX_DELAY_MS = 500.0
 HOST = r"[A-Za-z0-9_.-]{1,253}"
-# A run's token and its dash stand before the number of the message.
+# A run's token and its dash come before the number of the message.
 TOKEN_BYTES = 9
 DIGITS = 9
 # What a cell takes besides its messages: probes, capture and dissecting; and each of its connections, with its warm-up.

@@ -17,7 +17,7 @@ _SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 Labels = dict[str, str]
-# What its experiment tells cells apart by, as text.
+# What identifies a cell of its experiment, as text.
 CellKey = tuple[str, str]
 
 
@@ -62,7 +62,7 @@ class View:
         return (*EXPERIMENTS[self.experiment].roles, *(load.role for load in loads().values()))
 
     def key(self, labels: Labels) -> CellKey:
-        """Return what tells the cell of a sample from others."""
+        """Return what identifies the cell of a sample."""
         return labels[self.shown.label], labels[self.shown.second]
 
     def cell(self, labels: Labels) -> CellView:

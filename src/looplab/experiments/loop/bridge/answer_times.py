@@ -32,7 +32,7 @@ class Times:
 
 
 class AnswerTimes:
-    """The answers of one run that the controller has not been told of, each of them once and in order."""
+    """The answers of one run that the controller does not know yet, each once and in order."""
 
     def __init__(self) -> None:
         self._run = b""

@@ -44,7 +44,7 @@ def _open_url(url: str) -> serial.SerialBase:
     try:
         port = serial.serial_for_url(url, BAUD_RATE, timeout=0, write_timeout=write_timeout_s)
         if url.startswith("socket:"):
-            # The TCP connection stands for a cable: it must not hold a second request back (Nagle).
+            # The TCP connection replaces a cable: it must not hold a second request back (Nagle).
             with socket.socket(fileno=os.dup(port.fileno())) as cable:
                 cable.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, ValueError) as error:

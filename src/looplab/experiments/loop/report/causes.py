@@ -1,4 +1,4 @@
-"""Other causes that the runs themselves show, to stand beside a verdict."""
+"""Other causes that the runs themselves show, for the notes beside a verdict."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ _WITH_ROBOT = ("loss-10-ms", "flood-qos-0", "flood-qos-1-2", "client-priority")
 
 
 def beside(claim: str, fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
-    """What stands beside the verdict on `claim` at `fidelity`; `runs` holds those of every fidelity."""
+    """Return the notes beside the verdict on `claim` at `fidelity`; `runs` holds those of every fidelity."""
     here = runs.get(fidelity, {})
     notes = [note for name in _PRIORITY.get(claim, ()) if name in here for note in _priority(here[name])]
     if claim in _STRESSED and _STRESSED[claim] in here:
@@ -62,7 +62,7 @@ def _priority(measured: Measured) -> list[str]:
 
 
 def _stress_reached(measured: Measured) -> list[str]:
-    """Bridge and robot stand for other machines; where the load reached them, R and O hold it, too."""
+    """Bridge and robot take the place of other machines. If the load reached them, it is in R and O."""
     reached = []
     for role in ("bridge", "robot"):
         found = measured.run.treatment(f"{role} apart from the load")

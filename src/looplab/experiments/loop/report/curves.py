@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 METRICS = {"R": "R, getting the measurement from the robot", "O": "O, MQTT, network and containers"}
 LINE_POINTS = 240
-# The repetitions' own curves lie within the band, but for their highest and lowest 5 %.
+# The band holds the repetitions' own curves, except their highest and lowest 5 %.
 BAND = (0.05, 0.95)
 
 

@@ -26,7 +26,7 @@ def notes(measured: Sequence[Measured]) -> list[str]:
 
 
 def setup(measured: Sequence[Measured]) -> list[str]:
-    """Return what the set-ups of these runs cannot stand for, each sentence with the runs it is about."""
+    """Return what the set-ups of these runs cannot show, each sentence with the runs it is about."""
     said: dict[str, list[str]] = {}
     for m in measured:
         for sentence in _network(m.run):

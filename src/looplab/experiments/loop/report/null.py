@@ -30,7 +30,7 @@ class Null:
 
     @property
     def text(self) -> str:
-        """What stands beside the verdict."""
+        """Return the note beside the verdict."""
         said = [
             f"A/A: two arms of {scenario} differ by {show_percent(share.estimate)}"
             + (f" ({show_percent(share.low)} … {show_percent(share.high)})" if share.known else "")

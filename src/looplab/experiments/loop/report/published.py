@@ -8,8 +8,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "published"
 SLIPS = {
-    ("5.2", 100.0, "O"): "as printed: the same O row stands under 100 ms and 10 ms, with O(max) above T(max)",
-    ("5.2", 10.0, "O"): "as printed: the same O row stands under 100 ms and 10 ms",
+    ("5.2", 100.0, "O"): "as printed: the same O row is under 100 ms and 10 ms, with O(max) above T(max)",
+    ("5.2", 10.0, "O"): "as printed: the same O row is under 100 ms and 10 ms",
 }
 
 

@@ -84,7 +84,8 @@ class Service:
     def _progress(self, _request: Request) -> dict[str, Any]:
         fleet = self._running()
         now_ns = fleet.now_ns()
-        return {"now_ns": now_ns, "seconds": fleet.ledger.seconds(), "left": self._left()}
+        response = fleet.ledger.times["response"].as_json()
+        return {"now_ns": now_ns, "seconds": fleet.ledger.seconds(), "left": self._left(), "response": response}
 
     def _end(self, _request: Request) -> dict[str, Any]:
         """Stop every device, whatever it waits for, and return what became of every request."""
@@ -97,6 +98,7 @@ class Service:
             "failed_by": dict(ledger.failed_by),
             "failures": ledger.failures,
             "next_number": {str(device): number for device, number in fleet.next_number.items()},
+            "in_time": ledger.in_time,
             "drops": ledger.drops,
             "refreshes": ledger.refreshes,
             "processor_share": self._share(),

@@ -22,7 +22,7 @@ class Ledger:
         self.times = {name: Histogram() for name in ("response", "sent_response", "send_lateness", "authorise")}
         self.failed_by: Counter[str] = Counter()
         self.failures: list[tuple[int, int]] = []
-        self.drops = self.refreshes = self.authorised = 0
+        self.drops = self.refreshes = self.in_time = 0
         for device in self.devices():
             for number in range(plan.loading(device).stop):
                 self._counts["due"][plan.due_ns(device, number) // SECOND_NS] += 1
@@ -51,6 +51,7 @@ class Ledger:
         self._counts[SUCCEEDED][second] += 1
         self._responses[second].add(received_ns - due_ns)
         if self._loading(due_ns):
+            self.in_time += received_ns <= self._plan.warm_up_ns + self._plan.load_ns
             self.times["response"].add(received_ns - due_ns)
             self.times["sent_response"].add(received_ns - sent_ns)
 

@@ -1,6 +1,6 @@
 """What the paper found, as questions that a stored run answers: reproduced, not reproduced, or undecided.
 
-A ratio counts as "about n" where it lies within a factor sqrt(2) of n: nearer to n than to the next published
+A ratio counts as "about n" where it is within a factor sqrt(2) of n: nearer to n than to the next published
 step (1, 2, 4 end-to-end delays), on the scale on which ratios are compared.
 """
 
@@ -123,7 +123,7 @@ def _about(cells: Sequence[DelayCell], wanted: float, missing: str) -> Finding:
     lines = [Line(str(c), c.ratio, f"{wanted:g}") for c in cells]
     inside = [within(c.ratio, wanted / NEAR, wanted * NEAR) for c in cells]
     if all(x is True for x in inside):
-        return Finding(REPRODUCED, f"Every cell lies within a factor 1.41 of {wanted:g}.", lines=lines)
+        return Finding(REPRODUCED, f"Every cell is within a factor 1.41 of {wanted:g}.", lines=lines)
     out = [str(c) for c, x in zip(cells, inside, strict=True) if x is False]
     if out:
         named = ", ".join(out[:3]) + (" and others" if len(out) > 3 else "")
@@ -184,7 +184,7 @@ def _grows(run: Measured) -> Finding:
 
 
 def _rank_correlation(values: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
-    """Spearman's rho of values that stand in the order of their delay, and its one-sided permutation p."""
+    """Spearman's rho of values in the order of their delay, and its one-sided permutation p."""
     # Ties get their mean rank; values that are all alike have no order at all.
     ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
     spread = np.linalg.norm(ranks - ranks.mean())

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from support.reports import Page, rows, write
-from support.simulated_runs import nine_scenarios
 
 from looplab.experiments.loop.report import published
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report import painters
+from looplab.report.overview import Mark, Overview
+from looplab.report.statistics import Interval
 from looplab.report.stored import StoredRun, read_run
 
 
@@ -36,6 +37,26 @@ def test_an_interval_that_is_open_is_shown_as_such(report: Path) -> None:
     assert p99
     assert all(row["p99_high_us"] == "inf" for row in p99)
     assert "… ∞" in (report / "index.html").read_text()
+
+
+def test_the_first_printed_page_names_machine_claims_citation_and_repetition(report: Path) -> None:
+    text = (report / "index.html").read_text()
+    body = text.partition("<body>")[2]
+    first = body[: body.index("</section>")]
+    places = [
+        first.index(words)
+        for words in (
+            "<strong>Machine:</strong> Intel",
+            'alt="All claims.',
+            "All claims at a glance",
+            "I. Campo Prieto, “Remote robot control from Docker”, 2020",
+            "<code>./lab run scenario1 scenario2 --intervals 100,50,20,10 --messages 25",
+            "<code>./lab report</code>",
+        )
+    ]
+    assert places == sorted(places)
+    assert re.search(r"@media print.*\.repeat { break-after: page", text, re.DOTALL)
+    assert "<code>./lab study stress</code>" in body
 
 
 def test_every_figure_has_a_text_that_says_what_it_shows(report: Path) -> None:
@@ -156,13 +177,13 @@ def test_the_stored_runs_are_small_and_of_the_first_schema(stored_runs: Path) ->
     assert not any("waited" in cell for document in documents for cell in document["cells"])
 
 
-def test_painters_that_die_cost_time_and_nothing_else(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nine_scenarios(results, repetitions=3, messages=20)
-    together, alone = results.parent / "together", results.parent / "alone"
-    assert write(results, together) == 0
+def test_painters_that_die_cost_time_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    mark = Mark("A claim", "thesis", "reproduced", Interval(0.5, 0.2, 0.9), 0.4)
+    sketches = [Overview([mark] * rows, "change") for rows in (1, 2, 3)]
+    with painters.painters(painters.WORTH_RUNS) as draw:
+        together = draw(sketches)
     monkeypatch.setattr(painters, "_get_ready", os.abort)
-    assert write(results, alone) == 0
-    drawn = sorted(path.name for path in (together / "figures").iterdir())
-    assert len(drawn) == 22
-    for name in drawn:
-        assert (together / "figures" / name).read_bytes() == (alone / "figures" / name).read_bytes()
+    with painters.painters(painters.WORTH_RUNS) as draw:
+        assert draw(sketches) == together
+    assert len({drawing.svg for drawing in together}) == len(sketches)
