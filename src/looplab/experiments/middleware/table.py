@@ -31,9 +31,8 @@ def table(run: dict[str, Any]) -> str:
 def _line(cell: dict[str, Any]) -> str:
     response, used_s, memory = cell["response_us"], cell["cpu_s_per_request"], cell["memory_bytes_at_start"]
     seconds = sum(one["seconds"] for one in cell["by_repetition"])
-    counts = (
-        f"{cell['devices']:>7} {number(cell.get('processed', cell['succeeded']) / seconds, 8, 1)} {cell['failed']:>7} {cell['unfinished']:>7}"
-    )
+    done = number(cell.get("processed", cell["succeeded"]) / seconds, 8, 1)
+    counts = f"{cell['devices']:>7} {done} {cell['failed']:>7} {cell['unfinished']:>7}"
     figures = [
         milliseconds(response["p50"]),
         milliseconds(response["p99"]),
