@@ -121,6 +121,7 @@ class Measurement:
         # What the agents reported before belongs to the warm-up.
         histograms["server"] = server_times(after, last)
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
+        gone, starved = dead(found), last.killed_for_memory > ready.killed_for_memory
         return Trial(
             cell=cell,
             repetition=self._repetition,
@@ -145,9 +146,9 @@ class Measurement:
             refreshes=ended["refreshes"],
             warm_up=rows[: p.warm_up_s],
             loaded=loaded,
-            dead=dead(found),
-            out_of_memory=last.killed_for_memory > ready.killed_for_memory,
-            faults=self._faults(plan, ended, totals),
+            dead=gone,
+            out_of_memory=starved,
+            faults=self._faults(plan, ended, totals, gone, starved),
         )
 
     def _row(self, row: Mapping[str, Any]) -> Second:
@@ -156,11 +157,20 @@ class Measurement:
         cpu_us = None if None in used else round((used[1] - used[0]) * 1e6)  # type: ignore[operator]
         return Second(**{name: value for name, value in row.items() if name in _SECOND_KEYS}, cpu_us=cpu_us)
 
-    def _faults(self, plan: Plan, ended: Mapping[str, Any], totals: Mapping[str, int]) -> list[str]:
-        """Return what makes the repetition INVALID: two counts of the same requests that differ."""
+    def _faults(
+        self,
+        plan: Plan,
+        ended: Mapping[str, Any],
+        totals: Mapping[str, int],
+        ended_services: list[str],
+        out_of_memory: bool,
+    ) -> list[str]:
+        """Return what makes the repetition INVALID: a service that ended, two counts of one thing that differ."""
         finished = sum(1 for _ in finished_numbers(plan, ended["next_number"]))
         counted = totals["succeeded"] + totals["failed"]
-        return [] if finished == counted else [f"the devices ended {finished} requests and counted {counted}"]
+        wrong = [] if finished == counted else [f"the devices ended {finished} requests and counted {counted}"]
+        # To run out of memory is a result.
+        return wrong if out_of_memory else [*wrong, *ended_services]
 
     def _read_back(self, plan: Plan, ended: Mapping[str, Any], posted: int) -> ReadBack | None:
         """Return what the database holds of the posted messages; None if it cannot be read."""
