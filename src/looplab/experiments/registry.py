@@ -5,6 +5,7 @@ from looplab.run.experiment import Experiments
 EXPERIMENTS = Experiments(
     {
         "loop": "looplab.experiments.loop",
+        "middleware": "looplab.experiments.middleware",
         "qos-delay": "looplab.experiments.qos_delay",
         "twin": "looplab.experiments.twin",
         "asip": "looplab.experiments.asip",

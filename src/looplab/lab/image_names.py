@@ -19,6 +19,8 @@ NAMES = (
     "stress",
     "sqlclient",
     "asip_java",
+    "magistrala",
+    "devices",
 )
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import ceil
@@ -42,9 +42,16 @@ CONFINEMENTS = ("quota", "cpuset")
 OPTIONS = (
     INTERVALS,
     MESSAGES,
-    REPETITIONS,
+    # A repetition is a cell of its own: the parameter `repetitions`, blocks within a cell, is 1.
+    replace(REPETITIONS, recorded="iterations"),
     QOS,
-    Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}"),
+    Option(
+        "--write-mode",
+        "WRITE_MODE",
+        "MODE,…",
+        f"how the twin stores: {', '.join(WRITE_MODES)}",
+        recorded="write_modes",
+    ),
     Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
     FIDELITY,
     PACING,

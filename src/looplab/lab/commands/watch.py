@@ -111,8 +111,9 @@ class Screen:
                 warning += " The run goes on."
             lines.append(Text(warning, "bold yellow", **ONE_LINE))
         elif view.current:
-            place, qos = view.current
-            second = Text(f"{view.shown.curves} {place}{view.shown.unit}, QoS {qos}:", **ONE_LINE)
+            place, other = view.current
+            shown = f"{place}{view.shown.unit}, {view.shown.second_heading} {other}"
+            second = Text(f"{view.shown.curves} {shown}:", **ONE_LINE)
             for (metric, meaning), style in zip(view.shown.metrics.items(), STYLES, strict=False):
                 second.append(f"  {metric}", style)
                 second.append(f" {meaning}")
@@ -123,7 +124,16 @@ class Screen:
         table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim")
         metric = list(view.shown.metrics)[-1]
         counts = ("sent", *view.shown.outcomes.values())
-        heads = (view.shown.heading, "QoS", *counts, f"{metric} p50", "p95", "p99", "max", "sent late")
+        heads = (
+            view.shown.heading,
+            view.shown.second_heading,
+            *counts,
+            f"{metric} p50",
+            "p95",
+            "p99",
+            "max",
+            "sent late",
+        )
         for heading in heads:
             table.add_column(heading, justify="right", no_wrap=True)
         keys = list(view.cells)

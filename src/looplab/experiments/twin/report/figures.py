@@ -100,7 +100,7 @@ class Limits:
         caption = "Found by search; the scale is logarithmic."
         said = f"{caption} Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in self.rates.items())}."
         name = f"twin_figure_limits_{self.fidelity}"
-        place = (0.36, 0.145, 0.6, 0.75)
+        place = (0.41, 0.145, 0.55, 0.75)
         return drawn(name, "limits", self.fidelity, caption, said, self._put, place=place)
 
     def _put(self, axes: Axes) -> None:
