@@ -20,8 +20,8 @@ def run_commands(experiment: Experiment, measured: Iterable[Measured]) -> list[s
 def _options(m: Measured, options: Sequence[Option]) -> str:
     """Return the options of these runs; those that earlier runs did not record are left out."""
     given = [("--rounds", str(len(m.runs)))] if len(m.runs) > 1 else []
-    parameters = {name.upper(): value for name, value in m.run.parameters.items()}
-    given += [(option.flag, _value(parameters[option.variable])) for option in options if option.variable in parameters]
+    known = m.run.parameters
+    given += [(option.flag, _value(known[option.parameter])) for option in options if option.parameter in known]
     return "".join(f" {flag} {value}" for flag, value in given)
 
 

@@ -26,7 +26,11 @@ def stored(name: str, **changes: object) -> StoredRun:
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [("loop", {"intervals_ms": [100, 20], "qos": [0, 2]}), ("qos-delay", {"pairs_ms": [[0, 20], [2, 18]]})],
+    [
+        ("loop", {"intervals_ms": [100, 20], "qos": [0, 2]}),
+        ("qos-delay", {"pairs_ms": [[0, 20], [2, 18]]}),
+        ("twin", {"write_modes": ["row", "copy"], "iterations": 3}),
+    ],
 )
 def test_a_command_gives_a_run_its_parameters(name: str, changes: dict[str, object]) -> None:
     run = stored(name, **changes)
@@ -36,7 +40,7 @@ def test_a_command_gives_a_run_its_parameters(name: str, changes: dict[str, obje
     options = {option.variable: given[option.variable] for option in own.OPTIONS}
     variables = run_options.variables(ROOT, given["scenarios"], options, quick=False)
     asked = own.read_parameters({"SCENARIO": run.scenario, **variables}).as_json()
-    for key in (option.variable.lower() for option in own.OPTIONS):
+    for key in (option.parameter for option in own.OPTIONS):
         if key in run.parameters:
             assert json.loads(json.dumps(asked[key])) == run.parameters[key], key
     assert asked.get("pairs_ms") == (((0, 20), (2, 18)) if name == "qos-delay" else None)
