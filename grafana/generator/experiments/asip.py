@@ -112,12 +112,13 @@ def _tracked() -> Panel:
     named = joined(f"(({newest}) or ({stored}))", "series", NAME, "$1 $2")
     return xy_panel(
         "Share of edges tracked, by frequency",
-        "Edges of pin 13 over edges of pin 2 for one client: the one that is measured now, else the first of those "
+        "Edges of pin 13 over edges of pin 2 for one client: the one measured now, else the fastest of those "
         "chosen above. 100 % is tracked. Choose another client to see its curve.",
         or_named(f"max by (series, frequency_hz) ({named})", "frequency_hz", "series", NO_WAVE_YET),
         row="frequency_hz",
         series="series",
-        x={"unit": "hertz", "min": 0, "custom.axisLabel": "square wave on pin 2"},
+        # HIGH_HZ of the search; without it, the share's maximum falls on x.
+        x={"unit": "hertz", "min": 0, "max": 400, "custom.axisLabel": "square wave on pin 2"},
         y=SHARE,
         y_label="edges out over edges in",
         overrides=[by_regex("/corrected$/", dashed([8, 6]))],

@@ -8,7 +8,7 @@ from typing import Any
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import published
 from looplab.experiments.asip.report.figures import NAMES, TITLES, measured_rows, published_rows, sketches
-from looplab.experiments.asip.report.findings import cells, claims
+from looplab.experiments.asip.report.findings import add_causes, cells, claims
 from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing, Sketch
@@ -25,7 +25,9 @@ MEASURES = {THROUGHPUT: THROUGHPUT_HZ, NAME: LATENCY_MS}
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what these runs show: of each scenario, one of each fidelity."""
-    verdicts = judge(claims(), by_fidelity(measured))
+    runs = by_fidelity(measured)
+    verdicts = judge(claims(), runs)
+    add_causes(runs, verdicts)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
         figures = [(title, "", [d for d in drawn if d.figure in held]) for title, held in TITLES.items()]

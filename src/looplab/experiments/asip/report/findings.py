@@ -5,7 +5,7 @@ sides have. "Alike" and "hardly" mean: the whole interval lies within a factor 1
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -17,11 +17,12 @@ from looplab.experiments.asip.report.published import BOUND_MS, FLOOR_CHARACTERS
 from looplab.report.cell import Key
 from looplab.report.finding import Finding, Line, asked, exact, within
 from looplab.report.rules import directed
-from looplab.report.samples import Measured
+from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import SIGNIFICANCE, Comparison, Interval, compare, over_runs
 from looplab.report.verdicts import (
     FEW_RUNS,
     FEWEST_RUNS,
+    FIDELITIES,
     NO_RUN,
     NOT_REPRODUCED,
     ONE_RUN,
@@ -29,6 +30,7 @@ from looplab.report.verdicts import (
     UNDECIDED,
     Claim,
     Rule,
+    Verdicts,
 )
 
 # "Alike", "hardly depends": within a factor of 1 plus this share.
@@ -57,6 +59,24 @@ def claims() -> list[Claim]:
         asked("below-15-ms", "Latency stays below 15 ms", NAME, _below_bound),
         asked("floor", "The wire alone takes about 6.7 ms", NAME, _floor),
     ]
+
+
+def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
+    """Where TCP_NODELAY changes the latency over TCP, put that beside the claims on latency."""
+    held = [runs.get(fidelity, {}).get(NAME) for fidelity in FIDELITIES]
+    means = [_over_tcp(run) for run in held if run is not None]
+    if len(means) < len(FIDELITIES) or math.isnan(sum(means)):
+        return
+    told = f"With TCP_NODELAY on (corrected), TCP takes {means[1]:.1f} ms on average instead of {means[0]:.1f} ms."
+    for claim, answers in verdicts:
+        if claim.name in ("channel-hardly", "below-15-ms"):
+            answers[FIDELITIES[0]].beside.append(told)
+
+
+def _over_tcp(run: Measured) -> float:
+    """Return the mean latency over TCP in ms, all parts on one machine; NaN if it was not measured."""
+    means = [cell.mean("latency") for cell in usable(run) if cell.key[1:] == ("tcp", "one")]
+    return float(np.mean([mean.estimate / 1000 for mean in means if mean])) if any(means) else math.nan
 
 
 def cells(run: Measured) -> list[AsipCell]:

@@ -110,6 +110,13 @@ def test_a_board_that_was_behind_real_time_stands_beside_the_verdict(tmp_path: P
     assert "was 862.40 ms behind" in analysed(tmp_path).verdict("below-15-ms").beside[-1]
 
 
+def test_what_tcp_nodelay_changes_stands_beside_the_claims_on_latency(tmp_path: Path) -> None:
+    write_latency_run(tmp_path, mean_us=lambda la, tr, pl: 38_000.0 if tr == "tcp" else near_the_wire(la, tr, pl))
+    write_latency_run(tmp_path, fidelity="corrected", start="20260303T000000Z", mean_us=lambda *_key: 4_000.0)
+    beside = analysed(tmp_path).verdict("below-15-ms").beside
+    assert "With TCP_NODELAY on (corrected), TCP takes 4.0 ms on average instead of 38.0 ms." in beside
+
+
 def test_lost_tests_are_counted_and_the_mean_is_of_the_answered(tmp_path: Path) -> None:
     folder = write_latency_run(tmp_path, lost=7)
     cell: Any = analysed(tmp_path).measured[0].cells["python", "serial", "one"]
