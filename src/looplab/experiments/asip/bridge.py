@@ -202,8 +202,10 @@ class Bridge:
             return
         try:
             data = os.read(self._port.fileno(), 1 if self._settings.by_byte else BLOCK_BYTES)
-        except OSError as error:
-            self._end(f"the board's port is gone: {error}")
+        except OSError:
+            data = b""
+        if not data:
+            self._end("the board's port is gone")
             return
         try:
             self._session.take(data)
