@@ -36,6 +36,7 @@ class Layout:
     an outcome in `measured` have every latency.
     `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
     `scenarios` holds the layout of each scenario whose files differ from those of the others.
+    `factors` gives parameters with their usual values: a run with another value is shown beside the others.
     """
 
     schema: Path
@@ -55,6 +56,7 @@ class Layout:
         }
     )
     scenarios: Mapping[str, Layout] = field(default_factory=dict)
+    factors: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
@@ -89,6 +91,12 @@ class StoredRun:
     def machine_text(self) -> str:
         cpu, cores, kernel, machine = self.machine
         return f"{cpu}, {cores} cores, kernel {kernel}" + (f", machine {machine}" if machine else "")
+
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The factors of its layout that are not as usual, as params.env writes them: ("ADAPTER=ftdi-16",)."""
+        held = [(name, as_text(self.parameters.get(name, usual)), usual) for name, usual in self.layout.factors.items()]
+        return tuple(f"{name.upper()}={value}" for name, value, usual in held if value != usual)
 
     @cached_property
     def context(self) -> dict[str, str]:
