@@ -33,7 +33,7 @@ class AsipBoard:
             [
                 str(files / "robot"), "--processor", self.board.processor,
                 "--firmware", str(files / f"asip-{board}.hex"), "--pty", str(self._port),
-                "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "0", *wire,
+                "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "200", *wire,
                 "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
             ],
             folder / "board.log",

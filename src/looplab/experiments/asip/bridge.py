@@ -32,11 +32,21 @@ LONGEST_LINE = 2000
 
 
 class Session(ABC):
-    """One client: the way back to it."""
+    """One client: the way back to it, on which only whole lines go."""
+
+    _rest = b""
+
+    def take(self, data: bytes) -> None:
+        """Send the lines that are whole by now. Raises OSError if the client does not take them."""
+        lines, end, self._rest = (self._rest + data).rpartition(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            raise OSError("the board sends bytes that are no lines")
+        if end:
+            self._send(lines + end)
 
     @abstractmethod
-    def take(self, data: bytes) -> None:
-        """Send what the board sent. Raises OSError if the client does not take it."""
+    def _send(self, data: bytes) -> None:
+        """Send whole lines."""
 
     @abstractmethod
     def end(self, why: str) -> None:
@@ -44,7 +54,7 @@ class Session(ABC):
 
 
 class TcpSession(Session):
-    """A TCP connection: raw bytes."""
+    """A TCP connection."""
 
     def __init__(self, sock: socket.socket, nodelay: bool) -> None:
         self.socket = sock
@@ -52,7 +62,7 @@ class TcpSession(Session):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
         self._waiting = b""
 
-    def take(self, data: bytes) -> None:
+    def _send(self, data: bytes) -> None:
         self._waiting += data
         with contextlib.suppress(BlockingIOError):
             self._waiting = self._waiting[self.socket.send(self._waiting) :]
@@ -68,13 +78,9 @@ class OverMqtt(Session):
 
     def __init__(self, client: MqttClient, topic: str, qos: int) -> None:
         self._client, self._topic, self._qos = client, topic, qos
-        self._rest = b""
 
-    def take(self, data: bytes) -> None:
-        lines, end, rest = (self._rest + data).rpartition(b"\n")
-        self._rest = rest[-LONGEST_LINE:]
-        if end:
-            self._client.publish(f"{self._topic}/{OUT}", lines + end, self._qos)
+    def _send(self, data: bytes) -> None:
+        self._client.publish(f"{self._topic}/{OUT}", data, self._qos)
 
     def end(self, why: str) -> None:
         self._client.publish(f"{self._topic}/{STATE}", why.encode(), 1)
