@@ -26,7 +26,7 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "link", "capture", "robot", "stress", "flood", "asip_java"]
+  targets = ["services", "link", "capture", "robot", "stress", "flood", "asip_java", "magistrala", "devices"]
 }
 
 # What a Raspberry Pi needs.
@@ -49,7 +49,7 @@ target "services" {
   name     = "services-${service}"
   inherits = ["common"]
   matrix = {
-    service = ["controller", "bridge", "exporter", "treatments", "prepare"]
+    service = ["controller", "bridge", "exporter", "treatments", "prepare", "twin"]
   }
   context    = "."
   dockerfile = "images/base/Dockerfile"
@@ -96,4 +96,18 @@ target "asip_java" {
   context    = "."
   dockerfile = "images/asip-java/Dockerfile"
   tags       = ["${LAB_REGISTRY}looplab/asip_java:${LAB_TAG}"]
+}
+
+target "magistrala" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/magistrala/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/magistrala:${LAB_TAG}"]
+}
+
+target "devices" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/devices/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/devices:${LAB_TAG}"]
 }

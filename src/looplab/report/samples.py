@@ -17,7 +17,8 @@ AVERAGE_TOLERANCE_US = 0.01
 # What a cell of several runs holds as a sum.
 COUNTS = (
     *("sent", "answered", "late", "lost", "robot_errors"),
-    *("duplicates", "out_of_order", "disconnects", "tests", "stored", "refused", "unfinished"),
+    *("duplicates", "out_of_order", "disconnects", "tests", "stored", "refused", "posted"),
+    *("requests", "succeeded", "failed", "unfinished", "processed"),
 )
 
 
@@ -132,6 +133,8 @@ def by_fidelity(measured: Sequence[Measured]) -> dict[str, dict[str, Measured]]:
 
 def read_cells(run: StoredRun) -> Mapping[Key, Cell] | Unusable:
     """Return the cells of a run by key; Unusable if samples.csv does not agree with run.json."""
+    if run.layout.read:
+        return run.layout.read(run)
     try:
         frame = _read(run.path / "samples.csv", run.layout)
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,8 @@ class Layout:
     `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`. Messages of
     an outcome in `measured` have every latency.
     `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
-    `scenarios` holds the layout of each scenario whose files differ from those of the others.
+    `scenarios` holds the layout of each scenario whose files differ from those of the others. `read` returns the cells
+    of a run whose samples.csv has no line a message.
     `factors` gives parameters with their usual values: a run with another value is shown beside the others.
     """
 
@@ -56,6 +57,7 @@ class Layout:
         }
     )
     scenarios: Mapping[str, Layout] = field(default_factory=dict)
+    read: Callable[[StoredRun], Mapping[Key, Cell] | Unusable] | None = None
     factors: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, key: Key) -> str:

@@ -11,7 +11,7 @@ from looplab.lab.docker.compose import check_yaml
 from looplab.lab.programs import Outcome, follow
 from looplab.system.terminal import Step
 
-TIMEOUT_S = 1800.0
+TIMEOUT_S = 3600.0
 EXPECTED_S = 60.0
 BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
 LAST_LINES = 15

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ SOURCES = {
     **dict.fromkeys((f"src/looplab/{room}" for room in IN_IMAGES), "**/*.py"),
     **dict.fromkeys(("images", "firmware"), "**/*"),
 }
+# Debian's and others' bundle of the authorities that the host trusts.
+AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 STAMP = Path(".cache/images.sha256")
 # Of no Compose file: it stands in for inovex/mqtt-stresser.
 FLOOD = "flood"
@@ -67,6 +70,7 @@ class OwnImages:
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables`, which may name images."""
+        share_authorities(self._root)
         environment = {name: value for name, value in variables.items() if not os.environ.get(name)}
         flood = build_command(self._root / "images" / FLOOD, self.references[FLOOD])
         build_with_compose(self._root, len(self.references), [flood], environment, self._profiles)
@@ -98,6 +102,16 @@ class OwnImages:
 
     def _names(self) -> Iterable[str]:
         return map(without_digest, self.references.values())
+
+
+def share_authorities(root: Path) -> None:
+    """Copy the host's certificate authorities to the images that fetch Go modules: a proxy may inspect TLS."""
+    found = [Path(name) for name in (os.environ.get("SSL_CERT_FILE", ""), *AUTHORITIES) if name]
+    bundle = next((path for path in found if path.is_file()), None)
+    for modules in (root / "images").glob("*/modules"):
+        copy = modules.with_name("host-ca.pem")
+        if bundle is not None and not (copy.exists() and copy.read_bytes() == bundle.read_bytes()):
+            shutil.copyfile(bundle, copy)
 
 
 def _read_stamps(path: Path) -> dict[str, str]:
