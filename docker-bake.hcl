@@ -26,7 +26,7 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "link", "capture", "robot", "stress", "flood"]
+  targets = ["services", "link", "capture", "robot", "stress", "flood", "asip_java", "magistrala", "devices"]
 }
 
 # What a Raspberry Pi needs.
@@ -49,7 +49,7 @@ target "services" {
   name     = "services-${service}"
   inherits = ["common"]
   matrix = {
-    service = ["controller", "bridge", "exporter", "treatments", "prepare"]
+    service = ["controller", "bridge", "exporter", "treatments", "prepare", "twin"]
   }
   context    = "."
   dockerfile = "images/base/Dockerfile"
@@ -89,4 +89,25 @@ target "flood" {
   inherits = ["common"]
   context  = "images/flood"
   tags     = ["${LAB_REGISTRY}looplab/flood:${LAB_TAG}"]
+}
+
+target "asip_java" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/asip-java/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/asip_java:${LAB_TAG}"]
+}
+
+target "magistrala" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/magistrala/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/magistrala:${LAB_TAG}"]
+}
+
+target "devices" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/devices/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/devices:${LAB_TAG}"]
 }

@@ -53,6 +53,12 @@ def or_named(expression: str, row: str, series: str, text: str) -> str:
     return f'({expression})\nor on () label_replace({nothing}, "{row}", "1", "", "")'
 
 
+def whole(curves: str) -> str:
+    """Return of `curves` those that have as many points as the longest: an XY chart draws a missing value at 0."""
+    lengths = f"count by (series) ({curves})"
+    return f"{curves}\nand on (series) ({lengths} == on () group_left () max({lengths}))"
+
+
 def by_stat(by: str, figures: Mapping[str, str]) -> str:
     """Return the rows of a table of statistics: each expression by the labels `by`, its name in the label `stat`."""
     return " or ".join(

@@ -5,7 +5,7 @@ from typing import Any
 from generator.dashboard import Dashboard, choice, dashboard
 from generator.looks import CORRECTED, Override, by_regex, fixed, line, other_shade
 from generator.panels import Panel, numbers
-from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded
+from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded, whole
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 
 # The labels of one cell.
@@ -60,15 +60,9 @@ def _ordered(expression: str) -> str:
     return f'label_join({numbers}, "order", " ", "both", "first", "qos", "fidelity")'
 
 
-def _whole(curves: str) -> str:
-    """Of `curves` those that have as many delays as the longest: the panel draws a missing value at 0."""
-    lengths = f"count by (series) ({curves})"
-    return f"{curves}\nand on (series) ({lengths} == on () group_left () max({lengths}))"
-
-
 def _against_delay(title: str, description: str, metric: str, y: dict[str, Any], y_label: str) -> Panel:
     measured = _chosen(metric, 'links="symmetrical"')
-    curves = _whole(f"max by (series, end_to_end_ms) ({_named(measured)})")
+    curves = whole(f"max by (series, end_to_end_ms) ({_named(measured)})")
     return xy_panel(
         title,
         f"{description} A curve appears once it has as many delays as the longest one; choose its fidelity to see one "

@@ -14,7 +14,6 @@ from looplab.report.cell import Cell, Key
 from looplab.report.drawing import STYLES, Drawing, drawn, shares
 from looplab.report.samples import read_cells
 from looplab.report.stored import Unusable
-from looplab.run.experiment import Experiments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,15 +62,13 @@ class ClassFigure:
     rows: Sequence[Row]
 
 
-def class_figure(
-    scenario: str, fidelity: str, held: Sequence[HandedIn], experiments: Experiments
-) -> ClassFigure | None:
-    """Return the figure of those runs, None if none of them has samples that can be read."""
+def class_figure(scenario: str, fidelity: str, held: Sequence[HandedIn]) -> ClassFigure | None:
+    """Return the figure of those runs, None if none of them has latencies that can be read."""
     read = {handed: cells for handed in held if not isinstance(cells := read_cells(handed.run), Unusable)}
     key = _key(list(read.values()))
-    if key is None:
+    if key is None or not held[0].run.layout.metrics:
         return None
-    metric = _metric(held, experiments)
+    metric = _metric(held)
     curves = [
         StudentCurve(handed, cells[key], np.sort(cells[key].latency_us[metric]))
         for handed, cells in read.items()
@@ -109,9 +106,9 @@ def _key(read: Sequence[Mapping[Key, Cell]]) -> Key | None:
     return max(counts, key=lambda key: (counts[key], key == (20.0, 0.0), key), default=None)
 
 
-def _metric(held: Sequence[HandedIn], experiments: Experiments) -> str:
+def _metric(held: Sequence[HandedIn]) -> str:
     """Return the latency that the first question of such an exercise is about: O of the loop, else the first."""
-    metrics = list(experiments[held[0].run.experiment].part("report").LAYOUT.metrics)
+    metrics = list(held[0].run.layout.metrics)
     return "O" if "O" in metrics else metrics[0]
 
 

@@ -36,7 +36,8 @@ class ExercisePart(Protocol):
     """The module `exercise` of an experiment: what may be asked about its cells."""
 
     # The fields that name a cell in expected.yaml, with their defaults, in the order of its key; None is to be given.
-    FIELDS: Mapping[str, float | list[None]]
+    # A default that is text makes the field a word, e.g. "serial".
+    FIELDS: Mapping[str, float | str | list[None]]
     # Latencies, each with any of STATISTICS: "O" for O.p95.
     METRICS: Sequence[str]
     # Figures that are no latencies, apart from COUNTS.
@@ -318,17 +319,19 @@ class _Reader:
                 f"{part.METRICS[0]}.p95.",
             )
         named = self._cell(part, {k: v for k, v in entry.items() if k not in ("run", "name")}, place)
-        return Value(run, name, tuple(number for _, number in named), cell_text(named))
+        return Value(run, name, tuple(one for _, one in named), cell_text(named))
 
-    def _cell(self, part: ExercisePart, given: Mapping[str, Any], place: str) -> list[tuple[str, float]]:
-        """Return the key of the cell that the fields of a value give, each number with the name of its field."""
+    def _cell(self, part: ExercisePart, given: Mapping[str, Any], place: str) -> list[tuple[str, float | str]]:
+        """Return the key of the cell that the fields of a value give, each value with the name of its field."""
         fields = {**part.FIELDS, **given}
-        named = [(k, number) for k, v in fields.items() for number in (v if isinstance(v, list) else [v])]
+        named = [(k, one) for k, v in fields.items() for one in (v if isinstance(v, list) else [v])]
         size = sum(len(value) if isinstance(value, list) else 1 for value in part.FIELDS.values())
-        if fields.keys() != part.FIELDS.keys() or len(named) != size or not all(_is_number(n) for _, n in named):
-            known = [f"{name}: {[10] * len(v) if isinstance(v, list) else f'{v:g}'}" for name, v in part.FIELDS.items()]
-            raise self._wrong(f"{place}: {dict(given)} names no cell of a run", f"Write it like {', '.join(known)}.")
-        return [(name, float(number)) for name, number in named]
+        words = [name for name, default in part.FIELDS.items() if isinstance(default, str)]
+        known = fields.keys() == part.FIELDS.keys() and len(named) == size
+        if not known or not all(isinstance(one, str) if name in words else _is_number(one) for name, one in named):
+            like = [f"{name}: {[10] * len(v) if isinstance(v, list) else v}" for name, v in part.FIELDS.items()]
+            raise self._wrong(f"{place}: {dict(given)} names no cell of a run", f"Write it like {', '.join(like)}.")
+        return [(name, one if isinstance(one, str) else float(one)) for name, one in named]
 
     def _handle(self, handle: Any, place: str) -> str:
         if handle not in self.parts:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.exporter.parts import Metrics, metrics
 from looplab.metrics.runs import run_texts, treatment_text
+from looplab.metrics.text_format import Texts
 from looplab.run.experiment import Experiments
 from looplab.run.samples import ABSENT, ANSWERED, HEADER_BYTES, LATE, ROBOT_ERROR, WAITING, limit_ns, store_columns
 
@@ -113,6 +115,36 @@ class LiveRun:
         return array("q", chunk[: len(chunk) // 8 * 8])
 
 
+class StatedRun:
+    """A run without live rows: its controller writes what it measured into state.json each second.
+
+    Its experiment's metrics.py has `live_texts(state)`, which returns the sample lines; `planned` in the state is the
+    number of messages of the whole run.
+    """
+
+    def __init__(self, state: dict[str, Any], live_texts: Callable[[dict[str, Any]], Texts]) -> None:
+        self.run_id = str(state["run_id"])
+        self.parameters: dict[str, Any] = state["parameters"]
+        self.key = (str(self.parameters["scenario"]), str(self.parameters["fidelity"]))
+        self.active = True
+        self._live_texts = live_texts
+        self.take(state)
+
+    def take(self, state: dict[str, Any]) -> None:
+        """Take in a newer state."""
+        self._state, self._taken_ns = state, perf_counter_ns()
+
+    def advance(self) -> None:
+        """See whether the controller still writes."""
+        self.active = perf_counter_ns() - self._taken_ns < SILENCE_NS
+
+    def texts(self) -> dict[str, str]:
+        """Return sample lines by family."""
+        planned = int(self._state.get("planned", 0))
+        run = run_texts(self.run_id, self.parameters, 1, active=self.active, planned=planned)
+        return {**run, **self._live_texts(self._state)}
+
+
 class LiveFolder:
     """Follows state.json from run to run."""
 
@@ -122,9 +154,9 @@ class LiveFolder:
         self._samples = folder / "samples.bin"
         self._seen: tuple[int, int] | None = None
         self._state: dict[str, Any] = {}
-        self._run: LiveRun | None = None
+        self._run: LiveRun | StatedRun | None = None
 
-    def run(self, stored_ids: frozenset[str]) -> LiveRun | None:
+    def run(self, stored_ids: frozenset[str]) -> LiveRun | StatedRun | None:
         """Return the run to show as live, brought up to date: running, or finished and not yet among `stored_ids`."""
         self._read_state()
         run = self._run
@@ -135,7 +167,7 @@ class LiveFolder:
             run.active = False
         return run
 
-    def texts(self, run: LiveRun) -> dict[str, str]:
+    def texts(self, run: LiveRun | StatedRun) -> dict[str, str]:
         """Return the run's sample lines, with the treatments found so far."""
         texts = run.texts()
         treatments = self._state.get("treatments") or []
@@ -158,6 +190,11 @@ class LiveFolder:
         self._state = state
         run_id = str(state["run_id"])
         if state["state"] == "running" and (self._run is None or self._run.run_id != run_id):
-            self._run = LiveRun(self._samples, run_id, state["parameters"], metrics(self._experiments.of(state)))
+            part = metrics(self._experiments.of(state))
+            live_texts = getattr(part, "live_texts", None)
+            parameters = state["parameters"]
+            self._run = StatedRun(state, live_texts) if live_texts else LiveRun(self._samples, run_id, parameters, part)
+        elif state["state"] == "running" and isinstance(self._run, StatedRun):
+            self._run.take(state)
         elif state["state"] == "interrupted" or (self._run is not None and self._run.run_id != run_id):
             self._run = None

@@ -14,7 +14,7 @@ class Metrics(Protocol):
     """The metrics.py of an experiment.
 
     `COLUMNS` are those of the live rows that `Cell.add_latency` takes after T. `BROKER_TOPICS` makes sample lines of
-    what is retained at the broker.
+    what is retained at the broker. An experiment without live rows has `live_texts` beside these: see `StatedRun`.
     """
 
     FAMILIES: Families

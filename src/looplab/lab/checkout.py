@@ -1,13 +1,15 @@
 """This checkout of the lab: its settings, images and ports; and how it makes the machine ready."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
-from looplab.lab.credentials.secret_files import ensure_grafana_password
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.credentials.secret_files import ensure_grafana_password, ensure_passwords
+from looplab.lab.docker.builds import EVERY_PROFILE
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import show_version
 from looplab.lab.docker.images import Images, image_facts
@@ -18,7 +20,9 @@ from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import machine_variables
 from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call
+from looplab.lab.scenarios import experiments, scenarios
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
+from looplab.run.experiment import Experiment
 from looplab.system.env_files import read_env, read_port
 from looplab.system.identity import machine_id
 from looplab.system.terminal import say
@@ -27,7 +31,7 @@ UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
-# The image that finds out what the engine grants: its service uses priority and other processes' sockets.
+NEVER = "never"
 PROBE = "treatments"
 
 
@@ -40,11 +44,15 @@ class SetUp:
 
 
 class Lab:
-    """One checkout of the lab at `root`, with `options` from the command line as variables."""
+    """One checkout of the lab at `root`, with `options` from the command line as variables.
 
-    def __init__(self, root: Path, options: Mapping[str, str] | None = None) -> None:
+    `wanted` are experiments whose own images count, beside what all the others share.
+    """
+
+    def __init__(self, root: Path, options: Mapping[str, str] | None = None, wanted: Iterable[Experiment] = ()) -> None:
         self.root = root
         self._options = dict(options or {})
+        self._wanted = list(wanted)
 
     def settings(self, *, original: bool = False) -> dict[str, str]:
         """Return every variable Compose sees: .env, over it this machine's, the shell's, the options'.
@@ -70,13 +78,28 @@ class Lab:
     def upstream_images(self, *, original: bool = False) -> dict[str, str]:
         """Return the upstream references by variable; for `original` see settings."""
         settings = self.settings(original=original)
-        return {name: settings[name] for name in UPSTREAM if settings.get(name)}
+        own = [name for experiment in self._wanted for name in experiment.upstream]
+        return {name: settings[name] for name in dict.fromkeys((*UPSTREAM, *own)) if settings.get(name)}
 
     def own_images(self, *, original: bool = False) -> dict[str, str]:
         """Return the references of the lab's own images by name; for `original` see settings."""
         settings = self.settings(original=original)
-        names = {name: own_reference(name, settings) for name in NAMES}
+        left_out = {name for other in self._left_out() for name in other.images}
+        left_out -= {name for experiment in self._wanted for name in experiment.images}
+        names = {name: own_reference(name, settings) for name in NAMES if name not in left_out}
         return {**names, "stress": settings.get("STRESS_IMAGE") or names["stress"]}
+
+    def _left_out(self) -> list[Experiment]:
+        """Return the experiments whose own images are not wanted."""
+        return [other for other in EXPERIMENTS.values() if other.images and other not in self._wanted]
+
+    def profiles(self) -> list[str]:
+        """Return the profiles that start all own images that are wanted."""
+        left_out = self._left_out()
+        if not left_out:
+            return list(EVERY_PROFILE)
+        known = {**scenarios(self.root), **experiments(self.root)}
+        return [NEVER, *(name for name, scenario in known.items() if scenario.experiment not in left_out)]
 
     def ports(self) -> dict[str, int]:
         """Return the ports a run publishes, by variable."""
@@ -112,7 +135,7 @@ class Lab:
         update_profiles(self.root)
         settled = {} if ask_again else self._machine(read_env(self.root / ".env"))
         decided = {name: value for name, value in settled.items() if name == TAG}
-        own = OwnImages(self.root, self.own_images(original=ask_again), decided)
+        own = OwnImages(self.root, self.own_images(original=ask_again), decided, self.profiles())
         images = Images(self.root)
         ensure_compose(ensure_engine(), images.ensure_base)
         own.fetch(images)
@@ -124,7 +147,9 @@ class Lab:
             own.build({**images.variables, **own.variables})
         machine = inspect_machine(self.root, self.ports().items(), own.references[PROBE])
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
-        variables = machine_variables(machine.limits, {**images.variables, **own.variables, **administrator})
+        passwords = ensure_passwords(self.root, EXPERIMENTS.values())
+        given = {**images.variables, **own.variables, **administrator, **passwords}
+        variables = machine_variables(machine.limits, given)
         write_machine_file(self.root, variables)
         return SetUp(machine, variables)
 

@@ -99,7 +99,11 @@ COMMANDS = {
         "doctor:doctor",
         _arguments(("--json", {**_FLAG, "dest": "as_json", "help": "one JSON document"})),
     ),
-    "setup": Command("install, pull and build what a run needs", "setup:setup"),
+    "setup": Command(
+        "install, pull and build what a run needs",
+        "setup:setup",
+        _arguments(("scenarios", {"nargs": "*", "metavar": "SCENARIO", "help": "with images of its own: twin"})),
+    ),
     "down": Command("stop and remove all containers; results stay", "down:down"),
     "pair": Command(
         "one file with all that a Raspberry Pi needs to reach this broker",

@@ -17,7 +17,7 @@ from looplab.exercises.exercise import (
 from looplab.exercises.handout import Around, completed, neighbours
 from looplab.experiments.registry import EXPERIMENTS
 
-# A stored run of each experiment, cut to one cell: its table is shown in the handouts.
+# A stored run of each experiment, cut to one cell: its table is shown in the handouts. A scenario may have its own.
 SAMPLES = Path("docs/exercises/samples")
 
 
@@ -48,22 +48,25 @@ def claim_titles(experiment: str) -> dict[str, str]:
 
 def around(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> Around:
     """Return what the handout of an exercise needs beside it; `places` gives title and folder of all in order."""
-    experiment = experiment_of(root, EXPERIMENTS, exercise.runs[-1].scenario)
+    scenario = exercise.runs[-1].scenario
+    experiment = experiment_of(root, EXPERIMENTS, scenario)
     titles, part = claim_titles(experiment), part_of(experiment)
     before, after = neighbours(places, exercise.name)
     claims = [titles[claim] for claim in exercise.card.claims]
-    return Around(before, after, claims, sample_table(root, experiment), part.MEANINGS, part.LINES)
+    return Around(before, after, claims, sample_table(root, experiment, scenario), part.MEANINGS, part.LINES)
 
 
-def sample_run(root: Path, experiment: str) -> dict[str, Any]:
-    """Return the stored run whose table the handouts of an experiment show."""
-    document: dict[str, Any] = json.loads((root / SAMPLES / f"{experiment}.json").read_text(encoding="utf-8"))
+def sample_run(root: Path, experiment: str, scenario: str = "") -> dict[str, Any]:
+    """Return the stored run whose table the handouts of a scenario show: its own, or that of its experiment."""
+    paths = [root / SAMPLES / f"{name}.json" for name in (scenario, experiment)]
+    path = next((path for path in paths if path.is_file()), paths[-1])
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
 
 
-def sample_table(root: Path, experiment: str) -> str:
+def sample_table(root: Path, experiment: str, scenario: str = "") -> str:
     """Return the table of that run as ./lab run prints it."""
-    table: str = EXPERIMENTS[experiment].part("table").table(sample_run(root, experiment))
+    table: str = EXPERIMENTS[experiment].part("table").table(sample_run(root, experiment, scenario))
     return table
 
 

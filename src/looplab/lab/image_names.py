@@ -6,7 +6,22 @@ from collections.abc import Mapping
 from looplab import __version__
 from looplab.errors import EXIT_USAGE, LabError
 
-NAMES = ("prepare", "treatments", "controller", "bridge", "exporter", "robot", "flood", "link", "capture", "stress")
+NAMES = (
+    "prepare",
+    "treatments",
+    "controller",
+    "bridge",
+    "exporter",
+    "robot",
+    "flood",
+    "link",
+    "capture",
+    "stress",
+    "twin",
+    "asip_java",
+    "magistrala",
+    "devices",
+)
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE_IMAGE = "debian:trixie-slim"

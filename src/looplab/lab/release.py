@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.images import PULL_TIMEOUT_S
 from looplab.lab.image_names import (
@@ -132,7 +133,7 @@ def pin_images(path: Path) -> None:
 
 def list_images(names: Sequence[str], platform: str | None) -> None:
     """Print the references of the lab's own images, with a platform as the registry has them for it."""
-    references = Lab(ROOT).own_images()
+    references = Lab(ROOT, wanted=EXPERIMENTS.values()).own_images()
     for name in names or NAMES:
         print(of_platform(references[name], platform) if platform else references[name])
 

@@ -47,13 +47,18 @@ class Session:
         lab.check_ports(done)
         self.lab = lab
         self.facts = lab.environment_facts(done)
-        self._compose = lab.compose({"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(self.facts)})
+        self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(self.facts)}
 
     def run(self, scenarios: Sequence[Scenario], after: Callable[[int, dict[str, Any]], None]) -> bool:
         """Run scenarios one after another, call `after` with the number and the run.json of each; return whether all
         were run. An interruption keeps what was measured; an error stops the containers and is raised."""
-        root, compose = self.lab.root, self._compose
-        scenario = scenarios[0]
+        with _host_part(self.lab, scenarios[0]) as variables:
+            return self._run(self.lab.compose({**self._variables, **variables}), scenarios, after)
+
+    def _run(
+        self, compose: Compose, scenarios: Sequence[Scenario], after: Callable[[int, dict[str, Any]], None]
+    ) -> bool:
+        root, scenario = self.lab.root, scenarios[0]
         try:
             _clear(compose, scenario.name)
             for number, scenario in enumerate(scenarios):
@@ -91,6 +96,17 @@ def check_link(root: Path, settings: Mapping[str, str]) -> None:
             "Leave LINK at none, or take --robot virtual.",
             EXIT_USAGE,
         )
+
+
+def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManager[Mapping[str, str]]:
+    """Return the context in which the experiment's programs run on the host; an empty one if it has none."""
+    if not scenario.experiment.host:
+        return contextlib.nullcontext({})
+    settings = {**lab.settings(), "SCENARIO": scenario.name}
+    found: contextlib.AbstractContextManager[Mapping[str, str]] = scenario.experiment.part("host").beside(
+        lab.root, settings, lab.own_images().__getitem__, say
+    )
+    return found
 
 
 def _one(root: Path, compose: Compose, scenario: Scenario, then_done: Sequence[str]) -> dict[str, Any]:

@@ -29,11 +29,17 @@ class Damaged(Exception):
     """A stored run that cannot be read; says why."""
 
 
-def run_texts(run_id: str, parameters: Mapping[str, Any], cells: int, *, active: bool) -> dict[str, str]:
-    """Return the sample lines that every run has; `cells` is how many it is to measure."""
+def run_texts(
+    run_id: str, parameters: Mapping[str, Any], cells: int, *, active: bool, planned: int | None = None
+) -> dict[str, str]:
+    """Return the sample lines that every run has; `cells` is how many it is to measure.
+
+    `planned` is the number of messages where it does not follow from the parameters.
+    """
     labels = {"scenario": str(parameters["scenario"]), "fidelity": str(parameters["fidelity"])}
     info = {**labels, "run_id": run_id, **{name: _plain(parameters.get(name)) for name in _INFO}}
-    planned = cells * int(parameters["messages"]) * int(parameters.get("repetitions", 1))
+    if planned is None:
+        planned = cells * int(parameters["messages"]) * int(parameters.get("repetitions", 1))
     texts = {
         "loop_run_active": line("loop_run_active", labels, int(active)),
         "loop_run_info": line("loop_run_info", info, 1),

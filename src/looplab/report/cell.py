@@ -18,16 +18,22 @@ STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
     "avg": np.mean,
     **{name: partial(np.quantile, q=share) for name, share in QUANTILES.items()},
 }
-# What identifies a cell of a run, e.g. interval in ms and QoS.
-Key = tuple[float, ...]
+# What identifies a cell of a run, e.g. interval in ms and QoS: numbers, and words such as "serial".
+Key = tuple[Any, ...]
 
 
-def cell_text(named: Iterable[tuple[str, float]]) -> str:
-    """Return a cell in words from the names and values of its key: "20 ms, QoS 0", "10 + 10 ms, QoS 2"."""
+def cell_text(named: Iterable[tuple[str, float | str]]) -> str:
+    """Return a cell in words from the names and values of its key: "20 ms, QoS 0", "10 + 10 ms, QoS 2", "java, tcp"."""
     pairs = list(named)
     times = " + ".join(f"{value:g}" for name, value in pairs if name.endswith("_ms"))
-    others = [f"{'QoS' if name == 'qos' else name} {value:g}" for name, value in pairs if not name.endswith("_ms")]
+    others = [_key_text(name, value) for name, value in pairs if not name.endswith("_ms")]
     return ", ".join([f"{times} ms", *others] if times else others)
+
+
+def _key_text(name: str, value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{'QoS' if name == 'qos' else name} {value:g}"
 
 
 @dataclass

@@ -14,11 +14,11 @@ from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 
 AVERAGE_TOLERANCE_US = 0.01
-MEASURED = ("answered", "late")
 # What a cell of several runs holds as a sum.
 COUNTS = (
     *("sent", "answered", "late", "lost", "robot_errors"),
-    *("duplicates", "out_of_order", "disconnects", "tests", "stored", "refused", "unfinished"),
+    *("duplicates", "out_of_order", "disconnects", "tests", "stored", "refused", "posted"),
+    *("requests", "succeeded", "failed", "unfinished", "processed"),
 )
 
 
@@ -133,6 +133,8 @@ def by_fidelity(measured: Sequence[Measured]) -> dict[str, dict[str, Measured]]:
 
 def read_cells(run: StoredRun) -> Mapping[Key, Cell] | Unusable:
     """Return the cells of a run by key; Unusable if samples.csv does not agree with run.json."""
+    if run.layout.read:
+        return run.layout.read(run)
     try:
         frame = _read(run.path / "samples.csv", run.layout)
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -148,7 +150,7 @@ def read_cells(run: StoredRun) -> Mapping[Key, Cell] | Unusable:
 def _read(path: Path, layout: Layout) -> pl.DataFrame:
     """Stream the columns that are used: ten million lines take some 350 MB."""
     columns: dict[str, Any] = {
-        **{name: pl.Float32 if name.endswith("_ms") else pl.Int32 for name in layout.keys},
+        **{name: _key_type(layout, name) for name in layout.keys},
         "repetition": pl.Int32,
         **dict.fromkeys(layout.metrics.values(), pl.Float64),
         "outcome": pl.Enum(list(layout.outcomes)),
@@ -161,17 +163,27 @@ def _read(path: Path, layout: Layout) -> pl.DataFrame:
     return pl.scan_csv(path, schema_overrides=columns).select(*columns).collect(engine="streaming")
 
 
+def _key_type(layout: Layout, name: str) -> Any:
+    if name in layout.words:
+        return pl.String
+    return pl.Float32 if name.endswith("_ms") else pl.Int32
+
+
+def _rounded(key: Sequence[float | str]) -> Key:
+    return tuple(value if isinstance(value, str) else round(float(value), 3) for value in key)
+
+
 def _disagreement(run: StoredRun, frame: pl.DataFrame) -> str:
     broken = frame.filter(pl.any_horizontal(pl.col(*run.layout.keys, "outcome").is_null())).height
     if broken:
         return f"{broken} line(s) of samples.csv are not whole. It was cut short or edited."
     counted = {
-        (tuple(round(float(value), 3) for value in key), str(outcome)): int(n)
+        (_rounded(key), str(outcome)): int(n)
         for *key, outcome, n in frame.group_by(*run.layout.keys, "outcome").len().iter_rows()
     }
     for key, cell in run.cells.items():
         for outcome, count in run.layout.outcomes.items():
-            found = counted.pop((tuple(round(value, 3) for value in key), outcome), 0)
+            found = counted.pop((_rounded(key), outcome), 0)
             if found != cell.get(count, 0):
                 return (
                     f"samples.csv and run.json disagree at {run.layout.text(key)}: {found} against "
@@ -179,7 +191,9 @@ def _disagreement(run: StoredRun, frame: pl.DataFrame) -> str:
                 )
     if counted:
         return f"samples.csv holds a cell that run.json does not know: {run.layout.text(next(iter(counted))[0])}."
-    latencies = frame.filter(pl.col("outcome").is_in(MEASURED)).select(pl.col(*run.layout.metrics.values()))
+    if not run.layout.metrics:
+        return ""
+    latencies = frame.filter(pl.col("outcome").is_in(run.layout.measured)).select(pl.col(*run.layout.metrics.values()))
     unsound = latencies.select(pl.sum_horizontal(~pl.all().is_finite().fill_null(False)).sum()).item()
     return f"{unsound} latencies of answered messages in samples.csv are no numbers." if unsound else ""
 
@@ -199,13 +213,13 @@ def _edited(cell: Cell) -> str:
 def _cell(layout: Layout, key: Key, document: Mapping[str, Any], frame: pl.DataFrame) -> Cell:
     of_cell = [pl.col(n) == pl.lit(value, dtype=frame[n].dtype) for n, value in zip(layout.keys, key, strict=True)]
     held = frame.filter(*of_cell)
-    measured = held.filter(pl.col("outcome").is_in(MEASURED))
+    measured = held.filter(pl.col("outcome").is_in(layout.measured))
     latency_us = {metric: measured[column].to_numpy() for metric, column in layout.metrics.items()}
     repetition = measured["repetition"].to_numpy().astype(np.int64)
     if not layout.times:
         return layout.cell(key, layout.text(key), document, repetition, latency_us)
     # A message without a good answer never had one.
-    answered = held["outcome"].is_in(MEASURED).to_numpy()
+    answered = held["outcome"].is_in(layout.measured).to_numpy()
     due, received = (held[name].fill_null(0).to_numpy() for name in ("due_ns", "received_ns"))
     response_us = np.where(answered, (received - due) / 1e3, np.inf)
     whose = held["repetition"].to_numpy().astype(np.int64)

@@ -52,6 +52,9 @@ class Interval:
         return Interval(self.estimate / divisor, self.low / divisor, self.high / divisor)
 
 
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """`after` against `before`: geometric means of `units` figures a side, the share of the change, and a test.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,9 +30,13 @@ APART = "experiment"
 class Layout:
     """What an experiment writes into run.json and samples.csv, as far as every report reads it.
 
-    `keys` tell cells apart: fields of a cell, and columns of samples.csv. `metrics` gives the column of each latency.
-    `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`.
+    `keys` tell cells apart: fields of a cell, and columns of samples.csv; those in `words` hold text, the others
+    numbers. `metrics` gives the column of each latency.
+    `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`. Messages of
+    an outcome in `measured` have every latency.
     `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
+    `scenarios` holds the layout of each scenario whose files differ from those of the others. `read` returns the cells
+    of a run whose samples.csv has no line a message.
     """
 
     schema: Path
@@ -41,6 +45,8 @@ class Layout:
     cell: type[Cell] = Cell
     times: tuple[str, ...] = ()
     total: str = "sent"
+    words: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ("answered", "late")
     outcomes: Mapping[str, str] = field(
         default_factory=lambda: {
             "answered": "answered",
@@ -49,6 +55,8 @@ class Layout:
             "robot_error": "robot_errors",
         }
     )
+    scenarios: Mapping[str, Layout] = field(default_factory=dict)
+    read: Callable[[StoredRun], Mapping[Key, Cell] | Unusable] | None = None
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
@@ -56,7 +64,7 @@ class Layout:
 
     def key(self, cell: Mapping[str, Any]) -> Key:
         """Return what identifies a cell of run.json."""
-        return tuple(float(cell[name]) for name in self.keys)
+        return tuple(str(cell[name]) if name in self.words else float(cell[name]) for name in self.keys)
 
 
 class StoredRun:
@@ -197,7 +205,8 @@ def read_run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     except KeyError:
         meaning = f"of the experiment {document['experiment']}, left to its own report."
         return Unusable(path.name, APART, meaning, experiments.default)
-    layout: Layout = experiment.part("report").LAYOUT
+    whole: Layout = experiment.part("report").LAYOUT
+    layout = whole.scenarios.get(str(document.get("scenario")), whole)
     meaning = _damage(document, layout)
     if not meaning and not (path / "samples.csv").is_file():
         meaning = "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval."

@@ -30,7 +30,10 @@ class Experiment:
     """`scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
 
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
-    each claim compares, for `./lab study`.
+    each claim compares, for `./lab study`. `images` are own images (names in looplab.lab.image_names), `upstream` the
+    variables of upstream ones in .env, that no other experiment starts: only what runs this one gets or builds them.
+    `passwords` are the names of its Compose secrets, which `./lab` makes. With `host`, programs of it run on the host
+    as well: host.py has `beside(root, settings, image, say)`, a context manager that yields variables for Compose.
     """
 
     name: str
@@ -38,6 +41,10 @@ class Experiment:
     scenarios: str
     roles: tuple[Role, ...]
     studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    images: tuple[str, ...] = ()
+    upstream: tuple[str, ...] = ()
+    passwords: tuple[str, ...] = ()
+    host: bool = False
 
     def part(self, name: str) -> Any:
         """Return the module `name` of the experiment's folder, e.g. "table" or "report.command"; imported here."""

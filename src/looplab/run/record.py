@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from looplab.errors import EXIT_MACHINE, LabError
@@ -92,8 +93,13 @@ class Record:
             elapsed_s=round(time.monotonic() - self._begun_s, 1),
         )
 
-    def state(self, state: str, treatments: Sequence[Treatment] = ()) -> None:
-        """Write what the exporter needs to read the live rows; between cells only. Keeps the last `treatments`."""
+    def state(
+        self, state: str, treatments: Sequence[Treatment] = (), more: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """Write what the exporter needs to read the live rows; between cells only. Keeps the last `treatments`.
+
+        `more` is what an experiment without live rows has measured so far.
+        """
         if treatments:
             self._treatments = [treatment.as_json() for treatment in treatments]
         if self._live is None:
@@ -104,6 +110,7 @@ class Record:
             "run_id": self._folder.run_id,
             "parameters": self._parameters.as_json(),
             "treatments": self._treatments,
+            **more,
         }
         fresh = self._live / "state.json.new"
         fresh.write_text(json.dumps(document))

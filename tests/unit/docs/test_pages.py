@@ -10,8 +10,7 @@ import pytest
 from support.places import ROOT
 from unit.docs.test_paths import TRACKED
 
-from looplab.experiments.loop import document as loop
-from looplab.experiments.qos_delay import document as qos_delay
+from looplab.experiments.registry import EXPERIMENTS
 
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 # A template's page and a test's are no pages of the lab.
@@ -45,15 +44,18 @@ def schema_of(name: str) -> Any:
 
 
 def keys() -> set[str]:
-    frame, loops = schema_of("run"), schema_of("experiments/loop")
-    within = (frame["properties"]["environment"], loops["properties"]["parameters"], loops["$defs"]["cell"])
-    named = {key for part in (frame, loops, *within) for key in part["properties"]}
+    frame = schema_of("run")
+    own = [schema_of(EXPERIMENTS[name].package.removeprefix("looplab.").replace(".", "/")) for name in EXPERIMENTS]
+    within = [part for found in own for part in (found["properties"]["parameters"], found["$defs"]["cell"])]
+    named = {key for part in (frame, frame["properties"]["environment"], *own, *within) for key in part["properties"]}
     for run in map(json.loads, (path.read_text() for path in STORED)):
         named |= {key for part in (run, run["parameters"], run["environment"], *run["cells"]) for key in part}
     return named
 
 
-HEADERS = (loop.SAMPLES_HEADER, loop.TRANSPORT_HEADER, qos_delay.SAMPLES_HEADER, qos_delay.TRANSPORT_HEADER)
+# Each document.py names the columns of its files in constants.
+DOCUMENTS = [vars(EXPERIMENTS[name].part("document")) for name in EXPERIMENTS]
+HEADERS = [text for held in DOCUMENTS for name, text in held.items() if name.endswith("_HEADER")]
 
 
 @pytest.mark.parametrize("name", sorted({name for header in HEADERS for name in header.split(",")} | keys()))

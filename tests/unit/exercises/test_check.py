@@ -5,6 +5,7 @@ import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from support.simulated_delay_runs import write_delay_run
 from support.simulated_runs import MACHINE, simulated_cell, write_run
 
 from looplab.errors import LabError
-from looplab.exercises.exercise import Exercise, exercises, parse_exercise, read_exercise
+from looplab.exercises.exercise import Band, Exercise, exercises, parse_exercise, read_exercise
 from looplab.exercises.hand_in import answer_form
 from looplab.exercises.marking import mark
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import check
 from looplab.lab.commands.new import new
+from looplab.report.cell import Key
 from looplab.report.stored import StoredRun, read_run
 
 # Before the runs of these tests started.
@@ -251,6 +253,23 @@ def test_a_teachers_mistake_is_named_with_its_place(mistake: str) -> None:
         parsed(text)
     assert error.value.exit_code == 2
     assert "x/expected.yaml" in error.value.message
+
+
+WORDY = SimpleNamespace(FIELDS={"place": "near", "interval_ms": 20}, METRICS=("S",), FIGURES=())
+
+
+def test_a_cell_may_be_named_by_words() -> None:
+    def key(fields: str) -> Key:
+        text = point(f"value: {{run: a, name: lost{fields}}}, to: 0")
+        wants = parse_exercise("x", text, "x/expected.yaml", lambda _scenario: WORDY).points[0].wants
+        assert isinstance(wants, Band)
+        return wants.value.key
+
+    assert key("") == ("near", 20.0)
+    assert key(", place: far, interval_ms: 10") == ("far", 10.0)
+    with pytest.raises(LabError, match="names no cell") as error:
+        key(", place: 3")
+    assert "place: near, interval_ms: 20" in error.value.remedy
 
 
 def test_the_form_is_yaml_whatever_the_questions_say() -> None:

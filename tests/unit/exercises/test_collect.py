@@ -130,7 +130,7 @@ def test_one_machine_makes_one_run_at_a_time(group: Path) -> None:
 def test_the_table_below_a_figure_holds_the_figures_of_the_runs(group: Path) -> None:
     found = collect(ROOT, [group], EXPERIMENTS)
     held = found.newest()["scenario2", "thesis"]
-    figure = class_figure("scenario2", "thesis", held, EXPERIMENTS)
+    figure = class_figure("scenario2", "thesis", held)
     assert figure is not None
     for row, handed in zip(figure.rows, held, strict=True):
         cell = handed.run.cells[20.0, 0.0]

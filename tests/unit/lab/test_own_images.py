@@ -2,7 +2,9 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import host_fakes as fakes
@@ -10,6 +12,8 @@ from support.places import ROOT
 
 from looplab import __version__
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab import checkout
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.doctor import check_own_registry
 from looplab.lab.docker.images import Images, Registry
@@ -27,6 +31,7 @@ from looplab.lab.image_names import (
 )
 from looplab.lab.machine.checks import OK, WARN
 from looplab.lab.settings import check_settings
+from looplab.run.experiment import Experiment
 
 BASE = "debian:trixie-slim"
 DIGEST = "sha256:" + "1" * 64
@@ -129,7 +134,7 @@ def test_what_is_published_is_pulled_and_not_built(
     assert not ours.must_build()
     assert ours.variables == {}
     # Sources that change are built over what a tag names, never over a digest.
-    (tmp_path / STAMP).write_text("other sources")
+    (tmp_path / STAMP).write_text('{"looplab/robot:0.1.0": "other sources"}')
     assert ours.must_build() == bool(settings["LAB_TAG"])
 
 
@@ -161,7 +166,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 
 def test_what_a_machine_built_in_place_of_a_release_holds_as_long_as_that_is_pinned(lab: Lab) -> None:
-    pinned = {name: own_reference(name, PUBLISHED) for name in NAMES}
+    others = {name for experiment in EXPERIMENTS.values() for name in experiment.images}
+    pinned = {name: own_reference(name, PUBLISHED) for name in NAMES if name not in others}
     assert lab.own_images() == pinned
     (lab.root / ".env.machine").write_text("LAB_TAG=0.2.0\nFLOOD_IMAGE=a/b:1\n")
     assert lab.own_images() == {name: without_digest(reference) for name, reference in pinned.items()}
@@ -172,6 +178,46 @@ def test_what_a_machine_built_in_place_of_a_release_holds_as_long_as_that_is_pin
     text = (lab.root / ".env").read_text()
     (lab.root / ".env").write_text(text.replace("0.2.0@", "0.3.0@"))
     assert lab.own_images()["bridge"] == f"{REGISTRY}looplab/bridge:0.3.0@{DIGEST}"
+
+
+@pytest.fixture
+def heavy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """An experiment of the registry that alone needs the image `capture` and an upstream one."""
+    found = replace(EXPERIMENTS["qos-delay"], images=("capture",), upstream=("HEAVY_IMAGE",))
+    monkeypatch.setattr(checkout, "EXPERIMENTS", {"loop": EXPERIMENTS["loop"], "heavy": found})
+    monkeypatch.setattr(checkout, "experiments", lambda _root: {"qos-delay": SimpleNamespace(experiment=found)})
+    monkeypatch.setattr(
+        checkout, "scenarios", lambda _root: {"scenario0": SimpleNamespace(experiment=EXPERIMENTS["loop"])}
+    )
+    return found
+
+
+def test_an_experiments_own_images_burden_no_other_run(lab: Lab, heavy: Experiment) -> None:
+    with (lab.root / ".env").open("a") as file:
+        file.write("HEAVY_IMAGE=heavy:1\n")
+    assert set(NAMES) - lab.own_images().keys() == {"capture"}
+    assert lab.profiles() == ["never", "scenario0"]
+    assert "HEAVY_IMAGE" not in lab.upstream_images()
+    wanted = Lab(lab.root, wanted=[heavy])
+    assert wanted.own_images().keys() == set(NAMES)
+    assert wanted.profiles() == ["*"]
+    assert wanted.upstream_images()["HEAVY_IMAGE"] == "heavy:1"
+
+
+def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/source").write_text("1")
+    every = {name: own_reference(name, {}) for name in NAMES}
+    few = {name: reference for name, reference in every.items() if name != "capture"}
+    docker.has(BASE, *every.values())
+    OwnImages(tmp_path, every).build({})
+    OwnImages(tmp_path, few, profiles=["never", "scenario0"]).build({})
+    assert len(docker.calls("compose --profile never --profile scenario0 build")) == 1
+    assert not OwnImages(tmp_path, every).must_build()
+    (tmp_path / "images/source").write_text("2")
+    OwnImages(tmp_path, few).write_stamp()
+    assert not OwnImages(tmp_path, few).must_build()
+    assert OwnImages(tmp_path, every).must_build()
 
 
 def test_doctor_tells_whether_the_registry_that_is_named_answers() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from looplab import __version__
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.bundle_file import load_bundle, platform_name, write_bundle
 from looplab.lab.checkout import UPSTREAM, Lab
 from looplab.lab.class_archives import write_archives
@@ -62,8 +63,9 @@ def bundle(
     For a class (`students`), write two archives of this checkout beside it: one without answers and marking.
     """
     versions, names = read_pythons(pythons), read_systems(systems)
-    lab = Lab(root)
-    profiles = [scenario.name for scenario in chosen(root, scenarios)]
+    named = chosen(root, scenarios)
+    lab = Lab(root, wanted=[scenario.experiment for scenario in named])
+    profiles = [scenario.name for scenario in named]
     if file.is_dir() or not file.parent.is_dir():
         raise LabError(f"{file} cannot be written.", "Name a file in a folder that exists.", EXIT_USAGE)
     lab.make_ready()
@@ -72,9 +74,9 @@ def bundle(
         "revision": lab.revision(),
         "profiles": profiles or ["all"],
         "variables": decisions(lab.settings()),
-        "sources": OwnImages(root, lab.own_images()).fingerprint(),
+        "sources": OwnImages(root, {}).fingerprint(),
     }
-    references = tag_pinned(_references(lab, profiles or ["*"]))
+    references = tag_pinned(_references(lab, profiles or lab.profiles()))
     with tempfile.TemporaryDirectory(prefix="looplab-wheels-") as place:
         missed = fetch_wheels(Path(place), requirements(REPORT), versions, names)
         for target, why in missed.items():
@@ -98,12 +100,13 @@ def load(root: Path, file: Path) -> int:
     manifest = load_bundle(file, WHEELS)
     decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
     write_machine_file(root, {**read_machine_file(root), **decided})
-    wanted = Lab(root).own_images()
-    own = OwnImages(root, wanted)
+    every = Lab(root, wanted=EXPERIMENTS.values()).own_images()
+    here = local_images(every.values())
+    own = OwnImages(root, {name: reference for name, reference in every.items() if reference in here})
     if manifest.get("sources") == own.fingerprint():
         # Images of these very sources are not built again.
         own.write_stamp()
-    here = local_images(wanted.values())
+    wanted = Lab(root).own_images()
     if missing := [name for name in wanted.values() if name not in here]:
         say(f"This checkout also needs {', '.join(missing)}: the bundle is of lab {manifest['lab']}.")
     example = next((name for name in manifest.get("profiles", []) if name != "all"), "scenario5")

@@ -28,7 +28,7 @@ def command(root: Path, folders: Sequence[Path], out: Path | None = None) -> int
     figures = [
         figure
         for (scenario, fidelity), held in found.newest().items()
-        if (figure := class_figure(scenario, fidelity, held, EXPERIMENTS)) is not None
+        if (figure := class_figure(scenario, fidelity, held)) is not None
     ]
     place = out or root / DEFAULT_OUT
     try:

@@ -26,9 +26,10 @@ def run(
         names = [scenario.name for scenario in chosen(root, scenarios)]
         options = study.Options(rounds, None, as_json, allow_invalid, quick, twice=False)
         return study.conduct(root, names, names, options, given)
-    lab = Lab(root, variables(root, scenarios, given, quick))
     wanted = chosen(root, scenarios)
-    table = check_one_kind(wanted).part("table").table
+    experiment = check_one_kind(wanted)
+    lab = Lab(root, variables(root, scenarios, given, quick), [experiment])
+    table = experiment.part("table").table
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
     session = study.begin(lab)

@@ -17,7 +17,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import pair
 from looplab.lab.run_options import variables
-from looplab.lab.scenarios import Scenario, chosen
+from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import Session, check_link
 from looplab.lab.study_plan import duration_s, foresight, read_run_sd
 from looplab.report.study_file import Study, read_studies
@@ -62,8 +62,8 @@ def conduct(
 ) -> int:
     """Begin a study, or go on with the one like it that was interrupted. `given` holds options of the runs."""
     chosen_ones = variables(root, scenarios, given, options.quick)
-    lab = Lab(root, chosen_ones)
     known = {scenario.name: scenario for scenario in chosen(root, scenarios)}
+    lab = Lab(root, chosen_ones, [check_one_kind(known.values())])
     # Every parameter is read before anything is started.
     parameters = {name: scenario.parameters(lab.settings()) for name, scenario in known.items()}
     loads = {name: str(getattr(held, "load", "")) for name, held in parameters.items()}

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
@@ -50,7 +51,7 @@ def make_ready(root: Path) -> None:
     ensure_engine()
     with ThreadPoolExecutor(1) as beside:
         installed = beside.submit(install_for_tests, missing["tests"])
-        Lab(root).make_ready()
+        Lab(root, wanted=EXPERIMENTS.values()).make_ready()
         installed.result()
 
 

@@ -23,6 +23,7 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.lab.checkout import Lab
 from looplab.lab.watch.data import CellView, View, fetch, parse
 from looplab.lab.watch.plot import STYLES, plot
+from looplab.metrics.view import CellsView
 from looplab.system.env_files import read_port
 from looplab.treatments.roles import Role
 
@@ -31,7 +32,6 @@ EVERY_S = 1.0
 MOST_CELLS = 6
 LATE_S = 0.005
 ONE_LINE: Any = {"no_wrap": True, "overflow": "ellipsis"}
-COUNTS = ("sent", "answ.", "late", "lost", "err")
 # Who runs beside every experiment; in 80 columns the last has no room: that it answers is seen anyhow.
 BESIDE = (Role("treatments", ()), Role("exporter", ()))
 NARROWEST, LOWEST = 80, 24
@@ -111,8 +111,9 @@ class Screen:
                 warning += " The run goes on."
             lines.append(Text(warning, "bold yellow", **ONE_LINE))
         elif view.current:
-            place, qos = view.current
-            second = Text(f"{view.shown.curves} {place} ms, QoS {qos}:", **ONE_LINE)
+            place, other = view.current
+            shown = f"{place}{view.shown.unit}, {view.shown.second_heading} {other}"
+            second = Text(f"{view.shown.curves} {shown}:", **ONE_LINE)
             for (metric, meaning), style in zip(view.shown.metrics.items(), STYLES, strict=False):
                 second.append(f"  {metric}", style)
                 second.append(f" {meaning}")
@@ -122,7 +123,17 @@ class Screen:
     def _table(self, view: View) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim")
         metric = list(view.shown.metrics)[-1]
-        heads = (view.shown.heading, "QoS", *COUNTS, f"{metric} p50", "p95", "p99", "max", "sent late")
+        counts = ("sent", *view.shown.outcomes.values())
+        heads = (
+            view.shown.heading,
+            view.shown.second_heading,
+            *counts,
+            f"{metric} p50",
+            "p95",
+            "p99",
+            "max",
+            "sent late",
+        )
         for heading in heads:
             table.add_column(heading, justify="right", no_wrap=True)
         keys = list(view.cells)
@@ -130,7 +141,7 @@ class Screen:
         first = max(0, min(at - MOST_CELLS + 1, len(keys) - MOST_CELLS))
         for key in keys[first : first + MOST_CELLS]:
             style = "bold" if key == view.current and view.active else ""
-            table.add_row(*_cell_row(key, view.cells[key], metric), style=style)
+            table.add_row(*_cell_row(key, view.cells[key], view.shown), style=style)
         return table
 
     def _parts(self, view: View) -> Text:
@@ -176,17 +187,17 @@ def _bar(share: float, width: int, unicode: bool) -> str:
     return ("█" if unicode else "#") * full + ("░" if unicode else ".") * (width - full)
 
 
-def _cell_row(key: tuple[str, str], cell: CellView, metric: str) -> list[str | Text]:
+def _cell_row(key: tuple[str, str], cell: CellView, shown: CellsView) -> list[str | Text]:
+    metric = list(shown.metrics)[-1]
+    good, *others = shown.outcomes
+
     def of(q: str) -> str:
         return _ms(cell.quantiles_s.get((metric, q)))
 
-    bad = [
-        Text(str(cell.outcomes.get(name, 0)), "red" if cell.outcomes.get(name) else "")
-        for name in ("late", "lost", "robot_error")
-    ]
+    bad = [Text(str(cell.outcomes.get(name, 0)), "red" if cell.outcomes.get(name) else "") for name in others]
     late_s = cell.lateness_s.get("0.99")
     late = Text(_ms(late_s), "red" if late_s is not None and late_s > LATE_S else "")
-    counts = [f"{key[0]} ms", key[1], str(cell.sent), str(cell.outcomes.get("answered", 0))]
+    counts = [f"{key[0]}{shown.unit}", key[1], str(cell.sent), str(cell.outcomes.get(good, 0))]
     return [*counts, *bad, of("0.5"), of("0.95"), of("0.99"), of("1"), late]
 
 

@@ -2,7 +2,10 @@
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
+
+from looplab.run.experiment import Experiment
 
 FOLDER = Path("secrets")
 GRAFANA_PASSWORD_FILE = FOLDER / "grafana_admin_password"
@@ -33,6 +36,25 @@ def write_secret(path: Path, text: str, reader: int | None = None) -> None:
     elif reader is not None and reader != os.geteuid():
         fresh.chmod(0o444)
     fresh.replace(path)
+
+
+def ensure_passwords(root: Path, experiments: Iterable[Experiment]) -> dict[str, str]:
+    """Write a random password for each Compose secret of `experiments` unless there is one; return the variables that
+    name their folders, e.g. TWIN_SECRETS."""
+    variables = {}
+    for experiment in experiments:
+        if not experiment.passwords:
+            continue
+        folder = root / FOLDER / experiment.name
+        ensure_folder(root)
+        folder.mkdir(exist_ok=True)
+        for name in experiment.passwords:
+            if not (folder / name).is_file():
+                # Containers of several users read it; the folder above keeps this machine's other users out.
+                write_secret(folder / name, secrets.token_urlsafe(24))
+                (folder / name).chmod(0o444)
+        variables[f"{experiment.name.upper().replace('-', '_')}_SECRETS"] = str(folder.resolve())
+    return variables
 
 
 def ensure_grafana_password(root: Path) -> dict[str, str]:

@@ -11,10 +11,11 @@ from looplab.lab.docker.compose import check_yaml
 from looplab.lab.programs import Outcome, follow
 from looplab.system.terminal import Step
 
-TIMEOUT_S = 1800.0
+TIMEOUT_S = 3600.0
 EXPECTED_S = 60.0
 BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
 LAST_LINES = 15
+EVERY_PROFILE = ("*",)
 # "Step 3/12 : RUN ..." of the classic builder, "#7 [robot build 2/5] RUN ..." of BuildKit.
 _STEP = re.compile(r"^(?:Step (\d+)/(\d+) :|#\d+ \[(?:[\w.-]+ )*(\d+)/(\d+)\])")
 _IMAGE = re.compile(r"(?:Successfully tagged|naming to) (\S+)")
@@ -38,9 +39,14 @@ def build_image(folder: Path, reference: str) -> None:
 
 
 def build_with_compose(
-    root: Path, count: int, beside: Sequence[Sequence[str]] = (), environment: Mapping[str, str] | None = None
+    root: Path,
+    count: int,
+    beside: Sequence[Sequence[str]] = (),
+    environment: Mapping[str, str] | None = None,
+    profiles: Sequence[str] = EVERY_PROFILE,
 ) -> None:
-    """Build the lab's own images by Compose and, at the same time, by the commands of `beside`: `count` images."""
+    """Build `count` own images: those of `profiles` by Compose, the others beside it by the commands of `beside`."""
+    named = [word for profile in profiles for word in ("--profile", profile)]
     built: set[str] = set()
     with Step("Building the lab's images", EXPECTED_S) as step, ThreadPoolExecutor(1 + len(beside)) as pool:
 
@@ -53,7 +59,7 @@ def build_with_compose(
         def build(command: Sequence[str]) -> Outcome:
             return follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
 
-        ended = list(pool.map(build, [["docker", "compose", "--profile", "*", "build"], *beside]))
+        ended = list(pool.map(build, [["docker", "compose", *named, "build"], *beside]))
     check_yaml(root, ended[0].stdout if not ended[0].good else "")
     for done in ended:
         _check("the lab's images", done)

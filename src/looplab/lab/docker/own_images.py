@@ -3,10 +3,11 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from looplab.lab.docker.builds import build_command, build_with_compose
+from looplab.lab.docker.builds import EVERY_PROFILE, build_command, build_with_compose
 from looplab.lab.docker.images import Images, image_fact, local_images
 from looplab.lab.image_names import BASE_IMAGE, TAG, is_pinned, is_published, without_digest
 
@@ -17,16 +18,28 @@ SOURCES = {
     **dict.fromkeys((f"src/looplab/{room}" for room in IN_IMAGES), "**/*.py"),
     **dict.fromkeys(("images", "firmware"), "**/*"),
 }
+# Debian's and others' bundle of the authorities that the host trusts.
+AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 STAMP = Path(".cache/images.sha256")
 # Of no Compose file: it stands in for inovex/mqtt-stresser.
 FLOOD = "flood"
 
 
 class OwnImages:
-    """`references` by the images' names; `variables` is what an earlier set-up decided about them, for Compose."""
+    """`references` by the images' names; `variables` is what an earlier set-up decided about them, for Compose.
 
-    def __init__(self, root: Path, references: Mapping[str, str], variables: Mapping[str, str] | None = None) -> None:
+    `profiles` are those that start them all.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        references: Mapping[str, str],
+        variables: Mapping[str, str] | None = None,
+        profiles: Sequence[str] = EVERY_PROFILE,
+    ) -> None:
         self._root = root
+        self._profiles = profiles
         self.references = dict(references)
         self.variables = dict(variables or {})
 
@@ -57,15 +70,15 @@ class OwnImages:
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables`, which may name images."""
+        share_authorities(self._root)
         environment = {name: value for name, value in variables.items() if not os.environ.get(name)}
         flood = build_command(self._root / "images" / FLOOD, self.references[FLOOD])
-        build_with_compose(self._root, len(self.references), [flood], environment)
+        build_with_compose(self._root, len(self.references), [flood], environment, self._profiles)
         self.write_stamp()
 
     def fingerprint(self) -> str:
-        """Return a digest of the images' names and of the files that .dockerignore lets into their builds."""
-        names = {name: without_digest(reference) for name, reference in self.references.items()}
-        digest = hashlib.sha256(json.dumps(names).encode())
+        """Return a digest of the files that .dockerignore lets into the builds of own images."""
+        digest = hashlib.sha256()
         for source, pattern in SOURCES.items():
             for path in sorted((self._root / source).glob(pattern)):
                 if path.is_file():
@@ -76,15 +89,38 @@ class OwnImages:
         """Note that the images are those of the sources as they are now."""
         stamp = self._root / STAMP
         stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(self.fingerprint())
+        stamped = {**_read_stamps(stamp), **dict.fromkeys(self._names(), self.fingerprint())}
+        stamp.write_text(json.dumps(stamped, indent=1))
 
     def _missing(self) -> list[str]:
         here = local_images(self.references.values())
         return [reference for reference in self.references.values() if reference not in here]
 
     def _is_stamped(self) -> bool:
-        stamp = self._root / STAMP
-        return stamp.exists() and stamp.read_text() == self.fingerprint()
+        stamped, now = _read_stamps(self._root / STAMP), self.fingerprint()
+        return all(stamped.get(name) == now for name in self._names())
+
+    def _names(self) -> Iterable[str]:
+        return map(without_digest, self.references.values())
+
+
+def share_authorities(root: Path) -> None:
+    """Copy the host's certificate authorities to the images that fetch Go modules: a proxy may inspect TLS."""
+    found = [Path(name) for name in (os.environ.get("SSL_CERT_FILE", ""), *AUTHORITIES) if name]
+    bundle = next((path for path in found if path.is_file()), None)
+    for modules in (root / "images").glob("*/modules"):
+        copy = modules.with_name("host-ca.pem")
+        if bundle is not None and not (copy.exists() and copy.read_bytes() == bundle.read_bytes()):
+            shutil.copyfile(bundle, copy)
+
+
+def _read_stamps(path: Path) -> dict[str, str]:
+    """Return the fingerprint that each image was built from; {} where the file is missing or no such list."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _from_registry(reference: str) -> bool:

@@ -17,7 +17,7 @@ _SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 Labels = dict[str, str]
-# What identifies a cell of its experiment, and QoS, as text.
+# What identifies a cell of its experiment, as text.
 CellKey = tuple[str, str]
 
 
@@ -63,7 +63,7 @@ class View:
 
     def key(self, labels: Labels) -> CellKey:
         """Return what identifies the cell of a sample."""
-        return labels[self.shown.label], labels["qos"]
+        return labels[self.shown.label], labels[self.shown.second]
 
     def cell(self, labels: Labels) -> CellView:
         """Return the cell of a sample, a new one if there is none yet."""

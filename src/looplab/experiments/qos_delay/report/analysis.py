@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.qos_delay.report.cell import UNKNOWN
 from looplab.experiments.qos_delay.report.figures import TITLES, sketches
-from looplab.experiments.qos_delay.report.findings import Finding, Line, add_causes, claims, delay_cells
+from looplab.experiments.qos_delay.report.findings import add_causes, claims, delay_cells
 from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing, Sketch
+from looplab.report.finding import Finding, Line, finding_rows
 from looplab.report.overview import Mark, Overview, overview
 from looplab.report.page import show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
-from looplab.report.statistics import Interval
+from looplab.report.statistics import UNKNOWN, Interval
 from looplab.report.verdicts import Verdicts, judge
 
 
@@ -36,7 +36,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
 
     csv_files = {
         "qos-delay-cells.csv": _cell_rows(runs),
-        "qos-delay-findings.csv": _finding_rows(verdicts),
+        "qos-delay-findings.csv": finding_rows(verdicts),
     }
     drawable: list[Sketch] = [*_overview(verdicts)]
     for run in runs.values():
@@ -93,23 +93,3 @@ def _cell_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, object]]:
                 "packets_per_segment": number(cell.packets_per_segment),
                 "largest_segment_bytes": number(cell.largest_segment_bytes, ".0f"),
             }
-
-
-def _finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
-    for claim, answers in verdicts:
-        for fidelity, found in answers.items():
-            assert isinstance(found, Finding)
-            lines: Sequence[Line | None] = found.lines or [None]
-            for line in lines:
-                value = spread("value", line.value if line else None, ".4f")
-                yield {
-                    "finding": claim.name,
-                    "fidelity": fidelity,
-                    "verdict": found.outcome,
-                    "reason": found.reason,
-                    "cell": line.what if line else "",
-                    **dict(zip(("value", "low", "high"), value.values(), strict=True)),
-                    "unit": line.unit if line else "",
-                    "published": line.published if line else "",
-                    "beside": " ".join(found.beside),
-                }

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from looplab.report.cell import Cell
-from looplab.report.statistics import Interval, over_runs
+from looplab.report.statistics import UNKNOWN, Interval, over_runs
 
-UNKNOWN = Interval(math.nan, math.nan, math.nan)
 # Figures of a cell that are no latencies: latency over delay, MQTT packets in a TCP segment.
 FIGURES = ("ratio", "packets_per_segment", "largest_segment_bytes")
 
@@ -17,11 +16,11 @@ class DelayCell(Cell):
 
     @property
     def delay_pb_ms(self) -> float:
-        return self.key[0]
+        return float(self.key[0])
 
     @property
     def delay_bs_ms(self) -> float:
-        return self.key[1]
+        return float(self.key[1])
 
     @property
     def end_to_end_ms(self) -> float:

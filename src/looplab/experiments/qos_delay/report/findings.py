@@ -6,8 +6,7 @@ step (1, 2, 4 end-to-end delays), on the scale on which ratios are compared.
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,8 @@ import numpy as np
 
 from looplab.experiments.qos_delay import NAME
 from looplab.experiments.qos_delay.report.cell import DelayCell
-from looplab.report.samples import Measured, Runs
+from looplab.report.finding import Finding, Line, asked, exact, within
+from looplab.report.samples import Measured
 from looplab.report.statistics import SIGNIFICANCE, Interval
 from looplab.report.verdicts import (
     NO_RUN,
@@ -24,7 +24,6 @@ from looplab.report.verdicts import (
     SEED,
     UNDECIDED,
     Claim,
-    Verdict,
     Verdicts,
 )
 
@@ -39,23 +38,6 @@ PERMUTATIONS = 5000
 _FILE = Path(__file__).resolve().parent / "published" / "qos_delay.csv"
 
 
-@dataclass(frozen=True)
-class Line:
-    """One figure behind a verdict, with its interval if there is one."""
-
-    what: str
-    value: Interval
-    published: str
-    unit: str = "×"
-
-
-@dataclass
-class Finding(Verdict):
-    """The verdict on one finding of the paper, with the figures behind it."""
-
-    lines: Sequence[Line] = ()
-
-
 @cache
 def published() -> dict[str, float]:
     """Return the figures that the paper's text gives, by finding."""
@@ -66,36 +48,20 @@ def published() -> dict[str, float]:
 def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
     return [
-        _asked(
+        asked(
             "one-way-when-short",
             "QoS 0 and 1 take one end-to-end delay where the round trip fits in the period",
+            NAME,
             _one_way,
         ),
-        _asked("round-trip-beyond", "QoS 0 and 1 take about a whole round trip beyond", _round_trip),
-        _asked("qos-2-average", "QoS 2 takes at least four end-to-end delays on average", _qos_2_average),
-        _asked("qos-2-most", "QoS 2 takes up to more than seven end-to-end delays", _qos_2_most),
-        _asked("aggregation-grows", "A TCP segment carries the more MQTT packets the longer the delay", _grows),
-        _asked("segment-size", "The largest segments hold about 600 bytes", _segment_size),
-        _asked("aggregation-qos", "How many packets a segment carries hardly depends on QoS", _by_qos),
-        _asked("place", "For one end-to-end delay the broker's place does not matter", _place),
+        asked("round-trip-beyond", "QoS 0 and 1 take about a whole round trip beyond", NAME, _round_trip),
+        asked("qos-2-average", "QoS 2 takes at least four end-to-end delays on average", NAME, _qos_2_average),
+        asked("qos-2-most", "QoS 2 takes up to more than seven end-to-end delays", NAME, _qos_2_most),
+        asked("aggregation-grows", "A TCP segment carries the more MQTT packets the longer the delay", NAME, _grows),
+        asked("segment-size", "The largest segments hold about 600 bytes", NAME, _segment_size),
+        asked("aggregation-qos", "How many packets a segment carries hardly depends on QoS", NAME, _by_qos),
+        asked("place", "For one end-to-end delay the broker's place does not matter", NAME, _place),
     ]
-
-
-def _asked(name: str, title: str, answer: Callable[[Measured], Finding]) -> Claim:
-    """Return a claim without a verdict if there is no run, and with the name of an INVALID one beside it."""
-
-    def judge(runs: Runs, _rng: np.random.Generator) -> Finding:
-        run = runs.get(NAME)
-        if run is None:
-            return Finding(NO_RUN, f"There is no usable run: ./lab run {NAME}")
-        finding = answer(run)
-        if not run.run.valid and finding.outcome != NO_RUN:
-            finding.beside.append(
-                f"{run.run.run_id} is INVALID ({run.run.invalid_because}); only its valid cells were used."
-            )
-        return finding
-
-    return Claim(name, title, judge)
 
 
 def delay_cells(run: Measured) -> list[DelayCell]:
@@ -155,7 +121,7 @@ def _about(cells: Sequence[DelayCell], wanted: float, missing: str) -> Finding:
     if not cells:
         return Finding(NO_RUN, f"The run has {missing}.")
     lines = [Line(str(c), c.ratio, f"{wanted:g}") for c in cells]
-    inside = [_within(c.ratio, wanted / NEAR, wanted * NEAR) for c in cells]
+    inside = [within(c.ratio, wanted / NEAR, wanted * NEAR) for c in cells]
     if all(x is True for x in inside):
         return Finding(REPRODUCED, f"Every cell is within a factor 1.41 of {wanted:g}.", lines=lines)
     out = [str(c) for c, x in zip(cells, inside, strict=True) if x is False]
@@ -191,10 +157,10 @@ def _qos_2_most(run: Measured) -> Finding:
 
 def _at_least(value: Interval, wanted: float, lines: Sequence[Line], how: str) -> Finding:
     said = f"{value.estimate:.2f} end-to-end delays {how}, published are {wanted:g}."
-    within = _within(value, wanted, math.inf)
-    if within is None:
+    inside = within(value, wanted, math.inf)
+    if inside is None:
         return Finding(UNDECIDED, f"{said} The interval holds both.", lines=lines)
-    return Finding(REPRODUCED if within else NOT_REPRODUCED, said, lines=lines)
+    return Finding(REPRODUCED if inside else NOT_REPRODUCED, said, lines=lines)
 
 
 def _grows(run: Measured) -> Finding:
@@ -203,7 +169,7 @@ def _grows(run: Measured) -> Finding:
     for qos in QOS:
         cells = [c for c in symmetrical(run, qos) if c.packets_per_segment is not None]
         ends = [cells[0], cells[-1]] if len(cells) > 1 else cells
-        lines += [Line(str(c), _exact(c.packets_per_segment or math.nan), "", "packets") for c in ends]
+        lines += [Line(str(c), exact(c.packets_per_segment or math.nan), "", "packets") for c in ends]
         if len(cells) < FEWEST_DELAYS:
             continue
         values = np.array([c.packets_per_segment for c in cells], dtype=np.float64)
@@ -238,11 +204,11 @@ def _segment_size(run: Measured) -> Finding:
         return Finding(NO_RUN, "No segments were counted in this run.")
     size, cell = max(sizes, key=lambda pair: pair[0] or 0)
     wanted = published()["segment-size"]
-    near = _within(_exact(size or math.nan), wanted / NEAR, wanted * NEAR)
+    near = within(exact(size or math.nan), wanted / NEAR, wanted * NEAR)
     return Finding(
         REPRODUCED if near else NOT_REPRODUCED,
         f"The largest segment held {size:.0f} bytes.",
-        lines=[Line(str(cell), _exact(size or math.nan), f"about {wanted:g}", "bytes")],
+        lines=[Line(str(cell), exact(size or math.nan), f"about {wanted:g}", "bytes")],
     )
 
 
@@ -252,7 +218,7 @@ def _by_qos(run: Measured) -> Finding:
         if cell.packets_per_segment is not None:
             carried.setdefault(cell.end_to_end_ms, []).append(cell.packets_per_segment)
     shares = {delay: max(found) / min(found) for delay, found in sorted(carried.items()) if len(found) == len(QOS)}
-    lines = [Line(f"{delay:g} ms: most over least", _exact(share), "about 1") for delay, share in shares.items()]
+    lines = [Line(f"{delay:g} ms: most over least", exact(share), "about 1") for delay, share in shares.items()]
     if not shares:
         return Finding(NO_RUN, "No delay was measured at all three qualities of service.")
     middle = float(np.exp(np.mean(np.log([*shares.values()]))))
@@ -270,24 +236,12 @@ def _place(run: Measured) -> Finding:
         for c in cells:
             share = c.ratio.over(middle)
             lines.append(Line(f"{c}, over the mean of its group", share, "about 1"))
-            verdicts.append(_within(share, 1 - PLACE_MATTERS, 1 + PLACE_MATTERS))
+            verdicts.append(within(share, 1 - PLACE_MATTERS, 1 + PLACE_MATTERS))
             if abs(share.estimate - 1) > abs(worst[1]):
                 worst = (f"{delay:g} ms, QoS {qos}", share.estimate - 1)
     outcome = REPRODUCED if all(v is True for v in verdicts) else NOT_REPRODUCED if False in verdicts else UNDECIDED
     said = f"The places differ from their group's mean by {abs(worst[1]):.0%} at most ({worst[0]})."
     return Finding(outcome, f"{said} Less than {PLACE_MATTERS:.0%} counts as no matter.", lines=lines)
-
-
-def _within(value: Interval, low: float, high: float) -> bool | None:
-    """Return whether the whole interval is inside (True) or outside (False); None if it holds both."""
-    ends = (value.low, value.high) if value.known else (value.estimate, value.estimate)
-    if low <= ends[0] and ends[1] <= high:
-        return True
-    return False if ends[1] < low or ends[0] > high else None
-
-
-def _exact(value: float) -> Interval:
-    return Interval(value, math.nan, math.nan)
 
 
 def _p(value: float) -> str:

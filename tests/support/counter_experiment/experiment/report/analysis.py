@@ -26,6 +26,6 @@ def _longer(runs: Runs, _random: np.random.Generator) -> Verdict:
     cells = [cell for m in runs.values() for cell in m.cells.values()]
     if not cells:
         return Verdict(NO_RUN, "There is no run.")
-    shortest = [(cell.statistic("S", "min") or 0) / (1000 * cell.key[0]) for cell in cells]
+    shortest = [(cell.statistic("S", "min") or 0) / (1000 * float(cell.key[0])) for cell in cells]
     outcome = REPRODUCED if min(shortest) >= 1 else NOT_REPRODUCED
     return Verdict(outcome, f"The shortest sleep took {min(shortest):.2f} times as long as asked.")

@@ -1,0 +1,190 @@
+"""Programs of one part: started one after another, each once the one before is ready; stopped in reverse."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.middleware.agent import usage
+from looplab.experiments.middleware.systems import Program
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 5.0
+LOOK_S = 0.05
+KEPT_LINES = 20
+PR_SET_PDEATHSIG = 1
+# As Go prints a duration: 1.234567ms, 850.3µs, 1m2.5s.
+_DURATION = re.compile(r'"duration":"([^"]+)"')
+_PIECE = re.compile(r"([0-9.]+)(h|ms|m|s|µs|ns)")
+_US = {"h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3, "µs": 1.0, "ns": 1e-3}
+
+
+class Running:
+    """One program that was started on `processors`; its last lines are kept."""
+
+    def __init__(self, program: Program, processors: Sequence[int], note: Callable[[float], None]) -> None:
+        self.program = program
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._note = note
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while not all(connects(*needed) for needed in program.after) and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
+        environment = {"PATH": os.environ.get("PATH", ""), **program.environment}
+        for command in program.first:
+            _call(program, command, environment)
+        try:
+            self.process = subprocess.Popen(
+                program.command,
+                env=environment,
+                cwd=program.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                preexec_fn=lambda: _confine(processors),
+            )
+        except OSError as error:
+            raise LabError(f"{program.name} cannot be started: {error}.", "", EXIT_MACHINE) from error
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def wait_until_ready(self) -> None:
+        """Return once it answers. Raises LabError (exit code 3) with its last line if it ends or takes too long."""
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while not answers(self.program.health):
+            if self.process.poll() is not None or time.monotonic() > end_s:
+                last = self.lines[-1] if self.lines else "it printed nothing"
+                raise LabError(f"{self.program.name} is not ready: {last}", "", EXIT_MACHINE)
+            time.sleep(LOOK_S)
+
+    def stop(self) -> None:
+        """End it, by force if it does not."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def facts(self, pids: Sequence[int], *, light: bool) -> dict[str, Any]:
+        """Return what it uses now, CPU time alone if `light`; `ended` is its exit code, None while it runs."""
+        facts = {"pid": self.process.pid, "ended": self.process.poll(), "cpu_s": usage.cpu_s(pids)}
+        if light:
+            return facts
+        return {
+            **facts,
+            "memory_bytes": usage.memory_bytes(pids),
+            "processors": usage.processors(pids),
+            "last_line": self.lines[-1] if self.lines else "",
+        }
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if self.program.marked and self.program.marked in line:
+                if found := _DURATION.search(line):
+                    self._note(microseconds(found[1]))
+            else:
+                self.lines.append(line.rstrip("\n")[:500])
+
+
+class Programs:
+    """The programs of a part, none to begin with."""
+
+    def __init__(self) -> None:
+        self._running: list[Running] = []
+        self._durations_us: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def start(self, programs: Sequence[Program], processors: Sequence[int]) -> None:
+        """Start them in order. Raises LabError (exit code 3), and stops all, if one does not get ready."""
+        self.stop()
+        self._durations_us.clear()
+        try:
+            for program in programs:
+                self._running.append(Running(program, processors, self._note))
+                self._running[-1].wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop what runs, the last one first."""
+        while self._running:
+            self._running.pop().stop()
+
+    def facts(self, *, light: bool = False) -> dict[str, Any]:
+        """Return the facts of each program by name, and what belongs to all."""
+        pids = usage.family(one.process.pid for one in self._running)
+        return {
+            "services": {one.program.name: one.facts(pids[one.process.pid], light=light) for one in self._running},
+            "killed_for_memory": usage.killed_for_memory(),
+        }
+
+    def durations(self) -> dict[str, int]:
+        """Return {microseconds a request took in the program: how many} since this was last asked."""
+        with self._lock:
+            found, self._durations_us = self._durations_us, {}
+        return {str(value): count for value, count in found.items()}
+
+    def wait(self) -> int:
+        """Wait for the end of the only program and return its exit code."""
+        return self._running[0].process.wait()
+
+    def _note(self, value_us: float) -> None:
+        with self._lock:
+            key = round(value_us)
+            self._durations_us[key] = self._durations_us.get(key, 0) + 1
+
+
+def microseconds(text: str) -> float:
+    """Return a duration as Go prints it."""
+    return sum(float(number) * _US[unit] for number, unit in _PIECE.findall(text))
+
+
+def answers(health: str | int) -> bool:
+    """Return whether a URL answers with 200, or a TCP port of this machine takes a connection."""
+    try:
+        if isinstance(health, int):
+            return connects("127.0.0.1", health)
+        with urllib.request.urlopen(health, timeout=1.0) as reply:
+            return bool(reply.status == 200)
+    except (OSError, ValueError):
+        return False
+
+
+def connects(host: str, port: int) -> bool:
+    """Return whether a TCP port takes a connection."""
+    try:
+        socket.create_connection((host, port), 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def _call(program: Program, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        command, env=environment, cwd=program.folder, capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise LabError(
+            f"{program.name}: {command[0]} failed: {said[-1] if said else done.returncode}", "", EXIT_MACHINE
+        )
+
+
+def _confine(processors: Sequence[int]) -> None:
+    """In the child: use these processors only, and end with the agent, however that ends."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if processors:
+        os.sched_setaffinity(0, processors)

@@ -1,0 +1,74 @@
+"""What a program and its children use: CPU time, memory, processors; and whether the kernel killed for memory."""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Fields of /proc/<pid>/stat after the name: parent, and utime, stime, cutime, cstime.
+PARENT, TIMES = 1, slice(11, 15)
+OOM_FILES = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
+
+
+def family(pids: Iterable[int]) -> dict[int, list[int]]:
+    """Return {pid: it and all its descendants} of live processes."""
+    children: dict[int, list[int]] = {}
+    for entry in PROC.iterdir():
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
+            children.setdefault(int(fields[PARENT]), []).append(int(entry.name))
+    found = {}
+    for pid in pids:
+        whole = [pid] if _stat(pid) else []
+        for one in whole:
+            whole += children.get(one, [])
+        found[pid] = whole
+    return found
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """Return the CPU time of processes and of the children that they have waited for, in ticks of 10 ms."""
+    return sum(sum(map(int, fields[TIMES])) for pid in pids if (fields := _stat(pid))) / TICKS_PER_S
+
+
+def memory_bytes(pids: Iterable[int]) -> int:
+    """Return the memory of processes, what they share divided among them (Pss); resident memory if that is hidden."""
+    return sum(map(_memory, pids))
+
+
+def processors(pids: Iterable[int]) -> list[int]:
+    """Return every processor that any thread of the processes may use."""
+    found: set[int] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for thread in (PROC / str(pid) / "task").iterdir():
+                with contextlib.suppress(OSError):
+                    found |= os.sched_getaffinity(int(thread.name))
+    return sorted(found)
+
+
+def killed_for_memory() -> int:
+    """Return how many processes of this container the kernel has killed for memory; 0 if it does not count."""
+    for path in OOM_FILES:
+        with contextlib.suppress(OSError, ValueError):
+            facts = dict(line.split(" ", 1) for line in path.read_text().splitlines())
+            return int(facts.get("oom_kill", 0))
+    return 0
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields after the name, [] of a process that has ended."""
+    with contextlib.suppress(OSError):
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(") ")[2].split()
+        return [] if fields[0] == "Z" else fields
+    return []
+
+
+def _memory(pid: int) -> int:
+    for name, key in (("smaps_rollup", "Pss:"), ("status", "VmRSS:")):
+        with contextlib.suppress(OSError):
+            for line in (PROC / str(pid) / name).read_text().splitlines():
+                if line.startswith(key):
+                    return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,145 @@
+"""One run of middleware: provisions the devices once, then measures repetition after repetition of every cell."""
+
+import os
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.middleware import NAME, document
+from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.document import Trial
+from looplab.experiments.middleware.parameters import MiddlewareParameters
+from looplab.experiments.middleware.parts import HOST_AGENT, Parts
+from looplab.experiments.middleware.systems import load
+from looplab.experiments.middleware.trial import Measurement
+from looplab.run.life import Run, wait_for
+from looplab.run.record import Place, Record
+from looplab.run.samples import ANSWERED
+from looplab.treatments import noise
+from looplab.treatments.judgement import Treatment, unverified
+from looplab.treatments.looks import Look, TreatmentsClient
+from looplab.treatments.roles import CONTROLLER
+
+STEP_S = 0.2
+
+
+class Controller(Run):
+    """The steps of one run."""
+
+    def __init__(self, parameters: MiddlewareParameters, place: Place) -> None:
+        self._no_host = needs_host(parameters) and not os.environ.get(HOST_AGENT)
+        # Without ./lab there is no bare metal; what is left is measured.
+        self.parameters = p = replace(parameters, containers=(True,)) if self._no_host else parameters
+        self._trials: list[Trial] = []
+        self.record = Record(p, place, (), document.files(self._trials), {"experiment": NAME})
+        self._client = TreatmentsClient([CONTROLLER])
+        self._looks: list[Look | None] = []
+        self._cut_short = ""
+        cells = p.cells
+        self._parts = Parts(
+            load(p.system),
+            p.most_nodes,
+            bare=needs_host(p),
+            balanced=any(cell.balancer for cell in cells),
+        )
+
+    def measure(self) -> None:
+        """Wait for the parts, provision the devices, measure every repetition."""
+        self._wait_for_parts()
+        p, record = self.parameters, self.record
+        plan = self._order()
+        record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
+        record.begin()
+        self._provision()
+        for number, (repetition, cell) in enumerate(plan):
+            self._look()
+            self._trials.append(self._measure(number, repetition, cell))
+            self._note(number)
+        self._look()
+        self._progress(len(plan), str(plan[-1][1]))
+
+    def treatments(self) -> Sequence[Treatment]:
+        if not self._looks:
+            return []
+        bare = Treatment("bare metal", "measured", "left out", False, False, "only ./lab starts it on the host")
+        left_out = [bare] if self._no_host else []
+        return [*unverified(self._looks), *document.judge(self._trials), *left_out]
+
+    def contents(self) -> dict[str, Any]:
+        return document.contents(self._trials, noise.over(self._looks))
+
+    def faults(self) -> Sequence[str]:
+        """Return why repetitions are INVALID, and why not every one was measured."""
+        p = self.parameters
+        return document.faults(len(p.cells) * p.repetitions, self._trials, self._cut_short)
+
+    def close(self) -> None:
+        """Stop the middleware."""
+        self._parts.stop()
+
+    def _order(self) -> list[tuple[int, Cell]]:
+        """Return (repetition, cell) in the order of measuring: each repetition has all cells, at random."""
+        chance = random.Random(self.parameters.order_seed)
+        found = []
+        for repetition in range(self.parameters.repetitions):
+            cells = list(self.parameters.cells)
+            chance.shuffle(cells)
+            found += [(repetition, cell) for cell in cells]
+        return found
+
+    def _wait_for_parts(self) -> None:
+        for one in self._parts.all():
+            self.record.say("waiting", what=one.name)
+            remedy = f"See `docker compose logs`, service {one.name}."
+            away = LabError(f"{one.name} does not answer.", remedy, EXIT_MACHINE)
+            wait_for(one.answers, self.parameters.parts_timeout_s, _step, partial(_same, away))
+
+    def _provision(self) -> None:
+        """Make the devices of the largest cell known, once: they stay in the database."""
+        p = self.parameters
+        first = Cell(container=p.cells[0].container, balancer=False, nodes=1, cores=1, devices=1)
+        self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
+        way = self._parts.start(first, p.processors)
+        self._parts.provision(max(p.devices), way["routes"], self.record.token)
+
+    def _measure(self, number: int, repetition: int, cell: Cell) -> Trial:
+        self._progress(number, str(cell))
+        name = f"{self.record.token}-{number}"
+        first = number * self.parameters.seconds
+
+        def second(running: Trial) -> None:
+            self.record.store["state"][first + round(running.seconds) - 1] = ANSWERED
+            self.record.state("running", more=document.live(self.parameters.requests, self._trials, running))
+
+        return Measurement(self.parameters, self._parts, cell, repetition, name, second).run()
+
+    def _note(self, number: int) -> None:
+        """Have a repetition on disk and in the live state."""
+        self.record.append(range(number, number + 1))
+        self.record.state("running", self.treatments())
+
+    def _look(self) -> None:
+        self._looks.append(self._client.look({}))
+
+    def _progress(self, number: int, cell: str) -> None:
+        p = self.parameters
+        done = number * p.seconds
+        left_s = (len(p.cells) * p.repetitions - number) * p.whole_s / (len(p.cells) * p.repetitions)
+        self.record.progress(cell, done, done, left_s)
+
+
+def needs_host(p: MiddlewareParameters) -> bool:
+    """Return whether a cell is measured on the host itself."""
+    return any(not cell.container for cell in p.cells)
+
+
+def _same(error: LabError) -> LabError:
+    return error
+
+
+def _step() -> None:
+    time.sleep(STEP_S)

@@ -1,0 +1,167 @@
+"""The service that drives devices when a controller asks: it holds their entries, runs a plan, returns the counts."""
+
+# First: Locust replaces the standard library's sockets.
+import locust  # noqa: F401  isort: skip
+
+import json
+import os
+import resource
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+import gevent
+from locust.env import Environment
+
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.experiments.middleware.devices import PORT, PROCESS
+from looplab.experiments.middleware.devices.device import Device, Fleet
+from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.placement import others
+from looplab.experiments.middleware.systems import part
+from looplab.system import processes
+from looplab.system.json_service import Request, serve
+
+ASK_TIMEOUT_S = 30.0
+SPAWN_S = 0.05
+
+
+class Service:
+    """One process of devices."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Mapping[str, Any]] = {}
+        self._system = ""
+        self._fleet: Fleet | None = None
+        self._environment: Environment | None = None
+        self._load_cpu_s: list[float] = []
+
+    def routes(self) -> dict[str, Any]:
+        """Return what it answers."""
+        return {
+            "POST /provision": self._provision,
+            "POST /begin": self._begin,
+            "POST /progress": self._progress,
+            "POST /end": self._end,
+            "POST /facts": lambda _request: {"pid": os.getpid(), "processors": sorted(os.sched_getaffinity(0))},
+        }
+
+    def _provision(self, request: Request) -> dict[str, Any]:
+        body = request.body
+        routes = sorted(body["routes"].items(), key=lambda route: -len(route[0]))
+
+        def ask(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
+            address = next(address for start, address in routes if path.startswith(start))
+            return _ask(address + path, method, bearer, document)
+
+        self._system = body["system"]
+        made = part(self._system, "provision").provision(ask, body["password"], body["devices"], body["token"])
+        self._entries = dict(enumerate(made))
+        return {"devices": len(made), "entries": made}
+
+    def _begin(self, request: Request) -> dict[str, Any]:
+        """Start a plan; `entries` are those of another process that has provisioned."""
+        self._stop()
+        body = request.body
+        plan = Plan.from_json(body["plan"])
+        adapter = part(body["system"], "adapter").Adapter
+        self._fleet = Device.fleet = Fleet(plan, self._entries, adapter)
+        self._environment = Environment(user_classes=[Device], reset_stats=False)
+        runner = self._environment.create_local_runner()
+        self._load_cpu_s = []
+        self._fleet.start_ns = time.perf_counter_ns()
+        runner.start(plan.devices, spawn_rate=plan.devices)
+        gevent.spawn_later(plan.warm_up_ns / 1e9, self._note_cpu)
+        gevent.spawn_later((plan.warm_up_ns + plan.load_ns) / 1e9, self._note_cpu)
+        return {}
+
+    def _note_cpu(self) -> None:
+        self._load_cpu_s += [time.process_time(), time.perf_counter()]
+
+    def _progress(self, _request: Request) -> dict[str, Any]:
+        fleet = self._running()
+        now_ns = fleet.now_ns()
+        response = fleet.ledger.times["response"].as_json()
+        return {"now_ns": now_ns, "seconds": fleet.ledger.seconds(), "left": self._left(), "response": response}
+
+    def _end(self, _request: Request) -> dict[str, Any]:
+        """Stop every device, whatever it waits for, and return what became of every request."""
+        fleet = self._running()
+        self._stop()
+        ledger = fleet.ledger
+        return {
+            "seconds": ledger.seconds(fleet.now_ns()),
+            "histograms": {name: histogram.as_json() for name, histogram in ledger.times.items()},
+            "failed_by": dict(ledger.failed_by),
+            "failures": ledger.failures,
+            "next_number": {str(device): number for device, number in fleet.next_number.items()},
+            "in_time": ledger.in_time,
+            "drops": ledger.drops,
+            "refreshes": ledger.refreshes,
+            "processor_share": self._share(),
+            "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
+
+    def _share(self) -> float | None:
+        """Return the share of a processor that this process used during the load."""
+        if len(self._load_cpu_s) != 4:
+            return None
+        used_s, at_s, used_then_s, then_s = self._load_cpu_s
+        return round((used_then_s - used_s) / (then_s - at_s), 4)
+
+    def _left(self) -> int:
+        """Return how many devices still run."""
+        runner = self._environment.runner if self._environment else None
+        return runner.user_count if runner else 0
+
+    def _running(self) -> Fleet:
+        if self._fleet is None:
+            raise LabError("No devices run.", "POST /begin first.", EXIT_MACHINE)
+        return self._fleet
+
+    def _stop(self) -> None:
+        if self._environment is not None and self._environment.runner is not None:
+            self._environment.runner.quit()
+            self._environment = None
+
+
+def _ask(url: str, method: str, bearer: str, document: object) -> dict[str, Any]:
+    """Return the JSON of the middleware's answer. Raises LabError (exit code 3)."""
+    data = None if document is None else json.dumps(document).encode()
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as reply:
+            text = reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            raise LabError(
+                f"The middleware answered {method} {url} with {error.code}: {error.read(300).decode(errors='replace')}",
+                "See `docker compose logs` of the node.",
+                EXIT_MACHINE,
+            ) from None
+    except OSError as error:
+        raise LabError(f"{url} does not answer: {error}.", "See `docker compose logs`.", EXIT_MACHINE) from None
+    return json.loads(text) if text.strip() else {}
+
+
+def main() -> int:
+    """Serve until a signal; return the exit code."""
+    processes.set_name(PROCESS)
+    os.sched_setaffinity(0, others(os.cpu_count() or 1))
+    stop = processes.stop_event()
+    try:
+        serve("0.0.0.0", PORT, Service().routes(), "Another container of devices may hold it.")
+    except LabError as error:
+        print(error, file=sys.stderr, flush=True)
+        return error.exit_code
+    print("ready for plans", flush=True)
+    stop.wait()
+    return EXIT_GOOD
+
+
+if __name__ == "__main__":
+    sys.exit(main())

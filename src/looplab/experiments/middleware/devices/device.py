@@ -1,0 +1,184 @@
+"""One simulated device, a user of Locust: authorises, posts on its own schedule, drops its connection at random."""
+
+import ssl
+from collections.abc import Mapping
+from random import Random
+from time import perf_counter_ns
+from typing import Any
+from urllib.parse import urlsplit
+
+from geventhttpclient import HTTPClient
+from locust import User, task
+from locust.exception import StopUser
+
+from looplab.experiments.middleware.devices.ledger import Ledger
+from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.systems import Answer
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+UNAUTHORISED = (401, 403)
+# A due time that has passed by less has been waited for.
+IDLE_NS = 0
+
+
+class Connections:
+    """One device's connections: to each service, or to the balancer alone. A broken one is not tried again."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._routes = sorted(plan.routes.items(), key=lambda route: -len(route[0]))
+        self._timeout_s = plan.deadline_ns / 1e9
+        self._certificate = plan.certificate
+        self._clients: dict[str, HTTPClient] = {}
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """Return status and body of the answer. Raises OSError."""
+        address = next(address for start, address in self._routes if path.startswith(start))
+        client = self._clients.get(address) or self._connect(address)
+        response = client.request(method, path, body, dict(headers))
+        return response.status_code, bytes(response.read())
+
+    def close(self) -> None:
+        """Drop every connection."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def _connect(self, address: str) -> HTTPClient:
+        parts = urlsplit(address)
+        client = HTTPClient(
+            parts.hostname,
+            parts.port,
+            connection_timeout=self._timeout_s,
+            network_timeout=self._timeout_s,
+            disable_ipv6=True,
+            ssl=parts.scheme == "https",
+            ssl_context_factory=lambda *_args, **_named: context(self._certificate),
+        )
+        # It would send a request again on a fresh connection, and hide a failure.
+        client._connection_pool.size = -1
+        self._clients[address] = client
+        return client
+
+
+_CONTEXTS: dict[str, ssl.SSLContext] = {}
+
+
+def context(certificate: str) -> ssl.SSLContext:
+    """Return the TLS settings that trust `certificate` alone; one for all devices, for each takes much memory."""
+    if certificate not in _CONTEXTS:
+        _CONTEXTS[certificate] = ssl.create_default_context(cadata=certificate)
+    return _CONTEXTS[certificate]
+
+
+class Fleet:
+    """What the devices of one repetition share."""
+
+    def __init__(self, plan: Plan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
+        self.plan, self.entries, self.adapter = plan, entries, adapter
+        self.ledger = Ledger(plan)
+        self.next_number = dict.fromkeys(self.ledger.devices(), 0)
+        self.start_ns = 0
+        self._waiting = iter(self.ledger.devices())
+
+    def take(self) -> int:
+        """Return the number of a device that does not run yet."""
+        return next(self._waiting)
+
+    def now_ns(self) -> int:
+        """Return the time from the start."""
+        return perf_counter_ns() - self.start_ns
+
+
+class Device(User):  # type: ignore[misc]
+    """Posts request k when it is due, or as soon as request k - 1 has ended: never two at a time."""
+
+    fleet: Fleet
+
+    def on_start(self) -> None:
+        """Take a number, connect, authorise."""
+        self.number = self.fleet.take()
+        self.random = Random(f"{self.fleet.plan.seed} device {self.number}")
+        self.adapter = self.fleet.adapter(self.fleet.entries[self.number])
+        self.client = Connections(self.fleet.plan)
+        self.authorised = False
+        self.last = self.fleet.plan.loading(self.number).stop
+        self.offset_ns = self.fleet.plan.offset_ns(self.number)
+        self.next = 0
+        self._authorise()
+
+    def wait_time(self) -> float:
+        """Return the seconds until the next request is due, 0 if it should have left already."""
+        return max(0.0, (self._due_ns() - self.fleet.now_ns()) / 1e9)
+
+    @task  # type: ignore[untyped-decorator]
+    def post(self) -> None:
+        """Post the next notification, then perhaps drop the connection."""
+        if self.next >= self.last:
+            self.client.close()
+            raise StopUser
+        due_ns, now_ns = self._due_ns(), self.fleet.now_ns()
+        if now_ns < due_ns:
+            return
+        number, fleet = self.next, self.fleet
+        idle = fleet.ledger is not None and self.free_ns <= due_ns
+        fleet.ledger.sent(due_ns, now_ns, idle)
+        cause = self._post(number)
+        self.free_ns = fleet.now_ns()
+        fleet.ledger.ended(self.number, number, (due_ns, now_ns, self.free_ns), cause)
+        self.next = fleet.next_number[self.number] = number + 1
+        if self.random.random() < fleet.plan.drop_probability:
+            self._drop()
+
+    free_ns = 0
+
+    def _due_ns(self) -> int:
+        return self.offset_ns + self.next * self.fleet.plan.period_ns
+
+    def _post(self, number: int) -> str:
+        """Return why the post failed, "" if it succeeded."""
+        if not self.authorised and (cause := self._authorise()):
+            return cause
+        payload = "".join(self.random.choices(ALPHABET, k=self.fleet.plan.payload_bytes))
+        name = f"{self.fleet.plan.name}-{self.number}-{number}"
+        return self._ask(lambda: self.adapter.post(self.client, name, payload))
+
+    def _authorise(self) -> str:
+        """Ask whether the device may post, with a fresh token if the old one has expired; return why not, or ""."""
+        begun_ns = perf_counter_ns()
+        cause = self._ask(lambda: self.adapter.authorise(self.client))
+        if cause in {f"http_{status}" for status in UNAUTHORISED}:
+            self.fleet.ledger.refreshes += 1
+            cause = self._ask(lambda: self.adapter.refresh(self.client))
+            cause = cause or self._ask(lambda: self.adapter.authorise(self.client))
+        self.authorised = not cause
+        if self.authorised:
+            self.fleet.ledger.times["authorise"].add(perf_counter_ns() - begun_ns)
+        return f"authorise_{cause}" if cause else ""
+
+    def _ask(self, question: Any) -> str:
+        """Return why a question failed, "" if the middleware answered well."""
+        try:
+            answer: Answer = question()
+        except Exception as error:
+            # Whatever a client library raises is one request without an answer.
+            self._drop()
+            return cause_of(error)
+        return "" if answer.good else f"http_{answer.status}"
+
+    def _drop(self) -> None:
+        self.fleet.ledger.drops += 1
+        self.client.close()
+        self.authorised = False
+
+
+def cause_of(error: Exception) -> str:
+    """Return in a word why no answer came."""
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, ConnectionRefusedError):
+        return "refused"
+    if isinstance(error, ssl.SSLError):
+        return "tls"
+    if isinstance(error, ConnectionError) or "ConnectionClosed" in type(error).__name__:
+        return "closed"
+    return "other"

@@ -1,0 +1,77 @@
+"""What became of the requests of one process: counted by the second they were due in, never kept one by one."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.histogram import Histogram
+
+SECOND_NS = 1_000_000_000
+SUCCEEDED = "succeeded"
+
+
+class Ledger:
+    """Counts of one repetition; times in ns from its start. `failures` are (device, number) of the load's failures."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        seconds = -(-(plan.warm_up_ns + plan.load_ns) // SECOND_NS)
+        self._counts = {name: [0] * seconds for name in ("due", "sent", SUCCEEDED, "failed")}
+        self._responses = [Histogram() for _ in range(seconds)]
+        self.times = {name: Histogram() for name in ("response", "sent_response", "send_lateness", "authorise")}
+        self.failed_by: Counter[str] = Counter()
+        self.failures: list[tuple[int, int]] = []
+        self.drops = self.refreshes = self.in_time = 0
+        for device in self.devices():
+            for number in range(plan.loading(device).stop):
+                self._counts["due"][plan.due_ns(device, number) // SECOND_NS] += 1
+
+    def devices(self) -> range:
+        """Return the numbers of this process's devices."""
+        return range(self._plan.first, self._plan.first + self._plan.devices)
+
+    def sent(self, due_ns: int, sent_ns: int, idle: bool) -> None:
+        """Count a request that leaves now; `idle` if the device was waiting for its due time."""
+        self._counts["sent"][due_ns // SECOND_NS] += 1
+        # A device that is late because of its last answer says nothing about the process.
+        if idle and self._loading(due_ns):
+            self.times["send_lateness"].add(sent_ns - due_ns)
+
+    def ended(self, device: int, number: int, times_ns: tuple[int, int, int], cause: str) -> None:
+        """Count the end of a request, by (due, sent, received); `cause` is "" for a success."""
+        due_ns, sent_ns, received_ns = times_ns
+        second = due_ns // SECOND_NS
+        if cause:
+            self._counts["failed"][second] += 1
+            if self._loading(due_ns):
+                self.failed_by[cause] += 1
+                self.failures.append((device, number))
+            return
+        self._counts[SUCCEEDED][second] += 1
+        self._responses[second].add(received_ns - due_ns)
+        if self._loading(due_ns):
+            self.in_time += received_ns <= self._plan.warm_up_ns + self._plan.load_ns
+            self.times["response"].add(received_ns - due_ns)
+            self.times["sent_response"].add(received_ns - sent_ns)
+
+    def seconds(self, ended_ns: int = 0) -> list[dict[str, Any]]:
+        """Return a row for each second; with `ended_ns` what has no fate by then is unfinished."""
+        rows = []
+        for second, responses in enumerate(self._responses):
+            row: dict[str, Any] = {name: counts[second] for name, counts in self._counts.items()}
+            past = ended_ns >= (second + 1) * SECOND_NS
+            row["unfinished"] = row["due"] - row[SUCCEEDED] - row["failed"] if past else 0
+            quantiles = (
+                {"p50": responses.quantile_ns(0.5), "p99": responses.quantile_ns(0.99)} if responses.count else {}
+            )
+            row.update({f"response_{name}_us": round(value / 1000, 3) for name, value in quantiles.items()})
+            rows.append({"second": second, **row})
+        return rows
+
+    def total(self, name: str, seconds: Iterable[int]) -> int:
+        """Return a count over some seconds."""
+        return sum(self._counts[name][second] for second in seconds)
+
+    def _loading(self, due_ns: int) -> bool:
+        return due_ns >= self._plan.warm_up_ns

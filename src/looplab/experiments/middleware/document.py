@@ -1,0 +1,320 @@
+"""From what each repetition measured to run.json and the CSV files: every request has exactly one fate."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any
+
+from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.histogram import Histogram, merged
+from looplab.run.record import File
+from looplab.treatments.judgement import Treatment
+
+KEYS = ("container", "balancer", "nodes", "cores", "devices")
+SAMPLES_HEADER = (
+    f"{','.join(KEYS)},repetition,second,due,sent,succeeded,failed,unfinished,response_p50_us,response_p99_us,cpu_us"
+)
+HISTOGRAMS_HEADER = f"{','.join(KEYS)},repetition,time,upper_ns,count"
+FATES = ("succeeded", "failed", "unfinished")
+# The times of one request: since it was due, since it was sent, inside the middleware; how late the device sent it.
+TIMES = ("response", "sent_response", "server", "send_lateness")
+STORED_TIMES = TIMES[:3]
+# From this share of a processor on, the devices themselves may be the limit.
+SATURATED = 0.9
+
+
+@dataclass(frozen=True)
+class Second:
+    """One second of a repetition: how many requests were due, left, and ended, by fate."""
+
+    second: int
+    due: int = 0
+    sent: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    response_p50_us: float | None = None
+    response_p99_us: float | None = None
+    cpu_us: int | None = None
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """What the database held after a repetition: posted = stored + lost + duplicates.
+
+    `stored` were found once, `duplicates` more than once.
+    """
+
+    posted: int
+    stored: int
+    lost: int
+    duplicates: int
+
+
+@dataclass(kw_only=True)
+class Trial:
+    """One repetition of a cell: the middleware started once, warmed up, and loaded for `seconds`.
+
+    `in_time` are the requests that succeeded before the load ended, None where nobody counted them.
+    `histograms` are by TIMES; `failed_by` counts the failed requests by cause. Processor seconds and memory are by
+    service, `under_test` names those of the middleware. `warm_up` and `loaded` hold what each second saw.
+    `wanted_processors` and `affinity` are processors by part and by service; `processor_share` is the load of the
+    busiest processor of the devices, from 0 to 1. `dead` names services that ended during the repetition.
+    """
+
+    cell: Cell
+    repetition: int
+    seconds: float = 0.0
+    requests: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    in_time: int | None = None
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    failed_by: Mapping[str, int] = field(default_factory=dict)
+    read_back: ReadBack | None = None
+    under_test: Sequence[str] = ()
+    cpu_s: Mapping[str, float] = field(default_factory=dict)
+    memory_start_bytes: Mapping[str, int] = field(default_factory=dict)
+    memory_end_bytes: Mapping[str, int] = field(default_factory=dict)
+    wanted_processors: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    affinity: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    shared: bool = False
+    processor_share: float | None = None
+    drops: int = 0
+    refreshes: int = 0
+    warm_up: Sequence[Second] = ()
+    loaded: Sequence[Second] = ()
+    dead: Sequence[str] = ()
+    out_of_memory: bool = False
+    faults: Sequence[str] = ()
+
+    @property
+    def invalid_because(self) -> list[str]:
+        """Why this repetition counts for nothing, [] if it does."""
+        fates = self.succeeded + self.failed + self.unfinished
+        wrong = [] if fates == self.requests else [f"{self.requests} requests, {fates} accounted for"]
+        if (held := self.read_back) and held.posted != held.stored + held.lost + held.duplicates:
+            wrong.append(
+                f"{held.posted} posted, {held.stored} stored, {held.lost} lost, {held.duplicates} stored more than once"
+            )
+        if self.saturated:
+            wrong.append(f"the devices used {self.processor_share:.0%} of a processor: they may be the limit")
+        return [*wrong, *self.faults]
+
+    def under_test_bytes(self, held: Mapping[str, int]) -> int:
+        """Return the memory of the middleware's services together."""
+        return sum(size for name, size in held.items() if name in self.under_test)
+
+    @property
+    def processed(self) -> int:
+        """The requests that succeeded before the load ended, as the paper counts them."""
+        return self.succeeded if self.in_time is None else self.in_time
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the devices may be what limits the load."""
+        return self.processor_share is not None and self.processor_share > SATURATED
+
+    @property
+    def misplaced(self) -> list[str]:
+        """The services of the middleware that ran on other processors than wanted."""
+        wanted = sorted(self.wanted_processors.get("middleware", ()))
+        return [name for name in self.under_test if name in self.affinity and sorted(self.affinity[name]) != wanted]
+
+
+def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return one entry of `cells` in run.json from the repetitions of one cell, in any order."""
+    trials = sorted(trials, key=lambda trial: trial.repetition)
+    why = [f"repetition {trial.repetition}: {reason}" for trial in trials for reason in trial.invalid_because]
+    fates = {name: sum(getattr(trial, name) for trial in trials) for name in ("requests", *FATES)}
+    return {
+        **dict(zip(KEYS, astuple(trials[0].cell), strict=True)),
+        **fates,
+        "processed": sum(trial.processed for trial in trials),
+        "failed_by": _summed(trial.failed_by for trial in trials),
+        **_read_back([trial.read_back for trial in trials]),
+        **_times(merged_times(trials), fates["failed"] + fates["unfinished"]),
+        "cpu_s_per_request": _per_request(trials),
+        "memory_bytes_at_start": _mean([t.under_test_bytes(t.memory_start_bytes) for t in trials]),
+        "memory_bytes_at_end": _mean([t.under_test_bytes(t.memory_end_bytes) for t in trials]),
+        "out_of_memory": any(trial.out_of_memory for trial in trials),
+        "dead": sorted({name for trial in trials for name in trial.dead}),
+        "by_repetition": [_repetition(trial) for trial in trials],
+        "valid": not why,
+        "invalid_because": why,
+    }
+
+
+def merged_times(trials: Sequence[Trial]) -> dict[str, Histogram]:
+    """Return the histograms of all repetitions together, by TIMES."""
+    return {name: merged(t.histograms[name] for t in trials if name in t.histograms) for name in TIMES}
+
+
+def contents(trials: Iterable[Trial], noise_floor: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what run.json holds beside the frame: one entry a cell, in the order in which they were first measured."""
+    by_cell: dict[Cell, list[Trial]] = {}
+    for trial in trials:
+        by_cell.setdefault(trial.cell, []).append(trial)
+    order = sorted(by_cell, key=lambda cell: (cell.container, cell.balancer, cell.nodes, cell.cores, cell.devices))
+    return {"cells": [cell_document(by_cell[cell]) for cell in order], "noise_floor": list(noise_floor)}
+
+
+def live(planned: int, trials: Iterable[Trial], running: Trial) -> dict[str, Any]:
+    """Return what the live state holds each second: the cell that is measured now, its response so far.
+
+    `planned` is the number of requests of the whole run.
+    """
+    held = [*(trial for trial in trials if trial.cell == running.cell), running]
+    return {
+        "planned": planned,
+        "cells": [cell_document(held)],
+        "response": merged_times(held)["response"].as_json(),
+    }
+
+
+def faults(planned: int, trials: Sequence[Trial], cut_short: str = "") -> list[str]:
+    """Return why a run is INVALID: each repetition that counts for nothing, and by `cut_short` why some are missing."""
+    found = [f"{trial.cell}, repetition {trial.repetition}: {why}" for trial in trials for why in trial.invalid_because]
+    if len(trials) < planned:
+        found.append(f"ended after {len(trials)} of {planned} repetitions: {cut_short or 'unknown why'}")
+    return found
+
+
+def judge(trials: Sequence[Trial]) -> list[Treatment]:
+    """Judge what every repetition must have had: its processors, devices that are no limit, a count of the database."""
+    if not trials:
+        return []
+    misplaced = sorted({name for trial in trials for name in trial.misplaced})
+    shared = any(trial.shared for trial in trials)
+    read = [trial.read_back for trial in trials if trial.read_back]
+    whole = len(trials)
+    loads = [trial.processor_share for trial in trials if trial.processor_share is not None]
+    found = f"{max(loads):.0%} at most" if loads else "unknown"
+    free = bool(loads) and max(loads) <= SATURATED
+    return [
+        Treatment(
+            "processors of the middleware",
+            "those of the cell",
+            f"others: {', '.join(misplaced)}" if misplaced else "those of the cell",
+            not misplaced,
+        ),
+        Treatment(
+            "processors of devices and data",
+            "apart from the middleware",
+            "shared with the middleware" if shared else "apart from the middleware",
+            not shared,
+            required=False,
+            note="this machine has too few processors" if shared else "",
+        ),
+        Treatment("devices' processor", f"at most {SATURATED:.0%} busy", found, free),
+        Treatment("database read back", "every repetition", f"{len(read)} of {whole} repetitions", len(read) == whole),
+    ]
+
+
+def files(trials: Sequence[Trial]) -> list[File]:
+    """Return the CSV files of a run; the rows that a record asks for are numbers of repetitions in `trials`."""
+    parts = (("samples.csv", SAMPLES_HEADER, sample_lines), ("histograms.csv", HISTOGRAMS_HEADER, histogram_lines))
+
+    def made_of(lines: Callable[[Trial], Iterator[str]]) -> Callable[[object, range], Iterator[str]]:
+        return lambda _store, rows: (line for trial in trials[rows.start : rows.stop] for line in lines(trial))
+
+    return [File(name, header, made_of(lines)) for name, header, lines in parts]
+
+
+def sample_lines(trial: Trial) -> Iterator[str]:
+    """Yield the lines of samples.csv for one repetition: one a second of its load."""
+    for second in trial.loaded:
+        values = ("" if value is None else str(value) for value in astuple(second))
+        yield f"{_key(trial)},{','.join(values)}"
+
+
+def histogram_lines(trial: Trial) -> Iterator[str]:
+    """Yield the lines of histograms.csv for one repetition: one a bucket that is not empty."""
+    for name in (name for name in STORED_TIMES if name in trial.histograms):
+        for upper, count in sorted(trial.histograms[name].counts.items()):
+            yield f"{_key(trial)},{name},{upper},{count}"
+
+
+def _key(trial: Trial) -> str:
+    return ",".join(f"{int(value)}" for value in (*astuple(trial.cell), trial.repetition))
+
+
+def _repetition(trial: Trial) -> dict[str, Any]:
+    """Return one entry of a cell's `by_repetition`."""
+    fates = {name: getattr(trial, name) for name in ("requests", *FATES)}
+    return {
+        "repetition": trial.repetition,
+        "seconds": round(trial.seconds, 3),
+        **fates,
+        "processed": trial.processed,
+        "failed_by": dict(trial.failed_by),
+        **_read_back([trial.read_back]),
+        **_times(trial.histograms, trial.failed + trial.unfinished),
+        "cpu_s": {name: round(used_s, 3) for name, used_s in trial.cpu_s.items()},
+        "cpu_s_per_request": _per_request([trial]),
+        "memory_start_bytes": dict(trial.memory_start_bytes),
+        "memory_end_bytes": dict(trial.memory_end_bytes),
+        "processor_share": trial.processor_share,
+        "drops": trial.drops,
+        "refreshes": trial.refreshes,
+        "warm_up": _warm_up(trial.warm_up),
+        "out_of_memory": trial.out_of_memory,
+        "dead": list(trial.dead),
+        "invalid_because": trial.invalid_because,
+    }
+
+
+def _times(histograms: Mapping[str, Histogram], endless: int) -> dict[str, Any]:
+    """Return the figures of each time; a request without its answer has an infinite response."""
+    nothing = Histogram()
+    return {
+        f"{name}_us": histograms.get(name, nothing).summary_us(endless if name == "response" else 0) for name in TIMES
+    }
+
+
+def _read_back(found: Sequence[ReadBack | None]) -> dict[str, int | None]:
+    """Return what the database held; null where a repetition was not read back."""
+    names = ("posted", "stored", "lost", "duplicates")
+    known = [entry for entry in found if entry is not None]
+    if len(known) < len(found):
+        return dict.fromkeys(names)
+    return {name: sum(getattr(entry, name) for entry in known) for name in names}
+
+
+def _warm_up(seconds: Sequence[Second]) -> dict[str, Any] | None:
+    """Return how a repetition warmed up: processor time a request in the first and in the last third, in us."""
+    if not seconds:
+        return None
+    third = max(1, len(seconds) // 3)
+    return {
+        "seconds": len(seconds),
+        "requests": sum(second.succeeded for second in seconds),
+        "cpu_us_per_request_first": _cpu_us(seconds[:third]),
+        "cpu_us_per_request_last": _cpu_us(seconds[-third:]),
+    }
+
+
+def _cpu_us(seconds: Sequence[Second]) -> float | None:
+    used = [second.cpu_us for second in seconds if second.cpu_us is not None]
+    succeeded = sum(second.succeeded for second in seconds if second.cpu_us is not None)
+    return round(sum(used) / succeeded, 1) if succeeded else None
+
+
+def _per_request(trials: Sequence[Trial]) -> float | None:
+    """Return the middleware's processor seconds for each request that succeeded."""
+    used_s = sum(used for trial in trials for name, used in trial.cpu_s.items() if name in trial.under_test)
+    succeeded = sum(trial.succeeded for trial in trials if trial.cpu_s)
+    return round(used_s / succeeded, 7) if succeeded else None
+
+
+def _mean(values: Sequence[int]) -> int | None:
+    known = [value for value in values if value]
+    return round(sum(known) / len(known)) if known else None
+
+
+def _summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    whole: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            whole[name] = whole.get(name, 0) + count
+    return whole

@@ -1,0 +1,105 @@
+"""Count durations in buckets of three significant digits, as HdrHistogram does: bounded memory for any run length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# The paper draws medians with quartiles.
+QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+# Values below 2 ** BITS have a bucket each; above, a bucket is narrower than a thousandth of its values.
+BITS = 11
+
+
+def upper_ns(value_ns: int) -> int:
+    """Return the largest value that falls into the bucket of `value_ns`: 2047 -> 2047, 2048 -> 2049."""
+    return value_ns | ((1 << max(0, value_ns.bit_length() - BITS)) - 1)
+
+
+class Histogram:
+    """Durations in integer nanoseconds: counts by the upper end of their bucket; sum, least and largest are exact."""
+
+    def __init__(self, counts: Mapping[int, int] | None = None, sum_ns: int = 0, min_ns: int = 0, max_ns: int = 0):
+        self.counts = dict(counts or {})
+        self.count = sum(self.counts.values())
+        self.sum_ns, self.min_ns, self.max_ns = sum_ns, min_ns, max_ns
+
+    @classmethod
+    def of(cls, values_ns: Iterable[int]) -> Histogram:
+        """Return the histogram of these values."""
+        found = cls()
+        for value_ns in values_ns:
+            found.add(value_ns)
+        return found
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Histogram:
+        """Return what `as_json` made."""
+        counts = {int(upper): int(count) for upper, count in document["counts"].items()}
+        return cls(counts, int(document["sum_ns"]), int(document["min_ns"]), int(document["max_ns"]))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for a message between processes."""
+        counts = {str(upper): count for upper, count in self.counts.items()}
+        return {"sum_ns": self.sum_ns, "min_ns": self.min_ns, "max_ns": self.max_ns, "counts": counts}
+
+    def add(self, value_ns: int) -> None:
+        """Count one duration; one below 0 counts as 0."""
+        value_ns = max(0, value_ns)
+        upper = upper_ns(value_ns)
+        self.counts[upper] = self.counts.get(upper, 0) + 1
+        self.min_ns = min(self.min_ns, value_ns) if self.count else value_ns
+        self.max_ns = max(self.max_ns, value_ns)
+        self.sum_ns += value_ns
+        self.count += 1
+
+    def merge(self, other: Histogram) -> None:
+        """Add the counts of another histogram."""
+        if not other.count:
+            return
+        for upper, count in other.counts.items():
+            self.counts[upper] = self.counts.get(upper, 0) + count
+        self.min_ns = min(self.min_ns, other.min_ns) if self.count else other.min_ns
+        self.max_ns = max(self.max_ns, other.max_ns)
+        self.sum_ns += other.sum_ns
+        self.count += other.count
+
+    def quantile_ns(self, share: float, endless: int = 0) -> float:
+        """Return the smallest duration that at least `share` of all values do not exceed; NaN if there is none.
+
+        It is the upper end of its bucket, and never beyond the largest value. `endless` more values are infinite.
+        """
+        wanted = max(1, math.ceil(share * (self.count + endless) - 1e-9))
+        if not self.count + endless:
+            return math.nan
+        seen = 0
+        for upper in sorted(self.counts):
+            seen += self.counts[upper]
+            if seen >= wanted:
+                return float(min(upper, self.max_ns))
+        return math.inf
+
+    def summary_us(self, endless: int = 0) -> dict[str, float | int | None]:
+        """Return n, min, max, avg and percentiles in microseconds; null where infinite or without a value.
+
+        `endless` more values are infinite: requests that never got their answer.
+        """
+        count = self.count + endless
+        if not self.count:
+            return {"n": count, "min": None, "max": None, "avg": None, **dict.fromkeys(QUANTILES)}
+        figures = {
+            "min": float(self.min_ns),
+            "max": math.inf if endless else float(self.max_ns),
+            "avg": math.inf if endless else self.sum_ns / self.count,
+            **{name: self.quantile_ns(share, endless) for name, share in QUANTILES.items()},
+        }
+        return {"n": count, **{name: None if math.isinf(v) else round(v / 1000, 3) for name, v in figures.items()}}
+
+
+def merged(histograms: Iterable[Histogram]) -> Histogram:
+    """Return one histogram of the values of all."""
+    whole = Histogram()
+    for histogram in histograms:
+        whole.merge(histogram)
+    return whole

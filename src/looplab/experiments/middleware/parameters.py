@@ -1,0 +1,176 @@
+"""The parameters of one run, read from the environment that params.env and .env give its container."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.middleware import EXPERIMENT, NAME, NODES
+from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.placement import default_cores, default_layouts, others
+from looplab.experiments.middleware.systems import SYSTEMS, load
+from looplab.run.parameters import FIDELITIES, FIDELITY, REPETITIONS, Option, Reader, RunParameters
+from looplab.treatments.loads import NO_LOAD
+
+FOLDER = EXPERIMENT.scenarios.replace("*", "")
+CONTAINER, BARE = "container", "bare"
+OPTIONS = (
+    Option("--devices", "DEVICES", "N,…", "simulated devices, e.g. 100,200,300"),
+    Option("--cores", "CORES", "N,…", "processors of the middleware (middleware)"),
+    Option("--where", "WHERE", "…", "container,bare: in containers, on bare metal, or both (middleware)"),
+    Option("--layouts", "LAYOUTS", "NxC,…", "nodes x cores, e.g. 1x2-direct,1x2,2x1 (middleware-nodes)"),
+    Option("--seconds", "LOAD_S", "S", "how long each repetition loads the middleware"),
+    Option("--middleware", "MIDDLEWARE", "", "the system under test", SYSTEMS),
+    REPETITIONS,
+    FIDELITY,
+)
+# Under three minutes; the published length is 10 minutes a repetition.
+QUICK = {"LOAD_S": "8", "WARM_UP_S": "4", "REPETITIONS": "1", "DEVICES": "100"}
+DIRECT = "direct"
+LAYOUT = re.compile(rf"([1-9][0-9]?)x([1-9][0-9]?)(-{DIRECT})?")
+# What a repetition takes besides warm-up and load: stopping and starting the middleware, reading the database.
+OVERHEAD_S = 12.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """So many nodes of so many processors each, with the balancer in front or without."""
+
+    nodes: int
+    cores: int
+    balancer: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiddlewareParameters(RunParameters):
+    """What one run does; `messages` are the seconds of a repetition, a row of samples.csv each."""
+
+    system: str
+    system_version: str
+    devices: tuple[int, ...]
+    cores: tuple[int, ...]
+    containers: tuple[bool, ...]
+    layouts: tuple[str, ...]
+    seconds: int
+    warm_up_s: int
+    period_ms: int
+    payload_bytes: int
+    drop_probability: float
+    memory_limit_bytes: int
+    processors: int
+    order_seed: int
+    parts_timeout_s: int
+    # Priorities and load belong to the loop's scenarios.
+    apply_priority: bool = False
+    priority_broker: int = 0
+    priority_controller: int = 0
+    load: str = NO_LOAD
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Return every condition, each of which has `repetitions`."""
+        if self.scenario == NODES:
+            shapes = [(True, one.balancer, one.nodes, one.cores) for one in map(read_layout, self.layouts)]
+        else:
+            shapes = [(container, False, 1, cores) for container in self.containers for cores in self.cores]
+        return [Cell(*shape, devices) for shape in shapes for devices in self.devices]
+
+    @property
+    def sending_s(self) -> float:
+        return len(self.cells) * self.repetitions * self.seconds
+
+    @property
+    def whole_s(self) -> float:
+        return len(self.cells) * self.repetitions * (self.seconds + self.warm_up_s + OVERHEAD_S)
+
+    @property
+    def requests(self) -> int:
+        """How many requests the devices of all repetitions post under load."""
+        devices = sum(cell.devices for cell in self.cells)
+        return round(devices * self.repetitions * self.seconds * 1000 / self.period_ms)
+
+    @property
+    def most_nodes(self) -> int:
+        """How many nodes the largest cell has."""
+        return max(cell.nodes for cell in self.cells)
+
+    def as_json(self) -> dict[str, Any]:
+        """The effective parameters as run.json stores them; intervals_ms as every run of the lab has it."""
+        return {**asdict(self), "intervals_ms": [self.period_ms], "others": others(self.processors)}
+
+
+def read_layout(text: str) -> Layout:
+    """Return a layout: 5x4, or 1x20-direct without a balancer. Raises ValueError."""
+    found = LAYOUT.fullmatch(text)
+    if found is None or (found[3] and found[1] != "1"):
+        raise ValueError(text)
+    return Layout(int(found[1]), int(found[2]), not found[3])
+
+
+def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewareParameters:
+    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
+    get = Reader(environment, FOLDER)
+    processors = os.cpu_count() or 1
+    scenario = get.choice("SCENARIO", NAME, (NAME, NODES))
+    system = load(get.choice("MIDDLEWARE", "magistrala", SYSTEMS))
+    seconds = get.integer("LOAD_S", 60, 2, 3600)
+    parameters = MiddlewareParameters(
+        scenario=scenario,
+        fidelity=get.choice("FIDELITY", "thesis", FIDELITIES),
+        system=system.name,
+        system_version=system.version,
+        devices=get.list("DEVICES", "100 200 300 400 500", _count(100_000), "numbers of devices, e.g. 100,200"),
+        cores=get.list("CORES", _text(default_cores(processors)), _count(processors), f"from 1 to {processors}"),
+        containers=get.list("WHERE", f"{CONTAINER} {BARE}", _where, "container, bare, or both"),
+        layouts=get.list("LAYOUTS", _text(default_layouts(processors)), _layout, "e.g. 1x2-direct,1x2,2x1"),
+        repetitions=get.integer("REPETITIONS", 7, 1, 1000),
+        messages=seconds,
+        seconds=seconds,
+        warm_up_s=get.integer("WARM_UP_S", 10, 1, 600),
+        period_ms=get.integer("PERIOD_MS", 1000, 10, 600_000),
+        payload_bytes=get.integer("PAYLOAD_BYTES", 36, 1, 100_000),
+        drop_probability=get.number("DROP_PROBABILITY", 0.01, 0, 1),
+        memory_limit_bytes=get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000,
+        processors=processors,
+        order_seed=get.integer("ORDER_SEED", 0, 0, 2**31),
+        deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),
+        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
+    )
+    _check_layouts(parameters)
+    return parameters
+
+
+def _check_layouts(parameters: MiddlewareParameters) -> None:
+    for cell in parameters.cells:
+        if cell.cores > parameters.processors:
+            raise LabError(
+                f"LAYOUTS: a node of {cell.cores} cores does not fit on {parameters.processors} processors.",
+                f"Lower the cores in LAYOUTS ({FOLDER}-nodes/params.env or --layouts).",
+                EXIT_USAGE,
+            )
+
+
+def _count(most: int) -> Any:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[1-9][0-9]{0,5}", text) or int(text) > most:
+            raise ValueError(text)
+        return int(text)
+
+    return read
+
+
+def _where(text: str) -> bool:
+    if text not in (CONTAINER, BARE):
+        raise ValueError(text)
+    return text == CONTAINER
+
+
+def _layout(text: str) -> str:
+    read_layout(text)
+    return text
+
+
+def _text(values: Any) -> str:
+    return " ".join(map(str, values))

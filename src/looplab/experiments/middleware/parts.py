@@ -1,0 +1,193 @@
+"""The parts of a run as the controller orders them about: nodes, data services, balancer, devices."""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.middleware import agent, devices
+from looplab.experiments.middleware.agent import balancer
+from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.placement import of_node
+from looplab.experiments.middleware.secret_files import read_secrets
+from looplab.experiments.middleware.systems import System
+from looplab.system.json_service import Service
+
+START_TIMEOUT_S = 120.0
+PROVISION_TIMEOUT_S = 600.0
+FACTS_TIMEOUT_S = 10.0
+# Where an agent on the host listens, as ./lab hands it over: address:port, and the token of its orders.
+HOST_AGENT, HOST_TOKEN = "HOST_AGENT", "HOST_TOKEN"
+NGINX = "balancer"
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One agent: `name` is its host or alias."""
+
+    name: str
+    port: int = agent.PORT
+    token: str = ""
+
+    def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = FACTS_TIMEOUT_S) -> Any:
+        """Return its answer to POST /what. Raises LabError."""
+        service = Service(self.name, f"See `docker compose logs`, service {self.name}.")
+        url = f"http://{self.name}:{self.port}/{what}"
+        return service.ask(url, "POST", {"token": self.token, **(body or {})}, timeout_s)
+
+    def answers(self) -> bool:
+        """Return whether it is there."""
+        try:
+            self.ask("facts", {"light": True})
+        except LabError:
+            return False
+        return True
+
+    def address(self) -> str:
+        """Return its address. Raises LabError (exit code 3) if its name is unknown."""
+        try:
+            return socket.gethostbyname(self.name)
+        except OSError as error:
+            raise LabError(f"{self.name} has no address: {error}.", "Is it running?", EXIT_MACHINE) from error
+
+
+@dataclass
+class Snapshot:
+    """What the services of all parts used at one moment: CPU time and memory by service, `pids` by part and service."""
+
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    memory_bytes: dict[str, int] = field(default_factory=dict)
+    processors: dict[str, list[int]] = field(default_factory=dict)
+    pids: dict[tuple[str, str], int] = field(default_factory=dict)
+    dead: list[str] = field(default_factory=list)
+    killed_for_memory: int = 0
+    durations_us: dict[int, int] = field(default_factory=dict)
+
+    def add(self, part: str, facts: Mapping[str, Any]) -> None:
+        """Add what one agent reports."""
+        for name, service in facts["services"].items():
+            self.cpu_s[name] = self.cpu_s.get(name, 0.0) + service["cpu_s"]
+            self.memory_bytes[name] = self.memory_bytes.get(name, 0) + service["memory_bytes"]
+            self.processors[name] = sorted({*self.processors.get(name, []), *service["processors"]})
+            self.pids[part, name] = service["pid"]
+            if service["ended"] is not None:
+                self.dead.append(f"{name} of {part}: exit code {service['ended']}")
+        self.killed_for_memory += facts["killed_for_memory"]
+        for text, count in facts["durations_us"].items():
+            self.durations_us[int(text)] = self.durations_us.get(int(text), 0) + count
+
+
+class Parts:
+    """Every part that one run needs."""
+
+    def __init__(self, system: System, most_nodes: int, *, bare: bool, balanced: bool) -> None:
+        self.system = system
+        self.secrets = read_secrets()
+        self.nodes = [Agent(f"node-{number + 1}") for number in range(most_nodes)]
+        self.data = {name: Agent(os.environ.get(f"{name.upper()}_HOST", name)) for name in system.data}
+        self.devices = Agent("devices", devices.PORT)
+        self.balancer = Agent(NGINX) if balanced else None
+        self.host = _host_agent() if bare else None
+
+    def all(self) -> list[Agent]:
+        """Return every agent that must answer before the run begins."""
+        more = [one for one in (self.balancer, self.host) if one is not None]
+        return [*self.nodes, *self.data.values(), self.devices, *more]
+
+    def start(self, cell: Cell, processors: int) -> dict[str, Any]:
+        """Start the middleware fresh as `cell` has it; return `routes` and `certificate` for its devices.
+
+        Raises LabError (exit code 3) if a service does not get ready.
+        """
+        self.stop()
+        hosts = {name: one.address() for name, one in self.data.items()}
+        used = self.used(cell)
+        orders = [
+            {
+                "part": "node",
+                "system": self.system.name,
+                "hosts": hosts,
+                "secrets": self.secrets,
+                "processors": of_node(number, cell.cores, processors),
+            }
+            for number in range(cell.nodes)
+        ]
+        with ThreadPoolExecutor(len(used)) as pool:
+            list(pool.map(lambda one, order: one.ask("start", order, START_TIMEOUT_S), used, orders))
+        addresses = [one.address() for one in used]
+        if not cell.balancer:
+            return {"routes": self._routes(addresses[0]), "certificate": ""}
+        assert self.balancer is not None
+        order = {"part": "balancer", "system": self.system.name, "upstreams": addresses, "processors": []}
+        answer = self.balancer.ask("start", order, START_TIMEOUT_S)
+        return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": answer["certificate"]}
+
+    def used(self, cell: Cell) -> list[Agent]:
+        """Return the agents of the cell's nodes."""
+        if cell.container:
+            return self.nodes[: cell.nodes]
+        assert self.host is not None
+        return [self.host]
+
+    def stop(self) -> None:
+        """Stop every node and the balancer; one that does not answer has stopped."""
+        there = [one for one in (*self.nodes, self.balancer, self.host) if one is not None]
+        with ThreadPoolExecutor(len(there)) as pool:
+            list(pool.map(_stop, there))
+
+    def provision(self, count: int, routes: Mapping[str, str], token: str) -> None:
+        """Make `count` devices known to the middleware that runs."""
+        body = {
+            "system": self.system.name,
+            "password": self.secrets["admin"],
+            "devices": count,
+            "routes": routes,
+            "token": token,
+        }
+        self.devices.ask("provision", body, PROVISION_TIMEOUT_S)
+
+    def snapshot(self, cell: Cell) -> Snapshot:
+        """Return what all services use now; an agent that does not answer is dead."""
+        found = Snapshot()
+        asked: Sequence[Agent] = [*self.used(cell), *self.data.values()]
+        if cell.balancer and self.balancer is not None:
+            asked = [*asked, self.balancer]
+        for one in asked:
+            try:
+                found.add(one.name, one.ask("facts"))
+            except LabError:
+                found.dead.append(f"{one.name}: does not answer")
+        return found
+
+    def cpu_s(self, cell: Cell) -> float | None:
+        """Return the CPU time of the middleware so far; None if a node does not answer."""
+        try:
+            facts = [one.ask("facts", {"light": True}) for one in self.used(cell)]
+        except LabError:
+            return None
+        return float(sum(service["cpu_s"] for one in facts for service in one["services"].values()))
+
+    def _routes(self, address: str) -> dict[str, str]:
+        return {path: f"http://{address}:{port}" for path, port in self.system.ports.items()}
+
+
+def _stop(one: Agent) -> None:
+    try:
+        one.ask("stop", timeout_s=START_TIMEOUT_S)
+    except LabError:
+        return
+
+
+def _host_agent() -> Agent:
+    where = os.environ.get(HOST_AGENT, "")
+    name, _, port = where.rpartition(":")
+    if not name:
+        raise LabError(
+            "Bare metal needs an agent on the host, which only ./lab starts.",
+            "Use ./lab run middleware, or WHERE=container.",
+            EXIT_MACHINE,
+        )
+    return Agent(name, int(port), os.environ.get(HOST_TOKEN, ""))

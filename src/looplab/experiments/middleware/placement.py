@@ -1,0 +1,43 @@
+"""Which processors each part uses: the middleware from the first one on, everything else from the last one back."""
+
+from collections.abc import Sequence
+
+# As published: shares of 40 processors, and of the 20 that several nodes divide.
+PUBLISHED, PUBLISHED_CORES, PUBLISHED_NODES = 40, (2, 4, 20, 40), (1, 2, 5, 7, 10)
+# A quarter of the machine, for devices, data services and balancer.
+OTHERS_SHARE = 4
+
+
+def others(processors: int) -> list[int]:
+    """Return the processors of devices, data services and balancer, on a machine of so many."""
+    return list(range(processors - max(1, processors // OTHERS_SHARE), processors))
+
+
+def of_node(node: int, cores: int, processors: int) -> list[int]:
+    """Return the processors of node number `node`, which has so many `cores`."""
+    return sorted({(node * cores + at) % processors for at in range(cores)})
+
+
+def shared(nodes: int, cores: int, processors: int) -> bool:
+    """Return whether the middleware shares a processor with the other parts."""
+    used = {one for node in range(nodes) for one in of_node(node, cores, processors)}
+    return bool(used & set(others(processors)))
+
+
+def default_cores(processors: int) -> list[int]:
+    """Return the published numbers of cores as shares of this machine."""
+    return list(dict.fromkeys(max(1, round(cores * processors / PUBLISHED)) for cores in PUBLISHED_CORES))
+
+
+def default_layouts(processors: int) -> list[str]:
+    """Return the published nodes x cores as shares of this machine; without a balancer: 1x20-direct."""
+    total = max(2, processors // 2)
+    found = [f"1x{total}-direct"]
+    found += [f"{nodes}x{round(total / nodes)}" for nodes in PUBLISHED_NODES if nodes <= total]
+    # One with more cores in all than there are, as the published 7 x 3 of 20.
+    return found if total >= PUBLISHED_NODES[-1] else [*found, f"{total + 1}x1"]
+
+
+def name_list(processors: Sequence[int]) -> str:
+    """Return processors as taskset writes them: 0,1."""
+    return ",".join(map(str, processors))

@@ -1,0 +1,162 @@
+"""From measured runs to everything that the report on the middleware shows: findings, figures, CSV files, page."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from looplab.experiments.middleware.cells import placement
+from looplab.experiments.middleware.report.cell import LoadCell
+from looplab.experiments.middleware.report.figures import TITLES, sketches
+from looplab.experiments.middleware.report.findings import claims, published_change
+from looplab.experiments.middleware.report.optimum import RESAMPLES, by_place, load_cells, optima, optimum, usable
+from looplab.experiments.middleware.report.published import published
+from looplab.report.drawing import Drawing, Sketch
+from looplab.report.finding import finding_rows
+from looplab.report.overview import Mark, overview
+from looplab.report.page import show_ms
+from looplab.report.samples import Measured, by_fidelity
+from looplab.report.shell import Analysis, number, spread
+from looplab.report.verdicts import Verdicts, judge
+
+
+def analyse(measured: Sequence[Measured]) -> Analysis:
+    """Return what these runs show: both scenarios, at each fidelity."""
+    runs = by_fidelity(measured)
+    verdicts = judge(claims(), runs)
+
+    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
+        figures = [(title, "", [d for d in drawn if d.figure in of]) for title, of in TITLES.items()]
+        return {
+            "sections": {"claims": "Findings", "optima": "Optimal loads", "cells": "Cells"}.items(),
+            "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
+            "show": show,
+            "optima": [(m, list(optima(m).values())) for m in measured],
+            "table_1": [(m, list(_table_1(m))) for m in measured if any(cell.place[1] for cell in usable(m))],
+            "published_table": list(_published_table()),
+            "load_cells": load_cells,
+            "placement": placement,
+            "resamples": RESAMPLES,
+        }
+
+    csv_files = {
+        "middleware-cells.csv": _cell_rows(measured),
+        "middleware-repetitions.csv": _repetition_rows(measured),
+        "middleware-findings.csv": finding_rows(verdicts),
+    }
+    drawable: list[Sketch] = [*overview(_marks(verdicts), "after over before")]
+    for held in runs.values():
+        drawable += sketches(held)
+    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+
+
+def _marks(verdicts: Verdicts) -> list[Mark]:
+    return [
+        Mark(
+            claim.title,
+            fidelity,
+            found.outcome,
+            found.tested.share if found.tested else None,
+            published_change(claim.name),
+        )
+        for claim, answers in verdicts
+        for fidelity, found in answers.items()
+    ]
+
+
+def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the paper's Tables 1 and 2: what each placement processes at the optimal load of the best."""
+    places = by_place(usable(run))
+    load = max((optimum(held) for held in places.values()), key=lambda found: found.processed).load
+    cells = {place: cell for place, held in places.items() for cell in held if cell.devices == load}
+    most = max((cell.processed.estimate for cell in cells.values()), default=math.nan)
+    for place in by_place(load_cells(run)):
+        cell = cells.get(place)
+        yield {
+            "place": placement(*place),
+            "load": load,
+            "cell": cell,
+            "out_of_memory": any(one.out_of_memory for one in load_cells(run) if one.place == place),
+            "against_best": cell.processed.estimate / most - 1 if cell else None,
+        }
+
+
+def _published_table() -> Iterator[dict[str, Any]]:
+    """Yield the rows of Tables 1 and 2 as printed."""
+    printed, shares = published("processed"), published("memory share")
+    for (nodes, cores, balancer), count in printed.items():
+        yield {
+            "place": placement(True, balancer, nodes, cores),
+            "processed": count,
+            "against_best": count / max(printed.values()) - 1,
+            "memory": shares[nodes, cores, balancer],
+        }
+
+
+def show(value: float, unit: str) -> str:
+    """Return a figure for a table, a dash for NaN; `unit`: us, share (signed), part, devices or requests."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "beyond"
+    if unit == "us":
+        return show_ms(value)
+    if unit == "part":
+        return f"{value:.2%}"
+    if unit == "share":
+        return f"{round(value, 3) + 0.0:+.1%}".replace("-", "−")
+    return f"{value:.0f}" if unit == "devices" or value >= 1000 else f"{value:.4g}"
+
+
+def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+    for held in measured:
+        for cell in load_cells(held):
+            quartiles = cell.quartiles() or (None, None, None)
+            yield {
+                **_named(held, cell),
+                **{name: cell.document[name] for name in ("requests", "succeeded", "failed", "unfinished")},
+                **spread("processed_per_s", cell.processed, ".3f"),
+                **dict(zip(("q1_per_s", "median_per_s", "q3_per_s"), map(number, quartiles), strict=True)),
+                "without_extremes_per_s": number(cell.without_extremes()),
+                **{
+                    f"{name}_{statistic}_us": number((cell.document.get(f"{name}_us") or {}).get(statistic))
+                    for name in ("response", "sent_response", "server")
+                    for statistic in ("p50", "p99")
+                },
+                **spread("cpu_s_per_request", cell.over(lambda one: one.cpu_per_request), ".7f"),
+                "memory_bytes_at_start": cell.document.get("memory_bytes_at_start") or "",
+                "memory_bytes_at_end": cell.document.get("memory_bytes_at_end") or "",
+                "out_of_memory": "yes" if cell.out_of_memory else "no",
+            }
+
+
+def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+    for held in measured:
+        for cell in load_cells(held):
+            for one in cell.every:
+                yield {
+                    **_named(held, cell),
+                    "run": one.round[0],
+                    "repetition": one.round[1],
+                    **{
+                        name: one.document[name]
+                        for name in ("requests", "succeeded", "failed", "unfinished", "seconds")
+                    },
+                    "processed_per_s": number(one.processed),
+                    "response_p50_us": number(one.time_us("response")),
+                    "server_p50_us": number(one.time_us("server")),
+                }
+
+
+def _named(held: Measured, cell: LoadCell) -> dict[str, object]:
+    container, balancer, nodes, cores = cell.place
+    return {
+        "run_id": " ".join(held.run_ids),
+        "fidelity": held.run.fidelity,
+        "valid": "yes" if cell.valid else "no",
+        "container": "yes" if container else "no",
+        "balancer": "yes" if balancer else "no",
+        "nodes": nodes,
+        "cores": cores,
+        "devices": cell.devices,
+    }

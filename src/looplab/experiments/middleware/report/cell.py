@@ -1,0 +1,133 @@
+"""One cell of the middleware: a load on one placement, and what each repetition of it measured."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+from typing import Any
+
+from looplab.experiments.middleware.cells import placement
+from looplab.experiments.middleware.histogram import Histogram, merged
+from looplab.report.cell import Cell
+from looplab.report.statistics import UNKNOWN, Interval, over_runs
+
+# For an exercise: processed requests a second, shares, processor time of a request in us, memory in MiB.
+FIGURES = ("succeeded", "processed", "failed_share", "unfinished_share", "cpu_per_request", "memory")
+# Where the middleware runs: container, balancer, nodes, cores of a node.
+Place = tuple[bool, bool, int, int]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One repetition: `round` names it in every cell of its run; `histograms` are by document.TIMES."""
+
+    round: tuple[str, int]
+    document: Mapping[str, Any]
+    histograms: Mapping[str, Histogram]
+
+    @property
+    def processed(self) -> float:
+        """Requests that succeeded while the load lasted, in a second."""
+        return float(self.document.get("processed", self.document["succeeded"]) / self.document["seconds"])
+
+    @property
+    def failed_share(self) -> float:
+        """The share of the ended requests that failed."""
+        ended = self.document["succeeded"] + self.document["failed"]
+        return float(self.document["failed"] / ended) if ended else 0.0
+
+    @property
+    def cpu_per_request(self) -> float | None:
+        """Processor seconds of the middleware for a request."""
+        found = self.document.get("cpu_s_per_request")
+        return None if found is None else float(found)
+
+    def time_us(self, name: str, statistic: str = "p50") -> float | None:
+        """Return a figure of one of the times in microseconds, None if it is unknown or infinite."""
+        found = (self.document.get(f"{name}_us") or {}).get(statistic)
+        return None if found is None else float(found)
+
+
+@dataclass
+class LoadCell(Cell):
+    """One load on one placement; `held` are its repetitions, empty if the cell is one of several runs."""
+
+    held: tuple[Repetition, ...] = field(default=())
+
+    @property
+    def place(self) -> Place:
+        container, balancer, nodes, cores, _devices = self.key
+        return bool(container), bool(balancer), int(nodes), int(cores)
+
+    @property
+    def devices(self) -> int:
+        return int(self.key[4])
+
+    @property
+    def cores_in_all(self) -> int:
+        return self.place[2] * self.place[3]
+
+    def __str__(self) -> str:
+        return f"{self.devices} devices, {placement(*self.place)}"
+
+    @property
+    def sent(self) -> int:
+        return int(self.document["requests"])
+
+    @property
+    def answered(self) -> int:
+        return int(self.document["succeeded"])
+
+    @property
+    def lost(self) -> int:
+        return int(self.document["failed"]) + int(self.document["unfinished"])
+
+    @property
+    def out_of_memory(self) -> bool:
+        return any(bool(cell.document.get("out_of_memory")) for cell in self.runs or (self,))
+
+    @property
+    def every(self) -> list[Repetition]:
+        """The sound repetitions of all runs."""
+        cells = [cell for cell in self.runs or (self,) if isinstance(cell, LoadCell)]
+        return [one for cell in cells for one in cell.held if not one.document.get("invalid_because")]
+
+    def over(self, figure: Callable[[Repetition], float | None]) -> Interval:
+        """Return the geometric mean of a figure over the repetitions, with its interval."""
+        return over_runs([figure(one) for one in self.every]) or UNKNOWN
+
+    @property
+    def processed(self) -> Interval:
+        return self.over(lambda one: one.processed)
+
+    def quartiles(self) -> tuple[float, float, float] | None:
+        """Return the first quartile, median and third quartile of the processed requests over the repetitions."""
+        values = [one.processed for one in self.every]
+        if len(values) < 2:
+            return (values[0],) * 3 if values else None
+        first, _, third = quantiles(values, n=4, method="inclusive")
+        return first, median(values), third
+
+    def without_extremes(self) -> float | None:
+        """Return the mean of the processed requests without the highest and the lowest, as published."""
+        values = sorted(one.processed for one in self.every)[1:-1]
+        return sum(values) / len(values) if values else None
+
+    def histogram(self, name: str) -> Histogram:
+        """Return one of the times of all repetitions together."""
+        return merged(one.histograms[name] for one in self.every if name in one.histograms)
+
+    def figure(self, name: str) -> float | None:
+        if name not in FIGURES or not self.valid:
+            return super().figure(name)
+        if name == "memory":
+            return _scaled(self.document.get("memory_bytes_at_start"), 2**-20)
+        if name == "cpu_per_request":
+            return _scaled(self.document.get("cpu_s_per_request"), 1e6)
+        if name == "processed":
+            seconds = sum(one.document["seconds"] for one in self.every)
+            return sum(one.processed * one.document["seconds"] for one in self.every) / seconds if seconds else None
+        return super().figure(name)
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor

@@ -1,0 +1,82 @@
+"""The optimal load of a placement: the number of devices at which it processes most requests, with its interval."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from looplab.experiments.middleware.report.cell import LoadCell, Place
+from looplab.report.samples import Measured
+from looplab.report.statistics import FEWEST_REPETITIONS, Floats, Interval
+from looplab.report.verdicts import SEED
+
+RESAMPLES = 4000
+# Where the optimum is the first or the last of the loads, the true one may be beyond.
+FIRST, LAST = "first", "last"
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """`devices` has an interval from resampled rounds; `by_round` holds the best load of each round.
+
+    `edge` is FIRST or LAST where that is the first or the last load measured, else "".
+    """
+
+    place: Place
+    devices: Interval
+    processed: float
+    by_round: Sequence[float]
+    edge: str
+
+    @property
+    def load(self) -> int:
+        """The load as a number of devices."""
+        return round(self.devices.estimate)
+
+
+def load_cells(run: Measured | None) -> list[LoadCell]:
+    """Return all cells of a run."""
+    return [cell for cell in run.cells.values() if isinstance(cell, LoadCell)] if run else []
+
+
+def usable(run: Measured | None) -> list[LoadCell]:
+    """Return the valid cells that did not run out of memory, by growing load."""
+    cells = [cell for cell in load_cells(run) if cell.valid and not cell.out_of_memory and cell.every]
+    return sorted(cells, key=lambda cell: cell.devices)
+
+
+def by_place(cells: Iterable[LoadCell]) -> dict[Place, list[LoadCell]]:
+    """Return the cells of each placement, in the order of cores."""
+    found: dict[Place, list[LoadCell]] = {}
+    for cell in cells:
+        found.setdefault(cell.place, []).append(cell)
+    return dict(sorted(found.items()))
+
+
+def optimum(cells: Sequence[LoadCell]) -> Optimum:
+    """Return the optimal load of one placement; `cells` are its loads, at least one."""
+    loads = np.array([cell.devices for cell in cells], dtype=np.float64)
+    rounds = _rounds(cells)
+    means = np.array([cell.processed.estimate for cell in cells])
+    best = int(np.argmax(means))
+    edge = "" if len(cells) < 2 else FIRST if best == 0 else LAST if best == len(cells) - 1 else ""
+    low = high = float("nan")
+    if len(rounds) >= FEWEST_REPETITIONS:
+        rng = np.random.default_rng(SEED)
+        drawn = rng.integers(0, len(rounds), (RESAMPLES, len(rounds)))
+        found = loads[np.argmax(rounds[drawn].mean(axis=1), axis=1)]
+        low, high = (float(np.quantile(found, share, method="nearest")) for share in (0.025, 0.975))
+    by_round = loads[np.argmax(rounds, axis=1)].tolist() if len(rounds) else []
+    return Optimum(cells[0].place, Interval(float(loads[best]), low, high), float(means[best]), by_round, edge)
+
+
+def optima(run: Measured | None) -> dict[Place, Optimum]:
+    """Return the optimal load of each placement."""
+    return {place: optimum(cells) for place, cells in by_place(usable(run)).items()}
+
+
+def _rounds(cells: Sequence[LoadCell]) -> Floats:
+    """Return what each round processed at each load, a round a row; rounds that lack a load are left out."""
+    held: list[Mapping[tuple[str, int], float]] = [{one.round: one.processed for one in c.every} for c in cells]
+    whole = [name for name in held[0] if all(name in found for found in held)]
+    return np.array([[found[name] for found in held] for name in whole], dtype=np.float64).reshape(-1, len(cells))

@@ -1,0 +1,15 @@
+"""The passwords of the middleware's parts, as Compose mounts them."""
+
+from pathlib import Path
+
+from looplab.errors import EXIT_MACHINE, LabError
+
+FOLDER = Path("/run/secrets")
+
+
+def read_secrets(folder: Path = FOLDER) -> dict[str, str]:
+    """Return each mounted secret by its name. Raises LabError (exit code 3) if there is none."""
+    found = {path.name: path.read_text().strip() for path in sorted(folder.glob("*"))}
+    if not found:
+        raise LabError(f"No secret is mounted in {folder}.", "Run ./lab setup middleware.", EXIT_MACHINE)
+    return found

@@ -1,0 +1,88 @@
+"""The middlewares that can be measured: a folder each, with the same modules.
+
+| module | gives |
+|---|---|
+| `__init__.py` | `SYSTEM`: what it is, which services it has |
+| `programs.py` | `node(place)`, `data(name, place)`: the programs of a node and of each data service |
+| `provision.py` | `provision(ask, password, devices, token)`: an entry for each device |
+| `adapter.py` | `Adapter(entry)`: what one device asks of the middleware |
+| `readback.py` | `stored(hosts, secrets, prefix)`: the names of the messages in the database |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+SYSTEMS = ("magistrala",)
+
+
+@dataclass(frozen=True)
+class System:
+    """One middleware: its version, the services of a node, the data services that all nodes share.
+
+    `ports` are those of a node that devices reach, by the beginning of a path ("" for all others).
+    """
+
+    name: str
+    version: str
+    services: tuple[str, ...]
+    data: tuple[str, ...]
+    ports: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program of a part: `health` is the URL or the TCP port that answers once it is ready.
+
+    `first` are commands that must end well before it, `after` are (host, port) that must take connections before it.
+    A line that it prints with `marked` in it has the duration of one request.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    health: str | int = 0
+    first: tuple[tuple[str, ...], ...] = ()
+    after: tuple[tuple[str, int], ...] = ()
+    marked: str = ""
+    folder: str = "/"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part runs: `programs` is the folder of the system's own programs, `hosts` are the data services.
+
+    A node's services call each other at `address`, and devices call them at `public`.
+    """
+
+    programs: str
+    hosts: Mapping[str, str]
+    secrets: Mapping[str, str]
+    address: str = "127.0.0.1"
+    public: str = "0.0.0.0"
+
+
+class Answer(NamedTuple):
+    """What the middleware answered: its status, and whether that is a success."""
+
+    status: int
+    good: bool
+
+
+class Client(Protocol):
+    """A device's connections, as an adapter uses them."""
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """Return status and body of the answer. Raises OSError if none comes."""
+
+
+def load(name: str) -> System:
+    """Return the system of that name. Raises ModuleNotFoundError if there is none."""
+    found: System = import_module(f"{__name__}.{name}").SYSTEM
+    return found
+
+
+def part(system: str, name: str) -> Any:
+    """Return the module `name` of a system's folder."""
+    return import_module(f"{__name__}.{system}.{name}")

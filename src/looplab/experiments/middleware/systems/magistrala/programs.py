@@ -1,0 +1,167 @@
+"""The programs of Magistrala: five of a node, four that all nodes share. All telemetry is off."""
+
+from looplab.experiments.middleware.systems import Place, Program
+from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, THINGS, USERS
+
+DATABASES = ("auth", "users", "things", "messages", "spicedb")
+OWNER = "magistrala"
+POSTGRES, NATS, REDIS, SPICEDB = 5432, 4222, 6379, 50051
+AUTH_GRPC, THINGS_GRPC, WRITER = 8181, 7000, 9010
+# The health check of the http adapter: its own handler is behind the proxy that devices reach.
+HTTP_INNER = 81
+CONNECTIONS = 400
+EVERY = "0.0.0.0"
+
+
+def node(place: Place) -> list[Program]:
+    """Return the programs of one node in the order in which they start."""
+    here, secrets = place.address, place.secrets
+    open_at = here if place.public == EVERY else place.public
+    every = {
+        "MG_SEND_TELEMETRY": "false",
+        "MG_ES_URL": f"redis://{place.hosts['redis']}:{REDIS}/0",
+        "MG_MESSAGE_BROKER_URL": f"nats://{place.hosts['nats']}:{NATS}",
+        "MG_SPICEDB_HOST": here,
+        "MG_SPICEDB_PORT": str(SPICEDB),
+        "MG_SPICEDB_PRE_SHARED_KEY": secrets["spicedb"],
+        "MG_AUTH_GRPC_URL": f"{here}:{AUTH_GRPC}",
+        "MG_THINGS_AUTH_GRPC_URL": f"{here}:{THINGS_GRPC}",
+        "MG_THINGS_AUTH_GRPC_TIMEOUT": "10s",
+        "MG_AUTH_GRPC_TIMEOUT": "10s",
+        # Traces go nowhere: nothing listens there.
+        "MG_JAEGER_TRACE_RATIO": "0",
+        "OTEL_SDK_DISABLED": "true",
+    }
+
+    def service(name: str, port: int, *, health: int = 0, marked: str = "", **own: str) -> Program:
+        prefix = "MG_HTTP_ADAPTER" if name == "http" else f"MG_{name.upper()}"
+        level = "info" if marked else "error"
+        settings = {f"{prefix}_LOG_LEVEL": level, f"{prefix}_HTTP_PORT": str(port), **every, **own}
+        settings.update(_database(place, f"{prefix}_DB_", name))
+        return Program(
+            name,
+            (f"{place.programs}/{name}",),
+            settings,
+            f"http://127.0.0.1:{health}/health" if health else f"http://{open_at}:{port}/health",
+            marked=marked,
+            folder=place.programs,
+        )
+
+    return [
+        _spicedb(place),
+        service(
+            "auth",
+            AUTH,
+            MG_AUTH_HTTP_HOST=place.public,
+            MG_AUTH_GRPC_HOST=here,
+            MG_AUTH_GRPC_PORT=str(AUTH_GRPC),
+            MG_AUTH_SECRET_KEY=secrets["tokens"],
+            MG_AUTH_ACCESS_TOKEN_DURATION=secrets.get("token_lives", "1h"),
+            MG_SPICEDB_SCHEMA_FILE=f"{place.programs}/schema.zed",
+        ),
+        service(
+            "users",
+            USERS,
+            MG_USERS_HTTP_HOST=place.public,
+            MG_USERS_ADMIN_EMAIL="admin@looplab.invalid",
+            MG_USERS_ADMIN_PASSWORD=secrets["admin"],
+            MG_EMAIL_TEMPLATE=f"{place.programs}/email.tmpl",
+        ),
+        service(
+            "things",
+            THINGS,
+            MG_THINGS_HTTP_HOST=place.public,
+            MG_THINGS_AUTH_GRPC_HOST=here,
+            MG_THINGS_AUTH_GRPC_PORT=str(THINGS_GRPC),
+            MG_THINGS_CACHE_URL=f"redis://{place.hosts['redis']}:{REDIS}/0",
+        ),
+        service("http", HTTP, health=HTTP_INNER, marked="Publish completed", MG_HTTP_ADAPTER_PORT=str(HTTP)),
+    ]
+
+
+def data(name: str, place: Place) -> Program:
+    """Return the program of the data service `name`."""
+    if name == "nats":
+        command: tuple[str, ...] = (
+            "nats-server",
+            "--addr",
+            "0.0.0.0",
+            "--port",
+            str(NATS),
+            "--jetstream",
+            "--store_dir",
+            "/data/nats",
+        )
+        return Program(name, command, health=NATS)
+    if name == "redis":
+        command = ("redis-server", "--save", "", "--protected-mode", "no", "--port", str(REDIS), "--dir", "/tmp")
+        return Program(name, command, health=REDIS)
+    if name == "writer":
+        return _writer(place)
+    return _postgres(place)
+
+
+def _database(place: Place, prefix: str, name: str) -> dict[str, str]:
+    found = {"HOST": place.hosts["postgres"], "USER": OWNER, "PASS": place.secrets["postgres"], "NAME": name}
+    return {f"{prefix}{key}": value for key, value in found.items()}
+
+
+def _spicedb_uri(place: Place) -> str:
+    return (
+        f"postgres://{OWNER}:{place.secrets['postgres']}@{place.hosts['postgres']}:{POSTGRES}/spicedb?sslmode=disable"
+    )
+
+
+def _spicedb(place: Place) -> Program:
+    options = {
+        "SPICEDB_GRPC_PRESHARED_KEY": place.secrets["spicedb"],
+        "SPICEDB_GRPC_ADDR": f"{place.address}:{SPICEDB}",
+        "SPICEDB_DATASTORE_ENGINE": "postgres",
+        "SPICEDB_DATASTORE_CONN_URI": _spicedb_uri(place),
+        "SPICEDB_TELEMETRY_ENDPOINT": "",
+        "SPICEDB_METRICS_ENABLED": "false",
+        "SPICEDB_LOG_LEVEL": "error",
+        "SPICEDB_SKIP_RELEASE_CHECK": "true",
+    }
+    command = (f"{place.programs}/spicedb", "serve", "--telemetry-endpoint=")
+    migrate = (f"{place.programs}/spicedb", "datastore", "migrate", "head", "--skip-release-check")
+    return Program("spicedb", command, options, SPICEDB, (migrate,), ((place.hosts["postgres"], POSTGRES),))
+
+
+def _writer(place: Place) -> Program:
+    settings = {
+        "MG_SEND_TELEMETRY": "false",
+        "MG_POSTGRES_WRITER_LOG_LEVEL": "error",
+        "MG_POSTGRES_WRITER_CONFIG_PATH": f"{place.programs}/config.toml",
+        "MG_POSTGRES_WRITER_HTTP_HOST": "127.0.0.1",
+        "MG_POSTGRES_WRITER_HTTP_PORT": str(WRITER),
+        "MG_MESSAGE_BROKER_URL": f"nats://{place.hosts['nats']}:{NATS}",
+        "MG_JAEGER_TRACE_RATIO": "0",
+        "OTEL_SDK_DISABLED": "true",
+        **_database(place, "MG_POSTGRES_", "messages"),
+    }
+    return Program(
+        "writer",
+        (f"{place.programs}/postgres-writer",),
+        settings,
+        f"http://127.0.0.1:{WRITER}/health",
+        after=((place.hosts["postgres"], POSTGRES), (place.hosts["nats"], NATS)),
+    )
+
+
+def _postgres(place: Place) -> Program:
+    command = (
+        *("postgres", "-D", "/data/postgres", "-k", "/tmp", "-p", str(POSTGRES)),
+        *(
+            "-c",
+            "listen_addresses=*",
+            "-c",
+            f"max_connections={CONNECTIONS}",
+            "-c",
+            "password_encryption=scram-sha-256",
+        ),
+        # SpiceDB watches changes by the time of their commit.
+        *("-c", "track_commit_timestamp=on"),
+    )
+    made = ("make-database", *DATABASES)
+    return Program("postgres", command, {"POSTGRES_PASSWORD": place.secrets["postgres"]}, POSTGRES, first=(made,))

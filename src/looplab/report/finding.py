@@ -1,0 +1,80 @@
+"""A verdict with the figures behind it: measured and published, side by side."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from looplab.report.samples import Measured, Runs
+from looplab.report.shell import spread
+from looplab.report.statistics import Interval
+from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure behind a verdict, with its interval if there is one."""
+
+    what: str
+    value: Interval
+    published: str
+    unit: str = "×"
+
+
+@dataclass
+class Finding(Verdict):
+    """The verdict on one finding of a paper, with the figures behind it."""
+
+    lines: Sequence[Line] = ()
+
+
+def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Finding]) -> Claim:
+    """Return a claim about the runs of one scenario: no verdict without a run, an INVALID run is named beside it."""
+
+    def judge(runs: Runs, _rng: np.random.Generator) -> Finding:
+        run = runs.get(scenario)
+        if run is None:
+            return Finding(NO_RUN, f"There is no usable run: ./lab run {scenario}")
+        finding = answer(run)
+        if not run.run.valid and finding.outcome != NO_RUN:
+            finding.beside.append(
+                f"{run.run.run_id} is INVALID ({run.run.invalid_because}); only its valid cells were used."
+            )
+        return finding
+
+    return Claim(name, title, judge)
+
+
+def exact(value: float) -> Interval:
+    """Return a figure without an interval."""
+    return Interval(value, math.nan, math.nan)
+
+
+def within(value: Interval, low: float, high: float) -> bool | None:
+    """Return whether the whole interval lies inside (True) or outside (False); None if it holds both."""
+    ends = (value.low, value.high) if value.known else (value.estimate, value.estimate)
+    if low <= ends[0] and ends[1] <= high:
+        return True
+    return False if ends[1] < low or ends[0] > high else None
+
+
+def finding_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
+    """Yield a row of a CSV file for each line of each finding; one for a finding without lines."""
+    for claim, answers in verdicts:
+        for fidelity, found in answers.items():
+            assert isinstance(found, Finding)
+            lines: Sequence[Line | None] = found.lines or [None]
+            for line in lines:
+                value = spread("value", line.value if line else None, ".4f")
+                yield {
+                    "finding": claim.name,
+                    "fidelity": fidelity,
+                    "verdict": found.outcome,
+                    "reason": found.reason,
+                    "cell": line.what if line else "",
+                    **dict(zip(("value", "low", "high"), value.values(), strict=True)),
+                    "unit": line.unit if line else "",
+                    "published": line.published if line else "",
+                    "beside": " ".join(found.beside),
+                }

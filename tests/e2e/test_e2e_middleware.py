@@ -1,0 +1,87 @@
+"""The experiment middleware on the engine: the real middleware in containers, on the host, and with a dead service."""
+
+import json
+import os
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+from support.e2e_lab import Lab
+from support.hardening import judge_container
+from support.ports import free_port
+
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.stored import StoredRun, read_run
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="the http adapter opens port 81 on the host, which needs root"
+)
+SHORT = ("--devices", "20", "--seconds", "3", "--repetitions", "1", "--allow-invalid", "--json")
+
+
+def check_accounts(cell: dict[str, Any]) -> None:
+    """Every request has one fate, every acknowledged message was looked for in the database."""
+    assert cell["requests"] == 60 == cell["succeeded"] + cell["failed"] + cell["unfinished"]
+    assert cell["posted"] == cell["stored"] + cell["lost"] + cell["duplicates"] == cell["succeeded"]
+
+
+@needs_root
+def test_both_places_answer_every_request_and_nothing_is_left_on_the_host(lab: Lab) -> None:
+    words = ("run", "middleware", "--cores", "1", "--where", "container,bare", *SHORT)
+    run = json.loads(lab.run(*words, code=0, WARM_UP_S="2").stdout)["runs"][0]
+    bare, container = run["cells"]
+    assert (bare["container"], container["container"]) == (False, True)
+    for cell in (bare, container):
+        check_accounts(cell)
+        assert cell["succeeded"] == 60, cell["failed_by"]
+        assert cell["lost"] == 0
+        assert cell["server_us"]["n"] > 0
+        (trial,) = cell["by_repetition"]
+        assert {"users", "auth", "things", "http", "spicedb", "postgres", "nats", "redis", "writer"} <= set(
+            trial["cpu_s"]
+        )
+    assert any(t["what"] == "processors of the middleware" and t["verified"] for t in run["treatments"])
+    listening = subprocess.run(["ss", "-ltnp"], capture_output=True, text=True, check=False).stdout
+    assert not any(name in listening for name in ('"spicedb"', '"things"', '"lab-agent"'))
+    folder, stored = lab.newest()
+    assert stored == run
+    assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)
+
+
+def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
+    running = lab.start(
+        *("run", "middleware-nodes", "--layouts", "2x1", *SHORT),
+        WARM_UP_S="2",
+        DEADLINE_MS="2000",
+        LAB_BALANCER_PORT=str(free_port()),
+    )
+    running.wait_for("2 nodes x 1 core")
+    for service, container in lab.containers().items():
+        judge_container(service, container)
+    kill_service(lab, "mn-node-2", "http")
+    code, output, progress = running.finish()
+    (run,) = json.loads(output)["runs"]
+    (cell,) = run["cells"]
+    check_accounts(cell)
+    assert code == 0, progress
+    assert not run["valid"]
+    assert any("http of node-2" in why for why in run["invalid_because"]), run["invalid_because"]
+    assert cell["balancer"] is True
+    # nginx goes on with the other node.
+    assert cell["succeeded"] > 0
+
+
+def kill_service(lab: Lab, service: str, program: str) -> None:
+    """Kill a program of a part while it is under load; the part's agent knows its process."""
+    script = f"""
+import json, os, time, urllib.request
+ask = urllib.request.Request("http://127.0.0.1:9200/facts", b"{{}}", method="POST")
+end = time.monotonic() + 60
+while {program!r} not in (found := json.load(urllib.request.urlopen(ask))["services"]):
+    assert time.monotonic() < end
+    time.sleep(0.1)
+time.sleep(3)
+os.kill(found[{program!r}]["pid"], {int(signal.SIGKILL)})
+"""
+    subprocess.run(["docker", "exec", lab.container(service), "python3", "-c", script], check=True)

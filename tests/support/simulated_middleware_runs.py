@@ -1,0 +1,137 @@
+"""Runs of the middleware made of known numbers, in the very files that the experiment writes."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge
+from looplab.experiments.middleware.histogram import BITS, Histogram
+from support.simulated_runs import MACHINE
+
+LOADS = (30, 60, 90, 120, 150)
+SECONDS = 2
+RATE_PER_DEVICE = 2.0
+# Requests a second that one core processes, and what a request takes inside when nothing waits.
+CAPACITY, SERVER_MS = 120.0, 4.0
+# What a server loses for each request that it is offered beyond its capacity: beyond the optimum it processes less.
+THRASHING = 0.3
+
+# Requests a second that a cell can process.
+Capacity = Callable[[Cell], float]
+
+
+def by_cores(cell: Cell) -> float:
+    """As published: more cores process more, five small nodes more than one large one, seven less than five."""
+    share = {1: 1.0, 2: 1.25, 3: 1.12}.get(cell.nodes, 1.0)
+    return CAPACITY * min(2, cell.nodes * cell.cores) * share
+
+
+def cores_cells(loads: Sequence[int] = LOADS) -> list[Cell]:
+    return [Cell(box, False, 1, cores, n) for box in (False, True) for cores in (1, 2) for n in loads]
+
+
+def nodes_cells(loads: Sequence[int] = LOADS) -> list[Cell]:
+    layouts = ((False, 1, 2), (True, 1, 2), (True, 2, 1), (True, 3, 1))
+    return [Cell(True, balancer, nodes, cores, n) for balancer, nodes, cores in layouts for n in loads]
+
+
+def trial(
+    cell: Cell, repetition: int, rng: np.random.Generator, capacity: Capacity, slower: float, **more: Any
+) -> Trial:
+    """Return one repetition; `slower` multiplies the time inside the middleware."""
+    own = float(rng.normal(1, 0.01))
+    offered = cell.devices * RATE_PER_DEVICE
+    most = capacity(cell) * own
+    done = offered if offered <= most else max(0.2 * most, most - THRASHING * (offered - most))
+    requests = round(offered * SECONDS)
+    succeeded = min(requests, round(done * SECONDS))
+    failed = (requests - succeeded) // 2
+    load = min(offered / most, 0.98)
+    server_ns = SERVER_MS * 1e6 * slower * own / (1 - load) * rng.lognormal(0, 0.4, succeeded)
+    sent_ns = server_ns + 1e6
+    late_ns = rng.exponential(2e5, requests)
+    seconds = [Second(at, *split) for at, split in enumerate(_split(requests, succeeded, failed))]
+    under_test = ("http", "auth")
+    return Trial(
+        cell=cell,
+        repetition=repetition,
+        seconds=SECONDS,
+        requests=requests,
+        succeeded=succeeded,
+        failed=failed,
+        unfinished=requests - succeeded - failed,
+        failed_by={"timeout": failed} if failed else {},
+        histograms={
+            "response": counted(sent_ns + late_ns[:succeeded]),
+            "sent_response": counted(sent_ns),
+            "server": counted(server_ns),
+            "send_lateness": counted(late_ns),
+        },
+        read_back=ReadBack(succeeded, succeeded - 1, 1, 0),
+        under_test=under_test,
+        cpu_s={"http": 0.001 * succeeded * slower, "auth": 0.0005 * succeeded * slower, "devices": 2.0},
+        memory_start_bytes=dict.fromkeys(under_test, 50 * 2**20 * cell.nodes),
+        memory_end_bytes=dict.fromkeys(under_test, 60 * 2**20 * cell.nodes),
+        wanted_processors={"middleware": range(cell.cores)},
+        affinity={name: list(range(cell.cores)) for name in under_test},
+        processor_share=0.5,
+        warm_up=[Second(at, 10, 10, 10, cpu_us=40_000 - 5000 * at) for at in range(6)],
+        loaded=seconds,
+        **more,
+    )
+
+
+def counted(values_ns: np.ndarray) -> Histogram:
+    """Return what Histogram.of returns, faster."""
+    whole = np.round(values_ns).astype(np.int64)
+    _, bits = np.frexp(whole.astype(np.float64))
+    uppers, counts = np.unique(whole | ((1 << np.maximum(0, bits - BITS)) - 1), return_counts=True)
+    held = dict(zip(uppers.tolist(), counts.tolist(), strict=True))
+    return Histogram(held, int(whole.sum()), int(whole.min()), int(whole.max()))
+
+
+def _split(requests: int, succeeded: int, failed: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield what each second counted: due, sent, succeeded, failed, unfinished."""
+    for at in range(SECONDS):
+        done = [count * (at + 1) // SECONDS - count * at // SECONDS for count in (requests, succeeded, failed)]
+        yield done[0], done[0], done[1], done[2], done[0] - done[1] - done[2]
+
+
+def write_middleware_run(
+    results: Path,
+    scenario: str = "middleware",
+    *,
+    start: str = "20260301T000000Z",
+    cells: Sequence[Cell] = (),
+    capacity: Capacity = by_cores,
+    slower: Callable[[Cell], float] = lambda _cell: 1.0,
+    repetitions: int = 7,
+    trials: Callable[[list[Trial]], list[Trial]] = lambda made: made,
+    changes: dict[str, Any] | None = None,
+) -> Path:
+    """A folder as the experiment leaves it; `trials` may change what each repetition measured."""
+    rng = np.random.default_rng(11)
+    cells = cells or (cores_cells() if scenario == "middleware" else nodes_cells())
+    made = trials([trial(cell, at, rng, capacity, slower(cell)) for at in range(repetitions) for cell in cells])
+    run_id = f"{start}-{scenario}"
+    folder = results / run_id
+    folder.mkdir(parents=True)
+    for file in files(made):
+        lines = file.lines({}, range(len(made)))  # type: ignore[arg-type]
+        (folder / file.name).write_text("".join(f"{line}\n" for line in [file.header, *lines]))
+    treatments, wrong = judge(made), faults(len(made), made)
+    document = {
+        "schema": 1, "experiment": "middleware", "run_id": run_id, "scenario": scenario, "fidelity": "thesis",
+        "valid": not wrong, "invalid_because": wrong,
+        "parameters": {"repetitions": repetitions, "messages": SECONDS, "system": "magistrala"},
+        **contents(made, []),
+        "treatments": [treatment.as_json() for treatment in treatments],
+        "environment": MACHINE,
+    }  # fmt: skip
+    document.update(changes or {})
+    (folder / "run.json").write_text(json.dumps(document))
+    return folder

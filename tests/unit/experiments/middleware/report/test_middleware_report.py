@@ -1,0 +1,209 @@
+"""The report on the middleware: verdicts on runs of known truth, a page that needs nothing else."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.reports import Page, Shown, rows, shown, write
+from support.simulated_middleware_runs import CAPACITY, by_cores, nodes_cells, write_middleware_run
+from support.terminal import printing_to_a_terminal
+
+from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.document import Trial
+from looplab.experiments.middleware.report.comparisons import client_us, container_pairs, difference, processed
+from looplab.experiments.middleware.report.optimum import LAST, optima, usable
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Verdict
+
+LOADS = (30, 60, 120)
+TWO_CORES, TWO_NODES = (True, False, 1, 2), (True, True, 2, 1)
+
+
+def some(loads: tuple[int, ...] = LOADS, boxes: tuple[bool, ...] = (False, True)) -> list[Cell]:
+    return [Cell(box, False, 1, cores, n) for box in boxes for cores in (1, 2) for n in loads]
+
+
+def analysed(results: Path) -> Shown:
+    return shown(results, "middleware")
+
+
+def verdicts(results: Path) -> dict[str, Verdict]:
+    return {name: found["thesis"] for name, found in analysed(results).verdicts.items()}
+
+
+def outcomes(results: Path) -> dict[str, str]:
+    return {name: found.outcome for name, found in verdicts(results).items()}
+
+
+def test_runs_like_the_published_ones_reproduce_every_finding(tmp_path: Path) -> None:
+    write_middleware_run(tmp_path, cells=some())
+    write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((60, 120, 150)))
+    found = outcomes(tmp_path)
+    # Three small nodes fail 5 % at their optimal load, which is the last one.
+    assert found.pop("errors-below-nodes") == NOT_REPRODUCED
+    assert found == dict.fromkeys(found, REPRODUCED)
+
+
+def test_the_optimal_load_is_found_with_its_interval(tmp_path: Path) -> None:
+    # One core processes 120 requests a second, a device posts two: 60 devices; two cores: 120.
+    write_middleware_run(tmp_path, cells=some((30, 60, 90, 120)))
+    found = optima(analysed(tmp_path).measured[0])
+    for place, best in found.items():
+        assert best.devices.estimate == 60 * place[3]
+        assert best.devices.low <= best.devices.estimate <= best.devices.high
+        assert best.processed == pytest.approx(CAPACITY * place[3], rel=0.02)
+        assert best.edge == (LAST if place[3] == 2 else "")
+
+
+@pytest.mark.parametrize("cost", [0.05, 0.25])
+def test_the_cost_of_a_container_is_found(tmp_path: Path, cost: float) -> None:
+    write_middleware_run(
+        tmp_path,
+        cells=[Cell(box, False, 1, 1, n) for box in (False, True) for n in (60, 90)],
+        capacity=lambda cell: by_cores(cell) * (1 - cost * cell.container),
+        slower=lambda cell: 1 + cost * cell.container,
+    )
+    run = analysed(tmp_path)
+    pairs = container_pairs(usable(run.measured[0]))
+    bare = next(pair for pair in pairs if pair[0].devices == 60)
+    # Of 120 requests offered, a container with less capacity sheds more than it lacks.
+    lost = difference(bare, processed)
+    assert lost.low < cost * 1.3 < lost.high or lost.estimate == pytest.approx(cost * 1.3, abs=0.02)
+    slowed = difference(bare, client_us)
+    assert slowed.estimate < -cost / 2
+    outcome = REPRODUCED if cost < 0.1 else NOT_REPRODUCED
+    assert {run.verdict(name).outcome for name in ("container-processed",)} == {outcome}
+    assert re.search(rf"changes by \+{100 * cost:.1f}%", run.verdict("container-processed").beside[0])
+
+
+def test_a_container_that_only_takes_longer_is_seen(tmp_path: Path) -> None:
+    slow = {"slower": lambda cell: 1.5 if cell.container else 1.0}
+    write_middleware_run(tmp_path, cells=some((30, 60)), **slow)
+    found = outcomes(tmp_path)
+    assert (found["container-processed"], found["container-time"]) == (REPRODUCED, NOT_REPRODUCED)
+
+
+def test_cores_that_do_not_help_and_a_balancer_that_costs(tmp_path: Path) -> None:
+    write_middleware_run(tmp_path, cells=some(boxes=(True,)), capacity=lambda _cell: CAPACITY)
+
+    def slow_balancer(cell: Cell) -> float:
+        return by_cores(cell) * (0.7 if cell.balancer and cell.nodes == 1 else 1.0)
+
+    write_middleware_run(
+        tmp_path, "middleware-nodes", cells=nodes_cells((60, 120)), capacity=slow_balancer, start="20260302T000000Z"
+    )
+    found = outcomes(tmp_path)
+    assert found["cores-move-optimum"] == NOT_REPRODUCED
+    assert found["balancer-free"] == NOT_REPRODUCED
+    # Nothing ran on bare metal.
+    assert found["container-processed"] == found["container-time"] == NO_RUN
+
+
+def test_errors_below_the_optimal_load_are_seen(tmp_path: Path) -> None:
+    def failing(made: list[Trial]) -> list[Trial]:
+        return [
+            replace(t, failed=t.failed + 15, unfinished=t.unfinished - 15) if t.unfinished > 15 else t for t in made
+        ]
+
+    def early(made: list[Trial]) -> list[Trial]:
+        return [moved(t, 15) if t.cell.devices == 30 and t.cell.cores == 1 else t for t in made]
+
+    write_middleware_run(tmp_path / "late", cells=some((30, 60)), trials=failing)
+    write_middleware_run(tmp_path / "early", cells=some((30, 60)), trials=early)
+    assert outcomes(tmp_path / "late")["errors-below"] == REPRODUCED
+    assert outcomes(tmp_path / "early")["errors-below"] == NOT_REPRODUCED
+
+
+def moved(trial: Trial, count: int) -> Trial:
+    """The same repetition, but so many requests that succeeded failed instead."""
+    last = trial.loaded[-1]
+    loaded = [*trial.loaded[:-1], replace(last, succeeded=last.succeeded - count, failed=last.failed + count)]
+    response = trial.histograms["response"]
+    counts = dict(response.counts)
+    for upper in sorted(counts)[:count]:
+        counts[upper] -= 1
+    shorter = type(response)(counts, response.sum_ns, response.min_ns, response.max_ns)
+    return replace(
+        trial,
+        succeeded=trial.succeeded - count,
+        failed=trial.failed + count,
+        loaded=loaded,
+        histograms={**trial.histograms, "response": shorter},
+    )
+
+
+def test_out_of_memory_is_a_result_and_a_dead_service_is_named(tmp_path: Path) -> None:
+    def exhausted(made: list[Trial]) -> list[Trial]:
+        return [replace(t, out_of_memory=True, dead=["things"]) if t.cell.nodes == 3 else t for t in made]
+
+    write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((60, 150)), trials=exhausted)
+    run = analysed(tmp_path)
+    assert run.verdict("five-beat-seven").outcome == NO_RUN
+    assert "Out of memory: 3 nodes x 1 core, balancer" in run.verdict("five-beat-seven").reason
+    assert run.verdict("more-nodes").outcome == REPRODUCED
+    assert run.measured[0].run.valid
+    assert "out of memory" in run.text
+    assert "ended: things" in run.text
+
+
+def test_two_repetitions_decide_nothing(tmp_path: Path) -> None:
+    write_middleware_run(tmp_path, cells=some((30, 60)), repetitions=2)
+    run = analysed(tmp_path)
+    assert run.verdict("container-processed").outcome == UNDECIDED
+    assert "3 sound repetitions a side" in run.verdict("container-processed").reason
+    assert not optima(run.measured[0])[TWO_CORES].devices.known
+
+
+def test_a_run_of_wrong_accounts_is_invalid_and_its_cell_is_left_out(tmp_path: Path) -> None:
+    def broken(made: list[Trial]) -> list[Trial]:
+        made[0] = replace(made[0], processor_share=0.97)
+        return made
+
+    folder = write_middleware_run(tmp_path, cells=some((30, 60)), trials=broken)
+    document = json.loads((folder / "run.json").read_text())
+    assert not document["valid"]
+    assert any("devices used 97%" in why for why in document["invalid_because"])
+    run = analysed(tmp_path)
+    assert len(usable(run.measured[0])) == 7
+    assert "INVALID" in run.verdict("errors-below").beside[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [("samples.csv", "samples.csv and run.json disagree"), ("histograms.csv", "histograms.csv holds")],
+)
+def test_a_file_that_was_cut_short_is_told(tmp_path: Path, name: str, meaning: str) -> None:
+    folder = write_middleware_run(tmp_path, cells=some((30, 60)), repetitions=1)
+    lines = (folder / name).read_text().splitlines(keepends=True)
+    (folder / name).write_text("".join(lines[: len(lines) // 2]))
+    [problem] = analysed(tmp_path).selection.unusable
+    assert problem.kind == "damaged"
+    assert meaning in problem.meaning
+
+
+def test_runs_alike_are_one_with_the_repetitions_of_all(tmp_path: Path) -> None:
+    for day in (1, 2):
+        write_middleware_run(tmp_path, cells=some((30, 60)), repetitions=2, start=f"2026030{day}T000000Z")
+    [measured] = analysed(tmp_path).measured
+    cell: Any = measured.cells[1, 0, 1, 2, 60]
+    assert len(cell.every) == 4
+    assert cell.sent == 4 * 240
+    assert cell.processed.known
+
+
+def test_the_page_is_whole_and_asks_for_nothing(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    write_middleware_run(results, cells=some((30, 60)), repetitions=3)
+    write_middleware_run(results, "middleware-nodes", cells=nodes_cells((60, 120)), repetitions=3)
+    with printing_to_a_terminal() as said:
+        assert write(results, out) == 0
+    page = Page(out / "middleware.html")
+    assert len(page.alternatives) == 12
+    assert all(not alternative or "devices" in alternative for alternative in page.alternatives)
+    assert "916,281" in page.text
+    assert len(rows(out / "middleware-cells.csv")) == 8 + 8
+    assert len(rows(out / "middleware-repetitions.csv")) == 3 * 16
+    assert len({row["finding"] for row in rows(out / "middleware-findings.csv")}) == 8
+    assert max(map(len, said.getvalue().splitlines()[:-1])) <= 80

@@ -1,0 +1,116 @@
+"""The agent's programs: real processes on chosen processors, found and stopped."""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from looplab.errors import LabError
+from looplab.experiments.middleware.agent import usage
+from looplab.experiments.middleware.agent.balancer import configuration
+from looplab.experiments.middleware.agent.programs import Programs, answers, connects, microseconds
+from looplab.experiments.middleware.systems import Program, load
+
+LISTEN = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); {then}"
+
+
+@pytest.fixture
+def programs() -> Iterator[Programs]:
+    found = Programs()
+    yield found
+    found.stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+def program(then: str, port: int, **more: object) -> Program:
+    return Program("one", (sys.executable, "-c", LISTEN.format(port=port, then=then)), health=port, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1.5ms", 1500), ("850.25µs", 850.25), ("1m2.5s", 62.5e6), ("900ns", 0.9), ("0s", 0)]
+)
+def test_a_duration_of_go_is_read(text: str, expected: float) -> None:
+    assert microseconds(text) == pytest.approx(expected)
+
+
+def test_a_program_runs_on_its_processors_alone_and_its_use_is_seen(programs: Programs) -> None:
+    port, processor = free_port(), min(os.sched_getaffinity(0))
+    programs.start([program("\nwhile True: sum(range(1000))", port)], [processor])
+    time.sleep(0.3)
+    facts = programs.facts()["services"]["one"]
+    assert facts["processors"] == [processor]
+    assert facts["cpu_s"] > 0
+    assert facts["memory_bytes"] > 1_000_000
+    assert facts["ended"] is None
+
+
+def test_what_its_children_used_is_its_own(programs: Programs) -> None:
+    port = free_port()
+    then = "import os\nif os.fork() == 0:\n    while True: sum(range(1000))\ntime.sleep(60)"
+    programs.start([program(then, port)], [])
+    pid = programs.facts()["services"]["one"]["pid"]
+    assert len(usage.family([pid])[pid]) == 2
+    time.sleep(0.3)
+    assert programs.facts()["services"]["one"]["cpu_s"] > 0.05
+    child = usage.family([pid])[pid][1]
+    os.kill(child, 9)
+
+
+def test_one_that_ends_is_seen_with_its_exit_code_and_last_line(programs: Programs) -> None:
+    programs.start([program("time.sleep(0.3); print('no disk', flush=True); raise SystemExit(7)", free_port())], [])
+    end_s = time.monotonic() + 10
+    while (facts := programs.facts()["services"]["one"])["ended"] is None and time.monotonic() < end_s:
+        time.sleep(0.05)
+    assert facts["ended"] == 7
+    assert facts["last_line"] == "no disk"
+
+
+def test_one_that_never_gets_ready_is_named_with_what_it_printed(programs: Programs) -> None:
+    broken = Program(
+        "broken", (sys.executable, "-c", "print('no such table'); raise SystemExit(1)"), health=free_port()
+    )
+    with pytest.raises(LabError, match=r"broken is not ready: (no such table|it printed nothing)"):
+        programs.start([broken], [])
+    assert programs.facts()["services"] == {}
+
+
+def test_what_comes_first_must_end_well(programs: Programs) -> None:
+    first = ((sys.executable, "-c", "import sys; sys.exit('schema is newer')"),)
+    with pytest.raises(LabError, match="schema is newer"):
+        programs.start([program("time.sleep(60)", free_port(), first=first)], [])
+
+
+def test_durations_are_handed_out_once(programs: Programs) -> None:
+    line = '{"msg":"Publish completed","duration":"1.5ms"}'
+    programs.start([program(f"print('{line}', flush=True); time.sleep(60)", free_port(), marked="Publish")], [])
+    end_s = time.monotonic() + 10
+    found: dict[str, int] = {}
+    while not found and time.monotonic() < end_s:
+        found = programs.durations()
+        time.sleep(0.05)
+    assert found == {"1500": 1}
+    assert programs.durations() == {}
+
+
+def test_all_are_stopped(programs: Programs) -> None:
+    port = free_port()
+    programs.start([program("time.sleep(60)", port)], [])
+    assert connects("127.0.0.1", port)
+    programs.stop()
+    assert not answers(port)
+
+
+def test_the_balancer_sends_each_path_to_its_service_on_every_node() -> None:
+    text = configuration(load("magistrala"), ["10.0.0.1", "10.0.0.2"])
+    assert "worker_connections 9000" in text
+    assert "listen 8443 ssl backlog=9000" in text
+    assert "location /channels/ { proxy_pass http://port_8008; }" in text
+    assert "location / { proxy_pass http://port_9000; }" in text
+    assert all(f"server {node}:8008" in text for node in ("10.0.0.1", "10.0.0.2"))

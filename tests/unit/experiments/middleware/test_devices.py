@@ -1,0 +1,99 @@
+"""When a device's requests are due, and what becomes of them."""
+
+from looplab.experiments.middleware.devices.ledger import Ledger
+from looplab.experiments.middleware.devices.plan import Plan
+
+S = 1_000_000_000
+
+
+def plan(**changes: object) -> Plan:
+    given = {
+        "name": "run-0",
+        "first": 0,
+        "devices": 20,
+        "routes": {},
+        "certificate": "",
+        "period_ns": S // 2,
+        "warm_up_ns": 2 * S,
+        "load_ns": 3 * S,
+        "deadline_ns": 5 * S,
+        "payload_bytes": 36,
+        "drop_probability": 0.0,
+        "seed": 1,
+    }
+    return Plan.from_json({**given, **changes})
+
+
+def test_a_device_is_due_every_period_whatever_came_back() -> None:
+    p = plan()
+    assert {p.due_ns(3, k + 1) - p.due_ns(3, k) for k in range(9)} == {S // 2}
+    assert 0 <= p.offset_ns(3) < p.period_ns
+
+
+def test_devices_do_not_all_send_at_once() -> None:
+    assert len({plan().offset_ns(device) for device in range(20)}) == 20
+
+
+def test_the_load_holds_what_is_due_after_the_warm_up_and_before_its_end() -> None:
+    p = plan()
+    for device in range(20):
+        dues = [p.due_ns(device, number) for number in p.loading(device)]
+        assert len(dues) == 6
+        assert all(2 * S <= due < 5 * S for due in dues)
+        assert p.due_ns(device, p.loading(device).stop) >= 5 * S
+
+
+def test_a_device_slower_than_the_warm_up_still_has_its_share_of_the_load() -> None:
+    p = plan(period_ns=10 * S, warm_up_ns=S, load_ns=10 * S)
+    assert all(len(p.loading(device)) == 1 for device in range(20))
+
+
+def test_every_request_due_has_one_fate() -> None:
+    p = plan(devices=2)
+    ledger = Ledger(p)
+    numbers = list(p.loading(0))
+    succeeded, failed, waiting = numbers[0], numbers[1], numbers[2]
+    for number in (succeeded, failed, waiting):
+        ledger.sent(p.due_ns(0, number), p.due_ns(0, number) + 1000, idle=True)
+    due = p.due_ns(0, succeeded)
+    ledger.ended(0, succeeded, (due, due + 1000, due + 5000), "")
+    due = p.due_ns(0, failed)
+    ledger.ended(0, failed, (due, due + 1000, due + 5000), "timeout")
+    rows = ledger.seconds(10 * S)[2:]
+    total = {name: sum(row[name] for row in rows) for name in ("due", "sent", "succeeded", "failed", "unfinished")}
+    assert total == {"due": 12, "sent": 3, "succeeded": 1, "failed": 1, "unfinished": 10}
+    assert ledger.failures == [(0, failed)]
+    assert ledger.failed_by == {"timeout": 1}
+    assert ledger.times["response"].max_ns == 5000
+    assert ledger.times["sent_response"].max_ns == 4000
+
+
+def test_an_answer_after_the_load_is_a_success_but_not_in_time() -> None:
+    p = plan(devices=1)
+    ledger = Ledger(p)
+    for number, took in ((p.loading(0)[0], 1000), (p.loading(0)[-1], 2 * S)):
+        due = p.due_ns(0, number)
+        ledger.ended(0, number, (due, due, due + took), "")
+    assert ledger.in_time == 1
+    assert ledger.times["response"].count == 2
+
+
+def test_a_device_that_is_late_by_its_own_last_answer_says_nothing_about_the_process() -> None:
+    p = plan(devices=1)
+    ledger = Ledger(p)
+    due = p.due_ns(0, p.loading(0)[0])
+    ledger.sent(due, due + S, idle=False)
+    assert ledger.times["send_lateness"].count == 0
+    ledger.sent(due, due + 7, idle=True)
+    assert ledger.times["send_lateness"].max_ns == 7
+
+
+def test_the_warm_up_counts_for_no_figure() -> None:
+    p = plan(devices=1)
+    ledger = Ledger(p)
+    due = p.due_ns(0, 0)
+    ledger.sent(due, due, idle=True)
+    ledger.ended(0, 0, (due, due, due + 9), "http_500")
+    assert ledger.failed_by == {}
+    assert ledger.failures == []
+    assert ledger.seconds()[0]["failed"] == 1
