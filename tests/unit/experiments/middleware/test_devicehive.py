@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import yaml
 from support.devicehive_double import DeviceHive, devicehive
+from support.places import ROOT
 
 from looplab.errors import LabError
 from looplab.experiments.middleware.systems import SYSTEMS, Answer, Place, load, part
@@ -119,3 +121,13 @@ def test_its_programs_know_where_their_data_are() -> None:
         assert f"-Dbootstrap.servers={hosts['kafka']}:9092" in one.command
         assert one.environment["REDIS_MASTER_HOST"] == hosts["redis"]
     assert [PROGRAMS.data(name, place).name for name in SYSTEM.data] == list(SYSTEM.data)
+
+
+def test_each_of_its_data_services_has_a_container() -> None:
+    own = yaml.safe_load((ROOT / "src/looplab/experiments/middleware/systems/devicehive/compose.yaml").read_text())
+    shared = yaml.safe_load((ROOT / "compose/experiments/middleware/compose.yaml").read_text())
+    services = {**shared["services"], **own["services"]}
+    assert {f"mw-{name}" for name in SYSTEM.data} <= services.keys()
+    for service in own["services"].values():
+        # Paths of a second Compose file are those of the first one's folder.
+        assert (ROOT / service["extends"]["file"]).is_file()
