@@ -26,7 +26,7 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "link", "capture", "robot", "stress", "flood", "magistrala", "devices"]
+  targets = ["services", "link", "capture", "robot", "stress", "flood", "asip_java", "magistrala", "devices"]
 }
 
 # What a Raspberry Pi needs.
@@ -49,7 +49,7 @@ target "services" {
   name     = "services-${service}"
   inherits = ["common"]
   matrix = {
-    service = ["controller", "bridge", "exporter", "treatments", "prepare"]
+    service = ["controller", "bridge", "exporter", "treatments", "prepare", "twin"]
   }
   context    = "."
   dockerfile = "images/base/Dockerfile"
@@ -89,6 +89,13 @@ target "flood" {
   inherits = ["common"]
   context  = "images/flood"
   tags     = ["${LAB_REGISTRY}looplab/flood:${LAB_TAG}"]
+}
+
+target "asip_java" {
+  inherits   = ["common"]
+  context    = "."
+  dockerfile = "images/asip-java/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/asip_java:${LAB_TAG}"]
 }
 
 target "magistrala" {

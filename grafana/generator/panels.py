@@ -6,6 +6,8 @@ from generator.looks import BAD, FIRST, GOOD, LOGARITHMIC, PART_COLOURS, SECOND,
 
 PLUGIN_VERSION = "12.4.0"
 DATASOURCE = {"type": "prometheus", "uid": "looplab-prometheus"}
+# The database of the digital twin, asked as a user that may only read.
+SQL_SOURCE = {"type": "grafana-postgresql-datasource", "uid": "looplab-twin-database"}
 # Longer gaps are gaps; a few scrapes that a loaded machine missed are not.
 GAP_MS = 15_000
 LEGEND = {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []}
@@ -96,7 +98,13 @@ def graph(
 
 
 def lines(
-    title: str, description: str, curves: dict[str, tuple[str, str]], *, label: str, unit: str = "short"
+    title: str,
+    description: str,
+    curves: dict[str, tuple[str, str]],
+    *,
+    label: str,
+    unit: str = "short",
+    no_value: str = NO_VALUE,
 ) -> Panel:
     """Return a graph of few curves: name -> (expression, colour)."""
     return graph(
@@ -105,6 +113,7 @@ def lines(
         {name: expression for name, (expression, _colour) in curves.items()},
         label=label,
         unit=unit,
+        no_value=no_value,
         overrides=colours({name: colour for name, (_expression, colour) in curves.items()}),
     )
 
@@ -171,6 +180,37 @@ def numbers(
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         },
     )
+
+
+def sql_rows(
+    title: str, description: str, query: str, *, no_value: str, overrides: list[Override] | None = None
+) -> Panel:
+    """Return a table of the rows that an SQL query gives."""
+    look = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": 60}
+    return _asking_sql(
+        panel(
+            "table",
+            title,
+            description,
+            [_sql(query, "table")],
+            fieldConfig=fields({"noValue": no_value, "custom": look}, overrides),
+            options={"showHeader": True, "cellHeight": "sm"},
+        )
+    )
+
+
+def sql_rate(title: str, description: str, query: str, *, label: str, no_value: str) -> Panel:
+    """Return a graph of an SQL query that gives a column `time` and numbers."""
+    made = graph(title, description, {}, label=label, unit="none", no_value=no_value)
+    return _asking_sql({**made, "targets": [{**_sql(query, "time_series"), "refId": "A"}]})
+
+
+def _asking_sql(made: Panel) -> Panel:
+    return {**made, "datasource": SQL_SOURCE}
+
+
+def _sql(query: str, form: str) -> Target:
+    return {"datasource": SQL_SOURCE, "editorMode": "code", "format": form, "rawQuery": True, "rawSql": query}
 
 
 def words(title: str, description: str, markdown: str) -> Panel:

@@ -20,6 +20,7 @@
 #include "questions.h"
 #include "report.h"
 #include "sensors.h"
+#include "signals.h"
 #include "statistics.h"
 #include "usb_serial.h"
 
@@ -89,6 +90,7 @@ static void reset_robot(void)
 {
     boot_end_ns = pace_now_ns() + (uint64_t)options.boot_ms * 1000000u;
     mcu_reset();
+    signals_reset();
     usb_serial_clear(&usb);
     pace_start(boot_end_ns, mcu_cycle());
     statistics.resets++;
@@ -106,16 +108,33 @@ static void feed_robot(const struct usb_byte *byte)
     usb_serial_pop_to_robot(&usb);
 }
 
-/* Runs the firmware up to a moment, giving it each byte of the host at that byte's cycle. */
+/* A byte of the host or an edge of the generator; UINT64_MAX: none. */
+static uint64_t next_event_cycle(void)
+{
+    const struct usb_byte *byte = usb_serial_next_to_robot(&usb);
+    const uint64_t edge_cycle = signals_next_edge();
+    return byte && byte->wire_cycle < edge_cycle ? byte->wire_cycle : edge_cycle;
+}
+
+static void happen(uint64_t cycle)
+{
+    const struct usb_byte *byte = usb_serial_next_to_robot(&usb);
+    if (byte && byte->wire_cycle <= cycle)
+        feed_robot(byte);
+    if (signals_next_edge() <= cycle)
+        signals_run();
+}
+
+/* Runs the firmware up to a moment, with each byte of the host and each edge at its cycle. */
 static void run_robot(uint64_t now_ns)
 {
     uint64_t target = pace_cycle_at(now_ns);
     if (target > mcu_cycle() + SLICE_CYCLES)
         target = mcu_cycle() + SLICE_CYCLES;
-    for (const struct usb_byte *next; (next = usb_serial_next_to_robot(&usb)) && next->wire_cycle <= target;) {
-        if (!mcu_run_until(next->wire_cycle))
+    for (uint64_t next; (next = next_event_cycle()) <= target;) {
+        if (!mcu_run_until(next))
             break;
-        feed_robot(next);
+        happen(next);
     }
     if (!mcu_run_until(target))
         fail(EXIT_FAULT,
@@ -172,7 +191,7 @@ static bool robot_is_busy(void)
 }
 
 /* The next moment at which something of the robot may be seen outside. */
-static uint64_t next_deadline_ns(uint64_t now_ns)
+static uint64_t next_serial_deadline_ns(uint64_t now_ns)
 {
     const struct usb_byte *collected = usb_serial_next_to_host(&usb);
     if (collected)
@@ -182,6 +201,15 @@ static uint64_t next_deadline_ns(uint64_t now_ns)
     if (usb.frame_cycles == 0)
         return now_ns + BUSY_QUANTUM_NS;
     return pace_ns_at(usb_serial_collection(&usb, mcu_cycle() + 1));
+}
+
+static uint64_t next_deadline_ns(uint64_t now_ns)
+{
+    const uint64_t serial_ns = next_serial_deadline_ns(now_ns);
+    if (signals_next_edge() == UINT64_MAX)
+        return serial_ns;
+    const uint64_t edge_ns = pace_ns_at(signals_next_edge());
+    return edge_ns < serial_ns ? edge_ns : serial_ns;
 }
 
 /* UINT64_MAX: nothing to do until something comes from outside. */
@@ -249,13 +277,14 @@ static void serve(const sigset_t *mask)
 
 static void start_robot(void)
 {
-    mcu_start(options.firmware_path,
+    mcu_start(options.processor, options.firmware_path,
               (struct mcu_observer){.transmitted = take_transmitted, .watchdog_reset = take_watchdog_reset});
     mcu_set_adc_mv(ADC_THERMISTOR, sensors_thermistor_mv(options.temperature_c));
     mcu_set_adc_mv(ADC_SOUND, sensors_level_mv(options.sound_level));
     mcu_set_adc_mv(ADC_LIGHT_1, sensors_level_mv(options.light_level));
     mcu_set_adc_mv(ADC_LIGHT_2, sensors_level_mv(options.light_level));
-    usb_serial_init(&usb, options.usb_frame_us, options.usb_in_phase_us, mcu_cycle());
+    usb_serial_init(&usb, options.usb_frame_us, options.usb_in_phase_us, options.usb_latency_us, mcu_cycle());
+    signals_start(&options);
 }
 
 static void open_trace(void)

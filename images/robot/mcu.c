@@ -6,6 +6,7 @@
 
 #include <simavr/avr_adc.h>
 #include <simavr/avr_extint.h>
+#include <simavr/avr_ioport.h>
 #include <simavr/avr_timer.h>
 #include <simavr/avr_uart.h>
 #include <simavr/sim_avr.h>
@@ -13,6 +14,7 @@
 #include <simavr/sim_cycle_timers.h>
 
 #include "intel_hex.h"
+#include "options.h"
 #include "report.h"
 
 #define SUPPLY_MV 5000
@@ -60,7 +62,7 @@ static avr_uart_t *find_uart(char name)
     for (avr_io_t *io = avr->io_port; io; io = io->next)
         if (strcmp(io->kind, "uart") == 0 && ((avr_uart_t *)io)->name == name)
             return (avr_uart_t *)io;
-    fail(EXIT_MACHINE, "this libsimavr has no UART %c in its ATmega2560", name);
+    fail(EXIT_MACHINE, "this libsimavr has no UART %c in its %s", name, avr->mmcu);
 }
 
 /* simavr counts a parity bit whether or not there is one, so 8N1 takes 11 bit times: take it off. */
@@ -141,13 +143,13 @@ static void teach_phase_correct_pwm(void)
     }
 }
 
-void mcu_start(const char *firmware_path, struct mcu_observer mcu_observer)
+void mcu_start(const char *processor, const char *firmware_path, struct mcu_observer mcu_observer)
 {
     observer = mcu_observer;
     avr_global_logger_set(log_simulator_error);
-    avr = avr_make_mcu_by_name("atmega2560");
+    avr = avr_make_mcu_by_name(processor);
     if (!avr)
-        fail(EXIT_MACHINE, "this libsimavr knows no ATmega2560");
+        fail(EXIT_MACHINE, "this libsimavr knows no processor %s", processor);
     avr_init(avr);
     avr->frequency = MCU_HZ;
     avr->vcc = avr->avcc = avr->aref = SUPPLY_MV;
@@ -218,4 +220,43 @@ uint64_t mcu_byte_cycles(void)
 void mcu_set_adc_mv(unsigned channel, unsigned mv)
 {
     avr_raise_irq(avr_io_getirq(avr, AVR_IOCTL_ADC_GETIRQ, (int)(ADC_IRQ_ADC0 + channel)), mv);
+}
+
+static avr_irq_t *pin_irq(const char *pin)
+{
+    avr_irq_t *irq = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ(pin[0]), pin[1] - '0');
+    if (!irq)
+        fail(EXIT_USAGE, "the %s has no pin %s", avr->mmcu, pin);
+    return irq;
+}
+
+void mcu_set_pin(const char *pin, bool high)
+{
+    avr_raise_irq(pin_irq(pin), high);
+}
+
+struct pin_watch {
+    void (*note)(void *context, unsigned value);
+    void *context;
+};
+
+static void pin_driven(struct avr_irq_t *irq, uint32_t value, void *param)
+{
+    (void)irq;
+    const struct pin_watch *watch = param;
+    watch->note(watch->context, value);
+}
+
+void mcu_watch_pin(const char *pin, void (*driven)(void *context, unsigned value), void *context)
+{
+    static struct pin_watch watches[OPTIONS_PINS];
+    static unsigned count;
+    struct pin_watch *watch = &watches[count++];
+    *watch = (struct pin_watch){driven, context};
+    avr_irq_register_notify(pin_irq(pin), pin_driven, watch);
+}
+
+void mcu_wire_pins(const char *output, const char *input)
+{
+    avr_connect_irq(pin_irq(output), pin_irq(input));
 }

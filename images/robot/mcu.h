@@ -1,4 +1,4 @@
-/* The robot's processor: an ATmega2560 at 16 MHz in simavr, with simavr's known deviations put right. */
+/* The board's processor: an ATmega2560 or ATmega328P at 16 MHz in simavr, with simavr's known deviations put right. */
 #ifndef ROBOT_MCU_H
 #define ROBOT_MCU_H
 
@@ -16,8 +16,8 @@ struct mcu_observer {
     void *context;
 };
 
-/* Loads an Intel HEX firmware; exits with a clear sentence if it cannot. */
-void mcu_start(const char *firmware_path, struct mcu_observer observer);
+/* Loads an Intel HEX firmware into a processor of this name; exits with a clear sentence if it cannot. */
+void mcu_start(const char *processor, const char *firmware_path, struct mcu_observer observer);
 
 /* The reset pin: registers and peripherals start anew, RAM and the cycle count go on. */
 void mcu_reset(void);
@@ -38,5 +38,14 @@ void mcu_receive(uint8_t byte);
 uint64_t mcu_byte_cycles(void);
 
 void mcu_set_adc_mv(unsigned channel, unsigned mv);
+
+/* A pin has the name of its port and bit: B7. What drives it from outside: */
+void mcu_set_pin(const char *pin, bool high);
+
+/* Reports each level that the pin is driven to, from inside or outside. */
+void mcu_watch_pin(const char *pin, void (*driven)(void *context, unsigned value), void *context);
+
+/* An output drives an input. */
+void mcu_wire_pins(const char *output, const char *input);
 
 #endif

@@ -28,13 +28,20 @@ static const char usage[] =
     "An mBot Ranger (ATmega2560, 16 MHz) in real time, offered as a serial port. The last of --tcp and --pty counts.\n"
     "\n"
     "  --tcp HOST:PORT          serve one client at a time over TCP; a second is refused (default " DEFAULT_TCP ")\n"
-    "  --pty PATH               serve a pseudo-terminal instead, with a symbolic link at PATH\n"
+    "  --pty PATH               serve a pseudo-terminal instead, with a symbolic link at PATH;\n"
+    "                           in the devpts at PATH, if it is one, which containers may share\n"
+    "  --processor NAME         atmega2560 (default) or atmega328p\n"
     "  --firmware FILE          Intel HEX file (default " DEFAULT_FIRMWARE ")\n"
     "  --temperature C          temperature of the thermistor, -40 to 125 (default 25.5), or 'open' for a broken one\n"
     "  --light LEVEL            level of both light sensors, 0 to 1023 (default 512)\n"
     "  --sound LEVEL            level of the sound sensor, 0 to 1023 (default 40)\n"
     "  --usb-frame-us US        USB frame of the serial adapter, 0 for none (default 1000)\n"
     "  --usb-in-phase-us US     when in a frame the host collects bytes, less than a frame (default 550)\n"
+    "  --usb-latency-us US      latency timer of an FTDI adapter: bytes wait for it, or for 62 of them (default 0: none)\n"
+    "  --adapter NAME           the three above: none, ch340, ftdi-1 or ftdi-16 (ms of its latency timer)\n"
+    "  --wire OUT:IN            a wire from an output to an input pin, by port and bit: B7:G5\n"
+    "  --generator PIN          a square-wave generator on that pin; it is set by datagrams (--statistics)\n"
+    "  --scope PIN,PIN…         an oscilloscope on at most 4 pins, read by datagrams (--statistics)\n"
     "  --boot-ms MS             how long the boot loader swallows bytes after a reset (default 500)\n"
     "  --trace FILE             write a line for each byte with its cycle stamps\n"
     "  --statistics HOST:PORT   answer each UDP datagram by the lag since the last one (default: do not)\n"
@@ -80,9 +87,64 @@ static void parse_tcp(struct options *options, const char *text)
     options->transport = TRANSPORT_TCP;
 }
 
+static void parse_pin(const char *option, const char *text, size_t length, char pin[3])
+{
+    if (length != 2 || text[0] < 'A' || text[0] > 'L' || text[1] < '0' || text[1] > '7')
+        fail(EXIT_USAGE, "--%s wants pins by port and bit such as B7, not '%s'", option, text);
+    memcpy(pin, text, 2);
+    pin[2] = '\0';
+}
+
+static void parse_wire(struct options *options, const char *text)
+{
+    const char *colon = strchr(text, ':');
+    if (!colon)
+        fail(EXIT_USAGE, "--wire wants an output and an input such as B7:G5, not '%s'", text);
+    parse_pin("wire", text, (size_t)(colon - text), options->wire[0]);
+    parse_pin("wire", colon + 1, strlen(colon + 1), options->wire[1]);
+}
+
+static void parse_scope(struct options *options, const char *text)
+{
+    for (const char *at = text; options->scope_pins < OPTIONS_PINS; at = strchr(at, ',') + 1) {
+        parse_pin("scope", at, strcspn(at, ","), options->scope[options->scope_pins++]);
+        if (!strchr(at, ','))
+            return;
+    }
+    fail(EXIT_USAGE, "--scope wants at most %d pins, not '%s'", OPTIONS_PINS, text);
+}
+
+static void parse_adapter(struct options *options, const char *text)
+{
+    static const struct {
+        const char *name;
+        unsigned frame_us, in_phase_us, latency_us;
+    } adapters[] = {
+        {"none", 0, 0, 0},
+        {"ch340", USB_FRAME_US, USB_IN_PHASE_US, 0},
+        {"ftdi-1", USB_FRAME_US, USB_IN_PHASE_US, 1000},
+        {"ftdi-16", USB_FRAME_US, USB_IN_PHASE_US, 16000},
+    };
+    for (size_t i = 0; i < sizeof adapters / sizeof *adapters; i++) {
+        if (strcmp(text, adapters[i].name) == 0) {
+            options->usb_frame_us = adapters[i].frame_us;
+            options->usb_in_phase_us = adapters[i].in_phase_us;
+            options->usb_latency_us = adapters[i].latency_us;
+            return;
+        }
+    }
+    fail(EXIT_USAGE, "--adapter wants none, ch340, ftdi-1 or ftdi-16, not '%s'", text);
+}
+
 enum {
     OPTION_TCP = 1,
     OPTION_PTY,
+    OPTION_PROCESSOR,
+    OPTION_WIRE,
+    OPTION_GENERATOR,
+    OPTION_SCOPE,
+    OPTION_ADAPTER,
+    OPTION_USB_LATENCY,
     OPTION_FIRMWARE,
     OPTION_TEMPERATURE,
     OPTION_LIGHT,
@@ -99,6 +161,12 @@ enum {
 static const struct option long_options[] = {
     {"tcp", required_argument, NULL, OPTION_TCP},
     {"pty", required_argument, NULL, OPTION_PTY},
+    {"processor", required_argument, NULL, OPTION_PROCESSOR},
+    {"wire", required_argument, NULL, OPTION_WIRE},
+    {"generator", required_argument, NULL, OPTION_GENERATOR},
+    {"scope", required_argument, NULL, OPTION_SCOPE},
+    {"adapter", required_argument, NULL, OPTION_ADAPTER},
+    {"usb-latency-us", required_argument, NULL, OPTION_USB_LATENCY},
     {"firmware", required_argument, NULL, OPTION_FIRMWARE},
     {"temperature", required_argument, NULL, OPTION_TEMPERATURE},
     {"light", required_argument, NULL, OPTION_LIGHT},
@@ -127,6 +195,12 @@ static void apply(struct options *options, int option, const char *value)
         options->transport = TRANSPORT_PTY;
         options->pty_path = value;
         break;
+    case OPTION_PROCESSOR: options->processor = value; break;
+    case OPTION_WIRE: parse_wire(options, value); break;
+    case OPTION_GENERATOR: parse_pin("generator", value, strlen(value), options->generator); break;
+    case OPTION_SCOPE: parse_scope(options, value); break;
+    case OPTION_ADAPTER: parse_adapter(options, value); break;
+    case OPTION_USB_LATENCY: options->usb_latency_us = parse_unsigned("usb-latency-us", value, 0, 255000); break;
     case OPTION_FIRMWARE: options->firmware_path = value; break;
     case OPTION_TEMPERATURE: options->temperature_c = parse_temperature(value); break;
     case OPTION_LIGHT: options->light_level = parse_unsigned("light", value, 0, ADC_LEVEL_MAX); break;
@@ -148,6 +222,7 @@ struct options options_parse(int argc, char **argv)
 {
     struct options options = {
         .firmware_path = DEFAULT_FIRMWARE,
+        .processor = "atmega2560",
         .temperature_c = 25.5,
         .light_level = 512,
         .sound_level = 40,

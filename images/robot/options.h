@@ -6,6 +6,9 @@
 
 enum transport { TRANSPORT_TCP, TRANSPORT_PTY };
 
+/* Pins that an oscilloscope has probes on, at most. */
+#define OPTIONS_PINS 4
+
 struct options {
     enum transport transport;
     char tcp_host[64];
@@ -13,6 +16,11 @@ struct options {
     char statistics_host[64]; /* "": no questions are answered */
     unsigned statistics_port;
     const char *pty_path;
+    const char *processor;
+    char wire[2][3]; /* "": no wire; else an output and an input, such as B7 and G5 */
+    char generator[3];
+    char scope[OPTIONS_PINS][3];
+    unsigned scope_pins;
     const char *firmware_path;
     const char *trace_path; /* NULL: no trace */
     double temperature_c;   /* NAN: the thermistor is open */
@@ -20,6 +28,7 @@ struct options {
     unsigned sound_level;
     unsigned usb_frame_us;
     unsigned usb_in_phase_us;
+    unsigned usb_latency_us;
     unsigned boot_ms;
 };
 

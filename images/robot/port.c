@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <termios.h>
@@ -89,13 +90,21 @@ static void watch_slave(const char *path)
 
 static void open_pty(const char *path)
 {
-    client = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-    char slave[64];
-    if (client < 0 || grantpt(client) < 0 || unlockpt(client) < 0 || ptsname_r(client, slave, sizeof slave) != 0)
-        fail(EXIT_MACHINE, "cannot make a pseudo-terminal: %s", strerror(errno));
-    prepare_slave(slave);
-    link_to_slave(path, slave);
+    static const int flags = O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;
+    char slave[128], ptmx[128];
+    snprintf(ptmx, sizeof ptmx, "%s/ptmx", path);
+    const bool is_devpts = access(ptmx, F_OK) == 0;
+    unsigned number = 0;
+    client = is_devpts ? open(ptmx, flags) : posix_openpt(flags);
+    if (client < 0 || unlockpt(client) < 0 || ioctl(client, TIOCGPTN, &number) < 0)
+        fail(EXIT_MACHINE, "cannot make a pseudo-terminal%s%s: %s", is_devpts ? " in " : "", is_devpts ? path : "",
+             strerror(errno));
+    snprintf(slave, sizeof slave, "%s/%u", is_devpts ? path : "/dev/pts", number);
+    /* First: a client that opens it from now on is seen, and has the board reset. */
     watch_slave(slave);
+    prepare_slave(slave);
+    if (!is_devpts)
+        link_to_slave(path, slave);
     snprintf(name, sizeof name, "pty %s", path);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "report.h"
+#include "signals.h"
 #include "statistics.h"
 
 static int asked = -1;
@@ -32,13 +33,17 @@ int questions_descriptor(void)
 
 void questions_answer(void)
 {
-    char question[64], answer[160];
+    static char answer[60000];
+    char question[64];
     struct sockaddr_in from;
     socklen_t length = sizeof from;
     if (asked < 0)
         return;
-    while (recvfrom(asked, question, sizeof question, 0, (struct sockaddr *)&from, &length) >= 0) {
-        const size_t size = statistics_since_asked(answer, sizeof answer);
+    for (ssize_t got; (got = recvfrom(asked, question, sizeof question - 1, 0, (struct sockaddr *)&from, &length)) >= 0;) {
+        question[got] = '\0';
+        size_t size = signals_answer(question, answer, sizeof answer);
+        if (size == 0)
+            size = statistics_since_asked(answer, sizeof answer);
         /* Who asked and has gone is not waited for. */
         (void)!sendto(asked, answer, size, 0, (struct sockaddr *)&from, length);
         length = sizeof from;

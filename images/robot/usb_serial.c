@@ -41,12 +41,14 @@ static uint64_t next_in_frame(const struct usb_serial *usb, uint64_t cycle, uint
     return first + frames * usb->frame_cycles;
 }
 
-void usb_serial_init(struct usb_serial *usb, unsigned frame_us, unsigned in_phase_us, uint64_t origin_cycle)
+void usb_serial_init(struct usb_serial *usb, unsigned frame_us, unsigned in_phase_us, unsigned latency_us,
+                     uint64_t origin_cycle)
 {
     *usb = (struct usb_serial){.origin_cycle = origin_cycle};
     const uint64_t nominal_cycles = (uint64_t)frame_us * MCU_CYCLES_PER_US;
     usb->frame_cycles = nominal_cycles + nominal_cycles * USB_CLOCK_OFFSET_PPM / 1000000;
     usb->in_phase_cycles = (uint64_t)in_phase_us * MCU_CYCLES_PER_US;
+    usb->latency_cycles = (uint64_t)latency_us * MCU_CYCLES_PER_US;
 }
 
 void usb_serial_clear(struct usb_serial *usb)
@@ -71,6 +73,21 @@ void usb_serial_from_host(struct usb_serial *usb, uint8_t byte, uint64_t cycle)
     *slot = (struct usb_byte){.value = byte, .arrived_cycle = cycle, .wire_cycle = start};
 }
 
+/* Bytes that wait for the latency timer leave as soon as they fill a packet. */
+static void release_full_packet(struct usb_queue *queue, uint64_t due_cycle)
+{
+    unsigned waiting = 0;
+    for (unsigned i = 0; i < queue->count; i++)
+        waiting += queue->bytes[(queue->head + i) % USB_SERIAL_QUEUE_BYTES].due_cycle > due_cycle;
+    if (waiting < USB_FULL_PACKET_BYTES)
+        return;
+    for (unsigned i = 0; i < queue->count; i++) {
+        struct usb_byte *byte = &queue->bytes[(queue->head + i) % USB_SERIAL_QUEUE_BYTES];
+        if (byte->due_cycle > due_cycle)
+            byte->due_cycle = due_cycle;
+    }
+}
+
 void usb_serial_from_robot(struct usb_serial *usb, uint8_t byte, uint64_t wire_end_cycle)
 {
     struct usb_byte *slot = push(&usb->to_host);
@@ -78,8 +95,14 @@ void usb_serial_from_robot(struct usb_serial *usb, uint8_t byte, uint64_t wire_e
         usb->lost_bytes++;
         return;
     }
-    *slot = (struct usb_byte){
-        .value = byte, .wire_cycle = wire_end_cycle, .due_cycle = usb_serial_collection(usb, wire_end_cycle)};
+    *slot = (struct usb_byte){.value = byte, .wire_cycle = wire_end_cycle};
+    if (usb->latency_cycles == 0) {
+        slot->due_cycle = usb_serial_collection(usb, wire_end_cycle);
+        return;
+    }
+    const uint64_t ticks = (wire_end_cycle - usb->origin_cycle) / usb->latency_cycles + 1;
+    slot->due_cycle = usb_serial_collection(usb, usb->origin_cycle + ticks * usb->latency_cycles);
+    release_full_packet(&usb->to_host, usb_serial_collection(usb, wire_end_cycle));
 }
 
 void usb_serial_cut_robot(struct usb_serial *usb, uint64_t cycle)

@@ -30,6 +30,9 @@
 #define USB_SERIAL_BAUD 57600
 #define USB_SERIAL_BITS_PER_BYTE 10
 
+/* A full packet of an FTDI adapter waits for no latency timer: 64 bytes, two of them its status. */
+#define USB_FULL_PACKET_BYTES 62
+
 /* Bytes the adapter takes from the host before it makes it wait. */
 #define USB_SERIAL_QUEUE_BYTES 256
 
@@ -51,12 +54,14 @@ struct usb_serial {
     struct usb_queue to_host;
     uint64_t frame_cycles; /* 0: no framing, bytes pass at once */
     uint64_t in_phase_cycles;
+    uint64_t latency_cycles; /* 0: no latency timer */
     uint64_t origin_cycle;        /* a frame started here */
     uint64_t to_robot_free_cycle; /* the wire to the robot is busy until then */
     uint64_t lost_bytes;          /* bytes of the robot that found the queue full */
 };
 
-void usb_serial_init(struct usb_serial *usb, unsigned frame_us, unsigned in_phase_us, uint64_t origin_cycle);
+void usb_serial_init(struct usb_serial *usb, unsigned frame_us, unsigned in_phase_us, unsigned latency_us,
+                     uint64_t origin_cycle);
 
 /* Nothing under way, as after the port was opened. */
 void usb_serial_clear(struct usb_serial *usb);
@@ -77,7 +82,8 @@ const struct usb_byte *usb_serial_next_to_host(const struct usb_serial *usb);
 void usb_serial_pop_to_robot(struct usb_serial *usb);
 void usb_serial_pop_to_host(struct usb_serial *usb);
 
-/* The first time from `cycle` on at which the host collects bytes; with no framing, `cycle` itself. */
+/* The first time from `cycle` on at which the host collects bytes; with no framing, `cycle` itself.
+ * The latency timer is not part of it. */
 uint64_t usb_serial_collection(const struct usb_serial *usb, uint64_t cycle);
 
 #endif

@@ -24,9 +24,11 @@ CHOICES = {
     "$__range": "10m",
     "$__rate_interval": "5s",
     "$scenario": ".+",
+    "$twin": ".+",
     "$fidelity": "thesis",
     "$interval": "20",
     "$qos": "0",
+    "$client": ".+",
     "$metric": "O",
 }
 
@@ -190,8 +192,9 @@ def fill(expression: str, choices: dict[str, str] | None = None) -> str:
 
 
 def targets() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """(dashboard, panel, target) of every query."""
+    """(dashboard, panel, target) of every query of Prometheus."""
     for path in DASHBOARDS:
         for panel in json.loads(path.read_text())["panels"]:
             for target in panel.get("targets", ()):
-                yield path.stem, panel, target
+                if "expr" in target:
+                    yield path.stem, panel, target

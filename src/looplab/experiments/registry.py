@@ -7,6 +7,8 @@ EXPERIMENTS = Experiments(
         "loop": "looplab.experiments.loop",
         "middleware": "looplab.experiments.middleware",
         "qos-delay": "looplab.experiments.qos_delay",
+        "twin": "looplab.experiments.twin",
+        "asip": "looplab.experiments.asip",
     },
     # run.json of the control loop has no key `experiment`.
     default="loop",

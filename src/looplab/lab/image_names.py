@@ -17,6 +17,8 @@ NAMES = (
     "link",
     "capture",
     "stress",
+    "twin",
+    "asip_java",
     "magistrala",
     "devices",
 )

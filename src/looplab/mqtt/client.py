@@ -22,7 +22,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.connection_errors import describe_end, describe_refusal
 from looplab.mqtt.dial import Target
-from looplab.mqtt.packets import parse_publish, puback_packet, publish_packet
+from looplab.mqtt.packets import parse_publish, puback_packet, publish_packet, pubrec_packet
 from looplab.mqtt.pairing import Pairing
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.system.background import Attempt
@@ -87,6 +87,9 @@ class MqttClient:
     `subscriptions` is a list of (topic, qos). The broker publishes the last `will` 1.5 x `keepalive_s` after the
     last packet of a client whose network is gone. With a `pairing` file the connection has TLS and a user.
     `last_error` explains to a person why there is no connection. Times are monotonic ns.
+
+    A `persistent` session outlives its connection at the broker. One that `holds` hands on each message when it
+    arrives, also at QoS 2, and confirms none: within `on_message`, `message_id` is what `acknowledge` takes later.
     """
 
     def __init__(
@@ -103,12 +106,16 @@ class MqttClient:
         keepalive_s: int = KEEPALIVE_S,
         pairing: Path | None = None,
         max_inflight: int = MAX_INFLIGHT,
+        persistent: bool = False,
+        holds: bool = False,
     ) -> None:
         self.target = Target(host, port, tcp_nodelay, pairing)
         self.sock: StampedSocket | None = None
         self.connected = False
         self.disconnects = 0
         self.last_error = ""
+        self.message_id = b""
+        self._holds = holds
         self._on_message, self._on_connect = on_message, on_connect
         self._subscriptions = subscriptions
         self._unconfirmed = 0
@@ -124,7 +131,11 @@ class MqttClient:
         self._quiet_ns = keepalive_s * 500_000_000
         # reconnect_on_failure: if a broker refuses this version of MQTT, paho would dial by itself.
         self._paho = paho = _Session(
-            CallbackAPIVersion.VERSION2, client_id=client_id, protocol=mqtt.MQTTv311, reconnect_on_failure=False
+            CallbackAPIVersion.VERSION2,
+            client_id=client_id,
+            clean_session=not persistent,
+            protocol=mqtt.MQTTv311,
+            reconnect_on_failure=False,
         )
         paho.on_message = self._received
         paho.on_connect = self._answered
@@ -160,6 +171,23 @@ class MqttClient:
         except OSError:
             # The next read reports the loss of the connection.
             return False
+        return True
+
+    def acknowledge(self, message_ids: Sequence[bytes], qos: int) -> bool:
+        """Confirm held messages; False while the socket takes nothing. What is not confirmed comes again.
+
+        At QoS 2 this is the PUBREC: the broker may forget the payload from then on.
+        """
+        if self.sock is None or not qos:
+            return True
+        packet = puback_packet if qos == 1 else pubrec_packet
+        try:
+            self.sock.send(b"".join(map(packet, message_ids)))
+        except BlockingIOError:
+            return False
+        except OSError:
+            # The next read reports the loss of the connection.
+            return True
         return True
 
     def wait(self, until_ns: int, others: Sequence[int] | None = None) -> list[int]:
@@ -227,18 +255,17 @@ class MqttClient:
         """Hand each packet that has arrived to `on_message` or to paho."""
         for packet in sock.receive():
             sock.current = packet
-            # PUBLISH at QoS 0, or 1 if nothing waits that its acknowledgement would overtake.
-            if packet[0] & 0xF4 != 0x30 or not self.connected or (packet[0] & 2 and self.wants_write):
+            if not self._bypasses_paho(packet[0]):
                 sock.packet = packet
                 self._paho.loop_read()
                 if self.sock is not sock:
                     return
                 continue
-            topic, message_id, payload = parse_publish(packet)
-            self._on_message(topic, payload, 1 if message_id else 0)
-            if message_id:
+            topic, self.message_id, payload = parse_publish(packet)
+            self._on_message(topic, payload, packet[0] >> 1 & 3)
+            if self.message_id and not self._holds:
                 with contextlib.suppress(OSError):
-                    sock.send(puback_packet(message_id))
+                    sock.send(puback_packet(self.message_id))
         if sock.ended:
             self._paho.loop_read()
             return
@@ -251,6 +278,13 @@ class MqttClient:
                 self._paho.publish(*message)
             if self._on_connect is not None:
                 self._on_connect()
+
+    def _bypasses_paho(self, first: int) -> bool:
+        """Return whether a packet with this first byte is a PUBLISH at QoS 0, or 1 if nothing waits that its
+        acknowledgement would overtake; any PUBLISH where this client holds them."""
+        if first & 0xF0 != 0x30 or not self.connected:
+            return False
+        return self._holds or not (first & 4 or (first & 2 and self.wants_write))
 
     def _hang_up(self, sock: StampedSocket, error: Exception) -> None:
         """End a connection to something that sends malformed packets; a new attempt follows.

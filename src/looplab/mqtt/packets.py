@@ -81,3 +81,8 @@ def publish_packet(topic: bytes, payload: bytes, retain: bool) -> bytes:
 def puback_packet(message_id: bytes) -> bytes:
     """Return the acknowledgement of a PUBLISH at QoS 1."""
     return b"\x40\x02" + message_id
+
+
+def pubrec_packet(message_id: bytes) -> bytes:
+    """Return the first acknowledgement of a PUBLISH at QoS 2."""
+    return b"\x50\x02" + message_id

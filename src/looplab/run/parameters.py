@@ -73,6 +73,7 @@ class Option:
 
 
 # Those that an experiment shares with others.
+INTERVALS = Option("--intervals", "INTERVALS_MS", "MS,…", "time between two messages, e.g. 100,50,20,10")
 MESSAGES = Option("--messages", "MESSAGES", "N", "messages in a repetition, or in a cell")
 REPETITIONS = Option("--repetitions", "REPETITIONS", "N", "repetitions of each cell")
 QOS = Option("--qos", "QOS", "0,1,2", "quality of service, one cell each")

@@ -57,6 +57,26 @@ class SampleStore:
         return self._columns[name]
 
 
+class SharedSamples:
+    """The rows of a SampleStore's file, for another process that writes into them;.
+
+    Raises OSError or ValueError where there is no such file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self.count, names = store_columns(self._map[:HEADER_BYTES])
+        whole = memoryview(self._map)
+        starts = [HEADER_BYTES + 8 * self.count * at for at in range(len(names))]
+        self._columns = {
+            name: whole[start : start + 8 * self.count].cast("q") for name, start in zip(names, starts, strict=True)
+        }
+
+    def __getitem__(self, name: str) -> memoryview:
+        return self._columns[name]
+
+
 def limit_ns(deadline_ms: int) -> int:
     """Return how long after its message an answer counts at all, late or in time: the same for each of a run."""
     deadline_ns = deadline_ms * 1_000_000

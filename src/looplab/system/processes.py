@@ -16,6 +16,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from looplab.system.containers import container_facts
+
 CAP_SYS_NICE = 23
 PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
@@ -110,6 +112,7 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
             "sys_nice_bounding": _has_capability(root, "CapBnd", CAP_SYS_NICE),
             "sys_nice_effective": _has_capability(root, "CapEff", CAP_SYS_NICE),
             "sockets": tcp_sockets(pid, proc),
+            "container": container_facts(pid, proc),
         }
     except (ProcessLookupError, FileNotFoundError):
         return None

@@ -10,6 +10,7 @@ from looplab.experiments.loop.protocol import FRAMINGS
 from looplab.run.parameters import (
     FIDELITIES,
     FIDELITY,
+    INTERVALS,
     MESSAGES,
     PACING,
     PACINGS,
@@ -32,7 +33,7 @@ PUBLISHED, RANDOM = "published", "random"
 MOST_SEED = 999_999_999
 
 OPTIONS = (
-    Option("--intervals", "INTERVALS_MS", "MS,…", "time between two messages, e.g. 100,50,20,10"),
+    INTERVALS,
     MESSAGES,
     REPETITIONS,
     QOS,

@@ -53,7 +53,7 @@ def ensure_passwords(root: Path, experiments: Iterable[Experiment]) -> dict[str,
                 # Containers of several users read it; the folder above keeps this machine's other users out.
                 write_secret(folder / name, secrets.token_urlsafe(24))
                 (folder / name).chmod(0o444)
-        variables[f"{experiment.name.upper()}_SECRETS"] = f"../../../{FOLDER}/{experiment.name}"
+        variables[f"{experiment.name.upper().replace('-', '_')}_SECRETS"] = str(folder.resolve())
     return variables
 
 

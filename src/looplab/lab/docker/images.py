@@ -22,7 +22,11 @@ from looplab.lab.programs import TIMED_OUT, Outcome, call, follow
 from looplab.system.terminal import Step
 
 # Upstream repositories whose program Debian packages, too: the folder that builds the stand-in.
-STAND_INS = {"eclipse-mosquitto": "images/mosquitto", "prom/prometheus": "images/prometheus"}
+STAND_INS = {
+    "eclipse-mosquitto": "images/mosquitto",
+    "prom/prometheus": "images/prometheus",
+    "postgres": "images/postgres",
+}
 GRAFANA_REPOSITORY = "grafana/grafana"
 FLOOD_REPOSITORY = "inovex/mqtt-stresser"
 

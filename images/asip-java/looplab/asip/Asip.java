@@ -1,0 +1,93 @@
+package looplab.asip;
+
+/** ASIP: lines of text. A pin's change is {@code @I,d,<port>,<mask of the port in hex>}. */
+final class Asip extends Protocol {
+    private static final int LONGEST = 512;
+    private static final byte[] CHANGE = ascii("@I,d,");
+    private static final byte[] INFO = ascii("@#,?");
+
+    private final byte[] line = new byte[LONGEST];
+    private int length;
+
+    @Override
+    byte[] mode(int pin, int mode) {
+        return ascii("I,P," + pin + "," + mode + "\n");
+    }
+
+    @Override
+    byte[] digital(int pin, boolean high) {
+        return ascii("I,d," + pin + "," + (high ? 1 : 0) + "\n");
+    }
+
+    @Override
+    byte[] ask() {
+        return WAKE;
+    }
+
+    @Override
+    void take(byte[] bytes, int count, long stampNs, Listener listener) {
+        for (int at = 0; at < count; at++) {
+            if (bytes[at] == '\n') {
+                whole(stampNs, listener);
+                length = 0;
+            } else if (length < LONGEST) {
+                line[length++] = bytes[at];
+            }
+        }
+    }
+
+    private void whole(long stampNs, Listener listener) {
+        if (begins(CHANGE)) {
+            change(stampNs, listener);
+        } else if (begins(INFO)) {
+            listener.info();
+        } else if (length > 0 && line[0] == '~') {
+            listener.error();
+        } else if (holds('!')) {
+            // Not only at its start: what is left of a session before may come first.
+            listener.ready();
+        }
+    }
+
+    private boolean holds(char wanted) {
+        for (int at = 0; at < length; at++) {
+            if (line[at] == wanted) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private void change(long stampNs, Listener listener) {
+        int port = 0;
+        int at = CHANGE.length;
+        for (; at < length && line[at] != ','; at++) {
+            int digit = Character.digit(line[at], 10);
+            if (digit < 0) {
+                return;
+            }
+            port = 10 * port + digit;
+        }
+        int mask = 0;
+        for (at++; at < length && line[at] != '\r'; at++) {
+            int digit = Character.digit(line[at], 16);
+            if (digit < 0) {
+                return;
+            }
+            mask = 16 * mask + digit;
+        }
+        listener.port(port, mask, stampNs);
+    }
+
+    private boolean begins(byte[] head) {
+        if (length < head.length) {
+            return false;
+        }
+        for (int at = 0; at < head.length; at++) {
+            if (line[at] != head[at]) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

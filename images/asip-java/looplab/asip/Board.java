@@ -1,0 +1,137 @@
+package looplab.asip;
+
+import java.io.IOException;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+
+/** A board behind a transport: connect, set modes, write pins, hear of changes. */
+final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
+    /** Hears of the changes of one pin, on the thread that read them. */
+    interface Listener {
+        void changed(boolean high, long stampNs);
+    }
+
+    private static final long READY_MS = 5_000;
+
+    private final Transport transport;
+    private final Protocol protocol;
+    private final int port;
+    private final int bit;
+    private final Semaphore readies = new Semaphore(0);
+    private final Semaphore infos = new Semaphore(0);
+    private volatile Listener listener = (high, stampNs) -> {};
+    private volatile String failure;
+    private volatile long errors;
+    private volatile Thread waiting;
+    private int level = -1;
+
+    Board(Transport transport, Protocol protocol, int port, int bit) {
+        this.transport = transport;
+        this.protocol = protocol;
+        this.port = port;
+        this.bit = bit;
+    }
+
+    /** Opens the way to the board and waits until the board is ready. */
+    void connect() throws IOException, Refused, InterruptedException {
+        transport.open(this);
+        await(readies, "the board did not report that it is ready");
+    }
+
+    /** Sets the mode of the pins, and waits until the board did. */
+    void modes(int out, int in) throws IOException, Refused, InterruptedException {
+        transport.write(protocol.mode(out, Protocol.OUTPUT));
+        transport.write(protocol.mode(in, Protocol.INPUT));
+        infos.drainPermits();
+        transport.write(protocol.ask());
+        await(infos, "the board did not answer");
+    }
+
+    byte[] digital(int pin, boolean high) {
+        return protocol.digital(pin, high);
+    }
+
+    void write(byte[] message) throws IOException {
+        transport.write(message);
+    }
+
+    void onChange(Listener to) {
+        listener = to;
+    }
+
+    long errors() {
+        return errors;
+    }
+
+    long reads() {
+        return transport.reads();
+    }
+
+    /** Throws what went wrong on the transport's thread. */
+    void check() throws Refused {
+        if (failure != null) {
+            throw new Refused(failure);
+        }
+    }
+
+    private void await(Semaphore what, String otherwise) throws Refused, InterruptedException {
+        waiting = Thread.currentThread();
+        try {
+            if (!what.tryAcquire(READY_MS, TimeUnit.MILLISECONDS)) {
+                check();
+                throw new Refused(otherwise + " within " + READY_MS / 1000 + " s");
+            }
+        } catch (InterruptedException stopped) {
+            check();
+            throw stopped;
+        } finally {
+            waiting = null;
+        }
+    }
+
+    @Override
+    public void received(byte[] bytes, int length, long stampNs) {
+        protocol.take(bytes, length, stampNs, this);
+    }
+
+    @Override
+    public void failed(String why) {
+        failure = why;
+        Thread thread = waiting;
+        if (thread != null) {
+            thread.interrupt();
+        }
+    }
+
+    @Override
+    public void ready() {
+        readies.release();
+    }
+
+    @Override
+    public void info() {
+        infos.release();
+    }
+
+    @Override
+    public void error() {
+        errors++;
+    }
+
+    @Override
+    public void port(int number, int mask, long stampNs) {
+        if (number != port) {
+            return;
+        }
+        int now = mask >> bit & 1;
+        if (now != level) {
+            level = now;
+            listener.changed(now == 1, stampNs);
+        }
+    }
+
+    @Override
+    public void close() {
+        transport.close();
+    }
+}

@@ -1,0 +1,139 @@
+package looplab.asip;
+
+import java.io.IOException;
+import java.io.PrintStream;
+import java.util.concurrent.locks.LockSupport;
+
+/** Sets a pin and waits for the change of the pin that is wired to it, test by test. */
+final class Latency implements Task {
+    private static final int AVERAGED = 10;
+    private static final long ABSENT = -1;
+    private static final long SETTLE_MS = 50;
+
+    private final Request request;
+    private final PrintStream out;
+    private volatile long arrivedNs;
+    private volatile boolean high;
+    private volatile Thread driver;
+
+    Latency(Request request, PrintStream out) {
+        this.request = request;
+        this.out = out;
+    }
+
+    @Override
+    public String run(Board board) throws IOException, Refused, InterruptedException {
+        int pin = request.number("out");
+        board.modes(pin, request.number("in"));
+        byte[] rise = board.digital(pin, true);
+        byte[] fall = board.digital(pin, false);
+        driver = Thread.currentThread();
+        board.onChange(this::changed);
+        // The last client may have left the pin high.
+        board.write(fall);
+        Thread.sleep(SETTLE_MS);
+        Series warmup = new Series(request.number("warmup"));
+        measure(board, warmup, rise, fall);
+        Series tests = new Series(request.number("tests"));
+        long reads = board.reads();
+        measure(board, tests, rise, fall);
+        reads = board.reads() - reads;
+        tests.print(out);
+        return String.format(
+                "done warmup_first_us=%.1f warmup_last_us=%.1f reads=%d errors=%d",
+                warmup.meanUs(0, AVERAGED), warmup.meanUs(warmup.size - AVERAGED, warmup.size), reads, board.errors());
+    }
+
+    private void changed(boolean isHigh, long stampNs) {
+        arrivedNs = stampNs;
+        // Written last: it vouches for the stamp.
+        high = isHigh;
+        LockSupport.unpark(driver);
+    }
+
+    private void measure(Board board, Series series, byte[] rise, byte[] fall)
+            throws IOException, Refused, InterruptedException {
+        long intervalNs = request.number("interval_us") * 1_000L;
+        long deadlineNs = request.number("deadline_us") * 1_000L;
+        long startNs = System.nanoTime();
+        for (int test = 0; test < series.size; test++) {
+            long dueNs = startNs + test * intervalNs;
+            parkUntil(dueNs, board);
+            long sentNs = System.nanoTime();
+            board.write(rise);
+            boolean answered = await(true, sentNs + deadlineNs, board);
+            series.put(test, dueNs, sentNs, answered ? arrivedNs : ABSENT);
+            parkUntil(dueNs + intervalNs / 2, board);
+            long fallNs = System.nanoTime();
+            board.write(fall);
+            await(false, fallNs + deadlineNs, board);
+        }
+    }
+
+    private boolean await(boolean wanted, long untilNs, Board board) throws Refused, InterruptedException {
+        while (high != wanted) {
+            long leftNs = untilNs - System.nanoTime();
+            if (leftNs <= 0) {
+                return false;
+            }
+            LockSupport.parkNanos(this, leftNs);
+            check(board);
+        }
+        return true;
+    }
+
+    private void parkUntil(long untilNs, Board board) throws Refused, InterruptedException {
+        long leftNs;
+        while ((leftNs = untilNs - System.nanoTime()) > 0) {
+            LockSupport.parkNanos(this, leftNs);
+            check(board);
+        }
+    }
+
+    private static void check(Board board) throws Refused, InterruptedException {
+        board.check();
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+    }
+
+    /** The times of all tests: made before, so that nothing is allocated while tests run. */
+    private static final class Series {
+        final int size;
+        private final long[] dueNs;
+        private final long[] sentNs;
+        private final long[] receivedNs;
+
+        Series(int size) {
+            this.size = size;
+            dueNs = new long[size];
+            sentNs = new long[size];
+            receivedNs = new long[size];
+        }
+
+        void put(int test, long due, long sent, long received) {
+            dueNs[test] = due;
+            sentNs[test] = sent;
+            receivedNs[test] = received;
+        }
+
+        void print(PrintStream to) {
+            for (int test = 0; test < size; test++) {
+                to.println("sample " + test + " " + dueNs[test] + " " + sentNs[test] + " " + receivedNs[test]);
+            }
+        }
+
+        /** The mean latency of the answered tests from one to another, 0 without any. */
+        double meanUs(int from, int to) {
+            double sum = 0;
+            int count = 0;
+            for (int test = Math.max(0, from); test < Math.min(size, to); test++) {
+                if (receivedNs[test] != ABSENT) {
+                    sum += receivedNs[test] - sentNs[test];
+                    count++;
+                }
+            }
+            return count == 0 ? 0 : sum / count / 1e3;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+package looplab.asip;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import jssc.SerialPort;
+import jssc.SerialPortException;
+
+/** A serial port by jSSC, 57600 8N1. Its event thread polls, so bytes are read by a thread that blocks. */
+final class SerialTransport implements Transport {
+    private static final int BAUD = 57_600;
+    private static final int END_MS = 1_000;
+
+    private final SerialPort port;
+    private final boolean byByte;
+    private final Thread reader = new Thread(this::read, "serial");
+    private volatile boolean ending;
+    private volatile long reads;
+    private Sink sink;
+
+    SerialTransport(String address, boolean byByte) throws Refused {
+        this.port = new SerialPort(device(Path.of(address)).toString());
+        this.byByte = byByte;
+    }
+
+    /** The device of a path, or the one in a folder of pseudo-terminals. */
+    private static Path device(Path address) throws Refused {
+        if (!Files.isDirectory(address)) {
+            return address;
+        }
+        try (Stream<Path> entries = Files.list(address)) {
+            List<Path> found = entries.filter(entry -> entry.getFileName().toString().matches("\\d+")).toList();
+            if (found.size() != 1) {
+                throw new Refused("there are " + found.size() + " devices in " + address + ", expected one");
+            }
+            return found.get(0);
+        } catch (IOException error) {
+            throw new Refused("the folder " + address + " cannot be read: " + error.getMessage());
+        }
+    }
+
+    @Override
+    public void open(Sink to) throws Refused {
+        sink = to;
+        try {
+            port.openPort();
+            // False, although it was set, where a port has no modem lines: a pseudo-terminal.
+            port.setParams(BAUD, SerialPort.DATABITS_8, SerialPort.STOPBITS_1, SerialPort.PARITY_NONE);
+        } catch (SerialPortException error) {
+            throw new Refused("the port " + port.getPortName() + " cannot be opened: " + error.getExceptionType());
+        }
+        reader.setDaemon(true);
+        reader.start();
+    }
+
+    @Override
+    public void write(byte[] message) throws IOException {
+        try {
+            if (!port.writeBytes(message)) {
+                throw new IOException("the serial port took only a part of a message");
+            }
+        } catch (SerialPortException error) {
+            throw new IOException("the serial port cannot be written: " + error.getExceptionType());
+        }
+    }
+
+    private void read() {
+        try {
+            while (!ending) {
+                byte[] first = port.readBytes(1);
+                long stampNs = System.nanoTime();
+                reads++;
+                sink.received(first, 1, stampNs);
+                int more = byByte ? 0 : port.getInputBufferBytesCount();
+                if (more > 0) {
+                    byte[] rest = port.readBytes(more);
+                    stampNs = System.nanoTime();
+                    reads++;
+                    sink.received(rest, more, stampNs);
+                }
+            }
+        } catch (SerialPortException error) {
+            if (!ending) {
+                sink.failed("the serial port cannot be read: " + error.getExceptionType());
+            }
+        }
+    }
+
+    @Override
+    public long reads() {
+        return reads;
+    }
+
+    @Override
+    public void close() {
+        ending = true;
+        if (!port.isOpened()) {
+            return;
+        }
+        try {
+            // The board's answer wakes the reader, which nothing else can.
+            write(Protocol.WAKE);
+            reader.join(END_MS);
+        } catch (IOException error) {
+            // The port is gone: the check of the reader below decides.
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
+        try {
+            port.closePort();
+        } catch (SerialPortException error) {
+            // Closed already.
+        }
+        if (reader.isAlive()) {
+            // jSSC reads a port that hung up for ever, at full speed: only a new process ends that.
+            Main.restart("the serial port hung up");
+        }
+    }
+}

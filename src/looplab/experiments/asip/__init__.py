@@ -1,0 +1,22 @@
+"""The experiment asip: how fast a microcontroller answers over serial, TCP and MQTT, from Python and from Java."""
+
+from looplab.run.experiment import Experiment
+from looplab.treatments.roles import BROKER, CONTROLLER
+
+NAME = "asip"
+THROUGHPUT = "asip-throughput"
+EXPERIMENT = Experiment(
+    NAME,
+    __name__,
+    scenarios=f"compose/experiments/{NAME}*",
+    roles=(CONTROLLER, BROKER),
+    images=("asip_java",),
+    # The claims that compare cells of one run: their unit is the run.
+    studies={
+        "language-hardly": (NAME,),
+        "channel-hardly": (NAME,),
+        "java-tracks-more": (THROUGHPUT,),
+        "serial-tracks-more": (THROUGHPUT,),
+        "tcp-tracks-like-mqtt": (THROUGHPUT,),
+    },
+)

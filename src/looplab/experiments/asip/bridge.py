@@ -1,0 +1,299 @@
+"""The bridge: one board's serial port for one client at a time, over TCP or over MQTT. It knows no ASIP but its lines.
+
+The port is open only during a session: opening it resets the board. A TCP session is a connection; an MQTT session
+begins and ends with a message on `<topic>/session`, whose answer is on `<topic>/session/state`.
+"""
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+import serial
+
+from looplab.errors import LabError
+from looplab.experiments.asip.transports import BLOCK_BYTES, CLOSE, IN, OPEN, OPENED, OUT, SESSION, STATE, open_port
+from looplab.mqtt.client import MqttClient
+from looplab.run.parameters import FIDELITIES, Reader
+from looplab.system import processes
+
+PROCESS_NAME = "lab-asip-bridge"
+PORT = 5000
+TOPIC = "asip/board"
+IDLE_NS = 200_000_000
+# What may wait for a client that does not read, or for a board that does not: then the session ends.
+MOST_WAITING_BYTES = 65536
+LONGEST_LINE = 2000
+
+
+class Session(ABC):
+    """One client: the way back to it."""
+
+    @abstractmethod
+    def take(self, data: bytes) -> None:
+        """Send what the board sent. Raises OSError if the client does not take it."""
+
+    @abstractmethod
+    def end(self, why: str) -> None:
+        """Let the client know that the session is over."""
+
+
+class TcpSession(Session):
+    """A TCP connection: raw bytes."""
+
+    def __init__(self, sock: socket.socket, nodelay: bool) -> None:
+        self.socket = sock
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
+        self._waiting = b""
+
+    def take(self, data: bytes) -> None:
+        self._waiting += data
+        with contextlib.suppress(BlockingIOError):
+            self._waiting = self._waiting[self.socket.send(self._waiting) :]
+        if len(self._waiting) > MOST_WAITING_BYTES:
+            raise OSError(f"{len(self._waiting)} bytes wait for a client that does not read")
+
+    def end(self, why: str) -> None:
+        self.socket.close()
+
+
+class OverMqtt(Session):
+    """Messages of whole lines."""
+
+    def __init__(self, client: MqttClient, topic: str, qos: int) -> None:
+        self._client, self._topic, self._qos = client, topic, qos
+        self._rest = b""
+
+    def take(self, data: bytes) -> None:
+        lines, end, rest = (self._rest + data).rpartition(b"\n")
+        self._rest = rest[-LONGEST_LINE:]
+        if end:
+            self._client.publish(f"{self._topic}/{OUT}", lines + end, self._qos)
+
+    def end(self, why: str) -> None:
+        self._client.publish(f"{self._topic}/{STATE}", why.encode(), 1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment gives the bridge."""
+
+    device: str
+    broker: tuple[str, int]
+    port: int = PORT
+    topic: str = TOPIC
+    nodelay: bool = True
+    by_byte: bool = False
+    qos: int = 0
+
+
+@dataclass
+class _Inbox:
+    """What MQTT has brought; its callback must not publish."""
+
+    orders: list[bytes] = field(default_factory=list)
+    data: list[bytes] = field(default_factory=list)
+
+
+class Bridge:
+    """Passes bytes between the port and the session there is."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._port: serial.Serial | None = None
+        self._session: Session | None = None
+        self._inbox = _Inbox()
+        self._stopping = False
+        self._to_board = b""
+        self._listener = socket.create_server(("", settings.port))
+        self._listener.setblocking(False)
+        self.address = self._listener.getsockname()
+        self._mqtt = MqttClient(
+            *settings.broker,
+            f"asip-bridge-{os.getpid()}",
+            tcp_nodelay=settings.nodelay,
+            subscriptions=[(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)],
+            on_message=self._received,
+        )
+
+    def run(self) -> None:
+        """Serve until `stop`."""
+        while not self._stopping:
+            ready = self._mqtt.wait(perf_counter_ns() + (1_000_000 if self._to_board else IDLE_NS), self._descriptors())
+            self._serve_mqtt()
+            self._write()
+            # The listener last: a client that comes back at once has ended its session before.
+            for descriptor in sorted(ready, key=self._listener.fileno().__eq__):
+                self._serve(descriptor)
+            if isinstance(self._session, OverMqtt) and not self._mqtt.connected:
+                self._end("the broker is gone")
+
+    def stop(self, *_signal: object) -> None:
+        """End `run` at its next turn; a signal handler."""
+        self._stopping = True
+
+    def close(self) -> None:
+        """End the session and leave."""
+        self._end("the bridge was stopped")
+        self._mqtt.close()
+        self._listener.close()
+
+    def _descriptors(self) -> list[int]:
+        found = [self._listener.fileno()]
+        if self._port is not None:
+            found.append(self._port.fileno())
+        if isinstance(self._session, TcpSession):
+            found.append(self._session.socket.fileno())
+        return found
+
+    def _serve(self, descriptor: int) -> None:
+        if descriptor == self._listener.fileno():
+            self._accept()
+        elif self._port is not None and descriptor == self._port.fileno():
+            self._from_board()
+        elif isinstance(self._session, TcpSession) and descriptor == self._session.socket.fileno():
+            self._from_tcp(self._session)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return  # it left before it was accepted
+        if self._session is not None:
+            _say("refused a TCP client: the board is in use")
+            sock.close()
+            return
+        self._begin(TcpSession(sock, self._settings.nodelay))
+
+    def _begin(self, session: Session) -> bool:
+        """Open the port for a session; false if it cannot be opened."""
+        try:
+            self._port = open_port(self._settings.device)
+        except LabError as error:
+            session.end(error.message)
+            _say(error.message)
+            return False
+        self._session, self._to_board = session, b""
+        return True
+
+    def _end(self, why: str) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            _say(f"session ended: {why}")
+            session.end(why)
+        if self._port is not None:
+            self._port.close()
+            self._port = None
+
+    def _from_board(self) -> None:
+        if self._port is None or self._session is None:
+            return
+        try:
+            data = os.read(self._port.fileno(), 1 if self._settings.by_byte else BLOCK_BYTES)
+        except OSError as error:
+            self._end(f"the board's port is gone: {error}")
+            return
+        try:
+            self._session.take(data)
+        except OSError as error:
+            self._end(f"the client is gone: {error}")
+
+    def _from_tcp(self, session: TcpSession) -> None:
+        try:
+            data = session.socket.recv(1 if self._settings.by_byte else BLOCK_BYTES)
+        except OSError as error:
+            self._end(f"the client is gone: {error}")
+            return
+        if data:
+            self._queue(data)
+        else:
+            self._end("the client closed it")
+
+    def _queue(self, data: bytes) -> None:
+        self._to_board += data
+        self._write()
+        if len(self._to_board) > MOST_WAITING_BYTES:
+            self._end(f"{len(self._to_board)} bytes wait for a board that does not read")
+
+    def _write(self) -> None:
+        if self._port is None or not self._to_board:
+            return
+        try:
+            self._to_board = self._to_board[os.write(self._port.fileno(), self._to_board) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._end(f"the board's port is gone: {error}")
+
+    def _received(self, topic: bytes, payload: bytes, _qos: int) -> None:
+        if topic.endswith(b"/" + IN.encode()):
+            self._inbox.data.append(payload)
+        else:
+            self._inbox.orders.append(payload)
+
+    def _serve_mqtt(self) -> None:
+        if self._inbox.orders:
+            orders, self._inbox.orders = self._inbox.orders, []
+            for order in orders:
+                self._obey(order)
+        if self._inbox.data:
+            data, self._inbox.data = self._inbox.data, []
+            if isinstance(self._session, OverMqtt):
+                self._queue(b"".join(data))
+
+    def _obey(self, order: bytes) -> None:
+        session = OverMqtt(self._mqtt, self._settings.topic, self._settings.qos)
+        if order == CLOSE and isinstance(self._session, OverMqtt):
+            self._session = None
+            self._end("")
+        elif order == OPEN and self._session is not None:
+            session.end("the board is in use")
+        elif order == OPEN and self._begin(session):
+            self._mqtt.publish(f"{self._settings.topic}/{STATE}", OPENED, 1)
+
+
+def _say(text: str) -> None:
+    print(f"bridge: {text}", flush=True)
+
+
+def read_settings(environment: dict[str, str]) -> Settings:
+    """Return the settings. Raises LabError (exit code 2) naming the variable at fault."""
+    get = Reader(environment, "compose/experiments/asip")
+    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
+    host = get.matching("BROKER_HOST", "broker", r"[A-Za-z0-9_.-]{1,253}", "a host name or an address")
+    return Settings(
+        environment.get("ASIP_DEVICE", "").strip() or "/pts",
+        (host, get.integer("BROKER_PORT", 1883, 1, 65535)),
+        get.integer("BRIDGE_PORT", PORT, 0, 65535),
+        nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
+        by_byte=get.choice("READ", "block", ("block", "byte")) == "byte",
+        qos=get.integer("ASIP_QOS", 0, 0, 2),
+    )
+
+
+def main() -> int:
+    """Run from the environment."""
+    processes.set_name(PROCESS_NAME)
+    try:
+        bridge = Bridge(read_settings(dict(os.environ)))
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, bridge.stop)
+    _say(f"waits on port {bridge.address[1]} and for the broker")
+    # What is there stays: no collection needs to visit it again while bytes pass.
+    gc.freeze()
+    bridge.run()
+    bridge.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

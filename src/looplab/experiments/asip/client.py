@@ -1,0 +1,97 @@
+"""An ASIP client on one thread: set modes, write pins, be called for the changes of others."""
+
+from collections.abc import Callable
+from time import perf_counter_ns
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.asip.transports import Transport
+
+READY_TIMEOUT_S = 5.0
+IDENTITY_REQUEST, IDENTITY = b"#,?\n", b"@#,?,"
+# A line of the board is far shorter, but for its lists.
+LONGEST_LINE = 2000
+
+
+class AsipClient:
+    """Speaks ASIP over an open transport.
+
+    >>> client = AsipClient(connect(Way("tcp", "asip-bridge:5000"), "me"))
+    >>> client.wait_ready()
+    >>> client.set_mode(13, OUTPUT)
+    >>> client.write(13, 1)
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.errors = 0
+        # When the read returned that completed the last line; monotonic ns.
+        self.received_ns = 0
+        self._rest = b""
+        self._on_change: Callable[[int, int], None] = lambda _port, _bits: None
+        self._seen = b""
+
+    def on_change(self, call: Callable[[int, int], None]) -> None:
+        """Have `call(port, bits)` called for each report of a port."""
+        self._on_change = call
+
+    def set_mode(self, pin: int, mode: int) -> None:
+        """Set a pin's mode; an input reports its port at once."""
+        self.transport.write(b"I,P,%d,%d\n" % (pin, mode))
+
+    def write(self, pin: int, value: int) -> None:
+        """Set an output."""
+        self.transport.write(b"I,d,%d,%d\n" % (pin, value))
+
+    def serve(self, until_ns: int) -> bool:
+        """Handle what arrives first; False if nothing did until then. Raises LabError if the way is gone."""
+        data = self.transport.read(until_ns)
+        if not data:
+            return False
+        received_ns = perf_counter_ns()
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        if lines:
+            self.received_ns = received_ns
+        if len(self._rest) > LONGEST_LINE:
+            raise LabError("The board sends bytes that are no lines.", "Is its firmware `firmware/asip`?", EXIT_MACHINE)
+        for line in lines:
+            self._handle(line)
+        return True
+
+    def wait_ready(self) -> None:
+        """Wait until the board has started and answers. Raises LabError (exit code 3) if it does not."""
+        self._await(b"!")
+        self.synchronise()
+
+    def synchronise(self) -> None:
+        """Wait until the board has handled everything that was sent. Raises LabError (exit code 3) if it does not."""
+        self.transport.write(IDENTITY_REQUEST)
+        self._await(IDENTITY)
+
+    def close(self) -> None:
+        """Give the board back."""
+        self.transport.close()
+
+    def _await(self, start: bytes) -> None:
+        self._seen = b""
+        end_ns = perf_counter_ns() + round(READY_TIMEOUT_S * 1e9)
+        while not self._seen.startswith(start):
+            self._seen = b""
+            if not self.serve(end_ns):
+                raise LabError(
+                    f"The board did not answer within {READY_TIMEOUT_S:g} s.",
+                    "Is its firmware `firmware/asip`? See `docker compose logs asip-board`.",
+                    EXIT_MACHINE,
+                )
+
+    def _handle(self, line: bytes) -> None:
+        if line.startswith(b"@I,d,"):
+            port, _, bits = line[5:].partition(b",")
+            try:
+                self._on_change(int(port), int(bits, 16))
+            except ValueError:
+                self.errors += 1
+        elif line.startswith(b"~"):
+            self.errors += 1
+        elif line.startswith((b"!", b"@#")):
+            self._seen = line

@@ -1,0 +1,156 @@
+"""The parameters of one run of asip or asip-throughput, read from the environment of its container."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.asip import NAME, THROUGHPUT
+from looplab.run.parameters import FIDELITIES, FIDELITY, MESSAGES, Option, Reader, RunParameters, check_samples
+from looplab.treatments.loads import NO_LOAD
+
+FOLDER = f"compose/experiments/{NAME}"
+LANGUAGES = ("python", "java")
+TRANSPORTS = ("serial", "tcp", "mqtt")
+# What runs elsewhere, over the lab's emulated link, and the transports that pass there.
+PLACEMENTS = {"one": TRANSPORTS, "bridge": ("tcp", "mqtt"), "broker": ("mqtt",)}
+ADAPTERS = ("none", "ch340", "ftdi-1", "ftdi-16")
+OPTIONS = (
+    Option("--languages", "LANGUAGES", "python,java", "languages of the client, e.g. python"),
+    Option("--transports", "TRANSPORTS", "serial,tcp,mqtt", "ways to the board, e.g. serial,tcp"),
+    Option("--placements", "PLACEMENTS", "one,bridge,broker", "what runs elsewhere: nothing, the bridge, the broker"),
+    MESSAGES,
+    FIDELITY,
+)
+# Few tests of every cell; seconds are those of a step of the bisection.
+QUICK = {"MESSAGES": "20", "WARMUP_TESTS": "50", "STEP_SECONDS": "1"}
+# Opening a port, the board's reset, modes of the pins; and the wave of the oscilloscope's phase.
+CELL_OVERHEAD_S = 4.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One client over one transport; `placement` is what runs elsewhere."""
+
+    language: str
+    transport: str
+    placement: str
+
+    def __str__(self) -> str:
+        return f"{self.language}, {self.transport}, {self.placement}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsipParameters(RunParameters):
+    """What one run does; `messages` are the tests of a cell, or the most steps of its bisection on frequency."""
+
+    languages: tuple[str, ...]
+    transports: tuple[str, ...]
+    placements: tuple[str, ...]
+    protocol: str
+    board: str
+    adapter: str
+    read: str
+    tcp_nodelay: bool
+    jit: bool
+    client_cpus: float
+    qos: int
+    interval_ms: float
+    edge_hz: float
+    warmup_tests: int
+    seconds: float
+    low_hz: float
+    high_hz: float
+    resolution: float
+    parts_timeout_s: int
+    # Priorities and load belong to the loop's scenarios.
+    apply_priority: bool = False
+    priority_broker: int = 0
+    priority_controller: int = 0
+    load: str = NO_LOAD
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [
+            Cell(language, transport, placement)
+            for placement in self.placements
+            for language in self.languages
+            for transport in self.transports
+            if transport in PLACEMENTS[placement]
+        ]
+
+    @property
+    def throughput(self) -> bool:
+        """Whether the run searches a frequency instead of measuring latencies."""
+        return self.scenario == THROUGHPUT
+
+    @property
+    def sending_s(self) -> float:
+        each_s = self.seconds if self.throughput else self.interval_ms / 1000 + 1 / self.edge_hz
+        return self.samples * each_s
+
+    @property
+    def whole_s(self) -> float:
+        warmup_s = self.warmup_tests * self.interval_ms / 1000
+        return self.sending_s + (CELL_OVERHEAD_S + warmup_s) * len(self.cells)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the effective parameters; intervals_ms as every run of the lab has it."""
+        longest_ms = self.seconds * 1000 if self.throughput else self.interval_ms
+        return {**super().as_json(), "intervals_ms": [longest_ms]}
+
+
+def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParameters:
+    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
+    get = Reader(environment, FOLDER)
+    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
+    parameters = AsipParameters(
+        scenario=get.choice("SCENARIO", NAME, (NAME, THROUGHPUT)),
+        fidelity=fidelity,
+        messages=get.integer("MESSAGES", 100, 1, 100_000),
+        deadline_ms=get.integer("DEADLINE_MS", 1000, 10, 60_000),
+        languages=_words(get, "LANGUAGES", LANGUAGES),
+        transports=_words(get, "TRANSPORTS", TRANSPORTS),
+        placements=_words(get, "PLACEMENTS", tuple(PLACEMENTS), "one"),
+        protocol=get.choice("PROTOCOL", "asip", ("asip", "firmata")),
+        board=get.choice("BOARD", "mega", ("mega", "uno")),
+        adapter=get.choice("ADAPTER", "none", ADAPTERS),
+        read=get.choice("READ", "block", ("block", "byte")),
+        tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
+        jit=get.switch("JIT", True),
+        client_cpus=get.number("CLIENT_CPUS", 0, 0, 64),
+        qos=get.integer("ASIP_QOS", 0, 0, 2),
+        interval_ms=get.number("INTERVAL_MS", 40, 10, 10_000),
+        edge_hz=get.number("EDGE_HZ", 25, 1, 1000),
+        warmup_tests=get.integer("WARMUP_TESTS", 200, 1, 100_000),
+        seconds=get.number("STEP_SECONDS", 10, 0.1, 600),
+        low_hz=get.number("LOW_HZ", 2, 1, 10_000),
+        high_hz=get.number("HIGH_HZ", 400, 1, 10_000),
+        resolution=get.number("RESOLUTION", 0.01, 0.001, 0.5),
+        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
+    )
+    if not parameters.cells:
+        raise LabError(
+            f"No transport of {', '.join(parameters.transports)} passes what is elsewhere: "
+            f"{', '.join(parameters.placements)}.",
+            "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
+            EXIT_USAGE,
+        )
+    if parameters.low_hz >= parameters.high_hz:
+        raise LabError(
+            f"LOW_HZ={parameters.low_hz:g} is not below HIGH_HZ={parameters.high_hz:g}.",
+            "The bisection needs a range: set LOW_HZ below HIGH_HZ.",
+            EXIT_USAGE,
+        )
+    check_samples(parameters, "MESSAGES")
+    return parameters
+
+
+def _words(get: Reader, name: str, allowed: tuple[str, ...], default: str = "") -> tuple[str, ...]:
+    def one(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(text)
+        return text
+
+    return get.list(name, default or " ".join(allowed), one, f"of {', '.join(allowed)}, each once")

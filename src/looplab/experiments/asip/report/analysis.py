@@ -1,0 +1,117 @@
+"""From measured runs of asip to everything that the report shows: findings, figures, CSV files, page."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from looplab.experiments.asip import NAME, THROUGHPUT
+from looplab.experiments.asip.report import published
+from looplab.experiments.asip.report.figures import NAMES, TITLES, measured_rows, published_rows, sketches
+from looplab.experiments.asip.report.findings import add_causes, cells, claims
+from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ
+from looplab.report.cell import QUANTILES
+from looplab.report.drawing import Drawing, Sketch
+from looplab.report.finding import Finding, finding_rows
+from looplab.report.overview import Mark, Overview, overview
+from looplab.report.page import show_ms
+from looplab.report.samples import Measured, by_fidelity
+from looplab.report.shell import Analysis, number, spread
+from looplab.report.statistics import Interval
+from looplab.report.verdicts import Verdicts, judge
+
+MEASURES = {THROUGHPUT: THROUGHPUT_HZ, NAME: LATENCY_MS}
+
+
+def analyse(measured: Sequence[Measured]) -> Analysis:
+    """Return what these runs show: of each scenario, one of each fidelity."""
+    runs = by_fidelity(measured)
+    verdicts = judge(claims(), runs)
+    add_causes(runs, verdicts)
+
+    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
+        figures = [(title, "", [d for d in drawn if d.figure in held]) for title, held in TITLES.items()]
+        return {
+            "sections": {"claims": "Claims", "published": "Published and measured", "cells": "Cells"}.items(),
+            "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
+            "show": show,
+            "beside": [table for m in measured for table in _beside(m)],
+            "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in published.TRANSPORTS],
+            "latency_runs": [m for m in measured if m.run.scenario == NAME],
+            "throughput_runs": [m for m in measured if m.run.scenario == THROUGHPUT],
+        }
+
+    csv_files = {
+        "asip-cells.csv": [row for m in measured for row in _cell_rows(m)],
+        "asip-findings.csv": finding_rows(verdicts),
+    }
+    drawable: list[Sketch] = [*_overview(verdicts)]
+    for run in measured:
+        drawable += sketches(run)
+    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+
+
+def _overview(verdicts: Verdicts) -> list[Overview]:
+    marks = []
+    for claim, answers in verdicts:
+        for fidelity, found in answers.items():
+            assert isinstance(found, Finding)
+            first = found.lines[0] if found.lines else None
+            compared = first is not None and first.published and first.unit == "×" and " " not in first.published
+            share = first.value if compared and first is not None else None
+            if share is not None:
+                share = Interval(share.estimate - 1, share.low - 1, share.high - 1)
+            printed = float(first.published) - 1 if compared and first is not None else None
+            marks.append(Mark(claim.title, fidelity, found.outcome, share, printed))
+    return overview(marks, "second side over first (Java over Python, and so on)")
+
+
+def _beside(run: Measured) -> Iterator[tuple[str, str, list[tuple[str, list[Interval | None]]]]]:
+    """Yield a table of published rows, then measured ones: heading, unit, rows of a value for each column."""
+    measure = MEASURES.get(run.run.scenario)
+    if measure is None:
+        return
+    rows: dict[str, list[Interval | None]] = {}
+    for place, language in enumerate(published.LANGUAGES):
+        for name, held in (*published_rows(measure, language), *measured_rows(run, measure, language)):
+            for transport, value in held.items():
+                rows.setdefault(name, [None] * 6)[3 * place + published.TRANSPORTS.index(transport)] = value
+    unit = "Hz" if measure == THROUGHPUT_HZ else "ms"
+    order = sorted(rows.items(), key=lambda item: item[0].startswith("here"))
+    heading = "Throughput: highest frequency tracked" if unit == "Hz" else "Latency: mean"
+    yield f"{heading} in {unit}, {run.run.fidelity}", unit, order
+
+
+def show(value: float | None, unit: str) -> str:
+    """Return a figure for a table, a dash for none and NaN; `unit`: us (shown as ms), Hz, ms or × (a ratio)."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "beyond"
+    if unit == "us":
+        return show_ms(value)
+    return f"{value:.0f}" if unit == "Hz" else f"{value:.2f}"
+
+
+def _cell_rows(run: Measured) -> Iterator[dict[str, object]]:
+    for cell in cells(run):
+        latency = "latency" in cell.latency_us
+        quantiles = {name: cell.quantile("latency", name) if latency else None for name in QUANTILES}
+        yield {
+            "run_id": " ".join(run.run_ids),
+            "scenario": run.run.scenario,
+            "fidelity": run.run.fidelity,
+            "valid": "yes" if cell.valid else "no",
+            "language": cell.language,
+            "transport": cell.transport,
+            "placement": cell.placement,
+            **{name: cell.document.get(name, "") for name in ("tests", "answered", "late", "lost")},
+            **spread("mean_us", cell.mean("latency") if latency else None),
+            **{f"{name}_us": number(value.estimate if value else None) for name, value in quantiles.items()},
+            "edge_mean_us": number(cell.edge("avg")),
+            "edge_p95_us": number(cell.edge("p95")),
+            "wire_us": number(cell.wire_us),
+            "wire_bytes": number(cell.wire_bytes, ".0f"),
+            **spread("tracked_hz", cell.tracked_hz),
+            "wire_hz": number(cell.wire_hz),
+        }

@@ -1,0 +1,51 @@
+"""A run of asip or asip-throughput as a table of 80 columns."""
+
+from typing import Any
+
+from looplab.run.table import milliseconds, number, title, verdict
+
+_KEY = f"{'client':<8}{'way':<7}{'place':<7}"
+_LATENCY = f"{_KEY}{'tests':>6} {'lost':>5} {'mean':>9} {'p95':>9} {'edge':>9} {'wire':>9}"
+_THROUGHPUT = f"{_KEY}{'steps':>6} {'tracked':>9} {'missed':>9} {'limit':>9} {'share':>7}"
+
+
+def table(run: dict[str, Any]) -> str:
+    """Return the table of one run (a run.json document), no line feed at its end."""
+    by_frequency = all("tracked_hz" in cell for cell in run["cells"])
+    about = (
+        "tracked: highest frequency copied; missed: lowest that was not; in Hz"
+        if by_frequency
+        else "mean, p95: set to notice, by the client; edge: mean, by the oscilloscope; in ms"
+    )
+    lines = [
+        title(run),
+        about,
+        "",
+        _THROUGHPUT if by_frequency else _LATENCY,
+        *(_step_line(cell) if by_frequency else _line(cell) for cell in run["cells"]),
+        "",
+        *verdict(run),
+    ]
+    return "\n".join(lines)
+
+
+def _line(cell: dict[str, Any]) -> str:
+    latency = cell["latency_us"]
+    figures = [milliseconds(latency["avg"]), milliseconds(latency["p95"])]
+    figures += [milliseconds(cell["edge_latency_us"]["avg"]), milliseconds(cell["wire_us"])]
+    return f"{_key(cell)}{cell['tests']:>6} {cell['lost']:>5} {' '.join(figures)}{_mark(cell)}"
+
+
+def _step_line(cell: dict[str, Any]) -> str:
+    tracked, wire = cell["tracked_hz"], cell["wire_hz"]
+    share = tracked / wire if tracked is not None and wire else None
+    figures = [number(cell[name], 9, 1) for name in ("tracked_hz", "untracked_hz", "wire_hz")]
+    return f"{_key(cell)}{cell['tests']:>6} {' '.join(figures)} {number(share, 7, 2)}{_mark(cell)}"
+
+
+def _key(cell: dict[str, Any]) -> str:
+    return f"{cell['language']:<8}{cell['transport']:<7}{cell['placement']:<7}"
+
+
+def _mark(cell: dict[str, Any]) -> str:
+    return "" if cell["valid"] else " !"

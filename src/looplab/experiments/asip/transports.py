@@ -1,0 +1,224 @@
+"""The three ways from a client to the board: a serial port, TCP, MQTT; each carries the same bytes."""
+
+import os
+import select
+import socket
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter_ns
+
+import serial
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.mqtt.client import MqttClient
+
+BAUD_RATE = 57600
+BLOCK_BYTES = 4096
+CONNECT_TIMEOUT_S = 5.0
+# Topics below the board's own.
+IN, OUT, SESSION, STATE = "in", "out", "session", "session/state"
+OPEN, CLOSE, OPENED = b"open", b"close", b"opened"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to reach a board: `address` is a device or a folder of one, host:port, or host:port/topic."""
+
+    transport: str
+    address: str
+    nodelay: bool = True
+    by_byte: bool = False
+    qos: int = 0
+
+
+class Transport(ABC):
+    """Bytes to the board and back; `reads` counts the system calls that returned some."""
+
+    reads = 0
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Send at once. Raises LabError if the way is gone."""
+
+    @abstractmethod
+    def read(self, until_ns: int) -> bytes:
+        """Return what arrives first, b"" once `until_ns` (monotonic) has passed. Raises LabError if the way is gone."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the board back."""
+
+
+def connect(way: Way, name: str) -> Transport:
+    """Return the open transport; `name` is the client's. Raises LabError (exit code 3) if nothing answers."""
+    if way.transport == "serial":
+        return SerialPort(way)
+    return TcpConnection(way) if way.transport == "tcp" else MqttSession(way, name)
+
+
+def device(address: str) -> str:
+    """Return the serial port at `address`; of a folder, its only port. Raises LabError (exit code 3) if none is."""
+    path = Path(address)
+    if not path.is_dir():
+        return address
+    ports = sorted(entry for entry in path.iterdir() if entry.name.isdigit())
+    if len(ports) != 1:
+        raise LabError(
+            f"{len(ports)} serial ports in {address}: expected one.",
+            "See `docker compose logs asip-board`.",
+            EXIT_MACHINE,
+        )
+    return str(ports[0])
+
+
+def open_port(address: str) -> serial.Serial:
+    """Open the serial port at `address` alone. Raises LabError (exit code 3)."""
+    port = device(address)
+    try:
+        return serial.Serial(port, BAUD_RATE, timeout=0, exclusive=True)
+    except (OSError, ValueError) as error:
+        raise LabError(
+            f"The board's port {port} cannot be opened: {error}.", "Is another client using it?", EXIT_MACHINE
+        ) from error
+
+
+def _gone(what: str, error: object = "it was closed") -> LabError:
+    return LabError(f"The {what} is gone: {error}.", "See `docker compose logs asip-board asip-bridge`.", EXIT_MACHINE)
+
+
+class _Descriptor(Transport):
+    """What select() can wait for."""
+
+    what = ""
+    fd = -1
+
+    def __init__(self, way: Way) -> None:
+        self._bytes = 1 if way.by_byte else BLOCK_BYTES
+
+    def write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self.fd, data) :]
+        except BlockingIOError as error:
+            raise LabError(f"The {self.what} takes no more bytes.", "Does the board run?", EXIT_MACHINE) from error
+        except OSError as error:
+            raise _gone(self.what, error) from error
+
+    def read(self, until_ns: int) -> bytes:
+        left_ns = until_ns - perf_counter_ns()
+        if not select.select((self.fd,), (), (), left_ns / 1e9 if left_ns > 0 else 0)[0]:
+            return b""
+        try:
+            data = os.read(self.fd, self._bytes)
+        except OSError as error:
+            raise _gone(self.what, error) from error
+        if not data:
+            raise _gone(self.what)
+        self.reads += 1
+        return data
+
+
+class SerialPort(_Descriptor):
+    """A serial port of this machine."""
+
+    what = "serial port"
+
+    def __init__(self, way: Way) -> None:
+        super().__init__(way)
+        self._port = open_port(way.address)
+        self.fd = self._port.fileno()
+
+    def close(self) -> None:
+        self._port.close()
+
+
+class TcpConnection(_Descriptor):
+    """A connection to the bridge, which opens the board's port for it."""
+
+    what = "bridge's TCP connection"
+
+    def __init__(self, way: Way) -> None:
+        super().__init__(way)
+        host, _, port = way.address.rpartition(":")
+        try:
+            self._socket = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
+        except OSError as error:
+            raise LabError(
+                f"The bridge at {way.address} cannot be reached: {error}.",
+                "See `docker compose logs asip-bridge`.",
+                EXIT_MACHINE,
+            ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(way.nodelay))
+        self.fd = self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class MqttSession(Transport):
+    """A session with the bridge over the broker, which ends with the client: `close` is its last will."""
+
+    def __init__(self, way: Way, name: str) -> None:
+        address, _, self._topic = way.address.partition("/")
+        host, _, port = address.rpartition(":")
+        self._arrived: deque[bytes] = deque()
+        self._state: deque[bytes] = deque()
+        self._qos = way.qos
+        self._client = MqttClient(
+            host,
+            int(port),
+            name,
+            tcp_nodelay=way.nodelay,
+            subscriptions=[(f"{self._topic}/{OUT}", way.qos), (f"{self._topic}/{STATE}", 1)],
+            on_message=self._received,
+            will=(f"{self._topic}/{SESSION}", CLOSE),
+        )
+        try:
+            self._open()
+        except LabError:
+            self._client.close()
+            raise
+
+    def write(self, data: bytes) -> None:
+        self._client.publish(f"{self._topic}/{IN}", data, self._qos)
+
+    def read(self, until_ns: int) -> bytes:
+        while not self._arrived:
+            if self._state:
+                raise _gone("bridge's session", self._state.popleft().decode("utf-8", "replace"))
+            if perf_counter_ns() >= until_ns:
+                return b""
+            self._client.wait(until_ns, ())
+            if not self._client.connected:
+                raise _gone("broker", self._client.last_error)
+        self.reads += 1
+        return self._arrived.popleft()
+
+    def close(self) -> None:
+        self._client.publish(f"{self._topic}/{SESSION}", CLOSE, 1)
+        self._client.wait(perf_counter_ns() + 50_000_000)
+        self._client.close()
+
+    def _open(self) -> None:
+        end_ns = perf_counter_ns() + round(CONNECT_TIMEOUT_S * 1e9)
+        asked = False
+        while not self._state:
+            if self._client.subscribed and not asked:
+                asked = self._client.publish(f"{self._topic}/{SESSION}", OPEN, 1)
+            if perf_counter_ns() > end_ns:
+                why = self._client.last_error or "the bridge does not answer"
+                raise LabError(
+                    f"No session over {self._client.target}: {why}.",
+                    "See `docker compose logs asip-broker asip-bridge`.",
+                    EXIT_MACHINE,
+                )
+            self._client.wait(perf_counter_ns() + 20_000_000)
+        state = self._state.popleft()
+        if state != OPENED:
+            raise LabError(f"The bridge: {state.decode('utf-8', 'replace')}.", "Is another client using it?")
+
+    def _received(self, topic: bytes, payload: bytes, _qos: int) -> None:
+        kind = topic.decode("utf-8", "replace").removeprefix(self._topic + "/")
+        (self._arrived if kind == OUT else self._state).append(payload)

@@ -1,0 +1,215 @@
+"""The Python client of the experiment: a process that a controller tells what to measure (docs: the class Worker)."""
+
+import gc
+import os
+import platform
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from time import perf_counter_ns
+
+from looplab.errors import LabError
+from looplab.experiments.asip.board import INPUT, OUTPUT
+from looplab.experiments.asip.client import AsipClient
+from looplab.experiments.asip.transports import Way, connect
+from looplab.system import processes
+
+PROCESS_NAME = "lab-asip-client"
+PORT = 5100
+# How often a client that follows a wave hears its controller.
+HEAR_NS = 100_000_000
+ABSENT = -1
+
+Words = dict[str, str]
+
+
+class Latency:
+    """Sets an output and waits for the input it is wired to; all times are monotonic ns."""
+
+    def __init__(self, client: AsipClient, words: Words) -> None:
+        self._client = client
+        self._out, self._in = int(words["out"]), int(words["in"])
+        self._port, self._mask = int(words["in_port"]), 1 << int(words["in_bit"])
+        self._interval_ns = int(words["interval_us"]) * 1000
+        self._deadline_ns = int(words["deadline_us"]) * 1000
+        self._level = 0
+        client.on_change(self._changed)
+
+    def prepare(self) -> None:
+        """Set the modes of both pins and wait until the board has done so."""
+        self._client.set_mode(self._out, OUTPUT)
+        self._client.set_mode(self._in, INPUT)
+        self._client.synchronise()
+
+    def tests(self, count: int) -> list[tuple[int, int, int]]:
+        """Return (due, sent, received) of each test, received ABSENT where no change came in time."""
+        found = []
+        start_ns = perf_counter_ns() + self._interval_ns
+        for k in range(count):
+            due_ns = start_ns + k * self._interval_ns
+            self._idle(due_ns)
+            sent_ns, received_ns = self._set(1)
+            found.append((due_ns, sent_ns, received_ns))
+            self._idle(due_ns + self._interval_ns // 2)
+            self._set(0)
+        return found
+
+    def _set(self, level: int) -> tuple[int, int]:
+        """Write the output; return when that was, and when the input's change was received."""
+        sent_ns = perf_counter_ns()
+        self._client.write(self._out, level)
+        limit_ns = sent_ns + self._deadline_ns
+        while self._level != level:
+            if not self._client.serve(limit_ns):
+                return sent_ns, ABSENT
+        return sent_ns, self._client.received_ns
+
+    def _idle(self, until_ns: int) -> None:
+        while self._client.serve(until_ns):
+            pass
+
+    def _changed(self, port: int, bits: int) -> None:
+        if port == self._port:
+            self._level = 1 if bits & self._mask else 0
+
+
+class Worker:
+    """Serves one controller at a time: a line of words for each request, lines for its answer.
+
+    `hello`, `latency key=value…`, `follow key=value…` and then `stop`; any other line ends what runs. An answer is one
+    line, but for `latency`: `sample <k> <due> <sent> <received>` for each test, then `done …`. What fails answers
+    `error <sentence>`.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._lines = sock.makefile("r", encoding="utf-8", errors="replace", newline="\n")
+
+    def serve(self) -> None:
+        """Serve until the controller leaves."""
+        known: dict[str, Callable[[Words], None]] = {
+            "hello": self._hello,
+            "latency": self._latency,
+            "follow": self._follow,
+        }
+        for line in self._lines:
+            verb, *pairs = line.split()[:40] or [""]
+            try:
+                words = dict(pair.split("=", 1) for pair in pairs)
+                known.get(verb, self._unknown)(words)
+            except LabError as error:
+                self._say(f"error {error.message}")
+            except (KeyError, ValueError) as error:
+                self._say(f"error the request {verb!r} is incomplete or malformed: {error}")
+
+    def _say(self, text: str) -> None:
+        self._socket.sendall(f"{text}\n".encode())
+
+    def _unknown(self, _words: Words) -> None:
+        self._say("error expected hello, latency or follow")
+
+    def _hello(self, _words: Words) -> None:
+        self._say(f"hello language=python runtime=CPython_{platform.python_version()} jit=off")
+
+    def _latency(self, words: Words) -> None:
+        warmup, tests = int(words["warmup"]), int(words["tests"])
+        client = _open(words)
+        try:
+            latency = Latency(client, words)
+            latency.prepare()
+            warm = [(received - sent) / 1000 for _, sent, received in latency.tests(warmup) if received != ABSENT]
+            gc.collect()
+            gc.disable()
+            found = latency.tests(tests)
+        finally:
+            gc.enable()
+            client.close()
+        for number, times in enumerate(found):
+            self._say(f"sample {number} {times[0]} {times[1]} {times[2]}")
+        first, last = _mean(warm[:10]), _mean(warm[-10:])
+        reads = client.transport.reads
+        self._say(f"done warmup_first_us={first:.1f} warmup_last_us={last:.1f} reads={reads} errors={client.errors}")
+
+    def _follow(self, words: Words) -> None:
+        out, mask = int(words["out"]), 1 << int(words["in_bit"])
+        port_wanted = int(words["in_port"])
+        client = _open(words)
+        changes, level, live = 0, 0, False
+
+        def changed(port: int, bits: int) -> None:
+            nonlocal changes, level
+            if port != port_wanted:
+                return
+            now = 1 if bits & mask else 0
+            if live and now != level:
+                client.write(out, now)
+                changes += 1
+            level = now
+
+        try:
+            client.on_change(changed)
+            client.set_mode(out, OUTPUT)
+            client.set_mode(int(words["in"]), INPUT)
+            client.synchronise()
+            live = True
+            self._say("ready")
+            self._socket.setblocking(False)
+            gc.disable()
+            while not self._told():
+                until_ns = perf_counter_ns() + HEAR_NS
+                while perf_counter_ns() < until_ns:
+                    client.serve(until_ns)
+        finally:
+            gc.enable()
+            self._socket.setblocking(True)
+            client.close()
+        reads = client.transport.reads
+        self._say(f"done changes={changes} writes={changes} reads={reads} errors={client.errors}")
+
+    def _told(self) -> bool:
+        """Return whether the controller has sent a line, or has left."""
+        try:
+            return self._socket.recv(1000) is not None
+        except BlockingIOError:
+            return False
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _open(words: Words) -> AsipClient:
+    way = Way(
+        words["transport"],
+        words["address"],
+        words.get("nodelay", "on") == "on",
+        words.get("read", "block") == "byte",
+        int(words.get("qos", "0")),
+    )
+    client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))
+    try:
+        client.wait_ready()
+    except LabError:
+        client.close()
+        raise
+    return client
+
+
+def main() -> int:
+    """Serve controllers one after the other, on WORKER_PORT."""
+    processes.set_name(PROCESS_NAME)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with socket.create_server(("", int(os.environ.get("WORKER_PORT") or PORT))) as listener:
+        print(f"client: waits for a controller on port {listener.getsockname()[1]}", flush=True)
+        while True:
+            sock, _ = listener.accept()
+            with sock:
+                try:
+                    Worker(sock).serve()
+                except OSError as error:
+                    print(f"client: the controller left: {error}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

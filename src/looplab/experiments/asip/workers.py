@@ -1,0 +1,93 @@
+"""The clients as the controller sees them: one process for each language, told over TCP what to measure."""
+
+import contextlib
+import socket
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from looplab.errors import EXIT_MACHINE, LabError
+
+CONNECT_TIMEOUT_S = 2.0
+# Beside the tests themselves: opening the port, and the board's reset.
+ANSWER_TIMEOUT_S = 30.0
+
+
+class Sample(tuple[int, int, int, int]):
+    """(test, due, sent, received) of one test; received is -1 where no answer came."""
+
+
+class WorkerClient:
+    """A connection to the worker at `address`, host:port. Raises LabError (exit code 3) whatever fails there."""
+
+    def __init__(self, language: str, address: str) -> None:
+        self._language = language
+        host, _, port = address.rpartition(":")
+        try:
+            self._socket = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
+        except OSError as error:
+            raise self._fault(str(error)) from error
+        self._lines = self._socket.makefile("r", encoding="utf-8", newline="\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def hello(self) -> str:
+        """Return what runs the client, with its version."""
+        facts = self._facts(self._ask("hello", {}), "hello")
+        jit = {"on": ", JIT", "off": ", interpreter"}.get(facts.get("jit", ""), "")
+        return facts.get("runtime", "unknown").replace("_", " ") + (jit if self._language == "java" else "")
+
+    def latency(self, words: Mapping[str, object], whole_s: float) -> tuple[list[Sample], dict[str, str]]:
+        """Have the tests made, which take about `whole_s`; return them and what the client says beside."""
+        line = self._ask("latency", words, whole_s)
+        samples = []
+        while line.startswith("sample "):
+            samples.append(Sample(int(word) for word in line.split()[1:5]))
+            line = self._answer(ANSWER_TIMEOUT_S)
+        return samples, self._facts(line, "done")
+
+    def follow(self, words: Mapping[str, object]) -> None:
+        """Have the client copy each change of a pin to another, until `stop`."""
+        self._facts(self._ask("follow", words), "ready")
+
+    def stop(self) -> dict[str, str]:
+        """End `follow`; return what the client counted."""
+        return self._facts(self._ask("stop", {}), "done")
+
+    def _ask(self, verb: str, words: Mapping[str, object], whole_s: float = 0.0) -> str:
+        text = " ".join([verb, *(f"{name}={value}" for name, value in words.items())])
+        try:
+            self._socket.sendall(f"{text}\n".encode())
+        except OSError as error:
+            raise self._fault(str(error)) from error
+        return self._answer(whole_s + ANSWER_TIMEOUT_S)
+
+    def _answer(self, timeout_s: float) -> str:
+        self._socket.settimeout(timeout_s)
+        try:
+            line = self._lines.readline()
+        except OSError as error:
+            raise self._fault(str(error)) from error
+        if not line.endswith("\n"):
+            raise self._fault("it ended")
+        if line.startswith("error "):
+            raise self._fault(line.removeprefix("error ").strip())
+        return line
+
+    def _facts(self, line: str, verb: str) -> dict[str, str]:
+        first, *pairs = line.split()
+        if first != verb:
+            raise self._fault(f"expected {verb}, got {line.strip()!r}")
+        return dict(pair.split("=", 1) for pair in pairs)
+
+    def _fault(self, why: str) -> LabError:
+        return LabError(
+            f"The {self._language} client: {why}",
+            f"See `docker compose logs asip-{self._language}`.",
+            EXIT_MACHINE,
+        )

@@ -1,0 +1,18 @@
+"""The experiment twin: where the limit of a digital twin is, at the broker or where each message is stored."""
+
+from looplab.run.experiment import Experiment
+from looplab.treatments.roles import BROKER, CONTROLLER, Role
+
+NAME = "twin"
+INSTANCE = Role("instance", ("lab-twin",))
+WORKERS = Role("workers", ("lab-twin-store",), optional=True)
+DATABASE = Role("database", ("postgres",))
+EXPERIMENT = Experiment(
+    NAME,
+    __name__,
+    scenarios="compose/experiments/twin*",
+    roles=(CONTROLLER, BROKER, INSTANCE, WORKERS, DATABASE),
+    images=("twin",),
+    upstream=("POSTGRES_IMAGE",),
+    passwords=("database_owner", "database_writer", "database_reader"),
+)

@@ -1,0 +1,98 @@
+"""What the controller asks the database: which messages are in the table, and what their commits cost."""
+
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.twin.parameters import TwinParameters
+
+CONNECT_TIMEOUT_S = 2
+_STORED = "SELECT sequence FROM message WHERE run = %s AND sequence BETWEEN %s AND %s"
+# Of the whole server; times in ms, of PostgreSQL 14 to 17.
+_COST = "SELECT wal_sync, wal_sync_time FROM pg_stat_wal"
+_FACTS = (
+    "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'), "
+    "extract(epoch FROM pg_postmaster_start_time())::text"
+)
+
+
+class Cost(NamedTuple):
+    """What writing the log to disk took since the server's start."""
+
+    syncs: int
+    sync_ms: float
+
+
+class Facts(NamedTuple):
+    """The server's version and settings that decide what a commit promises; `started` distinguishes its restarts."""
+
+    version: str
+    fsync: str
+    synchronous_commit: str
+    started: str
+
+
+class Database:
+    """One session of the controller's own, as a user that only reads; made again where it was lost."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def answers(self) -> bool:
+        """Return whether the database answers and has the table."""
+        try:
+            self._ask("SELECT 1 FROM message LIMIT 1")
+        except psycopg.Error:
+            return False
+        return True
+
+    def stored(self, token: str, rows: range) -> set[int]:
+        """Return the sequences of a run's `rows` that are in the table. Raises LabError if the database is away."""
+        return {int(row[0]) for row in self._rows(_STORED, (token, rows.start, rows.stop - 1))}
+
+    def cost(self) -> Cost:
+        """Return what commits have cost so far. Raises LabError if the database is away."""
+        return Cost(*self._rows(_COST)[0])
+
+    def facts(self) -> Facts:
+        """Return version and settings. Raises LabError if the database is away."""
+        return Facts(*map(str, self._rows(_FACTS)[0]))
+
+    def close(self) -> None:
+        """End the session."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _rows(self, question: str, values: tuple[object, ...] = (), patience_s: float = 30.0) -> list[tuple[Any, ...]]:
+        """Return the answer; a database that restarts is waited for."""
+        end_s = time.monotonic() + patience_s
+        while True:
+            try:
+                return self._ask(question, values)
+            except psycopg.Error as error:
+                if time.monotonic() > end_s:
+                    remedy = "See `docker compose logs twin-database`."
+                    raise LabError(f"The database does not answer: {error}", remedy, EXIT_MACHINE) from error
+                time.sleep(0.2)
+
+    def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+            answer: list[tuple[Any, ...]] = self._connection.execute(question, values).fetchall()
+            return answer
+        except psycopg.Error:
+            self.close()
+            raise
+
+
+def conninfo(parameters: TwinParameters, environment: dict[str, str]) -> str:
+    """Return libpq's connection string of the reading user."""
+    if found := environment.get("DATABASE"):
+        return found
+    password = Path(environment["DATABASE_PASSWORD_FILE"]).read_text(encoding="ascii").strip()
+    return f"host={parameters.database_host} dbname=twin user=twin_reader password={password}"

@@ -1,0 +1,102 @@
+"""The devices: a connection each to every broker, all on one thread, and numbered messages spread over the brokers."""
+
+from collections.abc import Sequence
+from time import perf_counter_ns
+
+from looplab.experiments.twin.message import payload, topic
+from looplab.mqtt.client import MqttClient, wait
+from looplab.mqtt.stamped_socket import StampedSocket
+
+LOOK_NS = 20_000_000
+
+
+class Devices:
+    """Sends message k from device k % devices to broker (k / devices) % brokers, as looplab.run.open_loop asks.
+
+    A broker that is away gets its messages at QoS 1 and 2 once it is back. `beside` are other clients that the same
+    thread drives.
+    """
+
+    def __init__(
+        self,
+        brokers: Sequence[tuple[str, int]],
+        devices: int,
+        token: str,
+        *,
+        length: int,
+        tcp_nodelay: bool,
+        beside: Sequence[MqttClient] = (),
+    ) -> None:
+        self.sock: StampedSocket | None = None
+        self._devices, self._brokers = devices, len(brokers)
+        self._token, self._length = token.encode(), length
+        self._topics: list[str] = []
+        # In the order in which messages take turns.
+        self.clients = [
+            MqttClient(
+                host,
+                port,
+                f"device-{token}-{broker}-{device}",
+                tcp_nodelay=tcp_nodelay,
+                subscriptions=[],
+                on_message=_ignore,
+                max_inflight=0,
+            )
+            for broker, (host, port) in enumerate(brokers)
+            for device in range(devices)
+        ]
+        self._driven = [*self.clients, *beside]
+
+    def begin(self, token: str, cell: int) -> None:
+        """Send to the topics of this cell from now on."""
+        self._topics = [topic(token, cell, str(device + 1)) for device in range(self._devices)]
+
+    def place(self, sequence: int) -> tuple[int, int]:
+        """Return broker and device of a message, counted from 0."""
+        return sequence // self._devices % self._brokers, sequence % self._devices
+
+    def publish(self, _topic: str, number: bytes, qos: int) -> bool:
+        """Send message `number`; False if it did not leave now."""
+        sequence = int(number)
+        broker, device = self.place(sequence)
+        client = self.clients[broker * self._devices + device]
+        data = payload(self._token, device + 1, sequence, perf_counter_ns(), self._length)
+        left = client.publish(self._topics[device], data, qos)
+        self.sock = client.sock
+        return left
+
+    def wait(self, until_ns: int) -> None:
+        """Handle the MQTT of all connections until then (monotonic ns)."""
+        wait(self._driven, until_ns)
+
+    def connect(self, timeout_s: float) -> bool:
+        """Return whether every broker has accepted every device within `timeout_s`."""
+        end_ns = perf_counter_ns() + int(timeout_s * 1e9)
+        while not all(client.connected for client in self.clients):
+            if perf_counter_ns() > end_ns:
+                return False
+            self.wait(perf_counter_ns() + LOOK_NS)
+        return True
+
+    def kept(self) -> list[bytes]:
+        """Return the numbers of the messages that have not left."""
+        return [data.split(b",")[2] for client in self.clients for data in client.kept()]
+
+    @property
+    def disconnects(self) -> int:
+        """How often a connection was lost."""
+        return sum(client.disconnects for client in self.clients)
+
+    @property
+    def last_error(self) -> str:
+        """Why the first of those that are not connected is not."""
+        return next((client.last_error for client in self.clients if not client.connected), "") or "no answer"
+
+    def close(self) -> None:
+        """Disconnect politely."""
+        for client in self.clients:
+            client.close()
+
+
+def _ignore(_topic: bytes, _payload: bytes, _qos: int) -> None:
+    """No device subscribes."""

@@ -1,0 +1,165 @@
+"""From a run's rows to run.json and samples.csv: the fate of every message, the queue, the rates."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from looplab.experiments.twin.parameters import Cell, TwinParameters
+from looplab.run.accounting import Columns, lateness, response, summarise
+from looplab.run.record import File
+from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING
+
+SAMPLES_HEADER = (
+    "interval_ms,brokers,placement,write_mode,qos,repetition,broker,device,sequence,due_ns,sent_ns,arrived_ns,"
+    "committed_ns,storage_delay_us,outcome"
+)
+# Values of the column `state` as this experiment names them. A stored message has its commit in `received_ns`.
+OUTCOMES = {WAITING: "lost", ANSWERED: "stored", LATE: "stored", ROBOT_ERROR: "refused"}
+PEAK_NS = 1_000_000_000
+
+
+@dataclass
+class Measured:
+    """One cell as far as it was measured; `faults` are what makes it invalid.
+
+    `counts` are those of the instance and the clients (malformed, disconnects, …). `more` goes into the cell of
+    run.json as it is: processor shares, the broker's own counters, steps and limit of a search.
+    """
+
+    cell: Cell
+    counts: dict[str, int] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def files(parameters: TwinParameters) -> list[File]:
+    """Return the CSV files of a run that come from its rows."""
+    return [File("samples.csv", SAMPLES_HEADER, partial(sample_lines, parameters))]
+
+
+def sample_lines(parameters: TwinParameters, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of samples.csv for `rows`; none for rows that were never sent."""
+    cells, state, size = parameters.cells, columns["state"], len(parameters.rows(0))
+    due, sent, arrived, committed = (columns[name] for name in ("due_ns", "sent_ns", "arrived_ns", "received_ns"))
+    for row in rows:
+        if state[row] != NOT_SENT:
+            cell, outcome = cells[row // size], OUTCOMES[state[row]]
+            commit = f"{committed[row]},{(committed[row] - sent[row]) / 1e3:.3f}" if outcome == "stored" else ","
+            yield (
+                f"{cell.interval_ms:g},{cell.brokers},{cell.placement},{cell.write_mode},{cell.qos},{cell.iteration},"
+                f"{parameters.broker_of(row)},{parameters.device_of(row)},{row},{due[row]},{sent[row]},"
+                f"{'' if arrived[row] == ABSENT else arrived[row]},{commit},{outcome}"
+            )
+
+
+def cell_document(parameters: TwinParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
+    """Return one entry of `cells` in run.json."""
+    cell, state = measured.cell, columns["state"]
+    sent = [row for row in rows if state[row] != NOT_SENT]
+    outcomes = [OUTCOMES[state[row]] for row in sent]
+    stored = [row for row, outcome in zip(sent, outcomes, strict=True) if outcome == "stored"]
+    arrived = [row for row in stored if columns["arrived_ns"][row] != ABSENT]
+    sent_ns, committed_ns = _times(columns, "sent_ns", sent), _times(columns, "received_ns", stored)
+    return {
+        "interval_ms": cell.interval_ms,
+        "brokers": cell.brokers,
+        "placement": cell.placement,
+        "write_mode": cell.write_mode,
+        "qos": cell.qos,
+        "repetition": cell.iteration,
+        "sent": len(sent),
+        **{fate: outcomes.count(fate) for fate in ("stored", "lost", "refused")},
+        "duplicates": sum(columns["copies"][row] for row in sent if columns["copies"][row] > 0),
+        **measured.counts,
+        "queue_max": max(queue(sent_ns, committed_ns)[1], default=0),
+        "drained_s": seconds(max(sent_ns), max(committed_ns)) if committed_ns else None,
+        "rate_in_per_s": rate_per_s(sent_ns),
+        "rate_out_per_s": rate_per_s(committed_ns),
+        "rate_out_peak_per_s": peak_per_s(committed_ns),
+        "storage_delay_us": _delays(columns, stored, "sent_ns", "received_ns"),
+        "arrival_delay_us": _delays(columns, arrived, "sent_ns", "arrived_ns"),
+        "commit_delay_us": _delays(columns, arrived, "arrived_ns", "received_ns"),
+        "response_us": response(columns, sent, round(cell.interval_ms * 1e6))["response_us"],
+        "send_lateness_us": lateness(columns, sent),
+        "per_broker": _brokers(parameters, columns, sent, stored),
+        **measured.more,
+        "valid": not measured.faults,
+        "invalid_because": measured.faults,
+    }
+
+
+def faults(measured: Sequence[Measured]) -> list[str]:
+    """Return why cells are INVALID."""
+    return [f"{named(one.cell)}: {why}" for one in measured for why in one.faults]
+
+
+def named(cell: Cell) -> str:
+    """Return a cell in words, e.g. "10 ms, 2 brokers central, copy, QoS 1"."""
+    brokers = f"{cell.brokers} broker{'s' if cell.brokers != 1 else ''} {cell.placement}"
+    return f"{cell.interval_ms:g} ms, {brokers}, {cell.write_mode}, QoS {cell.qos}"
+
+
+def queue(sent_ns: Iterable[int], left_ns: Iterable[int]) -> tuple[list[int], list[int]]:
+    """Return times in ascending order and, after each, how many messages were sent and have not left yet.
+
+    Of events at one time the commits count first: a message that follows another at once never queues behind it.
+    """
+    events = sorted([*((at, 1) for at in sent_ns), *((at, -1) for at in left_ns)])
+    return [at for at, _step in events], list(accumulate(step for _at, step in events))
+
+
+def rate_per_s(times_ns: Sequence[int]) -> float | None:
+    """Return how many a second between the first and the last; None for fewer than two or no time between."""
+    if len(times_ns) < 2 or max(times_ns) == min(times_ns):
+        return None
+    return round((len(times_ns) - 1) * 1e9 / (max(times_ns) - min(times_ns)), 4)
+
+
+def peak_per_s(times_ns: Sequence[int]) -> int:
+    """Return the most within any second."""
+    ascending, first, most = sorted(times_ns), 0, 0
+    for last, at in enumerate(ascending):
+        while at - ascending[first] >= PEAK_NS:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
+def seconds(start_ns: int, end_ns: int) -> float:
+    """Return the time between, 0 if the end is first."""
+    return round(max(0, end_ns - start_ns) / 1e9, 6)
+
+
+def _brokers(
+    parameters: TwinParameters, columns: Columns, sent: Sequence[int], stored: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return, of each broker, its messages, its rate, and its time from the first message sent to the last stored."""
+    sent_by = _by_broker(parameters, columns, sent, "sent_ns")
+    stored_by = _by_broker(parameters, columns, stored, "received_ns")
+    return [
+        {
+            "broker": broker,
+            "sent": len(times_ns),
+            "stored": len(stored_by.get(broker, ())),
+            "rate_out_per_s": rate_per_s(stored_by.get(broker, ())),
+            "operation_s": seconds(min(times_ns), max(stored_by[broker])) if broker in stored_by else None,
+        }
+        for broker, times_ns in sorted(sent_by.items())
+    ]
+
+
+def _by_broker(parameters: TwinParameters, columns: Columns, rows: Sequence[int], name: str) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        found.setdefault(parameters.broker_of(row), []).append(columns[name][row])
+    return found
+
+
+def _times(columns: Columns, name: str, rows: Sequence[int]) -> list[int]:
+    return [columns[name][row] for row in rows]
+
+
+def _delays(columns: Columns, rows: Sequence[int], start: str, end: str) -> dict[str, float | int | None]:
+    return summarise([columns[end][row] - columns[start][row] for row in rows])

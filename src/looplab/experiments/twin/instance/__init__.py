@@ -1,0 +1,1 @@
+"""The twin instance: subscribes to every broker and stores each message in PostgreSQL."""

@@ -1,0 +1,79 @@
+"""What the controller orders from the instance, and what the instance counts: both survive the instance's death."""
+
+import json
+import mmap
+import os
+import struct
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ORDER_FILE = "instance.json"
+COUNTS_FILE = "instance.bin"
+MOST_WORKERS = 16
+# What each worker counts; times in ns. `ready` is 1 while it is subscribed and can reach the database.
+COUNTS = (
+    "ready", "received", "stored", "duplicates", "refused", "malformed", "foreign", "disconnects", "starts",
+    "unacknowledged_max", "batches", "sleep_ns", "session_ns", "store_ns", "held_ns", "database_errors",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Order:
+    """One cell as the instance handles it: a worker for each of `brokers`, rows `first` … `last` of the samples."""
+
+    token: str
+    cell: int
+    first: int
+    last: int
+    brokers: list[list[object]]
+    qos: int
+    write_mode: str
+    sleep_ms: float
+    session: str
+    batch_rows: int
+    batch_ms: float
+    tcp_nodelay: bool
+
+    def write(self, folder: Path) -> None:
+        """Put it where the instance looks for it when it starts."""
+        fresh = folder / f"{ORDER_FILE}.new"
+        fresh.write_text(json.dumps(asdict(self)))
+        fresh.replace(folder / ORDER_FILE)
+
+
+def read_order(folder: Path) -> Order | None:
+    """Return the order that is open, None if there is none."""
+    try:
+        return Order(**json.loads((folder / ORDER_FILE).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def end_order(folder: Path) -> None:
+    """Take the open order away."""
+    (folder / ORDER_FILE).unlink(missing_ok=True)
+
+
+class Counts:
+    """A row of counts for each worker, in a file that outlives it."""
+
+    def __init__(self, folder: Path) -> None:
+        size = 8 * MOST_WORKERS * len(COUNTS)
+        fd = os.open(folder / COUNTS_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, size)
+            self._numbers = memoryview(mmap.mmap(fd, size)).cast("q")
+        finally:
+            os.close(fd)
+
+    def row(self, worker: int) -> memoryview:
+        """Return one worker's counts, in the order of COUNTS."""
+        return self._numbers[worker * len(COUNTS) : (worker + 1) * len(COUNTS)]
+
+    def clear(self) -> None:
+        """Set every count to 0."""
+        self._numbers[:] = memoryview(struct.pack("<q", 0) * len(self._numbers)).cast("q")
+
+    def as_json(self, workers: int) -> list[dict[str, int]]:
+        """Return the counts of the first `workers`."""
+        return [dict(zip(COUNTS, self.row(worker).tolist(), strict=True)) for worker in range(workers)]

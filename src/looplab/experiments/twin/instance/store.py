@@ -1,0 +1,126 @@
+"""How messages reach PostgreSQL: a row, a pipeline or a COPY at a time; each commit is confirmed before it returns."""
+
+from collections.abc import Iterator, Sequence
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg.errors import UniqueViolation
+
+COLUMNS = "run, device, sequence, sent_ns, arrived_ns, payload"
+_INSERT = f"INSERT INTO message ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
+_COPY = f"COPY message ({COLUMNS}) FROM STDIN"
+_INSERT_MANY = f"""INSERT INTO message ({COLUMNS})
+SELECT %s, * FROM unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[])
+ON CONFLICT DO NOTHING RETURNING device, sequence"""
+CONNECT_TIMEOUT_S = 2
+# Of a database that is gone without a word.
+STATEMENT_TIMEOUT_MS = 10_000
+
+
+class Row(NamedTuple):
+    """One line of the table `message`; times in ns of this machine's monotonic clock."""
+
+    run: str
+    device: int
+    sequence: int
+    sent_ns: int
+    arrived_ns: int
+    payload: bytes
+
+
+class Store:
+    """Writes rows in one of the write modes. `conninfo` is libpq's; `keeps` the session from batch to batch.
+
+    `session_ns` and `store_ns` add up the time for sessions and for writing and committing.
+    """
+
+    def __init__(self, conninfo: str, write_mode: str, *, keeps: bool) -> None:
+        self.session_ns = 0
+        self.store_ns = 0
+        self._conninfo, self._keeps = conninfo, keeps
+        self._write = {"pipeline": _pipeline, "copy": _copy}.get(write_mode, _rows)
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def write(self, rows: Sequence[Row]) -> list[bool]:
+        """Commit `rows`; return for each whether it is new, False where the table had it.
+
+        Raises psycopg.Error if the database does not confirm: then any of the rows may be in the table or not.
+        """
+        connection = self._session()
+        begun_ns = perf_counter_ns()
+        try:
+            found = self._write(connection, rows)
+        except psycopg.Error:
+            self.close()
+            raise
+        self.store_ns += perf_counter_ns() - begun_ns
+        if not self._keeps:
+            self.close()
+        return found
+
+    def check(self) -> None:
+        """Raise psycopg.Error unless the database answers."""
+        self._session().execute("SELECT 1")
+
+    def close(self) -> None:
+        """End the session."""
+        begun_ns = perf_counter_ns()
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self.session_ns += perf_counter_ns() - begun_ns
+
+    def _session(self) -> psycopg.Connection[Any]:
+        if self._connection is None or self._connection.closed:
+            begun_ns = perf_counter_ns()
+            self._connection = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=CONNECT_TIMEOUT_S,
+                options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
+            )
+            self.session_ns += perf_counter_ns() - begun_ns
+        return self._connection
+
+
+def _rows(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
+    """Insert and commit one row after another."""
+    return [connection.execute(_INSERT, row).rowcount == 1 for row in rows]
+
+
+def _pipeline(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
+    """Send all inserts before the first answer is read; one commit for all."""
+    with connection.pipeline():
+        cursors = [connection.execute(_INSERT, row) for row in rows]
+    return [cursor.rowcount == 1 for cursor in cursors]
+
+
+def _copy(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
+    """Copy all rows; where the table has one of them, insert those that are new."""
+    try:
+        with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+            copy.write(b"".join(_lines(rows)))
+    except UniqueViolation:
+        return _insert_many(connection, rows)
+    return [True] * len(rows)
+
+
+def _lines(rows: Sequence[Row]) -> Iterator[bytes]:
+    """Yield the lines of COPY's text format."""
+    for row in rows:
+        text = f"{row.run}\t{row.device}\t{row.sequence}\t{row.sent_ns}\t{row.arrived_ns}\t\\\\x{row.payload.hex()}\n"
+        yield text.encode()
+
+
+def _insert_many(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> list[bool]:
+    columns = list(zip(*rows, strict=True))
+    cursor = connection.execute(_INSERT_MANY, (columns[0][0], *map(list, columns[1:])))
+    fresh = set(cursor.fetchall())
+    found = []
+    for row in rows:
+        key = (row.device, row.sequence)
+        found.append(key in fresh)
+        # A second copy in the same batch is none.
+        fresh.discard(key)
+    return found

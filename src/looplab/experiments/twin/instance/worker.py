@@ -1,0 +1,203 @@
+"""One worker of the instance: the messages of one broker, each stored and stamped, then confirmed to the broker."""
+
+import gc
+import os
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from threading import Event
+from time import perf_counter_ns
+from typing import NamedTuple
+
+import psycopg
+
+from looplab.experiments.twin.instance.orders import COUNTS, Counts, Order, read_order
+from looplab.experiments.twin.instance.store import Row, Store
+from looplab.experiments.twin.message import MOST_BYTES, parse, topic
+from looplab.mqtt.client import MqttClient
+from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SharedSamples
+from looplab.system import processes
+
+PROCESS_NAME = "lab-twin-store"
+# How long the worker waits for a message before it looks whether it shall end.
+LOOK_NS = 50_000_000
+# Until a database that did not take a batch is asked again.
+RETRY_S = 0.2
+(
+    READY, RECEIVED, STORED, DUPLICATES, REFUSED, MALFORMED, FOREIGN, DISCONNECTS, STARTS,
+    UNACKNOWLEDGED_MAX, BATCHES, SLEEP_NS, SESSION_NS, STORE_NS, HELD_NS, DATABASE_ERRORS,
+) = range(len(COUNTS))  # fmt: skip
+
+
+class Held(NamedTuple):
+    """A message that is not stored yet, and what confirms it."""
+
+    row: Row
+    message_id: bytes
+
+
+class Worker:
+    """Takes what broker `number` of `order` sends; on_message only queues, and nothing is confirmed before its commit.
+
+    A message that the database does not take is kept and tried again until the worker ends.
+    """
+
+    def __init__(self, order: Order, number: int, conninfo: str, samples: SharedSamples, counts: memoryview) -> None:
+        host, port = order.brokers[number]
+        self._order, self._counts = order, counts
+        self._token = order.token.encode()
+        self._state, self._arrived = samples["state"], samples["arrived_ns"]
+        self._received, self._copies = samples["received_ns"], samples["copies"]
+        self._store = Store(conninfo, order.write_mode, keeps=order.session == "kept")
+        self._queue: deque[Held] = deque()
+        # Not a memory of the instance's own: what was confirmed, or needs no storing.
+        self._done: list[bytes] = []
+        self._client = MqttClient(
+            str(host),
+            int(str(port)),
+            f"twin-{order.token}-{order.cell}-{number}",
+            tcp_nodelay=order.tcp_nodelay,
+            subscriptions=[(topic(order.token, order.cell, "+"), order.qos)],
+            on_message=self._take,
+            max_inflight=0,
+            persistent=True,
+            holds=True,
+        )
+
+    def run(self, stop: Event) -> None:
+        """Store until `stop` is set."""
+        counts, order = self._counts, self._order
+        counts[STARTS] += 1
+        wait_ns = round(order.batch_ms * 1e6)
+        while not stop.is_set():
+            if not self._queue:
+                self._client.wait(perf_counter_ns() + LOOK_NS, ())
+                self._keep_up()
+                continue
+            if order.batch_rows > 1 and wait_ns:
+                self._gather(wait_ns)
+            self._write([self._queue.popleft() for _ in range(min(order.batch_rows, len(self._queue)))], stop)
+            self._confirm()
+            if order.sleep_ms:
+                # As published: the event loop sleeps after each message.
+                time.sleep(order.sleep_ms / 1000)
+                counts[SLEEP_NS] += round(order.sleep_ms * 1e6)
+            self._client.wait(0)
+        self._refuse_held()
+        self._store.close()
+        self._client.close()
+
+    def _take(self, _topic: bytes, payload: bytes, _qos: int) -> None:
+        """Queue a message of this cell; its first instruction is the time."""
+        now = perf_counter_ns()
+        counts, order = self._counts, self._order
+        counts[RECEIVED] += 1
+        found = parse(self._token, payload)
+        if found is None:
+            counts[MALFORMED] += 1
+        elif not order.first <= found.sequence <= order.last:
+            counts[FOREIGN] += 1
+        elif len(payload) > MOST_BYTES:
+            counts[REFUSED] += 1
+            if self._state[found.sequence] == WAITING:
+                self._arrived[found.sequence] = now
+                self._state[found.sequence] = ROBOT_ERROR
+        else:
+            row = Row(order.token, found.device, found.sequence, found.sent_ns, now, payload)
+            self._queue.append(Held(row, self._client.message_id))
+            counts[UNACKNOWLEDGED_MAX] = max(counts[UNACKNOWLEDGED_MAX], len(self._queue))
+            return
+        self._done.append(self._client.message_id)
+
+    def _gather(self, wait_ns: int) -> None:
+        """Wait until a batch is full or its first message is old enough."""
+        end_ns = self._queue[0].row.arrived_ns + wait_ns
+        while len(self._queue) < self._order.batch_rows and perf_counter_ns() < end_ns:
+            self._client.wait(end_ns, ())
+
+    def _write(self, held: list[Held], stop: Event) -> None:
+        """Commit a batch and stamp its rows; try until the database takes it or `stop` is set."""
+        rows = [message.row for message in held]
+        again = False
+        while True:
+            try:
+                fresh = self._store.write(rows)
+                break
+            except psycopg.Error as error:
+                self._counts[DATABASE_ERRORS] += 1
+                print(f"The database did not take {len(rows)} messages: {str(error).strip()}", flush=True)
+                again = True
+                if stop.wait(RETRY_S):
+                    self._queue.extendleft(reversed(held))
+                    return
+                self._client.wait(0)
+        self._stamp(rows, fresh, again)
+        self._done += [message.message_id for message in held]
+        self._counts[BATCHES] += 1
+
+    def _stamp(self, rows: list[Row], fresh: list[bool], again: bool) -> None:
+        """Note when each row was committed, in the samples that the controller and the exporter read.
+
+        A row that the table had: a further copy, unless this worker wrote it `again` after an unconfirmed commit.
+        """
+        now, counts = perf_counter_ns(), self._counts
+        state, arrived, received = self._state, self._arrived, self._received
+        for row, new in zip(rows, fresh, strict=True):
+            sequence = row.sequence
+            if not new and not again:
+                counts[DUPLICATES] += 1
+                self._copies[sequence] = max(0, self._copies[sequence]) + 1
+            # An instance that was killed after its commit left no stamp: the copy shows that the row is stored.
+            if state[sequence] != ANSWERED:
+                arrived[sequence], received[sequence] = row.arrived_ns, now
+                state[sequence] = ANSWERED
+                counts[STORED] += 1
+            counts[HELD_NS] += now - row.arrived_ns
+        counts[SESSION_NS], counts[STORE_NS] = self._store.session_ns, self._store.store_ns
+
+    def _confirm(self) -> None:
+        """Confirm to the broker what is stored, or needs no storing."""
+        if self._done and self._client.acknowledge(self._done, self._order.qos):
+            self._done = []
+
+    def _keep_up(self) -> None:
+        """Confirm what needs no storing, and note whether the worker is ready."""
+        self._confirm()
+        self._counts[DISCONNECTS] = self._client.disconnects
+        if not self._counts[READY] and self._client.subscribed:
+            try:
+                self._store.check()
+            except psycopg.Error as error:
+                print(f"The database does not answer: {str(error).strip()}", flush=True)
+                time.sleep(RETRY_S)
+                return
+            if self._order.session != "kept":
+                self._store.close()
+            self._counts[READY] = 1
+
+    def _refuse_held(self) -> None:
+        """What the worker has and the database did not take is refused, and not confirmed."""
+        for message in self._queue:
+            if self._state[message.row.sequence] == WAITING:
+                self._arrived[message.row.sequence] = message.row.arrived_ns
+                self._state[message.row.sequence] = ROBOT_ERROR
+
+
+def main(folder: Path, number: int) -> int:
+    """Run worker `number` of the open order until SIGTERM."""
+    processes.set_name(PROCESS_NAME)
+    stop = processes.stop_event()
+    order = read_order(folder)
+    if order is None:
+        return 0
+    samples = SharedSamples(folder / "samples.bin")
+    worker = Worker(order, number, os.environ["DATABASE"], samples, Counts(folder).row(number))
+    gc.collect()
+    gc.freeze()
+    worker.run(stop)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,40 @@
+"""A message of a device, as the payload carries it: run, device, sequence, time of sending, temperature."""
+
+import math
+import re
+from typing import NamedTuple
+
+# Token of a run, device, sequence, time in ns, °C; then spaces up to the length that the run asks for.
+_FORM = b"%b,%d,%d,%d,%.2f"
+_READ = re.compile(rb"([0-9a-f]{8}),([0-9]{1,4}),([0-9]{1,9}),([0-9]{1,19}),(-?[0-9]{1,3}\.[0-9]{2}) *")
+# The longest payload of that form, without spaces.
+LEAST_BYTES = 8 + 4 + 9 + 19 + 7 + 4
+# What an instance takes; a longer payload is refused.
+MOST_BYTES = 4096
+
+
+class Message(NamedTuple):
+    """What a payload says of itself."""
+
+    device: int
+    sequence: int
+    sent_ns: int
+
+
+def payload(token: bytes, device: int, sequence: int, sent_ns: int, length: int) -> bytes:
+    """Return the payload of one message, `length` bytes long; the temperature is emulated, a slow wave about 25 °C."""
+    celsius = 25 + 2 * math.sin(sequence / 50 + device)
+    return (_FORM % (token, device, sequence, sent_ns, celsius)).ljust(length)
+
+
+def parse(token: bytes, data: bytes) -> Message | None:
+    """Return what a payload of the run `token` says, None for any other bytes."""
+    found = _READ.fullmatch(data)
+    if found is None or found[1] != token:
+        return None
+    return Message(int(found[2]), int(found[3]), int(found[4]))
+
+
+def topic(token: str, cell: int, device: str) -> str:
+    """Return the topic of a device in a cell; `+` as the device names all of them."""
+    return f"twin/{token}/{cell}/{device}"

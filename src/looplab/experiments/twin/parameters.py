@@ -1,0 +1,287 @@
+"""The parameters of one run of twin, read from the environment that params.env and .env give its container."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import product
+from math import ceil
+from typing import Any
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.twin import NAME
+from looplab.experiments.twin.message import LEAST_BYTES
+from looplab.run.parameters import (
+    FIDELITIES,
+    FIDELITY,
+    INTERVALS,
+    MESSAGES,
+    PACING,
+    PACINGS,
+    QOS,
+    REPETITIONS,
+    SCHEDULE,
+    Option,
+    Reader,
+    RunParameters,
+    check_samples,
+    read_number,
+    read_qos,
+)
+from looplab.treatments.loads import NO_LOAD
+
+FOLDER = f"compose/experiments/{NAME}"
+LIMIT, BROKERS = "twin-limit", "twin-brokers"
+# published: a sleep and a new session for each message, a commit a row; sleep and session: one of these causes alone.
+WRITE_MODES = ("published", "sleep", "session", "row", "pipeline", "copy")
+SLEEPING, RECONNECTING = ("published", "sleep"), ("published", "session")
+SINGLE, CENTRAL, DISTRIBUTED = PLACEMENTS = ("single", "central", "distributed")
+SESSIONS = ("", "message", "kept")
+CONFINEMENTS = ("quota", "cpuset")
+OPTIONS = (
+    INTERVALS,
+    MESSAGES,
+    REPETITIONS,
+    QOS,
+    Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}"),
+    Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
+    FIDELITY,
+    PACING,
+)
+# A few cells of each kind; twin-limit searches with short steps.
+QUICK = {
+    "INTERVALS_MS": "100,50,10",
+    "MESSAGES": "200",
+    "REPETITIONS": "1",
+    "STEP_S": "3",
+    "MAX_RATE_PER_S": "4000",
+    "SEARCH_STEPS": "5",
+}
+# The published sleep of the instance's event loop.
+PUBLISHED_SLEEP_MS = 50.0
+# What storing a message takes in the published way beside the sleep: for the estimate of a run's length alone.
+PUBLISHED_STORE_MS = 10.0
+# What a cell takes beside its messages: the workers' start, looks, questions to the database.
+CELL_OVERHEAD_S = 2.0
+HOST = r"[A-Za-z0-9_.-]{1,253}"
+# Of published machines: virtual processors of type 1, 2 and 3.
+MACHINE_VCPUS = {1: 1, 2: 2, 3: 4}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way of sending and storing; `placement` is where the brokers run."""
+
+    interval_ms: float
+    brokers: int
+    placement: str
+    write_mode: str
+    qos: int
+    iteration: int
+
+    @property
+    def title(self) -> str:
+        """Return what a person reads of it while it is measured."""
+        where = f"{self.brokers} broker{'s' if self.brokers > 1 else ''} {self.placement}"
+        return f"{self.interval_ms:g} ms, {where}, {self.write_mode}, QoS {self.qos}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwinParameters(RunParameters):
+    """What one run does. `sleep_ms` and `session` are None and "" where the write mode sets them.
+
+    With `search` a cell's rate is searched in steps of `step_s`, and the rows of a cell are those of its last step.
+    """
+
+    intervals_ms: tuple[float, ...]
+    brokers: tuple[int, ...]
+    placements: tuple[str, ...]
+    write_modes: tuple[str, ...]
+    qos: tuple[int, ...]
+    iterations: int
+    devices: int
+    payload_bytes: int
+    pacing: str
+    sleep_ms: float | None
+    session: str
+    batch_rows: int
+    batch_ms: float
+    max_inflight: int
+    persistence: bool
+    confinement: str
+    machine_cpus: dict[str, float]
+    drain_timeout_s: int
+    search: bool
+    step_s: float
+    search_steps: int
+    max_rate_per_s: int
+    delay_limit_ms: int
+    tcp_nodelay: bool
+    broker_hosts: str
+    database_host: str
+    instance_url: str
+    parts_timeout_s: int
+    # Priorities and load belong to the loop's scenarios.
+    apply_priority: bool = False
+    priority_broker: int = 0
+    priority_controller: int = 0
+    load: str = NO_LOAD
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """Its cells; whole iterations follow each other, so that a drift of the machine meets all alike."""
+        ways = [(n, where) for n in self.brokers for where in (self.placements if n > 1 else (SINGLE,))]
+        return [
+            Cell(interval_ms, *way, mode, qos, iteration)
+            for iteration, mode, qos, way, interval_ms in product(
+                range(self.iterations), self.write_modes, self.qos, ways, self.intervals_ms
+            )
+        ]
+
+    @property
+    def sending_s(self) -> float:
+        if self.search:
+            return len(self.cells) * self.search_steps * self.step_s
+        return sum(cell.interval_ms for cell in self.cells) * self.messages / 1000
+
+    @property
+    def whole_s(self) -> float:
+        overhead_s = CELL_OVERHEAD_S * len(self.cells) * (self.search_steps if self.search else 1)
+        if self.search:
+            return self.sending_s + overhead_s
+        return overhead_s + sum(
+            max(cell.interval_ms, self._store_ms(cell) / cell.brokers) * self.messages / 1000 for cell in self.cells
+        )
+
+    def _store_ms(self, cell: Cell) -> float:
+        """Return about how long storing a message takes."""
+        return self.sleep(cell) + (PUBLISHED_STORE_MS if self.session_of(cell) == "message" else 0)
+
+    def sleep(self, cell: Cell) -> float:
+        """Return the sleep of the instance's event loop in ms."""
+        if self.sleep_ms is not None:
+            return self.sleep_ms
+        return PUBLISHED_SLEEP_MS if cell.write_mode in SLEEPING else 0.0
+
+    def session_of(self, cell: Cell) -> str:
+        """Return how long a database session lasts: `message` or `kept`."""
+        return self.session or ("message" if cell.write_mode in RECONNECTING else "kept")
+
+    def batch_of(self, cell: Cell) -> int:
+        """Return the most messages that are stored together."""
+        return self.batch_rows if cell.write_mode in ("pipeline", "copy") else 1
+
+    def hosts(self, cell: Cell) -> list[tuple[str, int]]:
+        """Return host and port of each broker of a cell."""
+        if cell.placement == CENTRAL:
+            return [(f"central-{cell.brokers}", 1883 + at) for at in range(cell.brokers)]
+        if self.broker_hosts:
+            named = [host.rpartition(":") for host in self.broker_hosts.split(",")]
+            return [(host, int(port)) for host, _, port in named[: cell.brokers]]
+        return [(f"broker-{at + 1}", 1883) for at in range(cell.brokers)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the effective parameters as run.json stores them."""
+        return {**asdict(self), "cells": [asdict(cell) for cell in self.cells]}
+
+    def device_of(self, row: int) -> int:
+        """Return the device of a message, counted from 1."""
+        return row % self.devices + 1
+
+    def broker_of(self, row: int) -> int:
+        """Return the broker that a message went through, counted from 1."""
+        return row // self.devices % self.cells[row // len(self.rows(0))].brokers + 1
+
+
+def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParameters:
+    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
+    get = Reader(environment, FOLDER)
+    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
+    scenario = get.choice("SCENARIO", NAME, (NAME, BROKERS, LIMIT))
+    search = scenario == LIMIT
+    step_s, max_rate = get.number("STEP_S", 10, 1, 600), get.integer("MAX_RATE_PER_S", 10_000, 10, 100_000)
+    messages = ceil(max_rate * step_s) if search else get.integer("MESSAGES", 1000, 5, 1_000_000)
+    sleep = environment.get("SLEEP_MS", "").strip()
+    drain_s = get.integer("DRAIN_TIMEOUT_S", 300, 1, 3600)
+    parameters = TwinParameters(
+        scenario=scenario,
+        fidelity=fidelity,
+        messages=messages,
+        deadline_ms=drain_s * 1000,
+        intervals_ms=(1000 / max_rate,) if search else _intervals(get),
+        brokers=get.list("BROKERS", "1", _brokers, "1, 2 or 4, e.g. 1,2,4"),
+        placements=get.list("PLACEMENTS", "distributed", _placement, "central or distributed"),
+        write_modes=get.list("WRITE_MODE", _default_mode(fidelity), _mode, ", ".join(WRITE_MODES)),
+        qos=get.list("QOS", "1", read_qos, "0, 1 or 2, e.g. 0,1,2"),
+        iterations=get.integer("REPETITIONS", 1, 1, 1000),
+        devices=get.integer("DEVICES", 1, 1, 100),
+        payload_bytes=get.integer("PAYLOAD_BYTES", 64, LEAST_BYTES, 100_000),
+        pacing=get.choice("PACING", SCHEDULE, PACINGS),
+        sleep_ms=get.number("SLEEP_MS", 0, 0, 10_000) if sleep else None,
+        session=get.choice("SESSION", "", SESSIONS) if environment.get("SESSION", "").strip() else "",
+        batch_rows=get.integer("BATCH_ROWS", 1000, 1, 100_000),
+        batch_ms=get.number("BATCH_MS", 10, 0, 10_000),
+        max_inflight=get.integer("MAX_INFLIGHT", 20 if fidelity == "thesis" else 0, 0, 65_535),
+        persistence=get.switch("PERSISTENCE", False),
+        confinement=get.choice("CONFINEMENT", "quota", CONFINEMENTS),
+        machine_cpus={
+            str(kind): get.number(f"TWIN_CPUS_{kind}", vcpus / 2, 0, 1024) for kind, vcpus in MACHINE_VCPUS.items()
+        },
+        drain_timeout_s=drain_s,
+        search=search,
+        step_s=step_s,
+        search_steps=get.integer("SEARCH_STEPS", 8, 3, 100),
+        max_rate_per_s=max_rate,
+        delay_limit_ms=get.integer("DELAY_LIMIT_MS", 100, 1, 60_000),
+        tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
+        broker_hosts=_hosts(environment.get("BROKER_HOSTS", "").strip()),
+        database_host=get.matching("DATABASE_HOST", "twin-database", HOST, "a host name or an address"),
+        instance_url=environment.get("INSTANCE_URL", "").strip() or "http://instance:9108",
+        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
+    )
+    check_samples(
+        parameters, "MESSAGES, REPETITIONS, MAX_RATE_PER_S or the number of INTERVALS_MS, BROKERS and WRITE_MODE"
+    )
+    return parameters
+
+
+def _default_mode(fidelity: str) -> str:
+    return "published" if fidelity == "thesis" else "row"
+
+
+def _intervals(get: Reader) -> tuple[float, ...]:
+    return get.list(
+        "INTERVALS_MS", "100 80 67 50 40 20 10", _interval, "milliseconds from 0.05 to 60000, e.g. 100,50,10"
+    )
+
+
+def _interval(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or not 0.05 <= float(text) <= 60_000:
+        raise ValueError(text)
+    return read_number(text)
+
+
+def _brokers(text: str) -> int:
+    if text not in ("1", "2", "4"):
+        raise ValueError(text)
+    return int(text)
+
+
+def _placement(text: str) -> str:
+    if text not in (CENTRAL, DISTRIBUTED):
+        raise ValueError(text)
+    return text
+
+
+def _mode(text: str) -> str:
+    if text not in WRITE_MODES:
+        raise ValueError(text)
+    return text
+
+
+def _hosts(text: str) -> str:
+    """Return BROKER_HOSTS, host:port of each broker, for a run without Compose."""
+    if text and not re.fullmatch(rf"{HOST}:[0-9]{{1,5}}(,{HOST}:[0-9]{{1,5}})*", text):
+        raise LabError(f"BROKER_HOSTS={text!r}: expected host:port,…", "Correct it where it is set.", EXIT_USAGE)
+    return text

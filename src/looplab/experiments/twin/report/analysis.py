@@ -1,0 +1,116 @@
+"""From measured runs of twin to everything that the report shows: findings, figures, CSV files, page."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from looplab.experiments.twin.report.cell import FIGURES
+from looplab.experiments.twin.report.figures import TITLES, sketches
+from looplab.experiments.twin.report.findings import MODES, cells_of, claims, groups
+from looplab.experiments.twin.table import LIMITS
+from looplab.report.cell import QUANTILES
+from looplab.report.drawing import Drawing, Sketch
+from looplab.report.finding import Finding, finding_rows
+from looplab.report.overview import Mark, Overview, overview
+from looplab.report.samples import Measured, by_fidelity
+from looplab.report.shell import Analysis, number
+from looplab.report.statistics import Interval
+from looplab.report.verdicts import Verdicts, judge
+
+
+def analyse(measured: Sequence[Measured]) -> Analysis:
+    """Return what these runs show: of each scenario and fidelity the newest and those like it."""
+    runs = by_fidelity(measured)
+    verdicts = judge(claims(), runs)
+
+    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
+        figures = [(title, "", [d for d in drawn if d.figure in names]) for title, names in TITLES.items()]
+        return {
+            "sections": {"claims": "Findings", "cells": "Cells"}.items(),
+            "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
+            "show": show,
+            "modes": MODES,
+            "limits": LIMITS,
+            "cells_of": cells_of,
+        }
+
+    csv_files = {
+        "twin-cells.csv": _cell_rows(measured),
+        "twin-brokers.csv": _broker_rows(measured),
+        "twin-findings.csv": finding_rows(verdicts),
+    }
+    drawable: list[Sketch] = [*_overview(verdicts)]
+    for held in runs.values():
+        drawable += sketches(held)
+    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+
+
+def show(value: float, unit: str) -> str:
+    """Return a figure for a table, a dash for NaN; `unit`: /s, s, s², ms, messages or × (a ratio)."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "beyond"
+    return f"{value:,.0f}" if unit == "messages" or value >= 1000 else f"{value:.3g}" if value < 1 else f"{value:.2f}"
+
+
+def _overview(verdicts: Verdicts) -> list[Overview]:
+    """Return the figure of all findings: the first figure of each over the published one."""
+    marks = []
+    for claim, answers in verdicts:
+        for fidelity, found in answers.items():
+            assert isinstance(found, Finding)
+            share = _over_published(found)
+            marks.append(Mark(claim.title, fidelity, found.outcome, share, None if share is None else 0.0))
+    return overview(marks, "measured over published (first figure of each finding)")
+
+
+def _over_published(found: Finding) -> Interval | None:
+    """Return how far the finding's first figure is from the published one, as a share; None if none was published."""
+    for line in found.lines:
+        printed = line.published.split()[-1:]
+        if printed and printed[0].replace(".", "", 1).isdigit():
+            over = line.value.over(float(printed[0]))
+            return Interval(over.estimate - 1, over.low - 1, over.high - 1)
+    return None
+
+
+def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+    for m in measured:
+        for one in m.runs:
+            for cell in one.cells.values():
+                document = cell.document
+                counts = ("sent", "stored", "lost", "refused", "duplicates")
+                quantiles = {name: cell.statistic("storage_delay", name) for name in QUANTILES}
+                yield {
+                    "run_id": one.run.run_id,
+                    "scenario": one.run.scenario,
+                    "fidelity": one.run.fidelity,
+                    "valid": "yes" if cell.valid else "no",
+                    **dict(zip(one.run.layout.keys, cell.key, strict=True)),
+                    **{name: document[name] for name in counts},
+                    **{name: number(document.get(name), ".4f") for name in FIGURES},
+                    "limited_by": document.get("limited_by", ""),
+                    **{f"storage_delay_{name}_us": number(value) for name, value in quantiles.items()},
+                }
+
+
+def _broker_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+    for m in measured:
+        for group in groups(m):
+            for cell in group.cells:
+                for one in cell.per_broker:
+                    yield {
+                        "scenario": m.run.scenario,
+                        "fidelity": m.run.fidelity,
+                        "brokers": group.brokers,
+                        "placement": group.placement,
+                        "write_mode": cell.write_mode,
+                        "interval_ms": f"{cell.interval_ms:g}",
+                        "repetition": cell.iteration,
+                        "broker": one["broker"],
+                        "stored": one["stored"],
+                        "rate_out_per_s": number(one["rate_out_per_s"], ".4f"),
+                        "operation_s": number(one["operation_s"], ".6f"),
+                    }

@@ -1,0 +1,68 @@
+"""One cell of twin: how many brokers, where they are, how the instance stores; its queue and its rates."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from looplab.report.cell import Cell
+
+# Figures of a cell that are no latencies.
+FIGURES = ("queue_max", "drained_s", "rate_in_per_s", "rate_out_per_s", "rate_out_peak_per_s", "limit_per_s")
+# A queue is longer than this share of the messages that were sent.
+QUEUE_SHARE = 0.05
+
+
+class TwinCell(Cell):
+    """One interval, set of brokers, write mode and QoS; repetitions are cells of their own."""
+
+    @property
+    def brokers(self) -> int:
+        return int(self.key[1])
+
+    @property
+    def placement(self) -> str:
+        return str(self.key[2])
+
+    @property
+    def write_mode(self) -> str:
+        return str(self.key[3])
+
+    @property
+    def qos(self) -> int:
+        return int(self.key[4])
+
+    @property
+    def iteration(self) -> int:
+        return int(self.key[5])
+
+    @property
+    def answered(self) -> int:
+        return int(self.document["stored"])
+
+    @property
+    def queue_max(self) -> int:
+        """The longest queue, in messages."""
+        return int(self.document["queue_max"])
+
+    @property
+    def queues(self) -> bool:
+        """Whether a queue formed: more messages waited than a few that are on their way."""
+        return self.queue_max > QUEUE_SHARE * self.sent
+
+    @property
+    def rate_out(self) -> float | None:
+        """Messages stored a second; None for fewer than two."""
+        return self.figure("rate_out_per_s")
+
+    @property
+    def per_broker(self) -> Sequence[Mapping[str, Any]]:
+        return list(self.document["per_broker"])
+
+    def broker_figures(self, name: str) -> list[float]:
+        """Return a figure of each broker, in their order; brokers without one are left out."""
+        return [float(one[name]) for one in self.per_broker if one[name] is not None]
+
+    def figure(self, name: str) -> float | None:
+        if name not in FIGURES or not self.valid:
+            return super().figure(name)
+        value = self.document.get(name)
+        return None if value is None else float(value)

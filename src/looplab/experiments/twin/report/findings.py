@@ -1,0 +1,342 @@
+"""What the paper found, as questions that stored runs answer: reproduced, not reproduced, or undecided."""
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from looplab.experiments.twin.report import variance
+from looplab.experiments.twin.report.cell import TwinCell
+from looplab.experiments.twin.report.variance import Ratio
+from looplab.experiments.twin.table import LIMITS
+from looplab.report.finding import Finding, Line, asked, exact, within
+from looplab.report.samples import Measured
+from looplab.report.statistics import Interval, compare, over_runs
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
+
+PUBLISHED = "published"
+SINGLE, CENTRAL, DISTRIBUTED = "single", "central", "distributed"
+# "About 15 a second": within this factor.
+NEAR = 1.25
+# Iterations of the paper's second experiment.
+ITERATIONS = 5
+# A change within this share is none.
+SAME = 0.05
+# What each write mode takes away from the published instance.
+MODES = {
+    PUBLISHED: "as published: sleeps 50 ms, a session a message",
+    "sleep": "one session kept, still sleeps",
+    "session": "no sleep, still a session a message",
+    "row": "neither cause, a commit a message",
+    "pipeline": "neither cause, commits in a pipeline",
+    "copy": "neither cause, COPY of many messages",
+}
+_FILE = Path(__file__).resolve().parent / "published" / "twin.csv"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The repetitions of one number of brokers in one placement, and what the paper printed for it."""
+
+    brokers: int
+    placement: str
+    cells: Sequence[TwinCell]
+
+    def __str__(self) -> str:
+        return "1 broker" if self.brokers == 1 else f"{self.brokers} brokers, {self.placement}"
+
+    @property
+    def each(self) -> list[float]:
+        """Messages a second of a broker, the mean of the brokers, by repetition."""
+        rates = [cell.broker_figures("rate_out_per_s") for cell in self.cells]
+        return [sum(held) / len(held) for held in rates if held]
+
+    @property
+    def total(self) -> list[float]:
+        """Messages a second of all brokers together, by repetition."""
+        return [sum(held) for cell in self.cells if (held := cell.broker_figures("rate_out_per_s"))]
+
+    @property
+    def times_s(self) -> list[list[float]]:
+        """The time that each broker took, by repetition: a list a broker."""
+        held = [cell.broker_figures("operation_s") for cell in self.cells]
+        return [list(times) for times in zip(*held, strict=False)]
+
+    @property
+    def variance(self) -> Interval | None:
+        """The variance of a broker's time over the repetitions, the mean of the brokers; None for one repetition."""
+        found = variance.pooled(self.times_s)
+        return variance.interval(*found) if found else None
+
+    def printed(self, name: str) -> str:
+        """Return the figure of that name in the paper, "" if it gives none."""
+        value = published().get((name, self.brokers, "" if self.brokers == 1 else self.placement))
+        return "" if value is None else f"{value:.2f}"
+
+
+@cache
+def published() -> Mapping[tuple[str, int, str], float]:
+    """Return the figures that the paper's text gives, by name, number of brokers and placement ("" for one)."""
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    return {(line["name"], int(line["brokers"]), line["placement"]): float(line["value"]) for line in lines}
+
+
+def claims() -> list[Claim]:
+    """Return the findings in the order of the paper."""
+    return [
+        asked("fifteen", "A broker passes on at most 15 messages a second", "twin", _fifteen),
+        asked("no-queue-above-67", "A queue forms at intervals below 67 ms and at none above", "twin", _no_queue),
+        asked("broker-is-the-limit", "It is the broker that limits the rate", "twin", _broker_limits),
+        asked("more-brokers", "More brokers raise the total and lower each one's rate", "twin-brokers", _more_brokers),
+        asked("distributed-varies", "Times vary more where each broker has its machine", "twin-brokers", _varies),
+        asked("limit", "At the highest sustained rate the broker is the limit", "twin-limit", _limit),
+    ]
+
+
+def cells_of(run: Measured) -> list[TwinCell]:
+    """Return the valid cells of all runs alike."""
+    found = (cell for one in run.runs for cell in one.cells.values())
+    return [cell for cell in found if isinstance(cell, TwinCell) and cell.valid]
+
+
+def by_mode(run: Measured) -> dict[str, list[TwinCell]]:
+    """Return the cells of one broker by write mode, the main mode first."""
+    modes: dict[str, list[TwinCell]] = {}
+    for cell in cells_of(run):
+        if cell.brokers == 1:
+            modes.setdefault(cell.write_mode, []).append(cell)
+    return {mode: modes[mode] for mode in sorted(modes, key=[*MODES, *modes].index)}
+
+
+def rate_of(cells: Sequence[TwinCell]) -> tuple[Interval, bool] | None:
+    """Return the rate out of one write mode, and whether it is its limit: that of the cells with a queue.
+
+    Without a queue the highest rate is a lower bound. None if nothing was stored.
+    """
+    full = [cell.rate_out for cell in cells if cell.queues and cell.rate_out]
+    if full:
+        rate = over_runs(full)
+        return (rate, True) if rate else None
+    seen = [cell.rate_out for cell in cells if cell.rate_out]
+    return (exact(max(seen)), False) if seen else None
+
+
+def groups(run: Measured) -> list[Group]:
+    """Return the repetitions by number of brokers and placement."""
+    held: dict[tuple[int, str], list[TwinCell]] = {}
+    for cell in cells_of(run):
+        held.setdefault((cell.brokers, cell.placement), []).append(cell)
+    return [Group(*key, cells) for key, cells in sorted(held.items())]
+
+
+def published_ratio(brokers: int) -> Ratio:
+    """Return the paper's variance of the distributed brokers over that of the central ones, from five values each."""
+    given = published()
+    freedom = (ITERATIONS - 1, ITERATIONS - 1)
+    return variance.compare(given["variance", brokers, DISTRIBUTED], given["variance", brokers, CENTRAL], freedom)
+
+
+def _rates(run: Measured) -> Iterator[tuple[str, Interval, bool]]:
+    for mode, cells in by_mode(run).items():
+        found = rate_of(cells)
+        if found:
+            yield (mode, *found)
+
+
+def _rate_lines(run: Measured) -> list[Line]:
+    limit = published()["rate-limit", 1, ""]
+    return [
+        Line(
+            MODES.get(mode, mode) + ("" if full else ", no queue yet: at least"),
+            rate,
+            f"at most {limit:g}" if mode == PUBLISHED else "",
+            "/s",
+        )
+        for mode, rate, full in _rates(run)
+    ]
+
+
+def _fifteen(run: Measured) -> Finding:
+    found = list(_rates(run))
+    if not found:
+        return Finding(NO_RUN, "The run has no valid cell of one broker.")
+    mode, rate, full = found[0]
+    limit = published()["rate-limit", 1, ""]
+    lines = _rate_lines(run)
+    said = f"{rate.estimate:.1f} messages a second leave ({mode}); published are {limit:g} at most."
+    if not full:
+        above = rate.estimate > limit * NEAR
+        return Finding(NOT_REPRODUCED if above else UNDECIDED, f"{said} No cell has a queue.", lines=lines)
+    near = within(rate, limit / NEAR, limit * NEAR)
+    outcome = UNDECIDED if near is None else REPRODUCED if near else NOT_REPRODUCED
+    return Finding(outcome, said, beside=_causes(found), lines=lines)
+
+
+def _causes(found: Sequence[tuple[str, Interval, bool]]) -> list[str]:
+    """Return, as a sentence each, what the rate is with a cause of the published limit taken away."""
+    first = found[0]
+    if first[0] != PUBLISHED:
+        return []
+    return [
+        f"{MODES[mode][0].upper()}{MODES[mode][1:]}: {'' if full else 'at least '}{rate.estimate:.4g} a second, "
+        f"{rate.estimate / first[1].estimate:.1f} times as many."
+        for mode, rate, full in found[1:]
+        if mode in MODES
+    ]
+
+
+def _no_queue(run: Measured) -> Finding:
+    at = published()["queue-below", 1, ""]
+    modes = by_mode(run)
+    cells = [cell for cell in next(iter(modes.values()), []) if cell.interval_ms != at]
+    lines = [
+        Line(
+            f"{cell}: longest queue", exact(cell.queue_max), "a queue" if cell.interval_ms < at else "none", "messages"
+        )
+        for cell in sorted(cells, key=lambda c: -c.interval_ms)
+    ]
+    above = [cell.queues for cell in cells if cell.interval_ms > at]
+    below = [cell.queues for cell in cells if cell.interval_ms < at]
+    if not above or not below:
+        return Finding(NO_RUN, f"Needs intervals above and below {at:g} ms.", lines=lines)
+    said = f"A queue at {sum(below)} of {len(below)} shorter intervals, at {sum(above)} of {len(above)} longer ones."
+    return Finding(REPRODUCED if all(below) and not any(above) else NOT_REPRODUCED, said, lines=lines)
+
+
+def _broker_limits(run: Measured) -> Finding:
+    found = {mode: (rate, full) for mode, rate, full in _rates(run)}
+    first = found.pop(PUBLISHED, None)
+    if first is None or not first[1] or not found:
+        return Finding(
+            NO_RUN, "Needs the published instance with a queue and another: --write-mode published,sleep,session,row"
+        )
+    mode, (rate, _full) = max(found.items(), key=lambda one: one[1][0].estimate)
+    times = rate.estimate / first[0].estimate
+    said = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({MODES.get(mode, mode)})"
+    said = f"{said}: {times:.1f} times as many."
+    return Finding(NOT_REPRODUCED if times > NEAR else REPRODUCED, said, lines=_rate_lines(run))
+
+
+def _more_brokers(run: Measured) -> Finding:
+    held = groups(run)
+    lines = [
+        Line(f"{group}: {what}", value, group.printed(name), "/s")
+        for group in held
+        for what, name, values in (("each", "broker-rate", group.each), ("total", "total-rate", group.total))
+        if (value := over_runs(values)) and not (group.brokers == 1 and what == "total")
+    ]
+    steps = list(_steps(held))
+    if not steps:
+        return Finding(NO_RUN, "Needs at least two numbers of brokers.", lines=lines)
+    total, each = ([_changed(getattr(a, name), getattr(b, name)) for a, b in steps] for name in ("total", "each"))
+    said = f"The total {_words(total, 1)}, the rate of each broker {_words(each, -1)}."
+    if None in total or None in each:
+        return Finding(UNDECIDED, said, lines=lines)
+    holds = all(way == 1 for way in total) and all(way == -1 for way in each)
+    return Finding(REPRODUCED if holds else NOT_REPRODUCED, said, lines=lines)
+
+
+def _steps(held: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
+    """Yield the pairs with which more brokers are compared: each placement in the order of its brokers, from one on."""
+    for placement in (CENTRAL, DISTRIBUTED):
+        row = [group for group in held if group.brokers == 1 or group.placement == placement]
+        yield from pairwise(row)
+
+
+def _changed(before: Sequence[float], after: Sequence[float]) -> int | None:
+    """Return 1 for higher, -1 for lower, 0 for neither; None for too few repetitions or an open sign.
+
+    Neither: the interval of the change lies within SAME.
+    """
+    found = compare(before, after)
+    if found is None:
+        return None
+    share = found.share
+    if share.low > 0 or share.high < 0:
+        return 1 if share.low > 0 else -1
+    return 0 if share.low > -SAME and share.high < SAME else None
+
+
+def _words(ways: Sequence[int | None], wanted: int) -> str:
+    word = "rises" if wanted > 0 else "falls"
+    opened = f", {ways.count(None)} open" if None in ways else ""
+    return f"{word} at {ways.count(wanted)} of {len(ways)} steps{opened}"
+
+
+def _varies(run: Measured) -> Finding:
+    held = {(group.brokers, group.placement): group for group in groups(run)}
+    numbers = sorted({brokers for brokers, _placement in held if brokers > 1})
+    lines = [
+        Line(f"{group}: variance", value, group.printed("variance"), "s²")
+        for group in held.values()
+        if group.brokers > 1 and (value := group.variance)
+    ]
+    found = {n: ratio for n in numbers if (ratio := _ratio(held.get((n, CENTRAL)), held.get((n, DISTRIBUTED))))}
+    if not found:
+        return Finding(NO_RUN, "Needs both placements, each at least twice.", lines=lines)
+    lines[:0] = [
+        Line(f"{n} brokers: distributed over central", ratio.value, _published_over(n)) for n, ratio in found.items()
+    ]
+    ways = [within(ratio.value, 1.0, math.inf) for ratio in found.values()]
+    outcome = UNDECIDED if None in ways else REPRODUCED if all(ways) else NOT_REPRODUCED
+    said = ", ".join(f"{n} brokers: p {ratio.p_value:.2g}" for n, ratio in found.items())
+    return Finding(outcome, f"Variances compared by F, {said}.", beside=_as_printed(), lines=lines)
+
+
+def _published_over(brokers: int) -> str:
+    key = ("variance", brokers, DISTRIBUTED)
+    return f"{published_ratio(brokers).value.estimate:.3g}" if key in published() else ""
+
+
+def _ratio(central: Group | None, distributed: Group | None) -> Ratio | None:
+    one, other = (variance.pooled(group.times_s) if group else None for group in (central, distributed))
+    if not one or not other or min(one[0], other[0]) <= 0:
+        return None
+    return variance.compare(other[0], one[0], (other[1], one[1]))
+
+
+def _as_printed() -> list[str]:
+    """Return what the published variances show by themselves: five values a side decide nothing."""
+    said = []
+    for brokers in (2, 4):
+        ratio = published_ratio(brokers)
+        ends = f"{ratio.value.low:.2g} to {ratio.value.high:.2g}"
+        said.append(
+            f"As printed, {brokers} brokers: {ratio.value.estimate:.2g} times the variance, 95 % interval {ends} from "
+            f"{ITERATIONS} iterations, p {ratio.p_value:.2g}."
+        )
+    return said
+
+
+def _limit(run: Measured) -> Finding:
+    cells = [cell for cell in cells_of(run) if cell.figure("limit_per_s") is not None]
+    if not cells:
+        return Finding(NO_RUN, "The search found no rate that is sustained.")
+    lines = [
+        Line(f"{searched(cell)}: {_limited(cell)}", exact(cell.figure("limit_per_s") or math.nan), "", "/s")
+        for cell in cells
+    ]
+    by = [str(cell.document["limited_by"]) for cell in cells]
+    known = [one for one in by if one != "unknown"]
+    said = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
+    said += f", {by.count('unknown')} left open." if "unknown" in by else "."
+    if not known:
+        return Finding(UNDECIDED, said, lines=lines)
+    outcome = REPRODUCED if set(known) == {"broker"} else NOT_REPRODUCED if "broker" not in known else UNDECIDED
+    return Finding(outcome, said, lines=lines)
+
+
+def searched(cell: TwinCell) -> str:
+    """Return what a search was about, e.g. "copy, QoS 1, 2 brokers"."""
+    brokers = f"{cell.brokers} broker{'s' if cell.brokers != 1 else ''}"
+    return f"{cell.write_mode}, QoS {cell.qos}, {brokers}"
+
+
+def _limited(cell: TwinCell) -> str:
+    by = str(cell.document["limited_by"])
+    share = (cell.document.get("evidence") or {}).get(by)
+    return LIMITS.get(by, by) + (f" at {share:.0%}" if share is not None else "")

@@ -1,0 +1,172 @@
+"""The search for the highest sustained rate of a cell, and for the part that limits it."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from looplab.experiments.twin.document import queue
+from looplab.experiments.twin.parameters import Cell, TwinParameters
+from looplab.experiments.twin.sending import Sent
+from looplab.experiments.twin.usage import largest, total, usage
+from looplab.run.accounting import Columns, quantile
+from looplab.run.samples import ANSWERED, NOT_SENT
+
+# A queue grows if it does by more than this share of the rate, over the second half of a step.
+GROWTH_SHARE = 0.02
+# The bracket that ends a search, upper over lower rate.
+CLOSE = 1.1
+# Into an open bracket the next rate goes up or down by this.
+STRIDE = 1.5
+# The first rate tried, as a share of what the overloaded parts stored.
+FIRST_SHARE = 0.8
+# A part limits if it is used up to this share of its capacity.
+USED_UP = 0.6
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rate of a search as it went; `sustained` if no queue grew, delays stayed short and all was stored."""
+
+    rate_per_s: float
+    sent: int
+    stored_per_s: float
+    queue_growth_per_s: float | None
+    delay_p99_us: float | None
+    lateness_p99_us: float | None
+    sustained: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entry of `steps` in run.json."""
+        return asdict(self)
+
+
+def judge_step(p: TwinParameters, columns: Columns, rows: range, rate_per_s: float) -> Step:
+    """Return how the rate in `rows` went."""
+    state = columns["state"]
+    sent = [row for row in rows if state[row] != NOT_SENT]
+    stored = [row for row in sent if state[row] == ANSWERED]
+    sent_ns = [columns["sent_ns"][row] for row in sent]
+    committed_ns = [columns["received_ns"][row] for row in stored]
+    growth = _growth(sent_ns, committed_ns)
+    delay_us = _p99_us([columns["received_ns"][row] - columns["sent_ns"][row] for row in stored])
+    late_us = _p99_us([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])
+    limit_us = p.delay_limit_ms * 1000
+    kept_pace = late_us is not None and late_us < limit_us
+    steady = growth is not None and growth <= max(GROWTH_SHARE * rate_per_s, 1.0)
+    sustained = kept_pace and steady and len(stored) == len(sent) and delay_us is not None and delay_us < limit_us
+    while_sending = sum(time_ns <= sent_ns[-1] for time_ns in committed_ns) if sent_ns else 0
+    lasted_s = (sent_ns[-1] - sent_ns[0]) / 1e9 if len(sent_ns) > 1 else 0.0
+    stored_per_s = while_sending / lasted_s if lasted_s else 0.0
+    return Step(round(rate_per_s, 3), len(sent), round(stored_per_s, 3), growth, delay_us, late_us, sustained)
+
+
+Attempt = Callable[[float], tuple[Step, dict[str, Any]]]
+
+
+def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
+    """Return `limit_per_s` (0.0: none is sustained), `steps`, and `limited_by` with `evidence` of the lowest overload.
+
+    `attempt` makes one step at a rate. The first one asks for more than can be stored: what is stored then shows where
+    to look. The last one confirms the limit; its rows are those of the cell.
+    """
+    step, why = attempt(p.max_rate_per_s)
+    steps, good, bad = [step], 0.0, float(p.max_rate_per_s)
+    if step.sustained:
+        good = bad
+    rate = _within(p, FIRST_SHARE * step.stored_per_s)
+    while len(steps) < p.search_steps - 1 and not (good and bad / good < CLOSE):
+        step, found = attempt(rate)
+        steps.append(step)
+        if step.sustained:
+            good = max(good, rate)
+        elif rate <= bad:
+            bad, why = rate, found
+        rate = _within(p, _next(good, bad))
+    good = _confirmed(p, attempt, good, steps)
+    return {"limit_per_s": round(good, 3), "steps": [step.as_json() for step in steps], **why}
+
+
+def _confirmed(p: TwinParameters, attempt: Attempt, good: float, steps: list[Step]) -> float:
+    """Return the rate that a last step sustained, at or somewhat below `good`; 0.0 if none did."""
+    if steps[-1].sustained and steps[-1].rate_per_s == round(good, 3):
+        return good
+    while good:
+        step, _why = attempt(good)
+        steps.append(step)
+        if step.sustained:
+            return good
+        good = good / CLOSE if len(steps) < p.search_steps + 2 else 0.0
+    return 0.0
+
+
+def _next(good: float, bad: float) -> float:
+    """Return the next rate: between the two, or below what was too much."""
+    return (good * bad) ** 0.5 if good and bad / good < STRIDE**2 else good * STRIDE or bad / STRIDE
+
+
+def _within(p: TwinParameters, rate: float) -> float:
+    return min(max(rate, 1.0), float(p.max_rate_per_s))
+
+
+def limit(p: TwinParameters, cell: Cell, sent: Sent, step: Step) -> dict[str, Any]:
+    """Return `limited_by` and `evidence`: each part's share of its capacity in a step.
+
+    That is one processor for each broker, worker of the instance and session of the database, all processors for the
+    machine; a worker's time for sleep, session and store; the disk's for fsync; the window of unconfirmed messages.
+    """
+    used = usage(p, cell, sent)
+    evidence = {**largest(used["cpu_share"]), **_spent(used, sent)}
+    evidence["machine"] = total(used["cpu_share"]) / (os.cpu_count() or 1)
+    evidence["device"] = evidence.pop("controller", 0.0)
+    if step.lateness_p99_us is not None and step.lateness_p99_us > p.delay_limit_ms * 1000:
+        # The device fell behind its schedule: at this rate it is the limit, whatever follows it.
+        evidence["device"] = 1.0
+    if p.max_inflight:
+        evidence["inflight"] = (used["unacknowledged_max"] or 0) / p.max_inflight
+    evidence = {name: round(min(share, 1.0), 4) for name, share in evidence.items()}
+    return {"limited_by": _limiting(evidence), "evidence": evidence}
+
+
+def _spent(used: Mapping[str, Any], sent: Sent) -> dict[str, float]:
+    """Return how much of its time a worker spent sleeping, for sessions and in commits, and the disk in writing."""
+    if not sent.lasted_s or not sent.workers:
+        return {}
+    spent = {
+        name: used["instance_s"][name] / len(sent.workers) / sent.lasted_s for name in ("sleep", "session", "store")
+    }
+    return {**spent, **({"fsync": used["fsync"]["seconds"] / sent.lasted_s} if used["fsync"] else {})}
+
+
+def _limiting(evidence: Mapping[str, float]) -> str:
+    """Return the part that is used up, "unknown" where none is.
+
+    A worker that waits for commits most of the time is limited by what a commit consists of. A full window is the limit
+    only where no part behind it is used up: every slow instance fills it.
+    """
+    alone = {name: share for name, share in evidence.items() if name not in ("store", "fsync", "inflight")}
+    most = max(alone, key=lambda name: alone[name], default="")
+    if most and alone[most] >= USED_UP:
+        return most
+    if evidence.get("store", 0.0) >= USED_UP:
+        return "fsync" if evidence.get("fsync", 0.0) >= evidence.get("database", 0.0) else "database"
+    return "inflight" if evidence.get("inflight", 0.0) >= 1.0 else "unknown"
+
+
+def _growth(sent_ns: list[int], committed_ns: list[int]) -> float | None:
+    """Return by how many messages a second the queue grew in the second half of the sending; None for too few."""
+    if len(sent_ns) < 2:
+        return None
+    end, middle = sent_ns[-1], (sent_ns[0] + sent_ns[-1]) // 2
+    times, lengths = queue(sent_ns, committed_ns)
+    at = dict(zip(times, lengths, strict=True))
+    first = [length for time, length in at.items() if middle - (end - middle) // 2 <= time <= middle]
+    last = [length for time, length in at.items() if middle + (end - middle) // 2 <= time <= end]
+    if not first or not last or end == middle:
+        return None
+    # From the middle of one quarter to the middle of the last.
+    return round((sum(last) / len(last) - sum(first) / len(first)) / ((end - middle) * 1e-9), 3)
+
+
+def _p99_us(durations_ns: list[int]) -> float | None:
+    return round(quantile(sorted(durations_ns), 0.99) / 1000, 3) if durations_ns else None

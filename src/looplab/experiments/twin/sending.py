@@ -1,0 +1,187 @@
+"""One sending: workers of the instance, devices and counters are made, messages sent, the queue drained, all read back.
+
+A cell is one sending; a search makes several for a cell, each with a token of its own.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.twin.counters import BrokerCounters
+from looplab.experiments.twin.database import Cost, Database
+from looplab.experiments.twin.device import Devices
+from looplab.experiments.twin.parameters import Cell, TwinParameters
+from looplab.run.life import wait_for
+from looplab.run.open_loop import Messages, OpenLoop
+from looplab.run.parameters import SLEEP
+from looplab.run.record import Record
+from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
+from looplab.system.json_service import Service
+from looplab.treatments.looks import Look
+
+INSTANCE = Service("twin instance", "See `docker compose logs` of the instance.")
+LOOK_NS = 50_000_000
+# The brokers report their counters every second or two: so long after the last commit they are heard once more.
+COUNTERS_NS = 2_200_000_000
+
+
+@dataclass
+class Sent:
+    """What one sending found, beside the rows; `faults` make its cell invalid."""
+
+    rows: range
+    looks: tuple[Look | None, Look | None] = (None, None)
+    costs: tuple[Cost, Cost] | None = None
+    workers: list[dict[str, int]] = field(default_factory=list)
+    disconnects: int = 0
+    published: dict[str, int | None] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    unstamped: int = 0
+    # From the first message to the last look.
+    lasted_s: float = 0.0
+
+    def counted(self, name: str) -> int:
+        """Return what all workers counted."""
+        return sum(worker[name] for worker in self.workers)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What all sendings of a run share; `look` reads the live processes, `lines` collects those of sys.csv."""
+
+    parameters: TwinParameters
+    record: Record
+    database: Database
+    look: Callable[[], Look | None]
+    lines: list[str]
+
+
+class Sending:
+    """Sends `count` messages of a cell from row `first` on, `interval_ns` apart."""
+
+    def __init__(self, parts: Parts, index: int, cell: Cell, token: str) -> None:
+        p = parts.parameters
+        self._parts, self._index, self._cell, self._token = parts, index, cell, token
+        self._hosts = p.hosts(cell)
+        self._counters = BrokerCounters(self._hosts, token, tcp_nodelay=p.tcp_nodelay)
+        self._devices = Devices(
+            self._hosts,
+            p.devices,
+            token,
+            length=p.payload_bytes,
+            tcp_nodelay=p.tcp_nodelay,
+            beside=self._counters.clients,
+        )
+
+    def make(self, rows: range, interval_ns: int, progress: Callable[[], None]) -> Sent:
+        """Send and drain; return what was found. Raises LabError where a part is missing."""
+        parts, sent = self._parts, Sent(rows)
+        try:
+            self._begin(rows)
+            before, cost = parts.look(), parts.database.cost()
+            begun_ns = perf_counter_ns()
+            self._send(rows, interval_ns)
+            self._drain(rows, progress)
+            sent.looks = (before, parts.look())
+            sent.lasted_s = (perf_counter_ns() - begun_ns) / 1e9
+            sent.costs = (cost, parts.database.cost())
+        finally:
+            sent.workers = self._end()
+        sent.disconnects = self._devices.disconnects + sent.counted("disconnects")
+        sent.published = {name: self._counters.grown(name) for name in ("publish_received", "publish_sent")}
+        self._reconcile(sent)
+        return sent
+
+    def _begin(self, rows: range) -> None:
+        p, cell = self._parts.parameters, self._cell
+        order = {
+            "token": self._token, "cell": self._index, "first": rows.start, "last": rows.stop - 1,
+            "brokers": self._hosts, "qos": cell.qos, "write_mode": cell.write_mode, "sleep_ms": p.sleep(cell),
+            "session": p.session_of(cell), "batch_rows": p.batch_of(cell), "batch_ms": p.batch_ms,
+            "tcp_nodelay": p.tcp_nodelay,
+        }  # fmt: skip
+        INSTANCE.ask(f"{p.instance_url}/begin", "POST", order)
+        self._devices.begin(self._token, self._index)
+        if not self._devices.connect(p.parts_timeout_s):
+            raise LabError(
+                f"No broker: {self._devices.last_error} after {p.parts_timeout_s} s.",
+                "See `docker compose logs` of the brokers.",
+                EXIT_MACHINE,
+            )
+        wait_for(self._workers_ready, p.parts_timeout_s, self._pause, self._not_ready)
+
+    def _workers_ready(self) -> bool:
+        state = INSTANCE.ask(f"{self._parts.parameters.instance_url}/state", "GET")
+        return len(state["workers"]) == len(self._hosts) and all(worker["ready"] for worker in state["workers"])
+
+    def _not_ready(self) -> LabError:
+        return LabError(
+            f"The twin instance was not ready within {self._parts.parameters.parts_timeout_s} s.",
+            "See `docker compose logs` of the instance and of twin-database.",
+            EXIT_MACHINE,
+        )
+
+    def _send(self, rows: range, interval_ns: int) -> None:
+        p, store = self._parts.parameters, self._parts.record.store
+        messages = Messages("", b"%d", len(p.rows(0)), 0, sleeps=p.pacing == SLEEP)
+        OpenLoop(self._devices, store, messages).repetition(rows.start, len(rows), interval_ns, self._cell.qos)
+
+    def _drain(self, rows: range, progress: Callable[[], None]) -> None:
+        """Wait until the fate of every message is known, or the drain timeout; then for the brokers' counters."""
+        state = self._parts.record.store["state"]
+        end_ns = perf_counter_ns() + self._parts.parameters.drain_timeout_s * 1_000_000_000
+        seen = 0
+        while WAITING in state[rows.start : rows.stop].tolist() and perf_counter_ns() < end_ns:
+            self._devices.wait(perf_counter_ns() + LOOK_NS)
+            seen += 1
+            if seen % 20 == 0:
+                progress()
+        if not self._parts.parameters.search:
+            self._devices.wait(perf_counter_ns() + COUNTERS_NS)
+
+    def _end(self) -> list[dict[str, int]]:
+        p, cell = self._parts.parameters, self._cell
+        self._devices.close()
+        self._counters.close()
+        key = f"{cell.interval_ms:g},{cell.brokers},{cell.placement},{cell.write_mode},{cell.qos},{cell.iteration}"
+        self._parts.lines.extend(self._counters.lines(key))
+        found: list[dict[str, int]] = INSTANCE.ask(f"{p.instance_url}/end", "POST", {})["workers"]
+        return found
+
+    def _reconcile(self, sent: Sent) -> None:
+        """Let the table decide which messages are stored: a stamp alone stores nothing."""
+        store = self._parts.record.store
+        state, received = store["state"], store["received_ns"]
+        stored = self._parts.database.stored(self._token, sent.rows)
+        now = perf_counter_ns()
+        missing = 0
+        for row in sent.rows:
+            if state[row] == NOT_SENT:
+                continue
+            if row in stored and state[row] != ANSWERED:
+                # Its instance died between commit and stamp: stored by now at the latest.
+                state[row], sent.unstamped = ANSWERED, sent.unstamped + 1
+                received[row] = now if received[row] == ABSENT else received[row]
+            elif row not in stored and state[row] == ANSWERED:
+                state[row], missing = WAITING, missing + 1
+        if missing:
+            sent.faults.append(f"{missing} messages were committed, and the database has lost them")
+
+    def _pause(self) -> None:
+        self._devices.wait(perf_counter_ns() + LOOK_NS)
+
+
+def clear(store: SampleStore, rows: range) -> None:
+    """Make `rows` as they were before anything was sent."""
+    for name in ("due_ns", "sent_ns", "received_ns", "wire_sent_ns", "left_ns", "arrived_ns", "copies"):
+        for row in rows:
+            store[name][row] = ABSENT
+    for row in rows:
+        store["state"][row] = NOT_SENT
+
+
+def new_token() -> str:
+    """Return the token of one sending of a search."""
+    return secrets.token_hex(4)

@@ -1,0 +1,92 @@
+"""What each part used in a sending: processor time, the quota's stops, commits to disk, time within the instance."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from looplab.experiments.twin.parameters import Cell, TwinParameters
+from looplab.experiments.twin.sending import Sent
+from looplab.treatments.looks import Look, processes, survivors
+
+
+def usage(parameters: TwinParameters, cell: Cell, sent: Sent) -> dict[str, Any]:
+    """Return what goes into a cell of run.json beside what its rows tell; null where nothing was read."""
+    before, after = sent.looks
+    cost = sent.costs
+    shares, stopped = ({}, {}) if before is None or after is None else _parts(parameters, cell, before, after)
+    return {
+        "cpu_share": shares,
+        "throttled_s": stopped,
+        "fsync": None
+        if cost is None
+        else {
+            "count": cost[1].syncs - cost[0].syncs,
+            "seconds": round((cost[1].sync_ms - cost[0].sync_ms) / 1000, 6),
+        },
+        "unacknowledged_max": max((worker["unacknowledged_max"] for worker in sent.workers), default=None),
+        "instance_s": {
+            name: round(sum(worker[f"{name}_ns"] for worker in sent.workers) / 1e9, 6)
+            for name in ("sleep", "session", "store", "held")
+        },
+        "sys": sent.published,
+    }
+
+
+def _parts(p: TwinParameters, cell: Cell, before: Look, after: Look) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return shares of one processor by part, and seconds for which a quota stopped each broker's container."""
+    elapsed_ns = after["clock_ns"] - before["clock_ns"]
+    hosts = {host for host, _port in p.hosts(cell)}
+    brokers = [
+        pair
+        for pair in survivors(before, after, "broker")
+        if pair[1]["container"]["hostname"] in hosts or p.broker_hosts
+    ]
+    shares = {
+        "broker": [_share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in brokers],
+        "instance": [
+            _share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in survivors(before, after, "workers")
+        ],
+        "database": _group_share(before, after, "database", elapsed_ns),
+        "controller": sum(
+            _share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in survivors(before, after, "controller")
+        ),
+    }
+    stopped = {
+        str(now["container"]["hostname"]): round(
+            (now["container"]["throttled_ns"] - was["container"]["throttled_ns"]) / 1e9, 6
+        )
+        for was, now in brokers
+        if None not in (was["container"]["throttled_ns"], now["container"]["throttled_ns"])
+    }
+    return shares, stopped
+
+
+def _group_share(before: Look, after: Look, role: str, elapsed_ns: int) -> float | None:
+    """Return the share of a whole container: sessions come and go within a cell, and their time with them."""
+    first, last = (_group_ns(look, role) for look in (before, after))
+    return None if first is None or last is None else _share(first, last, elapsed_ns)
+
+
+def _group_ns(look: Look, role: str) -> int | None:
+    found = [process["container"]["cpu_ns"] for process in processes(look, role)]
+    known = [cpu_ns for cpu_ns in found if cpu_ns is not None]
+    return max(known) if known else None
+
+
+def _share(first_ns: int, last_ns: int, elapsed_ns: int) -> float:
+    return round((last_ns - first_ns) / elapsed_ns, 4) if elapsed_ns > 0 else 0.0
+
+
+def largest(shares: Mapping[str, Any]) -> dict[str, float]:
+    """Return the share of each part's busiest process."""
+    found = {}
+    for name, value in shares.items():
+        if value is not None and value != []:
+            found[name] = float(max(value) if isinstance(value, list) else value)
+    return found
+
+
+def total(shares: Mapping[str, Any]) -> float:
+    """Return the processors that all parts used together."""
+    return sum(
+        float(sum(value) if isinstance(value, list) else value) for value in shares.values() if value is not None
+    )

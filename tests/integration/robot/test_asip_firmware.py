@@ -1,0 +1,192 @@
+"""The ASIP firmware on simulated boards: each line against an exact model, its times in cycles of the board."""
+
+import itertools
+import os
+import random
+import select
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from support.asip_model import AsipModel
+from support.asip_parts import AsipBoard
+from support.waiting import LIMIT_S
+
+from looplab.experiments.asip.board import CLOCK_HZ
+from looplab.experiments.asip.edges import copied
+
+pytestmark = pytest.mark.engine
+
+# The receive buffer holds 63 bytes; nothing more is sent before everything is answered.
+PIECE_BYTES = 60
+FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 12_000)
+REQUESTS = (
+    "#,?", "#,N", "#,S", "#,R", "I,P,{pin},{mode}", "I,d,{pin},{bit}", "I,a,{pin},{level}", "I,A,{level}", "I,M",
+    "I,m", "I,p", "I,c", "Q,{pin}", "I,{pin}", "!{pin}", "I,P,{pin}", "I,d,{pin},{bit},1", "",
+)  # fmt: skip
+ClientOf = Callable[..., "Serial"]
+
+
+class Serial:
+    """A board's port as a client has it, and the model of the board."""
+
+    def __init__(self, board: AsipBoard, kind: str) -> None:
+        self.board = board
+        self.model = AsipModel(kind)
+        self._fd = os.open(board.device, os.O_RDWR | os.O_NOCTTY)
+        self._received = b""
+        assert self.line() == self.model.ready
+
+    def send(self, data: bytes) -> None:
+        os.write(self._fd, data)
+
+    def line(self, limit_s: float = LIMIT_S) -> str:
+        """The next line that is no report of analog values; "" if none comes in time."""
+        end_s = monotonic() + limit_s
+        while True:
+            line, end, rest = self._received.partition(b"\n")
+            if end:
+                self._received = rest
+                if not line.startswith(b"@I,a,"):
+                    return line.decode("ascii")
+                continue
+            if not select.select([self._fd], [], [], max(0.0, end_s - monotonic()))[0]:
+                return ""
+            self._received += os.read(self._fd, 4096)
+
+    def agrees(self, data: bytes) -> None:
+        """Send, and have every answer be the model's."""
+        self.send(data)
+        for wanted in self.model.answer(data):
+            assert self.line() == wanted, f"after {data!r}"
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@pytest.fixture
+def client(asip_files: Path, tmp_path: Path) -> Iterator[ClientOf]:
+    """Start a board of a kind and open its port; both end with the test."""
+    found: list[Serial] = []
+
+    def start(kind: str = "mega", *, wired: bool = False) -> Serial:
+        found.append(Serial(AsipBoard(asip_files, tmp_path, kind, wired=wired), kind))
+        return found[-1]
+
+    yield start
+    for one in found:
+        one.close()
+        one.board.close()
+
+
+@pytest.mark.parametrize("kind", ["mega", "uno"])
+def test_every_request_is_answered_as_the_model_says(client: ClientOf, kind: str) -> None:
+    board = client(kind)
+    chance = random.Random(kind)
+    fill = {"pin": [0, 1, 2, 4, 5, 13, 14, 19, 20, 54, 69, 70, 65536], "mode": range(9), "bit": [0, 1, 7],
+            "level": [0, 255, 256, 65535]}  # fmt: skip
+    for form in REQUESTS:
+        for _ in range(12 if "{mode}" in form else 4):
+            line = form.format(**{name: chance.choice(list(values)) for name, values in fill.items()})
+            board.agrees(f"{line}\n".encode())
+
+
+def _noise(chance: random.Random) -> bytes:
+    """Requests, requests with a byte changed, and bytes at random; no report is asked for while it comes."""
+    pieces = []
+    while sum(map(len, pieces)) < PIECE_BYTES - 25:
+        numbers = {"pin": chance.randrange(72), "mode": chance.randrange(8), "bit": chance.randrange(2)}
+        line = bytearray(chance.choice(REQUESTS).format(level=chance.randrange(300), **numbers).encode() + b"\n")
+        if chance.random() < 0.3:
+            line[chance.randrange(len(line))] = chance.randrange(256)
+        if chance.random() < 0.1:
+            line = bytearray(chance.randbytes(chance.randrange(25)))
+        pieces.append(bytes(line))
+    return b"".join(pieces)
+
+
+@pytest.mark.timeout(300 + FUZZ_BYTES // 500)
+def test_random_bytes_get_what_the_model_says(client: ClientOf) -> None:
+    """LOOPLAB_FUZZ_BYTES=1000000 takes half an hour."""
+    board, chance, sent = client("mega"), random.Random(16), 0
+    while sent < FUZZ_BYTES:
+        piece = _noise(chance) + b"\n"
+        board.agrees(piece)
+        sent += len(piece)
+    board.agrees(b"#,?\n")
+    # Nothing but what the model said.
+    assert board.line(0.1) == ""
+
+
+@pytest.mark.parametrize(("kind", "report"), [("mega", "@I,d,7,20"), ("uno", "@I,d,4,10")])
+def test_a_wired_pin_reports_what_its_output_is_set_to(client: ClientOf, kind: str, report: str) -> None:
+    board = client(kind, wired=True)
+    board.send(b"I,P,13,3\nI,P,4,1\n")
+    low = board.line()
+    assert low == f"{report.rpartition(',')[0]},0"
+    for _ in range(3):
+        board.send(b"I,d,13,1\n")
+        assert board.line() == report
+        board.send(b"I,d,13,0\n")
+        assert board.line() == low
+
+
+@pytest.mark.parametrize(("kind", "port"), [("mega", 5), ("uno", 4)])
+def test_a_wave_is_reported_to_the_edge_and_copied_in_wire_time(client: ClientOf, kind: str, port: int) -> None:
+    board = client(kind)
+    board.send(b"I,P,13,3\nI,P,2,1\n")
+    assert board.line() == f"@I,d,{port},0"
+    first = board.board.scope.state().count
+    assert board.board.scope.wave(25, 20) == 25
+    for number in range(20):
+        high = board.line() != f"@I,d,{port},0"
+        assert high == (number % 2 == 0)
+        board.send(b"I,d,13,%d\n" % high)
+    board.send(b"#,?\n")
+    assert board.line().startswith("@#,?")
+    edges = board.board.scope.edges(first)
+    rows = [(0, board.board.board.number(edge.pin), edge.level, edge.cycle) for edge in edges]
+    wave = [row[3] for row in rows if row[1] == 2]
+    assert len(wave) == 20
+    # The generator's clock is the board's own; an edge waits for the end of an instruction.
+    halves = [late - early for early, late in itertools.pairwise(wave)]
+    assert all(abs(half - CLOCK_HZ // 50) <= 4 for half in halves)
+    # Report and order are on the wire one after the other; the firmware takes less than 0.2 ms for both.
+    wire_us = min(len(f"@I,d,{port},0\n"), 10) * 170 + len("I,d,13,1\n") * 173.6
+    latencies_us = [(copy - edge) / 16 for edge, copy in copied(rows, 2) if copy is not None]
+    assert len(latencies_us) == 20
+    assert wire_us < min(latencies_us) < wire_us + 370
+
+
+def test_the_latency_timer_of_an_adapter_holds_bytes_back(asip_files: Path, tmp_path: Path) -> None:
+    board = AsipBoard(asip_files, tmp_path, "mega", "--adapter", "ftdi-16", "--trace", str(tmp_path / "trace"))
+    try:
+        port = Serial(board, "mega")
+        for _ in range(5):
+            port.agrees(b"#,?\n")
+        # A list fills packets: they wait for no timer.
+        port.agrees(b"I,M\n")
+        port.close()
+    finally:
+        board.close()
+    events = [line.split() for line in (tmp_path / "trace").read_text().splitlines()]
+    sent = [dict(pair.split("=") for pair in event[1:]) for event in events if event[0] == "tx"]
+    waits_ms = [(int(byte["due"]) - int(byte["wire_end"])) / 16000 for byte in sent]
+    assert 10 < max(waits_ms[:200]) <= 18.1
+    assert min(waits_ms) >= 1
+    # 62 bytes of 170 us: the first of a full packet waits no longer than it takes to fill, and two frames.
+    assert max(waits_ms[-300:-70]) < 62 * 0.17 + 2.1
+
+
+def test_a_second_wave_question_with_the_same_number_starts_nothing(client: ClientOf) -> None:
+    board = client()
+    scope = board.board.scope
+    board.send(b"I,P,2,1\n")
+    board.line()
+    question = b"wave 77 8000 40"
+    before = scope.state().count
+    assert scope._ask(question).startswith("wave=77 ")
+    while scope.state().left:
+        scope._ask(question)
+    assert scope.state().count - before == 40

@@ -1,0 +1,123 @@
+"""The parts of the experiment asip on this machine: simulated board, bridge, Python client, broker, controller."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from looplab.experiments.asip.board import BOARDS
+from looplab.experiments.asip.oscilloscope import Oscilloscope
+from support.parts import HOST, Broker, Child, python
+from support.ports import free_port
+from support.waiting import until
+
+# In the robot's image.
+ASIP_FILES = (
+    "/usr/local/bin/robot",
+    "/usr/share/looplab/asip-mega.hex",
+    "/usr/share/looplab/asip-uno.hex",
+)
+
+
+class AsipBoard:
+    """The simulated board on a pseudo-terminal, wired as in compose/experiments/asip."""
+
+    def __init__(self, files: Path, folder: Path, board: str = "mega", *options: str, wired: bool = True) -> None:
+        self.board = BOARDS[board]
+        self._port = folder / f"{board}-{free_port()}"
+        self._statistics = free_port()
+        pins = {number: pin.name for number, pin in self.board.pins.items()}
+        wire = ["--wire", f"{pins[13]}:{pins[4]}"] if wired else []
+        self._child = Child(
+            [
+                str(files / "robot"), "--processor", self.board.processor,
+                "--firmware", str(files / f"asip-{board}.hex"), "--pty", str(self._port),
+                "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "0", *wire,
+                "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
+            ],
+            folder / "board.log",
+        )  # fmt: skip
+        until(self._port.is_symlink, f"the board's port: {self._child.said()}")
+        self.device = os.readlink(self._port)
+        self.address = f"{HOST}:{self._statistics}"
+        self.scope = Oscilloscope(self.address)
+
+    def reset(self) -> None:
+        """Its reset button."""
+        self._child.signal(signal.SIGUSR2)
+
+    def close(self) -> None:
+        self._child.close()
+
+    def kill(self) -> None:
+        self._child.kill()
+
+
+class AsipParts:
+    """Board, broker, bridge and client; `variables` go to all of them."""
+
+    def __init__(self, files: Path, folder: Path, board: str = "mega", **variables: str) -> None:
+        self.folder = folder
+        self.board = AsipBoard(files, folder, board)
+        self.broker = Broker(folder)
+        self.bridge_port, self.worker_port = free_port(), free_port()
+        self._variables = {"FIDELITY": "corrected", "BOARD": board, **variables}
+        self.bridge = self.start_bridge()
+        self.worker = Child(
+            python("looplab.experiments.asip.worker"),
+            folder / "worker.log",
+            {**self._variables, "WORKER_PORT": str(self.worker_port)},
+        )
+        until(lambda: "waits" in self.worker.said(), f"the client: {self.worker.said()}")
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where a client finds the board, by transport."""
+        return {
+            "serial": self.board.device,
+            "tcp": f"{HOST}:{self.bridge_port}",
+            "mqtt": f"{HOST}:{self.broker.port}/asip/board",
+        }
+
+    def start_bridge(self) -> Child:
+        variables = {
+            **self._variables,
+            "ASIP_DEVICE": self.board.device,
+            "BROKER_HOST": HOST,
+            "BROKER_PORT": str(self.broker.port),
+            "BRIDGE_PORT": str(self.bridge_port),
+        }
+        child = Child(python("looplab.experiments.asip.bridge"), self.folder / "bridge.log", variables)
+        until(lambda: "waits" in child.said(), f"the bridge: {child.said()}")
+        return child
+
+    def run(self, **variables: str) -> tuple[int, dict[str, Any]]:
+        """Have the controller run; return its exit code and run.json, {} where it stored none."""
+        results = self.folder / "results"
+        results.mkdir(exist_ok=True)
+        ways = {f"ASIP_{name.upper()}": address for name, address in self.addresses.items()}
+        child = Child(
+            python("looplab.experiments.asip"),
+            self.folder / "controller.log",
+            {
+                **self._variables,
+                "RESULTS_DIR": str(results),
+                "ASIP_BOARD": self.board.address,
+                "ASIP_PYTHON": f"{HOST}:{self.worker_port}",
+                "LANGUAGES": "python",
+                "PARTS_TIMEOUT_S": "5",
+                "TREATMENTS_URL": f"http://{HOST}:9/facts",
+                **ways,
+                **variables,
+            },
+        )
+        code = child.process.wait(300)
+        stored = sorted(results.glob("*/run.json"))
+        return code, json.loads(stored[-1].read_text()) if stored else {}
+
+    def close(self) -> None:
+        self.worker.close()
+        self.bridge.close()
+        self.broker.stop()
+        self.board.close()

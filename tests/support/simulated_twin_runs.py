@@ -1,0 +1,159 @@
+"""Runs of twin made of a known service time, in the very files that the experiment writes."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter_ns
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from looplab.experiments.twin.document import SAMPLES_HEADER, Measured, cell_document, sample_lines
+from looplab.experiments.twin.parameters import Cell
+from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SampleStore
+from support.simulated_runs import MACHINE
+
+# The paper's figure as a service time: 14.85 messages a second.
+PUBLISHED_S = 1 / 14.85
+TRAVEL_NS = 200_000
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A cell, the time that its instance takes for a message of each broker, and how many messages are not stored."""
+
+    cell: Cell
+    service_s: float = PUBLISHED_S
+    # A factor on each broker's service time, so that brokers and repetitions differ.
+    factors: Sequence[float] = ()
+    lost: int = 0
+    refused: int = 0
+    copies: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def single(interval_ms: float, mode: str = "published", **more: Any) -> Truth:
+    """Return the truth of a cell of one broker at QoS 1."""
+    return Truth(Cell(interval_ms, 1, "single", mode, 1, 0), **more)
+
+
+def experiment_1(messages_faster: bool = False) -> list[Truth]:
+    """Return the published intervals with the published rate; or one that keeps up everywhere."""
+    service_s = 0.002 if messages_faster else PUBLISHED_S
+    return [single(ms, service_s=service_s) for ms in (100, 80, 67, 50, 40, 20, 10)]
+
+
+def experiment_2(spread: dict[str, float], rates: dict[tuple[int, str], float], iterations: int = 5) -> list[Truth]:
+    """Return brokers with these rates each, whose service times have a relative SD of `spread` by placement."""
+    rng = np.random.default_rng(11)
+    return [
+        Truth(
+            Cell(10, brokers, placement, "published", 1, iteration),
+            1 / rate,
+            tuple(1 + spread[placement] * rng.standard_normal(brokers)),
+        )
+        for iteration in range(iterations)
+        for (brokers, placement), rate in rates.items()
+    ]
+
+
+def fill(store: SampleStore, rows: range, truth: Truth) -> None:
+    """Send message k at k intervals through broker k mod brokers; each broker's are stored one after the other."""
+    cell, interval_ns = truth.cell, round(truth.cell.interval_ms * 1e6)
+    # Cells follow each other, far enough apart.
+    start = 10**12 + rows.start * 10**9
+    free = [0] * cell.brokers
+    last = len(rows) - truth.lost - truth.refused
+    for k, row in enumerate(rows):
+        broker = k % cell.brokers
+        store["due_ns"][row] = start + k * interval_ns
+        sent = store["sent_ns"][row] = store["due_ns"][row] + 20_000
+        store["copies"][row] = 1 if k < truth.copies else 0
+        if k >= last:
+            store["state"][row] = WAITING if k >= last + truth.refused else ROBOT_ERROR
+            continue
+        factor = truth.factors[broker] if truth.factors else 1.0
+        begun = max(sent + TRAVEL_NS, free[broker])
+        store["arrived_ns"][row] = begun
+        store["received_ns"][row] = free[broker] = begun + round(truth.service_s * factor * 1e9)
+        store["state"][row] = ANSWERED
+
+
+def parameters(truths: Sequence[Truth], messages: int, **more: Any) -> Any:
+    """Return what document.py asks of the parameters of a run."""
+    cells = [truth.cell for truth in truths]
+    return SimpleNamespace(
+        cells=cells,
+        messages=messages,
+        rows=lambda at: range(at * messages, (at + 1) * messages),
+        broker_of=lambda row: row % messages % cells[row // messages].brokers + 1,
+        device_of=lambda _row: 1,
+        **more,
+    )
+
+
+def write_twin_run(
+    results: Path,
+    truths: Sequence[Truth],
+    *,
+    scenario: str = "twin",
+    fidelity: str = "thesis",
+    start: str = "20260501T000000Z",
+    messages: int = 200,
+    changes: dict[str, Any] | None = None,
+) -> Path:
+    """A folder as the experiment leaves it."""
+    store = SampleStore(len(truths) * messages, more=("copies",))
+    asked = parameters(truths, messages)
+    for at, truth in enumerate(truths):
+        fill(store, asked.rows(at), truth)
+    cells = [
+        cell_document(asked, store, asked.rows(at), Measured(truth.cell, {}, truth.more, truth.faults))
+        for at, truth in enumerate(truths)
+    ]
+    run_id = f"{start}-{scenario}"
+    folder = results / run_id
+    folder.mkdir(parents=True)
+    lines = [SAMPLES_HEADER, *sample_lines(asked, store, range(len(truths) * messages))]
+    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
+    document = {
+        "schema": 1, "experiment": "twin", "run_id": run_id, "scenario": scenario, "fidelity": fidelity,
+        "valid": True, "invalid_because": [], "cells": cells,
+        "parameters": {"scenario": scenario, "fidelity": fidelity, "messages": messages, "repetitions": 1},
+        "treatments": [{
+            "what": "instance", "wanted": "one process", "found": "one process", "verified": True, "required": True,
+            "note": "",
+        }],
+        "environment": MACHINE,
+    }  # fmt: skip
+    document.update(changes or {})
+    (folder / "run.json").write_text(json.dumps(document))
+    return folder
+
+
+RUNNING_ID = "20260701T000000Z-twin"
+
+
+def begin_twin(live: Path) -> None:
+    """Write a run that is being measured: of its second cell half is sent, and all but three of these are stored."""
+    cells, messages = [single(100).cell, single(10).cell], 40
+    store = SampleStore(len(cells) * messages, live / "samples.bin", ("copies",))
+    now, rows = perf_counter_ns(), messages + messages // 2
+    for row in range(rows):
+        store["due_ns"][row] = store["sent_ns"][row] = now
+        store["state"][row] = WAITING if row >= rows - 3 else ANSWERED
+        if row < rows - 3:
+            store["received_ns"][row] = now + 60_000_000
+    state = {
+        "experiment": "twin", "state": "running", "run_id": RUNNING_ID, "treatments": [],
+        "parameters": {
+            "scenario": "twin", "fidelity": "thesis", "intervals_ms": [100, 10], "messages": messages,
+            "repetitions": 1, "deadline_ms": 300_000, "cells": [vars(cell) for cell in cells],
+        },
+    }  # fmt: skip
+    fresh = live / "state.json.new"
+    fresh.write_text(json.dumps(state))
+    fresh.replace(live / "state.json")

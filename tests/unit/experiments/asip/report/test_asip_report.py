@@ -1,0 +1,186 @@
+"""The report on asip: verdicts on runs of known truth, published rows beside measured ones, the oscilloscope."""
+
+import csv
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.places import ROOT
+from support.reports import Page, Shown, rows, shown, write
+from support.simulated_asip_runs import WIRE_US, as_published, near_the_wire, write_latency_run, write_throughput_run
+
+from looplab.experiments.asip.report import published
+from looplab.experiments.asip.report.scope import scopes
+from looplab.report.stored import StoredRun, read_run
+from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED
+
+RUNS = 5
+
+
+def analysed(results: Path) -> Shown:
+    return shown(results, "asip")
+
+
+def outcomes(results: Path) -> dict[str, str]:
+    return {name: found["thesis"].outcome for name, found in analysed(results).verdicts.items()}
+
+
+def many(write_one: Any, results: Path, runs: int = RUNS, **truth: Any) -> None:
+    for day in range(1, runs + 1):
+        write_one(results, start=f"202603{day:02}T000000Z", **truth)
+
+
+def test_one_run_shows_the_ratio_and_gives_no_verdict_on_a_comparison(tmp_path: Path) -> None:
+    write_latency_run(tmp_path)
+    write_throughput_run(tmp_path)
+    found = outcomes(tmp_path)
+    # The bytes on the wire are counted: one run is enough.
+    assert {name for name, outcome in found.items() if outcome != ONE_RUN} == {"floor"}
+    verdict = analysed(tmp_path).verdict("language-hardly")
+    truth = math.prod(near_the_wire("java", t, "one") / near_the_wire("python", t, "one") for t in published.TRANSPORTS)
+    assert verdict.lines[0].value.estimate == pytest.approx(truth ** (1 / 3), rel=1e-6)
+    assert "A verdict needs 3 runs." in verdict.reason
+
+
+def test_two_runs_are_too_few(tmp_path: Path) -> None:
+    many(write_latency_run, tmp_path, runs=2)
+    assert outcomes(tmp_path)["language-hardly"] == FEW_RUNS
+
+
+def test_runs_like_the_published_ones_reproduce_the_claims_on_throughput(tmp_path: Path) -> None:
+    many(write_throughput_run, tmp_path, tracked_hz=as_published)
+    found = outcomes(tmp_path)
+    assert found["java-tracks-more"] == found["serial-tracks-more"] == REPRODUCED
+    # 200 and 90 of 310 Hz are not very close to the wire.
+    assert found["near-capacity"] == NOT_REPRODUCED
+    assert found["below-15-ms"] == NO_RUN
+
+
+def test_a_client_at_the_wires_limit_whatever_its_language(tmp_path: Path) -> None:
+    many(write_throughput_run, tmp_path, tracked_hz=lambda _la, _tr, _pl: 305.0)
+    found = outcomes(tmp_path)
+    assert found["java-tracks-more"] == found["serial-tracks-more"] == NOT_REPRODUCED
+    assert found["tcp-tracks-like-mqtt"] == found["near-capacity"] == REPRODUCED
+
+
+def test_latency_that_hardly_depends_on_anything(tmp_path: Path) -> None:
+    many(write_latency_run, tmp_path)
+    found = outcomes(tmp_path)
+    assert found["language-hardly"] == found["channel-hardly"] == found["below-15-ms"] == REPRODUCED
+    assert found["floor"] == NOT_REPRODUCED
+    verdict = analysed(tmp_path).verdict("floor")
+    assert "19 bytes" in verdict.reason
+    assert "5.56 ms" in verdict.beside[0]
+
+
+def test_a_language_that_matters_is_seen(tmp_path: Path) -> None:
+    many(write_latency_run, tmp_path, mean_us=lambda la, _tr, _pl: 16_000.0 if la == "python" else 4_000.0)
+    found = outcomes(tmp_path)
+    assert found["language-hardly"] == found["below-15-ms"] == NOT_REPRODUCED
+    assert found["channel-hardly"] == REPRODUCED
+
+
+def test_a_floor_of_32_characters_is_reproduced(tmp_path: Path) -> None:
+    write_latency_run(tmp_path, mean_us=lambda *_key: 9_000.0, wire_us=6_700.0)
+    assert outcomes(tmp_path)["floor"] == REPRODUCED
+
+
+def test_a_client_that_tracks_nothing_decides_nothing(tmp_path: Path) -> None:
+    silent = ("java", "mqtt", "one")
+    many(write_throughput_run, tmp_path, tracked_hz=lambda *key: 1.0 if key == silent else 100.0)
+    for path in tmp_path.glob("*/run.json"):
+        run = json.loads(path.read_text())
+        for cell in run["cells"]:
+            if cell["tracked_hz"] < 2:
+                cell["tracked_hz"] = None
+        path.write_text(json.dumps(run))
+    verdict = analysed(tmp_path).verdict("java-tracks-more")
+    assert verdict.outcome == UNDECIDED
+    assert "tracked no frequency" in verdict.reason
+
+
+def test_a_board_that_was_behind_real_time_stands_beside_the_verdict(tmp_path: Path) -> None:
+    folder = write_latency_run(tmp_path)
+    run = json.loads((folder / "run.json").read_text())
+    run["treatments"][0] |= {"found": "862.40 ms behind", "verified": False, "required": False}
+    (folder / "run.json").write_text(json.dumps(run))
+    assert "was 862.40 ms behind" in analysed(tmp_path).verdict("below-15-ms").beside[-1]
+
+
+def test_what_tcp_nodelay_changes_stands_beside_the_claims_on_latency(tmp_path: Path) -> None:
+    write_latency_run(tmp_path, mean_us=lambda la, tr, pl: 38_000.0 if tr == "tcp" else near_the_wire(la, tr, pl))
+    write_latency_run(tmp_path, fidelity="corrected", start="20260303T000000Z", mean_us=lambda *_key: 4_000.0)
+    beside = analysed(tmp_path).verdict("below-15-ms").beside
+    assert "With TCP_NODELAY on (corrected), TCP takes 4.0 ms on average instead of 38.0 ms." in beside
+
+
+def test_lost_tests_are_counted_and_the_mean_is_of_the_answered(tmp_path: Path) -> None:
+    folder = write_latency_run(tmp_path, lost=7)
+    cell: Any = analysed(tmp_path).measured[0].cells["python", "serial", "one"]
+    assert (cell.sent, cell.answered, cell.lost) == (100, 93, 7)
+    assert cell.figure("lost_share") == pytest.approx(0.07)
+    assert cell.figure("over_wire") == pytest.approx(cell.statistic("latency", "avg") / WIRE_US)
+    lines = (folder / "samples.csv").read_text().replace("answered,answered", "lost,answered", 1)
+    (folder / "samples.csv").write_text(lines)
+    assert "disagree at python, serial, one" in analysed(tmp_path).selection.unusable[0].meaning
+
+
+def test_the_published_figures_are_those_of_the_source() -> None:
+    assert len(published.figures()) == 56
+    assert published.value("latency_ms", "python", "mqtt", "broker") == 45.0
+    assert published.value("throughput_hz", "java", "serial", "one") == 200
+    assert published.value("throughput_hz", "java", "serial", "broker") is None
+    # Java over Python on the MacBook Pro alone: 200/90, 80/80, 80/50; all fifteen pairs together:
+    with (ROOT / "src/looplab/experiments/asip/report/published/asip.csv").open(newline="") as file:
+        lines = [line for line in csv.DictReader(file) if line["measure"] == "throughput_hz"]
+    values = {(line["configuration"], line["transport"], line["language"]): float(line["value"]) for line in lines}
+    logs = [math.log(v / values[c, t, "python"]) for (c, t, la), v in values.items() if la == "java"]
+    assert published.ratio("throughput_hz", "language", "python", "java") == pytest.approx(math.exp(sum(logs) / 14))
+
+
+def test_the_page_is_whole_and_sets_both_beside_each_other(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    write_latency_run(results)
+    write_throughput_run(results)
+    assert write(results, out) == 0
+    page = Page(out / "asip.html")
+    # The overview, four figures, latencies, tracked share, three pictures of the oscilloscope.
+    assert len(page.alternatives) == 10
+    text = " ".join(" ".join(page.words).split())
+    assert "MacBook Pro 200 80 80 90 80 50" in text
+    assert re.search(r"here: one machine 3\.38 3\.63 3\.83 3\.48 3\.73 3\.93", text)
+    assert "RPi 2, MacBook broker – – 38.40 – – 45.00" in text
+    found = rows(out / "asip-cells.csv")
+    assert len(found) == 12
+    assert {row["finding"] for row in rows(out / "asip-findings.csv")} == set(analysed(results).verdicts)
+
+
+def test_the_oscilloscope_shows_the_last_wave_tracked_and_the_first_one_missed(tmp_path: Path) -> None:
+    folder = write_throughput_run(tmp_path)
+    run = analysed(tmp_path).measured[0]
+    cells: Any = [cell for cell in run.cells.values() if cell.valid]
+    found = {scope.name: scope for scope in scopes(folder, "thesis", cells)}
+    assert found.keys() == {"tracked", "untracked"}
+    assert all(len(scope.traces[2]) == 14 for scope in found.values())
+    tracked = found["tracked"]
+    # Each edge of pin 13 inside the picture is one of pin 2, 3 ms before.
+    generated = {cycle for cycle, _level in tracked.traces[2]}
+    late = [cycle for cycle, _level in tracked.traces[13][1:-1]]
+    assert len(late) >= 10
+    assert sum(cycle - 48_000 in generated for cycle in late) >= len(late) - 1
+    (folder / "edges.csv").unlink()
+    assert scopes(folder, "thesis", cells) == []
+
+
+def test_a_layout_of_its_own_for_each_scenario(tmp_path: Path) -> None:
+    from looplab.experiments.registry import EXPERIMENTS
+
+    latency = read_run(write_latency_run(tmp_path), EXPERIMENTS)
+    frequency = read_run(write_throughput_run(tmp_path), EXPERIMENTS)
+    assert isinstance(latency, StoredRun)
+    assert isinstance(frequency, StoredRun)
+    assert list(latency.layout.metrics) == ["latency"]
+    assert not frequency.layout.metrics

@@ -1,0 +1,115 @@
+"""run.json and the CSV files of asip: every test counted once, edges in cycles, the wire's time of counted bytes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.simulated_asip_runs import write_latency_run, write_throughput_run
+
+from looplab.errors import LabError
+from looplab.experiments.asip import document
+from looplab.experiments.asip.document import COLUMNS, Measured, Step, cell_document, faults, files
+from looplab.experiments.asip.parameters import AsipParameters, Cell, read_parameters
+from looplab.experiments.asip.table import table
+from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
+
+
+def parameters(**changes: str) -> AsipParameters:
+    return read_parameters({"MESSAGES": "4", "LANGUAGES": "python", "TRANSPORTS": "serial,mqtt", **changes})
+
+
+def store_with(rows: dict[int, dict[str, int]], p: AsipParameters) -> SampleStore:
+    store = SampleStore(p.samples, more=COLUMNS)
+    for row, values in rows.items():
+        for name, value in values.items():
+            store[name][row] = value
+    return store
+
+
+def test_each_test_has_one_line_and_one_outcome() -> None:
+    p = parameters()
+    sent = {"due_ns": 1_000, "sent_ns": 2_000}
+    rows = {
+        4: {**sent, "received_ns": 3_402_000, "state": ANSWERED, "edge_in_cycle": 100, "edge_out_cycle": 56_100},
+        5: {**sent, "state": WAITING, "edge_in_cycle": 200},
+        6: {**sent, "received_ns": 1_500_002_000, "state": LATE},
+    }
+    store = store_with(rows, p)
+    samples, edges = files(p, [Measured(p.cells[1], edges=[(-1, 2, 1, 100), (-1, 13, 1, 56_100)])])
+    lines = list(samples.lines(store, p.rows(1)))
+    assert lines == [
+        "python,mqtt,one,0,0,1000,2000,3402000,3400.000,3500.000,answered,answered",
+        "python,mqtt,one,0,1,1000,2000,,,,lost,lost",
+        "python,mqtt,one,0,2,1000,2000,1500002000,1500000.000,,late,lost",
+    ]
+    assert len(samples.header.split(",")) == len(lines[0].split(","))
+    assert list(edges.lines(store, range(0))) == ["python,mqtt,one,-1,2,1,100", "python,mqtt,one,-1,13,1,56100"]
+    measured = Measured(p.cells[1], wire_bytes={"to_board": 9, "to_client": 10}, byte_us=170.0)
+    cell = cell_document(p, store, p.rows(1), measured)
+    assert (cell["tests"], cell["answered"], cell["late"], cell["lost"]) == (3, 1, 1, 1)
+    assert (cell["edge_tests"], cell["edge_answered"], cell["edge_lost"]) == (2, 1, 1)
+    assert cell["edge_latency_us"]["avg"] == 3500.0
+    assert cell["wire_us"] == 3230.0
+    assert cell["valid"]
+
+
+def test_a_search_keeps_every_step_and_its_two_ends() -> None:
+    p = parameters(SCENARIO="asip-throughput")
+    steps = [Step(100, 1, 200, 200, True, [3_000_000]), Step(300, 1, 600, 590, False), Step(200, 1, 400, 400, True)]
+    rows = {
+        at: {
+            "sent_ns": 1, "frequency_uhz": round(step.frequency_hz * 1e6), "edges_in": step.edges_in,
+            "edges_out": step.edges_out, "state": ANSWERED if step.tracked else WAITING,
+        }
+        for at, step in enumerate(steps)
+    }  # fmt: skip
+    store = store_with(rows, p)
+    measured = Measured(p.cells[0], steps=steps, wire_hz=309.6)
+    samples, _edges = files(p, [measured])
+    assert list(samples.lines(store, p.rows(0)))[1] == "python,serial,one,0,1,300.000000,10,600,590,lost"
+    cell = cell_document(p, store, p.rows(0), measured)
+    assert (cell["tracked_hz"], cell["untracked_hz"], cell["tests"], cell["lost"]) == (200, 300, 3, 1)
+    assert cell["steps"][0]["edge_latency_us"]["avg"] == 3000.0
+
+
+def test_a_cell_with_a_fault_makes_the_run_invalid() -> None:
+    p = parameters()
+    measured = Measured(p.cells[0], faults=["the board was reset"])
+    assert faults(p, [measured], "the bridge was gone") == [
+        "python, serial, one: the board was reset",
+        "ended after 1 of 2 cells: the bridge was gone",
+    ]
+    assert not cell_document(p, store_with({}, p), p.rows(0), measured)["valid"]
+
+
+def test_a_board_behind_real_time_is_seen() -> None:
+    p = parameters(TRANSPORTS="serial")
+    behind = Measured(p.cells[0], lag_us={"max": 2_500.0, "mean": 10.0})
+    clock = document.judge(p, [], [behind])[-1]
+    assert (clock.what, clock.verified, clock.required) == ("board clock", False, False)
+    assert "2.50 ms" in clock.found
+    assert document.judge(p, [], [Measured(p.cells[0])])[-1].found == "a real board"
+
+
+@pytest.mark.parametrize("write_one", [write_latency_run, write_throughput_run])
+def test_the_table_fits_80_columns(write_one: object, tmp_path: Path) -> None:
+    run = json.loads((write_one(tmp_path) / "run.json").read_text())  # type: ignore[operator]
+    run["cells"][0] |= {"valid": False}
+    lines = table(run).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith(("python", "java")) for line in lines) == 6
+    assert [line.endswith(" !") for line in lines if line.split()[:2] == ["python", "serial"]] == [True]
+
+
+def test_only_what_passes_the_place_is_a_cell() -> None:
+    p = parameters(PLACEMENTS="one,bridge,broker")
+    assert [str(cell) for cell in p.cells] == [
+        "python, serial, one",
+        "python, mqtt, one",
+        "python, mqtt, bridge",
+        "python, mqtt, broker",
+    ]
+    assert isinstance(p.cells[0], Cell)
+    with pytest.raises(LabError, match="No transport") as error:
+        parameters(TRANSPORTS="serial", PLACEMENTS="broker")
+    assert "PLACEMENTS" in error.value.remedy

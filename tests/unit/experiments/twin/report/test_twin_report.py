@@ -1,0 +1,192 @@
+"""The report on twin: verdicts on runs of known truth, a page that needs nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.reports import Page, Shown, rows, shown, write
+from support.simulated_twin_runs import (
+    PUBLISHED_S,
+    Truth,
+    experiment_1,
+    experiment_2,
+    single,
+    write_twin_run,
+)
+
+from looplab.experiments.twin.parameters import Cell
+from looplab.report.finding import Finding
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
+
+# The paper's rates of each broker.
+RATES = {
+    (1, "single"): 14.85, (2, "central"): 13.84, (4, "central"): 12.02, (2, "distributed"): 13.50,
+    (4, "distributed"): 12.68,
+}  # fmt: skip
+CAUSES = [
+    single(10, "published"),
+    single(10, "sleep", service_s=0.055),
+    single(10, "session", service_s=0.012),
+    single(10, "row", service_s=0.002),
+    single(10, "copy", service_s=0.0002),
+]
+
+
+def analysed(results: Path) -> Shown:
+    return shown(results, "twin")
+
+
+def findings(results: Path, fidelity: str = "thesis") -> dict[str, Finding]:
+    found = {name: held[fidelity] for name, held in analysed(results).verdicts.items()}
+    return {name: one for name, one in found.items() if isinstance(one, Finding)}
+
+
+def test_a_run_like_the_published_one_reproduces_the_first_experiment(tmp_path: Path) -> None:
+    write_twin_run(tmp_path, experiment_1(), messages=300)
+    found = findings(tmp_path)
+    assert found["fifteen"].outcome == found["no-queue-above-67"].outcome == REPRODUCED
+    (line,) = found["fifteen"].lines
+    assert line.value.estimate == pytest.approx(14.85, rel=0.001)
+    # 50, 40, 20 and 10 ms have a queue, each with the same rate out.
+    assert line.value.known
+    assert found["broker-is-the-limit"].outcome == found["more-brokers"].outcome == NO_RUN
+
+
+def test_an_instance_that_keeps_up_reproduces_neither(tmp_path: Path) -> None:
+    write_twin_run(tmp_path, experiment_1(messages_faster=True), fidelity="corrected")
+    found = findings(tmp_path, "corrected")
+    assert found["fifteen"].outcome == found["no-queue-above-67"].outcome == NOT_REPRODUCED
+    assert "100.0 messages a second" in found["fifteen"].reason
+
+
+def test_fifteen_is_not_exceeded_by_a_run_that_never_asked_for_more(tmp_path: Path) -> None:
+    write_twin_run(tmp_path, [single(100, service_s=0.002), single(80, service_s=0.002)])
+    assert findings(tmp_path)["fifteen"].outcome == UNDECIDED
+
+
+def test_each_cause_taken_away_is_named_with_its_rate(tmp_path: Path) -> None:
+    write_twin_run(tmp_path, CAUSES)
+    found = findings(tmp_path)
+    rates = {line.what: line.value.estimate for line in found["fifteen"].lines}
+    assert list(rates.values()) == pytest.approx([14.85, 1 / 0.055, 1 / 0.012, 100, 100], rel=0.01)
+    assert sum("no queue yet" in what for what in rates) == 2
+    assert "5.6 times as many" in found["fifteen"].beside[1]
+    assert found["broker-is-the-limit"].outcome == NOT_REPRODUCED
+    assert "6.7 times as many" in found["broker-is-the-limit"].reason
+
+
+def test_a_broker_that_is_the_limit_is_the_limit_with_every_instance(tmp_path: Path) -> None:
+    modes = ("published", "sleep", "session", "row", "copy")
+    write_twin_run(tmp_path, [single(10, mode) for mode in modes])
+    assert findings(tmp_path)["broker-is-the-limit"].outcome == REPRODUCED
+
+
+def test_a_queue_at_a_long_interval_is_seen(tmp_path: Path) -> None:
+    write_twin_run(tmp_path, [single(ms, service_s=0.2) for ms in (100, 80, 50, 10)])
+    found = findings(tmp_path)
+    assert found["no-queue-above-67"].outcome == NOT_REPRODUCED
+    assert found["fifteen"].outcome == NOT_REPRODUCED
+
+
+def test_more_brokers_as_published(tmp_path: Path) -> None:
+    truths = experiment_2({"single": 0.01, "central": 0.01, "distributed": 0.01}, RATES)
+    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    found = findings(tmp_path)
+    assert found["more-brokers"].outcome == REPRODUCED, found["more-brokers"].reason
+    lines = {line.what: line for line in found["more-brokers"].lines}
+    assert lines["4 brokers, central: total"].published == "48.08"
+    assert lines["4 brokers, central: total"].value.estimate == pytest.approx(4 * 12.02, rel=0.02)
+    assert lines["2 brokers, distributed: each"].value.estimate == pytest.approx(13.50, rel=0.02)
+
+
+def test_brokers_that_do_not_hinder_each_other_are_not_as_published(tmp_path: Path) -> None:
+    truths = experiment_2({"single": 0.002, "central": 0.002, "distributed": 0.002}, dict.fromkeys(RATES, 14.85))
+    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    found = findings(tmp_path)["more-brokers"]
+    assert found.outcome == NOT_REPRODUCED
+    assert "The total rises at 4 of 4 steps" in found.reason
+
+
+def test_one_iteration_decides_nothing(tmp_path: Path) -> None:
+    truths = experiment_2({"single": 0.01, "central": 0.01, "distributed": 0.01}, RATES, iterations=1)
+    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    found = findings(tmp_path)
+    assert found["more-brokers"].outcome == UNDECIDED
+    assert found["distributed-varies"].outcome == NO_RUN
+
+
+def test_a_variance_that_differs_much_is_found(tmp_path: Path) -> None:
+    truths = experiment_2({"single": 0.01, "central": 0.005, "distributed": 0.1}, RATES)
+    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    found = findings(tmp_path)["distributed-varies"]
+    assert found.outcome == REPRODUCED, found.reason
+    assert any(line.published == "14.36" for line in found.lines)
+    assert "p 0.06" in found.beside[1], "what the paper's own five values show"
+
+
+def test_equal_variances_are_not_called_different(tmp_path: Path) -> None:
+    truths = experiment_2({"single": 0.02, "central": 0.02, "distributed": 0.02}, RATES)
+    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    found = findings(tmp_path)["distributed-varies"]
+    assert found.outcome == UNDECIDED
+    ratios = [line for line in found.lines if "over central" in line.what]
+    assert all(line.value.low < 1 < line.value.high for line in ratios)
+
+
+@pytest.mark.parametrize(
+    ("by", "outcome"),
+    [
+        (("broker", "broker"), REPRODUCED),
+        (("fsync", "instance"), NOT_REPRODUCED),
+        (("fsync", "broker"), UNDECIDED),
+        (("unknown", "unknown"), UNDECIDED),
+    ],
+)
+def test_the_limit_that_the_searches_found(tmp_path: Path, by: tuple[str, str], outcome: str) -> None:
+    found = [
+        {"limit_per_s": 1000.0 * (at + 1), "limited_by": one, "evidence": {one: 0.93}} for at, one in enumerate(by)
+    ]
+    truths = [single(1, "row", more=found[0]), single(0.5, "copy", more=found[1])]
+    write_twin_run(tmp_path, truths, scenario="twin-limit")
+    finding = findings(tmp_path)["limit"]
+    assert finding.outcome == outcome
+    assert "93%" in finding.lines[0].what
+
+
+def test_an_invalid_cell_is_left_out(tmp_path: Path) -> None:
+    broken = single(20, service_s=0.001, faults=["the database was gone"])
+    write_twin_run(
+        tmp_path,
+        [single(100), single(80), broken, single(10)],
+        changes={"valid": False, "invalid_because": ["20 ms: the database was gone"]},
+    )
+    found = findings(tmp_path)["no-queue-above-67"]
+    assert found.outcome == REPRODUCED
+    assert "INVALID" in found.beside[0]
+
+
+def test_runs_alike_are_read_as_one(tmp_path: Path) -> None:
+    for day in (1, 2, 3):
+        write_twin_run(tmp_path, [single(100), single(10)], start=f"2026050{day}T000000Z")
+    found = findings(tmp_path)["fifteen"]
+    assert found.lines[0].value.known
+
+
+def test_the_page_is_whole_and_asks_for_nothing(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    write_twin_run(results, [*experiment_1(), *CAUSES[1:]])
+    truths = experiment_2({"single": 0.01, "central": 0.01, "distributed": 0.01}, RATES)
+    write_twin_run(results, truths, scenario="twin-brokers", start="20260502T000000Z")
+    found: dict[str, Any] = {"limit_per_s": 9000.0, "limited_by": "fsync", "evidence": {"fsync": 0.97}}
+    limit = Truth(Cell(0.111, 2, "central", "copy", 1, 0), PUBLISHED_S, more=found)
+    write_twin_run(results, [limit], scenario="twin-limit", start="20260503T000000Z")
+    write(results, out)
+    text = Page(out / "twin.html").text
+    for title in ("Figure 1: the queue over time", "Figures 2 and 3", "the highest sustained rate"):
+        assert title in text
+    assert "the commit to disk" in text
+    assert len(rows(out / "twin-cells.csv")) == 11 + 25 + 1
+    assert {row["finding"] for row in rows(out / "twin-findings.csv")} >= {"fifteen", "limit"}
+    assert len(rows(out / "twin-brokers.csv")) == 11 + 5 * 13 + 2
+    for name in ("1", "causes", "2", "3", "limits"):
+        assert (out / f"figures/twin_figure_{name}_thesis.svg").is_file()

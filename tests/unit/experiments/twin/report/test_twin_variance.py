@@ -1,0 +1,53 @@
+"""Variances of few values against tables of chi-square and F, and against draws."""
+
+import numpy as np
+import pytest
+
+from looplab.experiments.twin.report.variance import (
+    chi_square_quantile,
+    compare,
+    f_quantile,
+    f_share,
+    interval,
+    pooled,
+)
+
+
+@pytest.mark.parametrize(
+    ("share", "freedom", "value"),
+    [(0.975, 4, 11.143), (0.025, 4, 0.4844), (0.95, 1, 3.841), (0.5, 2, 1.3863), (0.99, 30, 50.892)],
+)
+def test_chi_square_as_in_tables(share: float, freedom: int, value: float) -> None:
+    assert chi_square_quantile(share, freedom) == pytest.approx(value, rel=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("share", "freedom", "value"),
+    [(0.975, (4, 4), 9.605), (0.95, (1, 8), 5.318), (0.99, (3, 10), 6.552), (0.5, (7, 7), 1.0)],
+)
+def test_f_as_in_tables(share: float, freedom: tuple[int, int], value: float) -> None:
+    assert f_quantile(share, freedom) == pytest.approx(value, rel=3e-4)
+    assert f_share(value, freedom) == pytest.approx(share, abs=1e-4)
+
+
+def test_the_interval_holds_the_truth_in_95_of_100_draws() -> None:
+    rng = np.random.default_rng(3)
+    draws = rng.normal(30, 2, (2000, 5))
+    held = [interval(float(np.var(one, ddof=1)), 4) for one in draws]
+    assert np.mean([one.low <= 4 <= one.high for one in held]) == pytest.approx(0.95, abs=0.015)
+
+
+def test_the_published_variances_of_five_values_decide_nothing() -> None:
+    two, four = compare(14.36, 7.51, (4, 4)), compare(5.24, 0.61, (4, 4))
+    assert two.value.low < 1 < two.value.high
+    assert two.p_value == pytest.approx(0.545, abs=0.005)
+    # Even nearly nine times the variance can be chance.
+    assert four.value.low < 1 < four.value.high
+    assert four.p_value == pytest.approx(0.061, abs=0.002)
+
+
+def test_brokers_of_one_repetition_add_no_freedom() -> None:
+    assert pooled([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]) == (2.5, 2)
+    assert pooled([[1.0], [2.0]]) is None
+    assert pooled([[1.0, 2.0], [2.0]]) is None
+    assert pooled([]) is None

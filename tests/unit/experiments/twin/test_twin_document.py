@@ -1,0 +1,117 @@
+"""run.json of twin: the queue, the drain and the rates of a known service time; every message counted once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.simulated_twin_runs import PUBLISHED_S, Truth, single, write_twin_run
+
+from looplab.experiments.twin.document import faults, peak_per_s, queue, rate_per_s
+from looplab.experiments.twin.parameters import Cell
+from looplab.experiments.twin.table import table
+from looplab.report.schema import fault
+from looplab.run.table import WIDTH
+
+
+def cells(results: Path, *truths: Truth, **more: Any) -> list[dict[str, Any]]:
+    folder = write_twin_run(results, truths, **more)
+    return list(json.loads((folder / "run.json").read_text())["cells"])
+
+
+def test_the_queue_of_a_known_service_time_is_found(tmp_path: Path) -> None:
+    """n messages at 10 ms, one stored each 67 ms: n (1 - 10/67) wait when the last is sent, n (67 - 10) ms long."""
+    (cell,) = cells(tmp_path, single(10), messages=200)
+    assert cell["queue_max"] == pytest.approx(200 * (1 - 0.010 / PUBLISHED_S), abs=2)
+    assert cell["drained_s"] == pytest.approx(200 * (PUBLISHED_S - 0.010), abs=0.02)
+    assert cell["rate_in_per_s"] == pytest.approx(100)
+    assert cell["rate_out_per_s"] == pytest.approx(14.85)
+    assert cell["rate_out_peak_per_s"] == 15
+    assert cell["storage_delay_us"]["max"] == pytest.approx(1e6 * (cell["drained_s"]), rel=0.001)
+
+
+def test_no_queue_where_the_instance_keeps_up(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path, single(100))
+    assert cell["queue_max"] == 1
+    assert cell["drained_s"] == pytest.approx(PUBLISHED_S, abs=0.001)
+    assert cell["rate_out_per_s"] == pytest.approx(10)
+    assert cell["commit_delay_us"]["p50"] == pytest.approx(1e6 * PUBLISHED_S, rel=0.001)
+    assert cell["arrival_delay_us"]["p50"] == pytest.approx(200)
+
+
+def test_sent_is_stored_and_lost_and_refused(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path, single(20, lost=3, refused=2, copies=4))
+    assert (cell["sent"], cell["stored"], cell["lost"], cell["refused"]) == (200, 195, 3, 2)
+    assert cell["duplicates"] == 4
+    assert cell["response_us"]["max"] is None, "a lost message takes for ever"
+    assert cell["storage_delay_us"]["n"] == 195
+    # What is never stored stays in the queue.
+    lines = [line.split(",") for line in (next(tmp_path.iterdir()) / "samples.csv").read_text().splitlines()]
+    assert [line[-1] for line in lines[-5:]] == ["refused"] * 2 + ["lost"] * 3
+    assert all(line[12:14] == ["", ""] for line in lines[-5:])
+
+
+def test_each_broker_has_its_own_rate_and_time(tmp_path: Path) -> None:
+    truth = Truth(Cell(10, 2, "distributed", "published", 1, 3), 0.05, (1.0, 2.0))
+    (cell,) = cells(tmp_path, truth)
+    assert cell["repetition"] == 3
+    first, second = cell["per_broker"]
+    assert (first["sent"], first["stored"]) == (100, 100)
+    assert first["rate_out_per_s"] == pytest.approx(20)
+    assert second["rate_out_per_s"] == pytest.approx(10)
+    assert second["operation_s"] == pytest.approx(100 * 0.1, abs=0.001)
+
+
+def test_a_cell_that_stored_nothing_has_no_rate(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path, single(10, lost=200))
+    assert cell["stored"] == 0
+    assert cell["queue_max"] == 200
+    assert (cell["drained_s"], cell["rate_out_per_s"]) == (None, None)
+    assert cell["per_broker"][0]["operation_s"] is None
+
+
+def test_a_message_stored_as_the_next_is_sent_makes_no_queue() -> None:
+    times, lengths = queue([0, 10, 20], [10, 20, 30])
+    assert times == [0, 10, 10, 20, 20, 30]
+    assert max(lengths) == 1
+    assert lengths[-1] == 0
+
+
+def test_rates_of_few_messages() -> None:
+    assert rate_per_s([]) is None
+    assert rate_per_s([5]) is None
+    assert rate_per_s([0, 500_000_000]) == 2
+    assert peak_per_s([]) == 0
+    assert peak_per_s([0, 1, 999_999_999, 1_000_000_000]) == 3
+
+
+def test_the_document_fits_its_schema_and_its_table_the_terminal(tmp_path: Path) -> None:
+    searched = {
+        "limit_per_s": 12_345.6, "limited_by": "fsync", "evidence": {"fsync": 0.97, "broker": 0.2},
+        "steps": [{"rate_per_s": 100, "sent": 1000, "queue_growth_per_s": 0.1, "delay_p99_us": 5.0, "sustained": True}],
+        "cpu_share": {"broker": [0.2, None], "instance": [0.9], "database": 0.5, "controller": None},
+        "throttled_s": {"broker": 0.0}, "fsync": {"count": 10, "seconds": 1.5}, "unacknowledged_max": 20,
+        "sys": {"publish_received": 200, "publish_sent": 230},
+    }  # fmt: skip
+    truths = [
+        single(10, more=searched),
+        Truth(Cell(0.05, 4, "distributed", "published", 1, 0), 0.00002),
+        single(10, "copy", lost=200, faults=["the database was gone"]),
+    ]
+    folder = write_twin_run(tmp_path, truths, scenario="twin-limit")
+    run = json.loads((folder / "run.json").read_text())
+    schema = Path(__file__).parents[4] / "src/looplab/experiments/twin/run.schema.json"
+    assert fault(run, schema) == ""
+    del run["cells"][0]["per_broker"]
+    assert "per_broker" in fault(run, schema)
+    lines = table(run).splitlines()
+    assert all(len(line) <= WIDTH for line in lines)
+    assert any("12346 a second, the commit to disk" in line for line in lines)
+    assert sum(line.endswith(" !") for line in lines) == 1
+
+
+def test_a_fault_names_its_cell(tmp_path: Path) -> None:
+    from looplab.experiments.twin.document import Measured
+
+    cell = Cell(10, 2, "central", "copy", 1, 0)
+    assert faults([Measured(cell, faults=["gone"])]) == ["10 ms, 2 brokers central, copy, QoS 1: gone"]
