@@ -127,7 +127,7 @@ def _live_cdf() -> Panel:
     share = f"(max by ({CELL}, le) ({buckets}) and {CURRENT})\n/ on ({CELL}) group_left () {due}"
     named = joined(share, "series", ["devices", "placement"], "$1 devices, $2")
     return xy_panel(
-        "CDF of the cell that is measured now",
+        "CDF of the load that is measured now",
         "The share of all requests that were answered well within x of when they were due. It ends below 100 % by "
         "those that failed. The table has the quantiles of finished cells.",
         or_named(f"max by (series, le) ({named})", "le", "series", NOTHING_YET),
@@ -142,7 +142,7 @@ def _live_cdf() -> Panel:
 
 def _requests() -> Panel:
     rates = {
-        outcome: f'sum(rate(middleware_messages_total{{{CHOSEN},outcome="{outcome}"}}[10s]) and {CURRENT})'
+        outcome: f'sum(rate(middleware_messages_total{{{CHOSEN},outcome="{outcome}"}}[30s]) and {CURRENT})'
         for outcome in OUTCOMES
     }
     return graph(
@@ -224,7 +224,7 @@ def _table() -> Panel:
     labelled = joined(f"({by_stat(CELL, figures)})", "series", ["placement", "devices"], "$1, $2 devices")
     ordered = f'label_join({padded(labelled, "load", "devices")}, "order", " ", "placement", "load")'
     return matrix(
-        "Cells in numbers",
+        "Loads in numbers",
         "n counts the requests that succeeded; p50 to p99 are from due to answered; cpu is the processor time of a "
         "request, MiB the memory at the start. The report gives intervals and verdicts.",
         f"max by (series, order, stat) ({ordered})",
