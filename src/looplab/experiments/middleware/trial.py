@@ -221,6 +221,7 @@ class Measurement:
     def _stored(self, name: str) -> Iterable[tuple[int, int]]:
         parts = self._parts
         hosts = {host: one.address() for host, one in parts.data.items()}
+        hosts["node"] = parts.used(self._cell)[0].address()
         for text in part(parts.system.name, "readback").stored(hosts, parts.secrets, f"{name}-"):
             device, _, number = text[len(name) + 1 :].partition("-")
             yield int(device), int(number)

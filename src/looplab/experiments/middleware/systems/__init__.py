@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-SYSTEMS = ("magistrala",)
+SYSTEMS = ("magistrala", "devicehive")
 
 
 @dataclass(frozen=True)
