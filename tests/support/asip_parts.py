@@ -88,7 +88,8 @@ class AsipParts:
             "BROKER_PORT": str(self.broker.port),
             "BRIDGE_PORT": str(self.bridge_port),
         }
-        child = Child(python("looplab.experiments.asip.bridge"), self.folder / "bridge.log", variables)
+        log = self.folder / f"bridge-{free_port()}.log"
+        child = Child(python("looplab.experiments.asip.bridge"), log, variables)
         until(lambda: "waits" in child.said(), f"the bridge: {child.said()}")
         return child
 

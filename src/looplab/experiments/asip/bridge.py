@@ -17,7 +17,18 @@ from time import perf_counter_ns
 import serial
 
 from looplab.errors import LabError
-from looplab.experiments.asip.transports import BLOCK_BYTES, CLOSE, IN, OPEN, OPENED, OUT, SESSION, STATE, open_port
+from looplab.experiments.asip.transports import (
+    BLOCK_BYTES,
+    CLOSE,
+    CLOSED,
+    IN,
+    OPEN,
+    OPENED,
+    OUT,
+    SESSION,
+    STATE,
+    open_port,
+)
 from looplab.mqtt.client import MqttClient
 from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
@@ -132,11 +143,13 @@ class Bridge:
         """Serve until `stop`."""
         while not self._stopping:
             ready = self._mqtt.wait(perf_counter_ns() + (1_000_000 if self._to_board else IDLE_NS), self._descriptors())
+            # First what may end a session, then what begins one: a client may come back at once.
+            for descriptor in ready:
+                self._serve(descriptor)
             self._serve_mqtt()
             self._write()
-            # The listener last: a client that comes back at once has ended its session before.
-            for descriptor in sorted(ready, key=self._listener.fileno().__eq__):
-                self._serve(descriptor)
+            if self._listener.fileno() in ready:
+                self._accept()
             if isinstance(self._session, OverMqtt) and not self._mqtt.connected:
                 self._end("the broker is gone")
 
@@ -159,9 +172,7 @@ class Bridge:
         return found
 
     def _serve(self, descriptor: int) -> None:
-        if descriptor == self._listener.fileno():
-            self._accept()
-        elif self._port is not None and descriptor == self._port.fileno():
+        if self._port is not None and descriptor == self._port.fileno():
             self._from_board()
         elif isinstance(self._session, TcpSession) and descriptor == self._session.socket.fileno():
             self._from_tcp(self._session)
@@ -202,8 +213,10 @@ class Bridge:
             return
         try:
             data = os.read(self._port.fileno(), 1 if self._settings.by_byte else BLOCK_BYTES)
-        except OSError as error:
-            self._end(f"the board's port is gone: {error}")
+        except OSError:
+            data = b""
+        if not data:
+            self._end("the board's port is gone")
             return
         try:
             self._session.take(data)
@@ -256,8 +269,7 @@ class Bridge:
     def _obey(self, order: bytes) -> None:
         session = OverMqtt(self._mqtt, self._settings.topic, self._settings.qos)
         if order == CLOSE and isinstance(self._session, OverMqtt):
-            self._session = None
-            self._end("")
+            self._end(CLOSED)
         elif order == OPEN and self._session is not None:
             session.end("the board is in use")
         elif order == OPEN and self._begin(session):

@@ -1,4 +1,4 @@
-"""The whole experiment on loopback, and what its parts do when others fail: real board program, bridge, broker, client."""
+"""The whole experiment on loopback, and what its parts do when others fail; every part is the real one."""
 
 import os
 import random
@@ -59,7 +59,8 @@ def test_a_run_over_every_transport_accounts_for_every_test_and_edge(parts: Star
         # 9 bytes out and 10 back; nothing is faster than its wire.
         assert cell["wire_bytes"] == {"to_board": 9, "to_client": 10}
         assert cell["latency_us"]["min"] > cell["wire_us"] == pytest.approx(3262.5)
-        assert cell["edge_latency_us"]["min"] > cell["wire_us"]
+        # On an Uno the report of pin 2 is a byte shorter than that of pin 4.
+        assert cell["edge_latency_us"]["min"] > (3262.5 if board == "mega" else 3092.5)
 
 
 def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_oscilloscope_saw(parts: Start) -> None:
@@ -70,7 +71,7 @@ def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_osci
     assert cell["wire_hz"] == pytest.approx(309.6, abs=0.1)
     assert cell["tracked_hz"] <= 1.03 * cell["wire_hz"] < cell["untracked_hz"]
     for step in cell["steps"]:
-        assert step["edges_in"] == round(2 * step["frequency_hz"])
+        assert step["edges_in"] == 2 * round(step["frequency_hz"] * step["seconds"])
         assert step["tracked"] == (step["edges_out"] == step["edges_in"])
     # Far beyond the limit most edges are missing.
     fastest = max(cell["steps"], key=lambda step: step["frequency_hz"])
@@ -137,11 +138,10 @@ def test_a_client_that_never_reads_is_put_out_and_the_board_is_free(parts: Start
         greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         greedy.settimeout(LIMIT_S)
         # Far more requests than the wire takes: they wait at the bridge, at most 64 KiB of them.
-        with pytest.raises(OSError, match="reset|pipe"):
-            for _ in range(10_000):
-                greedy.sendall(b"I,M\n" * 1000)
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            greedy.sendall(b"I,M\n" * 10_000_000)
     said(here, "session ended")
-    assert serves(here, "serial") or until(lambda: serves(here, "serial"), "the board is free")
+    assert until(lambda: serves(here, "serial"), "the board is free")
 
 
 @pytest.mark.timeout(300 + FUZZ_BYTES // 500)
