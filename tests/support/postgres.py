@@ -1,9 +1,12 @@
 """A real PostgreSQL with the twin's table, which can be killed and started again at the same port."""
 
+import contextlib
 import os
 import pwd
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -19,6 +22,14 @@ SCHEMA = ROOT / "compose/experiments/twin/postgres/schema.sql"
 USER = "postgres"
 
 
+@contextlib.contextmanager
+def open_folder() -> Iterator[Path]:
+    """Yield a folder that servers with users of their own can reach; pytest closes its own to all others."""
+    with tempfile.TemporaryDirectory(prefix="looplab-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
 def binaries() -> Path:
     """Return the newest PostgreSQL's programs; skip where there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
@@ -28,9 +39,13 @@ def binaries() -> Path:
 
 
 class Postgres:
-    """A cluster in `folder`, with the roles of compose/experiments/twin and the password `test` for each."""
+    """A cluster in `folder`, with the roles of compose/experiments/twin and the password `test` for each.
 
-    def __init__(self, folder: Path) -> None:
+    `options` are the server's own, after those for a small one.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._options = options
         self.port = free_port()
         self.folder = folder
         self._bin = binaries()
@@ -59,6 +74,7 @@ class Postgres:
         options = [
             f"-k{self.folder}", f"-h{HOST}", f"-p{self.port}", "-cmax_connections=20", "-cshared_buffers=8MB",
             "-cmax_wal_size=4MB", "-cmin_wal_size=2MB", "-ctrack_wal_io_timing=on", "-crestart_after_crash=on",
+            *self._options,
         ]  # fmt: skip
         with (self.folder / "log").open("ab") as log:
             self._server = subprocess.Popen(

@@ -227,7 +227,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         pacing=get.choice("PACING", SCHEDULE, PACINGS),
         sleep_ms=get.number("SLEEP_MS", 0, 0, 10_000) if sleep else None,
         session=get.choice("SESSION", "", SESSIONS) if environment.get("SESSION", "").strip() else "",
-        batch_rows=get.integer("BATCH_ROWS", 1000, 1, 100_000),
+        batch_rows=get.integer("BATCH_ROWS", 5000, 1, 100_000),
         batch_ms=get.number("BATCH_MS", 10, 0, 10_000),
         max_inflight=get.integer("MAX_INFLIGHT", 20 if fidelity == "thesis" else 0, 0, 65_535),
         persistence=get.switch("PERSISTENCE", False),

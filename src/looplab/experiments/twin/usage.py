@@ -93,4 +93,4 @@ def busy(before: Look | None, after: Look | None) -> float:
     idle_s: float = sum(
         now["idle_s"] - before["processors"][name]["idle_s"] for name, now in after["processors"].items()
     )
-    return max(0.0, 1 - idle_s / elapsed_s / len(after["processors"]))
+    return float(max(0.0, 1 - idle_s / elapsed_s / len(after["processors"])))

@@ -5,19 +5,16 @@ from pathlib import Path
 
 import pytest
 from support.parts import Broker, Child
-from support.postgres import Postgres
+from support.postgres import Postgres, open_folder
 from support.twin_lab import TwinLab
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    folder = tmp_path_factory.mktemp("postgres")
-    # pytest's folders are their owner's alone.
-    for path in (folder, *folder.parents[:2]):
-        path.chmod(0o755)
-    found = Postgres(folder)
-    yield found
-    found.close()
+def cluster() -> Iterator[Postgres]:
+    with open_folder() as folder:
+        found = Postgres(folder)
+        yield found
+        found.close()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import paho.mqtt.publish
 import pytest
 from support.parts import HOST, Listener
-from support.postgres import Postgres
+from support.postgres import Postgres, open_folder
 from support.twin_lab import TwinLab, account
 from support.waiting import until
 
@@ -72,16 +72,17 @@ def test_at_qos_0_a_killed_worker_loses_what_came_meanwhile(lab: TwinLab) -> Non
     assert found["stored"] + found["lost"] == 300
 
 
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder for the broker, which becomes a user of its own."""
+    with open_folder() as folder:
+        yield folder
+
+
 def test_a_broker_that_ends_in_order_keeps_its_queue_with_persistence(
-    make_lab: Callable[..., TwinLab], cluster: Postgres, tmp_path: Path
+    make_lab: Callable[..., TwinLab], cluster: Postgres, disk: Path
 ) -> None:
-    folder = tmp_path / "persisted"
-    folder.mkdir()
-    folder.chmod(0o777)
-    # mosquitto that root starts becomes a user of its own.
-    for path in folder.parents[:3]:
-        path.chmod(0o755)
-    lab = make_lab(cluster, PERSISTENT.format(folder), inflight=5)
+    lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
     # 20 a second: most of the queue is the broker's when it ends.
     lab.controller(WRITE_MODE="row", SLEEP_MS="20", MESSAGES="150")
     lab.until_stored(20)
@@ -90,7 +91,7 @@ def test_a_broker_that_ends_in_order_keeps_its_queue_with_persistence(
     cell, found = result(lab)
     assert found == {"stored": 150, "lost": 0, "refused": 0}
     assert cell["disconnects"] >= 2
-    assert (folder / "mosquitto.db").stat().st_size > 0
+    assert (disk / "mosquitto.db").stat().st_size > 0
 
 
 def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., TwinLab], cluster: Postgres) -> None:
@@ -144,16 +145,14 @@ def test_an_oversized_payload_is_refused_and_confirmed(lab: TwinLab) -> None:
 
 
 @pytest.fixture
-def full_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def full_disk() -> Iterator[Path]:
     """A file system of 90 MB."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
-    folder = tmp_path_factory.mktemp("small")
-    for path in (folder, *folder.parents[:2]):
-        path.chmod(0o755)
-    assert os.system(f"mount -t tmpfs -o size=90m tmpfs {folder}") == 0
-    yield folder
-    assert os.system(f"umount {folder}") == 0
+    with open_folder() as folder:
+        assert os.system(f"mount -t tmpfs -o size=90m tmpfs {folder}") == 0
+        yield folder
+        assert os.system(f"umount {folder}") == 0
 
 
 def test_a_full_disk_stores_nothing_and_loses_nothing(make_lab: Callable[..., TwinLab], full_disk: Path) -> None:
