@@ -66,7 +66,9 @@ class Agent:
         if body["part"] == BALANCER:
             programs = [balancer.program(load(body["system"]), body["upstreams"])]
         else:
-            place = Place(self._folder, body["hosts"], body["secrets"], public=self._public)
+            place = Place(
+                self._folder, body["hosts"], body["secrets"], public=self._public, token_life_s=body["token_life_s"]
+            )
             programs = part(body["system"], "programs").node(place)
         self._order(lambda: self._programs.start(programs, body["processors"]))
         certificate = balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""

@@ -61,6 +61,7 @@ class Place:
     secrets: Mapping[str, str]
     address: str = "127.0.0.1"
     public: str = "0.0.0.0"
+    token_life_s: int = 3600
 
 
 class Answer(NamedTuple):
