@@ -1,7 +1,7 @@
 """What is on the wire: ASIP's lines, or the part of Firmata that sets and reads digital pins."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from looplab.errors import EXIT_MACHINE, LabError
@@ -130,4 +130,4 @@ class Firmata(Protocol):
         return bytes((0x90 | pin // 8, bits & 0x7F, bits >> 7))
 
 
-PROTOCOLS = {"asip": Asip, "firmata": Firmata}
+PROTOCOLS: Mapping[str, Callable[[], Protocol]] = {"asip": Asip, "firmata": Firmata}
