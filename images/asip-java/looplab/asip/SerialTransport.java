@@ -31,7 +31,7 @@ final class SerialTransport implements Transport {
             return address;
         }
         try (Stream<Path> entries = Files.list(address)) {
-            List<Path> found = entries.filter(entry -> entry.getFileName().toString().matches("\\d+")).toList();
+            List<Path> found = entries.filter(entry -> !entry.getFileName().toString().equals("ptmx")).toList();
             if (found.size() != 1) {
                 throw new Refused("there are " + found.size() + " devices in " + address + ", expected one");
             }

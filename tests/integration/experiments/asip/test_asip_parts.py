@@ -214,3 +214,16 @@ def test_firmata_speaks_to_the_same_pins_in_three_bytes(parts: Start) -> None:
         assert cell["latency_us"]["min"] > cell["wire_us"] == pytest.approx(3 * 173.6 + 3 * 170, abs=1)
         # A third of what ASIP's lines take.
         assert cell["edge_latency_us"]["min"] < 2000
+
+
+def test_a_real_board_is_measured_by_the_clients_clock_alone(parts: Start) -> None:
+    """Its port here is the simulated board's, but nobody asks for an oscilloscope."""
+    here = parts()
+    _, run = here.run(ROBOT="usb", ASIP_BOARD=f"{HOST}:9", MESSAGES="5", WARMUP_TESTS="10", INTERVAL_MS="20")
+    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    for cell in run["cells"]:
+        assert cell["answered"] == 5
+        assert cell["edge_tests"] == 0
+        assert cell["board_lag_us"] is None
+    code, _ = here.run(ROBOT="usb", SCENARIO="asip-throughput")
+    assert code == 2, "there is no generator"
