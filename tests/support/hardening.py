@@ -46,9 +46,9 @@ SECCOMP_FILTER = "2"
 
 
 def role(service: str) -> str:
-    """A scenario's service without its scenario: s5-broker is a broker; no-link is the link that waits; qd-, mw- and
-    mn- begin those of the experiments qos-delay and middleware."""
-    return re.sub(r"^(s\d+|no|qd|mw|mn)-", "", service)
+    """A scenario's service without its scenario: s5-broker is a broker; no-link is the link that waits; qd-, mw-,
+    mn- and asip- begin those of the experiments qos-delay, middleware and asip."""
+    return re.sub(r"^(s\d+|no|qd|mw|mn|asip)-", "", service)
 
 
 def mask(capabilities: set[str]) -> int:

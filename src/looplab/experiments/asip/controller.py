@@ -30,6 +30,7 @@ from looplab.experiments.asip.document import (
 from looplab.experiments.asip.edges import copied, settle
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters, Cell
+from looplab.experiments.asip.protocols import PROTOCOLS
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
@@ -53,6 +54,7 @@ class Controller(Run):
         self._measured: list[Measured] = []
         self.record = Record(p, place, COLUMNS, files(p, self._measured), {"experiment": NAME})
         self._board: Board = BOARDS[p.board]
+        self._protocol = PROTOCOLS[p.protocol]()
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
         self._client = TreatmentsClient(EXPERIMENT.roles)
         self._looks: list[Look | None] = []
@@ -110,7 +112,8 @@ class Controller(Run):
 
     def _words(self, cell: Cell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
-        p, there = self.parameters, self._board.pins[pin]
+        p = self.parameters
+        port, bit = self._protocol.place(self._board, pin)
         return {
             "transport": cell.transport,
             "address": os.environ.get(f"ASIP_{cell.transport.upper()}") or ADDRESSES[cell.transport],
@@ -120,8 +123,8 @@ class Controller(Run):
             "protocol": p.protocol,
             "out": OUTPUT_PIN,
             "in": pin,
-            "in_port": there.port,
-            "in_bit": there.bit,
+            "in_port": port,
+            "in_bit": bit,
         }
 
     def _loop_back(self, index: int, measured: Measured, worker: WorkerClient) -> None:
@@ -226,9 +229,9 @@ class Controller(Run):
 
     def _wire(self, measured: Measured, before: Scope) -> None:
         """Note the bytes of a test; what the board counted over all of them must agree."""
-        p, pin, now = self.parameters, self._board.pins[WIRED_PIN], self._scope.state()
-        order, report = len(f"I,d,{OUTPUT_PIN},1\n"), len(f"@I,d,{pin.port},{1 << pin.bit:X}\n")
-        back = len(f"@I,d,{pin.port},0\n")
+        p, now = self.parameters, self._scope.state()
+        order = len(self._protocol.write(OUTPUT_PIN, 1))
+        back, report = (len(self._protocol.report(self._board, WIRED_PIN, level)) for level in (0, 1))
         tests = p.messages + p.warmup_tests
         more = (
             now.bytes_to_board - before.bytes_to_board - tests * 2 * order,
