@@ -30,8 +30,8 @@ def run_commands(experiment: Experiment, measured: Iterable[Measured]) -> list[s
 
 def _options(m: Measured, own: Parameters) -> str:
     """Return the options of these runs; those that earlier runs did not record are left out."""
-    parameters = {name.upper(): value for name, value in m.run.parameters.items()}
-    given = {option: _value(parameters[option.variable]) for option in own.OPTIONS if option.variable in parameters}
+    known = m.run.parameters
+    given = {option: _value(known[option.parameter]) for option in own.OPTIONS if option.parameter in known}
     variables = {"SCENARIO": m.run.scenario} | {option.variable: value for option, value in given.items()}
     quick = quick_settings(own.QUICK, own.OPTIONS, variables)
     # What has no option, such as a warm-up, was set by --quick if that explains more of the parameters.

@@ -41,7 +41,7 @@ def asked_again(run: StoredRun) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_a_command_gives_a_run_its_parameters(name: str) -> None:
     run = stored(name)
     asked, _ = asked_again(run)
-    options = [option.variable.lower() for option in EXPERIMENTS[run.experiment].part("parameters").OPTIONS]
+    options = [option.parameter for option in EXPERIMENTS[run.experiment].part("parameters").OPTIONS]
     known = [option for option in options if option in run.parameters]
     assert len(known) >= 3
     assert {option: asked[option] for option in known} == {option: run.parameters[option] for option in known}
@@ -50,6 +50,8 @@ def test_a_command_gives_a_run_its_parameters(name: str) -> None:
 def test_lists_and_pairs_are_written_as_options_take_them() -> None:
     assert asked_again(stored("loop", intervals_ms=[100, 20], qos=[0, 2]))[0]["intervals_ms"] == [100, 20]
     assert asked_again(stored("qos-delay", pairs_ms=[[0, 20], [2, 18]]))[0]["pairs_ms"] == [[0, 20], [2, 18]]
+    asked, _ = asked_again(stored("twin", write_modes=["row", "copy"], iterations=3))
+    assert (asked["write_modes"], asked["iterations"]) == (["row", "copy"], 3)
 
 
 def test_a_quick_run_is_repeated_as_one() -> None:
