@@ -2,13 +2,13 @@
 
 import json
 import os
-import signal
 import subprocess
 from typing import Any
 
 import pytest
 from support.e2e_lab import Lab
 from support.hardening import judge_container
+from support.middleware import kill_service
 from support.ports import free_port
 
 from looplab.experiments.registry import EXPERIMENTS
@@ -70,18 +70,3 @@ def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
     assert cell["balancer"] is True
     # nginx goes on with the other node.
     assert cell["succeeded"] > 0
-
-
-def kill_service(lab: Lab, service: str, program: str) -> None:
-    """Kill a program of a part while it is under load; the part's agent knows its process."""
-    script = f"""
-import json, os, time, urllib.request
-ask = urllib.request.Request("http://127.0.0.1:9200/facts", b"{{}}", method="POST")
-end = time.monotonic() + 60
-while {program!r} not in (found := json.load(urllib.request.urlopen(ask))["services"]):
-    assert time.monotonic() < end
-    time.sleep(0.1)
-time.sleep(3)
-os.kill(found[{program!r}]["pid"], {int(signal.SIGKILL)})
-"""
-    subprocess.run(["docker", "exec", lab.container(service), "python3", "-c", script], check=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.middleware.cells import Cell
-from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge
+from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
 from looplab.experiments.middleware.histogram import BITS, Histogram
 from support.simulated_runs import MACHINE
 
@@ -99,6 +99,18 @@ def _split(requests: int, succeeded: int, failed: int) -> Iterator[tuple[int, in
     for at in range(SECONDS):
         done = [count * (at + 1) // SECONDS - count * at // SECONDS for count in (requests, succeeded, failed)]
         yield done[0], done[0], done[1], done[2], done[0] - done[1] - done[2]
+
+
+def begin_middleware(live_folder: Path, run_id: str, cell: Cell) -> None:
+    """What the controller of a running run has written after its first repetition of one cell."""
+    state = {
+        "experiment": "middleware", "state": "running", "run_id": run_id, "treatments": [],
+        "parameters": {"scenario": "middleware", "fidelity": "thesis", "messages": SECONDS, "repetitions": 1},
+        **live(10_000, [], trial(cell, 0, np.random.default_rng(3), by_cores, 1.0)),
+    }  # fmt: skip
+    fresh = live_folder / "state.json.new"
+    fresh.write_text(json.dumps(state))
+    fresh.replace(live_folder / "state.json")
 
 
 def write_middleware_run(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.looks import BAD, GOOD, SECOND, by_regex, colours
+from generator.looks import BAD, FIRST, GOOD, by_regex, colours
 from generator.panels import Panel, graph, numbers, parts
 from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded, whole
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
@@ -18,7 +18,7 @@ FRESH = fresh_cells("middleware", "scenario, fidelity, placement, devices", RUNS
 NEWEST = newest_run(RUNS)
 # The cell that is being measured, or was measured last.
 CURRENT = "on (scenario, fidelity, placement, devices) (last_over_time(middleware_cell_current[$__range]) == 1)"
-OUTCOMES = {"succeeded": GOOD, "failed": BAD, "unfinished": SECOND}
+OUTCOMES = {"succeeded": GOOD, "failed": BAD, "unfinished": FIRST}
 SERVICES = "|".join(role.name for role in EXPERIMENT.roles)
 STATISTICS = {"p50": "0.5", "p95": "0.95", "p99": "0.99"}
 
@@ -64,8 +64,8 @@ def _over_devices(title: str, description: str, expression: str, y: dict[str, An
     curves = whole(f"max by (series, devices) ({_named(expression)})")
     return xy_panel(
         title,
-        f"{description} 1x2-container: one node of two cores, in a container. A curve appears once it has as many "
-        "loads as the longest one.",
+        f"{description} 1x2-container: one node of two cores, in a container; the legend leaves out what all "
+        "names share. A curve appears once it has as many loads as the longest one.",
         or_named(curves, "devices", "series", NOTHING_YET),
         row="devices",
         series="series",
@@ -127,7 +127,7 @@ def _live_cdf() -> Panel:
     share = f"(max by ({CELL}, le) ({buckets}) and {CURRENT})\n/ on ({CELL}) group_left () {due}"
     named = joined(share, "series", ["devices", "placement"], "$1 devices, $2")
     return xy_panel(
-        "CDF of the cell that is measured now",
+        "CDF of the load that is measured now",
         "The share of all requests that were answered well within x of when they were due. It ends below 100 % by "
         "those that failed. The table has the quantiles of finished cells.",
         or_named(f"max by (series, le) ({named})", "le", "series", NOTHING_YET),
@@ -142,7 +142,7 @@ def _live_cdf() -> Panel:
 
 def _requests() -> Panel:
     rates = {
-        outcome: f'sum(rate(middleware_messages_total{{{CHOSEN},outcome="{outcome}"}}[10s]) and {CURRENT})'
+        outcome: f'sum(rate(middleware_messages_total{{{CHOSEN},outcome="{outcome}"}}[30s]) and {CURRENT})'
         for outcome in OUTCOMES
     }
     return graph(
@@ -185,12 +185,11 @@ def _outcome(name: str) -> str:
 def _progress() -> Panel:
     counts = {
         "due": f"({last('middleware_messages_sent_total')} and {FRESH})",
-        "planned": last(f"loop_run_messages_planned{RUNS}"),
         **{name: f"({last(_outcome(name))} and {FRESH})" for name in OUTCOMES},
     }
     return numbers(
         "The newest run",
-        "Requests so far, how many the whole run will make, and what became of them.",
+        "Requests that were due so far, and what became of them.",
         {name: f"sum({count} and on (scenario, fidelity) {NEWEST})" for name, count in counts.items()},
         unit="none",
         no_value=NOTHING_YET,
@@ -224,9 +223,9 @@ def _table() -> Panel:
     labelled = joined(f"({by_stat(CELL, figures)})", "series", ["placement", "devices"], "$1, $2 devices")
     ordered = f'label_join({padded(labelled, "load", "devices")}, "order", " ", "placement", "load")'
     return matrix(
-        "Cells in numbers",
+        "Loads in numbers",
         "n counts the requests that succeeded; p50 to p99 are from due to answered; cpu is the processor time of a "
-        "request, MiB the memory at the start. The report gives intervals and verdicts.",
+        "request, MiB the memory at the start. ∞: more requests failed. The report gives intervals and verdicts.",
         f"max by (series, order, stat) ({ordered})",
         columns=list(figures),
         order="order",
@@ -234,6 +233,8 @@ def _table() -> Panel:
         no_value=NOTHING_YET,
         row_title="cell",
         overrides=[
+            # A quantile is missing where more requests have no good answer.
+            by_regex("/^p[0-9]+$/", {"noValue": "∞"}),
             by_regex("/^failed$/", {"unit": "percentunit", "decimals": 2}),
             by_regex("/^MiB$/", {"unit": "none", "decimals": 0}),
         ],

@@ -6,6 +6,7 @@ import pytest
 from support.observed_lab import Lab, observed
 from support.simulated_asip_runs import begin_run, write_latency_run, write_throughput_run
 from support.simulated_delay_runs import one_way, write_delay_run
+from support.simulated_middleware_runs import begin_middleware, cores_cells, write_middleware_run
 from support.simulated_sweep import RUN_ID, begin_sweep
 from support.simulated_twin_runs import RUNNING_ID, begin_twin, experiment_1, experiment_2, single, write_twin_run
 from support.waiting import until
@@ -31,9 +32,18 @@ def _measure_twins(lab: Lab) -> None:
     write_twin_run(lab.results, experiment_1(), start=RUNNING_ID.partition("-")[0])
 
 
+def _measure_middleware(lab: Lab) -> None:
+    """A run on several nodes, one on cores that was seen while it was measured."""
+    write_middleware_run(lab.results, "middleware-nodes", repetitions=2)
+    cells = cores_cells((30, 60, 120))
+    begin_middleware(lab.live, "20260403T000000Z-middleware", cells[-1])
+    until(lambda: lab.query("middleware_latency_seconds_count"), "the load is in Prometheus", 30)
+    write_middleware_run(lab.results, cells=cells, repetitions=2, start="20260403T000000Z")
+
+
 @pytest.fixture(scope="session")
 def measured(lab: Lab) -> Lab:
-    """The lab after two sweeps of qos-delay, a third and one of asip seen while measured, a run of each scenario."""
+    """The lab after two sweeps of qos-delay, runs of every experiment seen while measured, a run of each scenario."""
     write_delay_run(lab.results)
     write_delay_run(lab.results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
     begin_sweep(lab.live)
@@ -45,6 +55,7 @@ def measured(lab: Lab) -> Lab:
     until(lambda: lab.query("asip_latency_seconds_count"), "the latency run is in Prometheus", 30)
     write_latency_run(lab.results, start="20260402T000000Z")
     write_throughput_run(lab.results)
+    _measure_middleware(lab)
     for number in range(9):
         lab.run_to_its_end(f"scenario{number}")
     query = 'count(count by (scenario) (loop_latency_seconds_count{metric="O"}))'

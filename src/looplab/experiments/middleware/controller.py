@@ -103,7 +103,7 @@ class Controller(Run):
         p = self.parameters
         first = Cell(container=p.cells[0].container, balancer=False, nodes=1, cores=1, devices=1)
         self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
-        way = self._parts.start(first, p.processors)
+        way = self._parts.start(first, p.processors, p.token_life_s)
         self._parts.provision(max(p.devices), way["routes"], self.record.token)
 
     def _measure(self, number: int, repetition: int, cell: Cell) -> Trial:

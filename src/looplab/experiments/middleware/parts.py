@@ -1,5 +1,6 @@
 """The parts of a run as the controller orders them about: nodes, data services, balancer, devices."""
 
+import contextlib
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -97,7 +98,7 @@ class Parts:
         more = [one for one in (self.balancer, self.host) if one is not None]
         return [*self.nodes, *self.data.values(), self.devices, *more]
 
-    def start(self, cell: Cell, processors: int) -> dict[str, Any]:
+    def start(self, cell: Cell, processors: int, token_life_s: int) -> dict[str, Any]:
         """Start the middleware fresh as `cell` has it; return `routes` and `certificate` for its devices.
 
         Raises LabError (exit code 3) if a service does not get ready.
@@ -111,6 +112,7 @@ class Parts:
                 "system": self.system.name,
                 "hosts": hosts,
                 "secrets": self.secrets,
+                "token_life_s": token_life_s,
                 "processors": of_node(number, cell.cores, processors),
             }
             for number in range(cell.nodes)
@@ -161,6 +163,14 @@ class Parts:
             except LabError:
                 found.dead.append(f"{one.name}: does not answer")
         return found
+
+    def killed_for_memory(self, cell: Cell) -> bool:
+        """Return whether the kernel killed a process of a node that has a memory limit."""
+        found = []
+        for one in self.used(cell):
+            with contextlib.suppress(LabError):
+                found.append(one.ask("facts", {"light": True})["killed_for_memory"])
+        return any(found)
 
     def cpu_s(self, cell: Cell) -> float | None:
         """Return the CPU time of the middleware so far; None if a node does not answer."""

@@ -43,9 +43,12 @@ class Measurement:
         self._cpu_s: dict[int, float] = {}
 
     def run(self) -> Trial:
-        """Return what was measured. Raises LabError if the middleware or the devices cannot be started."""
+        """Return what was measured. Raises LabError if the devices cannot be started."""
         p, parts, cell = self._p, self._parts, self._cell
-        way = parts.start(cell, p.processors)
+        try:
+            way = parts.start(cell, p.processors, p.token_life_s)
+        except LabError as error:
+            return self._not_started(error)
         ready = parts.snapshot(cell)
         plan = self._plan(way)
         parts.devices.ask("begin", {"system": p.system, "plan": vars(plan)})
@@ -57,6 +60,22 @@ class Measurement:
         ended = parts.devices.ask("end", timeout_s=60.0)
         last = parts.snapshot(cell)
         return self._trial(plan, ended, (ready, before, after, last))
+
+    def _not_started(self, error: LabError) -> Trial:
+        """Return a repetition whose middleware did not get ready: no request was answered."""
+        starved = self._parts.killed_for_memory(self._cell)
+        due = round(self._cell.devices * self._p.seconds * 1000 / self._p.period_ms)
+        return Trial(
+            cell=self._cell,
+            repetition=self._repetition,
+            seconds=self._p.seconds,
+            requests=due,
+            unfinished=due,
+            in_time=0,
+            dead=[error.message],
+            out_of_memory=starved,
+            faults=[] if starved else [error.message],
+        )
 
     def _plan(self, way: Mapping[str, Any]) -> Plan:
         p = self._p
@@ -202,6 +221,7 @@ class Measurement:
     def _stored(self, name: str) -> Iterable[tuple[int, int]]:
         parts = self._parts
         hosts = {host: one.address() for host, one in parts.data.items()}
+        hosts["node"] = parts.used(self._cell)[0].address()
         for text in part(parts.system.name, "readback").stored(hosts, parts.secrets, f"{name}-"):
             device, _, number = text[len(name) + 1 :].partition("-")
             yield int(device), int(number)

@@ -19,6 +19,7 @@ SOURCES = {
     **dict.fromkeys(("images", "firmware"), "**/*"),
 }
 # Debian's and others' bundle of the authorities that the host trusts.
+HOST_AUTHORITIES = "host-ca.pem"
 AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 STAMP = Path(".cache/images.sha256")
 # Of no Compose file: it stands in for inovex/mqtt-stresser.
@@ -81,7 +82,7 @@ class OwnImages:
         digest = hashlib.sha256()
         for source, pattern in SOURCES.items():
             for path in sorted((self._root / source).glob(pattern)):
-                if path.is_file():
+                if path.is_file() and path.name != HOST_AUTHORITIES:
                     digest.update(str(path.relative_to(self._root)).encode() + b"\0" + path.read_bytes())
         return digest.hexdigest()
 
@@ -109,7 +110,7 @@ def share_authorities(root: Path) -> None:
     found = [Path(name) for name in (os.environ.get("SSL_CERT_FILE", ""), *AUTHORITIES) if name]
     bundle = next((path for path in found if path.is_file()), None)
     for modules in (root / "images").glob("*/modules"):
-        copy = modules.with_name("host-ca.pem")
+        copy = modules.with_name(HOST_AUTHORITIES)
         if bundle is not None and not (copy.exists() and copy.read_bytes() == bundle.read_bytes()):
             shutil.copyfile(bundle, copy)
 

@@ -66,7 +66,9 @@ class Agent:
         if body["part"] == BALANCER:
             programs = [balancer.program(load(body["system"]), body["upstreams"])]
         else:
-            place = Place(self._folder, body["hosts"], body["secrets"], public=self._public)
+            place = Place(
+                self._folder, body["hosts"], body["secrets"], public=self._public, token_life_s=body["token_life_s"]
+            )
             programs = part(body["system"], "programs").node(place)
         self._order(lambda: self._programs.start(programs, body["processors"]))
         certificate = balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""
@@ -116,7 +118,11 @@ def main() -> int:
 
 
 def _data(agent: Agent, options: argparse.Namespace, stop: threading.Event) -> int:
-    """Run one data service; it ends with its program, or when it is told to."""
+    """Run one data service; it ends with its program, or when it is told to. Another system's service does nothing."""
+    if options.part not in load(options.system).data:
+        print(f"{options.system} has no {options.part}", flush=True)
+        stop.wait()
+        return EXIT_GOOD
     hosts = {name: _address(os.environ.get(f"{name.upper()}_HOST", name)) for name in load(options.system).data}
     place = Place(options.programs, hosts, read_secrets())
     program = part(options.system, "programs").data(options.part, place)

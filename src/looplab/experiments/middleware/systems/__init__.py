@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-SYSTEMS = ("magistrala",)
+SYSTEMS = ("magistrala", "devicehive")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Place:
     secrets: Mapping[str, str]
     address: str = "127.0.0.1"
     public: str = "0.0.0.0"
+    token_life_s: int = 3600
 
 
 class Answer(NamedTuple):

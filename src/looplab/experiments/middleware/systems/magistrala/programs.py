@@ -56,7 +56,7 @@ def node(place: Place) -> list[Program]:
             MG_AUTH_GRPC_HOST=here,
             MG_AUTH_GRPC_PORT=str(AUTH_GRPC),
             MG_AUTH_SECRET_KEY=secrets["tokens"],
-            MG_AUTH_ACCESS_TOKEN_DURATION=secrets.get("token_lives", "1h"),
+            MG_AUTH_ACCESS_TOKEN_DURATION=f"{place.token_life_s}s",
             MG_SPICEDB_SCHEMA_FILE=f"{place.programs}/schema.zed",
         ),
         service(

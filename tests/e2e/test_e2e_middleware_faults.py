@@ -1,0 +1,128 @@
+"""Faults and bad input at the real middleware: every request keeps exactly one fate, and what died is named."""
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.e2e_lab import Background, Lab
+from support.middleware import kill_service
+from support.ports import free_port
+from support.waiting import until
+
+pytestmark = pytest.mark.flag("LAB_MIDDLEWARE_FAULTS")
+SHORT = ("--devices", "20", "--seconds", "5", "--allow-invalid", "--json")
+PARTS = {
+    **dict.fromkeys(("spicedb", "auth", "users", "things", "http"), "mw-node"),
+    **{name: f"mw-{name}" for name in ("postgres", "nats", "redis", "writer")},
+}
+
+
+def ended(running: Background) -> dict[str, Any]:
+    code, output, progress = running.finish(540)
+    assert code == 0, progress
+    found: dict[str, Any] = json.loads(output)["runs"][0]
+    return found
+
+
+def check_accounts(trial: dict[str, Any]) -> None:
+    assert trial["requests"] == trial["succeeded"] + trial["failed"] + trial["unfinished"]
+    if trial["posted"] is not None:
+        assert trial["posted"] == trial["stored"] + trial["lost"] + trial["duplicates"]
+
+
+def test_each_service_that_is_killed_is_named_and_every_request_has_a_fate(lab: Lab) -> None:
+    running = lab.start(
+        *("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", str(len(PARTS))),
+        WARM_UP_S="3",
+        DEADLINE_MS="2000",
+    )
+    for number, (service, part) in enumerate(PARTS.items()):
+        running.wait_for(f"{round(100 * number / len(PARTS))}%")
+        kill_service(lab, part, service, after="http")
+    run = ended(running)
+    (cell,) = run["cells"]
+    for (service, _part), trial in zip(PARTS.items(), cell["by_repetition"], strict=True):
+        check_accounts(trial)
+        assert any(service in name for name in trial["dead"]), (service, trial["dead"])
+    assert not run["valid"]
+
+
+def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
+    port = free_port()
+    running = lab.start(
+        *("run", "middleware-nodes", "--layouts", "1x1", *SHORT, "--repetitions", "1"),
+        WARM_UP_S="4",
+        LAB_BALANCER_PORT=str(port),
+    )
+    running.wait_for("1 core, balancer")
+    context = ssl._create_unverified_context()
+    statuses: dict[str, int] = {}
+
+    def ask(what: str, headers: dict[str, str], body: bytes) -> None:
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=20)
+        try:
+            connection.request("POST", "/channels/none/messages", body, headers)
+            statuses[what] = connection.getresponse().status
+        except OSError:
+            statuses[what] = 0
+        finally:
+            connection.close()
+
+    wait_for_port(port)
+    ask("no key", {}, b"[]")
+    ask("wrong key", {"Authorization": "Thing wrong", "Content-Type": "application/senml+json"}, b'[{"n":"a","v":1}]')
+    ask("10 MB", {"Authorization": "Thing wrong"}, b"x" * 10_000_000)
+    each(20, lambda: fuzz(port, os.urandom(50_000)))
+    run = ended(running)
+    assert 400 <= statuses["no key"] < 600
+    assert statuses["wrong key"] in (400, 401, 403)
+    assert statuses["10 MB"] in (0, 413)
+    (cell,) = run["cells"]
+    check_accounts(cell)
+    assert cell["succeeded"] == cell["requests"] == 100, cell["failed_by"]
+    assert run["valid"], run["invalid_because"]
+
+
+def test_tokens_that_expire_are_refreshed(lab: Lab) -> None:
+    words = ("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", "1")
+    run = json.loads(lab.run(*words, TOKEN_LIFE_S="2", DROP_PROBABILITY="0.5").stdout)["runs"][0]
+    (trial,) = run["cells"][0]["by_repetition"]
+    check_accounts(trial)
+    assert trial["refreshes"] > 0
+    assert trial["succeeded"] == trial["requests"], trial["failed_by"]
+
+
+def test_a_database_that_stops_for_ten_seconds_loses_what_the_writer_acknowledged(lab: Lab) -> None:
+    running = lab.start(
+        *("run", "middleware", "--cores", "1", "--where", "container", "--devices", "20", "--seconds", "20"),
+        *("--repetitions", "1", "--allow-invalid", "--json"),
+        WARM_UP_S="3",
+    )
+    running.wait_for("1 core, container")
+    kill_service(lab, "mw-postgres", "postgres", after="postgres", number=19)
+    threading.Timer(10, kill_service, (lab, "mw-postgres", "postgres"), {"number": 18, "wait_s": 0}).start()
+    run = ended(running)
+    (trial,) = run["cells"][0]["by_repetition"]
+    check_accounts(trial)
+    assert trial["posted"] is not None
+
+
+def fuzz(port: int, noise: bytes) -> None:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as one:
+        one.sendall(noise)
+
+
+def each(times: int, act: Callable[[], None]) -> None:
+    for _ in range(times):
+        act()
+
+
+def wait_for_port(port: int) -> None:
+    until(lambda: socket.create_connection(("127.0.0.1", port), 1), "the balancer", 60).close()

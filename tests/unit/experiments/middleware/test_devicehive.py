@@ -1,0 +1,133 @@
+"""DeviceHive's adapter against its published API: provisioning, an expired token, posting, reading back."""
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+from support.devicehive_double import DeviceHive, devicehive
+from support.places import ROOT
+
+from looplab.errors import LabError
+from looplab.experiments.middleware.systems import SYSTEMS, Answer, Place, load, part
+
+SYSTEM = load("devicehive")
+ADAPTER, PROVISION, READBACK, PROGRAMS = (
+    part("devicehive", name) for name in ("adapter", "provision", "readback", "programs")
+)
+Api = tuple[DeviceHive, int]
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with devicehive() as served:
+        yield served
+
+
+class Plain:
+    """A device's connections: one request at a time, a connection each."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+        try:
+            connection.request(method, path, body, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+
+def asking(port: int) -> Any:
+    def ask(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        data = None if document is None else json.dumps(document).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=5) as reply:
+                text = reply.read()
+        except urllib.error.HTTPError as error:
+            raise LabError(f"{method} {path}: {error.code}", "", 3) from error
+        return json.loads(text) if text else {}
+
+    return ask
+
+
+def test_every_system_has_the_same_modules() -> None:
+    for name in SYSTEMS:
+        assert load(name).name == name
+        for module, member in (
+            *(("adapter", "Adapter"), ("provision", "provision"), ("readback", "stored")),
+            *(("programs", "node"), ("programs", "data")),
+        ):
+            assert hasattr(part(name, module), member), f"{name}.{module}"
+
+
+def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
+    state, port = api
+    entries = PROVISION.provision(asking(port), "", 3, "t0")
+    assert json.loads(json.dumps(entries)) == entries
+    client, posted = Plain(port), []
+    for number, entry in enumerate(entries):
+        device = ADAPTER.Adapter(entry)
+        assert device.authorise(client) == Answer(200, True)
+        for sequence in range(2):
+            posted.append(f"t0-1-{number}-{sequence}")
+            assert device.post(client, posted[-1], "x" * 36) == Answer(201, True)
+    assert ADAPTER.Adapter(entries[0]).post(client, "t0-2-0-0", "another repetition").good
+    found = READBACK.stored({"node": "127.0.0.1"}, {}, "t0-1-", (port, port))
+    assert sorted(found) == posted
+    state.notifications["lab-t0-1"].clear()
+    left = list(READBACK.stored({"node": "127.0.0.1"}, {}, "t0-1-", (port, port)))
+    assert sorted(set(posted) - set(left)) == ["t0-1-1-0", "t0-1-1-1"]
+
+
+def test_an_expired_token_is_refused_and_refreshed(api: Api) -> None:
+    state, port = api
+    [entry] = PROVISION.provision(asking(port), "", 1, "t1")
+    device, client = ADAPTER.Adapter(entry), Plain(port)
+    state.expire()
+    assert device.authorise(client) == Answer(401, False)
+    assert device.post(client, "t1-0-0-0", "x") == Answer(401, False)
+    assert device.refresh(client) == Answer(201, True)
+    assert device.authorise(client).good
+    assert device.post(client, "t1-0-0-1", "x").good
+    wrong = ADAPTER.Adapter({**entry, "refresh": "another"})
+    assert wrong.refresh(client) == Answer(401, False)
+
+
+def test_what_fails_says_so(api: Api) -> None:
+    state, port = api
+    client = Plain(port)
+    device = ADAPTER.Adapter({"device": "nobody", "access": state.token(), "refresh": "refresh"})
+    assert device.authorise(client) == Answer(404, False)
+    assert device.post(client, "n", "x") == Answer(404, False)
+    with pytest.raises(OSError, match="refused"):
+        list(READBACK.stored({"node": "127.0.0.1"}, {}, "t-", (1, 1)))
+
+
+def test_its_programs_know_where_their_data_are() -> None:
+    hosts = {name: f"10.0.0.{at}" for at, name in enumerate(SYSTEM.data)}
+    place = Place("/opt/devicehive", hosts, {"postgres": "p", "tokens": "t", "spicedb": "s", "admin": "a"})
+    programs = PROGRAMS.node(place)
+    assert tuple(one.name for one in programs) == SYSTEM.services
+    for one in programs:
+        assert f"-Dbootstrap.servers={hosts['kafka']}:9092" in one.command
+        assert one.environment["REDIS_MASTER_HOST"] == hosts["redis"]
+    assert [PROGRAMS.data(name, place).name for name in SYSTEM.data] == list(SYSTEM.data)
+
+
+def test_each_of_its_data_services_has_a_container() -> None:
+    own = yaml.safe_load((ROOT / "src/looplab/experiments/middleware/systems/devicehive/compose.yaml").read_text())
+    shared = yaml.safe_load((ROOT / "compose/experiments/middleware/compose.yaml").read_text())
+    services = {**shared["services"], **own["services"]}
+    assert {f"mw-{name}" for name in SYSTEM.data} <= services.keys()
+    for service in own["services"].values():
+        # Paths of a second Compose file are those of the first one's folder.
+        assert (ROOT / service["extends"]["file"]).is_file()
