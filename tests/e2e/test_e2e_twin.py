@@ -33,7 +33,7 @@ def test_a_run_stores_every_message_with_no_more_rights_than_it_needs(lab: Lab) 
     (run,) = json.loads(output)["runs"]
     assert code == 0, (run["invalid_because"], progress)
     folder, _ = lab.newest()
-    assert isinstance(read_run(EXPERIMENTS, folder / "run.json"), StoredRun)
+    assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)
     with (folder / "samples.csv").open() as file:
         rows = list(csv.DictReader(file))
     for cell in run["cells"]:
