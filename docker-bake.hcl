@@ -49,7 +49,7 @@ target "services" {
   name     = "services-${service}"
   inherits = ["common"]
   matrix = {
-    service = ["controller", "bridge", "exporter", "treatments", "prepare", "twin"]
+    service = ["controller", "bridge", "exporter", "treatments", "prepare", "sqlclient"]
   }
   context    = "."
   dockerfile = "images/base/Dockerfile"

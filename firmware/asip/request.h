@@ -32,7 +32,16 @@ enum error {
 };
 
 /* Modes of a pin. Clients may ask for those up to MODE_PWM. */
-enum mode { MODE_UNALLOCATED, MODE_INPUT, MODE_PULL_UP, MODE_OUTPUT, MODE_ANALOG, MODE_PWM, MODE_RESERVED, MODE_SERVICE };
+enum mode {
+    MODE_UNALLOCATED,
+    MODE_INPUT,
+    MODE_PULL_UP,
+    MODE_OUTPUT,
+    MODE_ANALOG,
+    MODE_PWM,
+    MODE_RESERVED,
+    MODE_SERVICE
+};
 
 /* A line as it is received. */
 struct line {

@@ -49,6 +49,10 @@ function table(result, target) {
 
 // Return the frames of one target; `fill` puts values in the place of variables, times are in seconds.
 export async function frames(target, { prometheus, from, to, stepSeconds, fill }) {
+  if (!target.expr) {
+    // Asks another data source: its panel stays empty.
+    return [];
+  }
   const query = fill(target.expr);
   if (target.range) {
     const asked = { query, start: from, end: to, step: stepSeconds };

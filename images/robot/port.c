@@ -24,7 +24,7 @@
 static enum transport transport;
 static int listener = -1; /* readable when a client may have come: a listening socket, or inotify */
 static int client = -1;   /* TCP: the client's socket; pty: the master side */
-static bool pty_is_open;
+static unsigned pty_openers; /* by inotify: the master end alone cannot show a close and an open between two looks */
 static const char *pty_link;
 static char name[128];
 static uint64_t refused_clients;
@@ -130,7 +130,7 @@ const char *port_name(void)
 
 bool port_has_client(void)
 {
-    return transport == TRANSPORT_TCP ? client >= 0 : pty_is_open;
+    return transport == TRANSPORT_TCP ? client >= 0 : pty_openers > 0;
 }
 
 nfds_t port_poll_set(struct pollfd set[2], bool want_input)
@@ -156,7 +156,7 @@ static void set_up_client(void)
 static void drop_client(void)
 {
     if (transport == TRANSPORT_PTY) {
-        pty_is_open = false;
+        pty_openers = 0;
         return;
     }
     close(client);
@@ -200,19 +200,21 @@ static bool slave_is_open(void)
 static bool accept_pty(void)
 {
     char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    bool was_open = pty_is_open, opened = false;
+    bool opened = false;
     for (ssize_t got; (got = read(listener, buffer, sizeof buffer)) > 0;) {
         for (const char *at = buffer; at < buffer + got;) {
             const struct inotify_event *event = (const struct inotify_event *)at;
-            if (event->mask & IN_CLOSE)
-                was_open = false;
-            else if (!was_open)
-                opened = was_open = true;
+            if (event->mask & IN_OPEN)
+                opened |= pty_openers++ == 0;
+            else if (pty_openers > 0)
+                pty_openers--;
             at += sizeof *event + event->len;
         }
     }
-    pty_is_open = slave_is_open();
-    return opened && pty_is_open;
+    /* The kernel merges events of a kind that follow each other unread: closed is closed. */
+    if (!slave_is_open())
+        pty_openers = 0;
+    return opened && pty_openers > 0;
 }
 
 bool port_accept(void)

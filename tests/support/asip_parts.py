@@ -33,7 +33,7 @@ class AsipBoard:
             [
                 str(files / "robot"), "--processor", self.board.processor,
                 "--firmware", str(files / f"asip-{board}.hex"), "--pty", str(self._port),
-                "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "0", *wire,
+                "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "200", *wire,
                 "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
             ],
             folder / "board.log",
@@ -88,7 +88,8 @@ class AsipParts:
             "BROKER_PORT": str(self.broker.port),
             "BRIDGE_PORT": str(self.bridge_port),
         }
-        child = Child(python("looplab.experiments.asip.bridge"), self.folder / "bridge.log", variables)
+        log = self.folder / f"bridge-{free_port()}.log"
+        child = Child(python("looplab.experiments.asip.bridge"), log, variables)
         until(lambda: "waits" in child.said(), f"the bridge: {child.said()}")
         return child
 

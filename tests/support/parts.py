@@ -317,7 +317,7 @@ class TreatmentsDouble:
     The real one would find, and reschedule, every process of these names on the test's machine.
     """
 
-    ROLES = ("broker", "controller", "bridge", "robot", "stress", "flood", "link")
+    ROLES = ("broker", "controller", "bridge", "robot", "stress", "flood", "link", "instance", "workers", "database")
 
     def __init__(self, pids: Callable[[], dict[str, list[int]]], fifo: Mapping[str, int] | None = None) -> None:
         self._pids = pids

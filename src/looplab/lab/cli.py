@@ -102,7 +102,7 @@ COMMANDS = {
     "setup": Command(
         "install, pull and build what a run needs",
         "setup:setup",
-        _arguments(("scenarios", {"nargs": "*", "metavar": "SCENARIO", "help": "with images of its own: twin"})),
+        _arguments(("scenarios", {"nargs": "*", "metavar": "SCENARIO", "help": "with images of its own"})),
     ),
     "down": Command("stop and remove all containers; results stay", "down:down"),
     "pair": Command(

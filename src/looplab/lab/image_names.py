@@ -17,7 +17,7 @@ NAMES = (
     "link",
     "capture",
     "stress",
-    "twin",
+    "sqlclient",
     "asip_java",
     "magistrala",
     "devices",

@@ -41,10 +41,10 @@ class Mark:
     published: float | None
 
 
-def overview(marks: Sequence[Mark], axis: str) -> list[Overview]:
-    """Return the figure of all claims that have runs; none where none has."""
+def overview(marks: Sequence[Mark], axis: str, same: str = "no change") -> list[Overview]:
+    """Return the figure of all claims that have runs; none where none has. `same` labels a share of zero."""
     held = [mark for mark in marks if mark.outcome != NO_RUN]
-    return [Overview(held, axis)] if held else []
+    return [Overview(held, axis, same)] if held else []
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Overview:
 
     marks: Sequence[Mark]
     axis: str
+    same: str = "no change"
 
     def draw(self) -> Drawing:
         """Return the figure."""
@@ -73,9 +74,9 @@ class Overview:
         for at, mark in enumerate(rows):
             _row(axes, at, mark)
         axes.set_yticks(range(len(rows)), [_label(rows, at) for at in range(len(rows))], fontsize=8.5)
-        axes.xaxis.set_major_locator(FixedLocator(ticks(low, high)))
+        axes.xaxis.set_major_locator(FixedLocator(ticks(low, high, self.same)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(_tick))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda factor, _at: _tick(factor, self.same)))
         axes.set_xlabel(self.axis)
         axes.grid(axis="x", alpha=0.35, linewidth=0.6)
         axes.tick_params(axis="y", length=0)
@@ -146,13 +147,14 @@ def _span(rows: Sequence[Mark]) -> tuple[float, float]:
     return min([NEAR[0], *factors]) * 0.95, max([NEAR[1], *factors]) * 1.05
 
 
-def ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float, same: str) -> list[float]:
     """Return the factors of an axis from `low` to `high` whose labels do not touch."""
     inches = WIDTH_INCHES * (RIGHT - LEFT) / math.log(high / low)
     kept: list[float] = []
     for tick in TICKS:
         apart = (
-            abs(math.log(tick / other)) * inches - LETTER_INCHES * (len(_tick(tick)) + len(_tick(other)) + 1) / 2
+            abs(math.log(tick / other)) * inches
+            - LETTER_INCHES * (len(_tick(tick, same)) + len(_tick(other, same)) + 1) / 2
             for other in kept
         )
         if low <= tick <= high and all(inch > 0 for inch in apart):
@@ -160,9 +162,9 @@ def ticks(low: float, high: float) -> list[float]:
     return sorted(kept)
 
 
-def _tick(factor: float, _at: int | None = None) -> str:
+def _tick(factor: float, same: str) -> str:
     if factor == 1:
-        return "no change"
+        return same
     return f"× {factor:g}" if factor >= 2 else f"{factor - 1:+.0%}".replace("-", "−")
 
 

@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,17 +31,32 @@ STYLES = {
 
 def page(template: Path, context: Mapping[str, Any], made: datetime | None = None) -> str:
     """Return the page that `template` makes of `context`; it extends frame.html.j2 of this folder."""
+    return (
+        _environment(template.parent)
+        .get_template(template.name)
+        .render(
+            **context,
+            signs=SIGNS,
+            styles=STYLES,
+            data_uri=_data_uri,
+            made=made or datetime.now(UTC),
+            version=__version__,
+        )
+    )
+
+
+@cache
+def _environment(folder: Path) -> Environment:
+    """Return what compiles the templates of `folder`, each once: that takes longer than a page."""
     environment = Environment(
-        loader=FileSystemLoader([template.parent, Path(__file__).parent]),
+        loader=FileSystemLoader([folder, Path(__file__).parent]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(ms=show_ms, percent=show_percent, signed_ms=show_signed_ms, bounds=show_bounds)
-    return environment.get_template(template.name).render(
-        **context, signs=SIGNS, styles=STYLES, data_uri=_data_uri, made=made or datetime.now(UTC), version=__version__
-    )
+    return environment
 
 
 def show_ms(value_us: float | None) -> str:

@@ -1,28 +1,53 @@
 """The commands that repeat stored runs: a page names them beside its figures."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
+from looplab.errors import LabError
 from looplab.report.samples import Measured
-from looplab.report.stored import as_text
+from looplab.report.stored import StoredRun, as_text
 from looplab.run.experiment import Experiment
-from looplab.run.parameters import Option
+from looplab.run.parameters import Option, RunParameters, quick_settings
+
+
+class Parameters(Protocol):
+    """The module `parameters` of an experiment, as far as a command needs it."""
+
+    OPTIONS: Sequence[Option]
+    QUICK: Mapping[str, str]
+
+    def read_parameters(self, environment: Mapping[str, str], /) -> RunParameters: ...
 
 
 def run_commands(experiment: Experiment, measured: Iterable[Measured]) -> list[str]:
     """Return `./lab run …` for these runs: one command for the scenarios whose options and number of runs agree."""
-    options = experiment.part("parameters").OPTIONS
+    own: Parameters = experiment.part("parameters")
     scenarios: dict[str, list[str]] = {}
     for m in measured:
-        scenarios.setdefault(_options(m, options), []).append(m.run.scenario)
+        scenarios.setdefault(_options(m, own), []).append(m.run.scenario)
     return [f"./lab run {' '.join(names)}{given}" for given, names in scenarios.items()]
 
 
-def _options(m: Measured, options: Sequence[Option]) -> str:
+def _options(m: Measured, own: Parameters) -> str:
     """Return the options of these runs; those that earlier runs did not record are left out."""
-    given = [("--rounds", str(len(m.runs)))] if len(m.runs) > 1 else []
-    parameters = {name.upper(): value for name, value in m.run.parameters.items()}
-    given += [(option.flag, _value(parameters[option.variable])) for option in options if option.variable in parameters]
-    return "".join(f" {flag} {value}" for flag, value in given)
+    known = m.run.parameters
+    given = {option: _value(known[option.parameter]) for option in own.OPTIONS if option.parameter in known}
+    variables = {"SCENARIO": m.run.scenario} | {option.variable: value for option, value in given.items()}
+    quick = quick_settings(own.QUICK, own.OPTIONS, variables)
+    # What has no option, such as a warm-up, was set by --quick if that explains more of the parameters.
+    is_quick = _agreeing(m.run, own, {**quick, **variables}) > _agreeing(m.run, own, variables)
+    rounds = f" --rounds {len(m.runs)}" if len(m.runs) > 1 else ""
+    options = "".join(f" {option.flag} {value}" for option, value in given.items())
+    return f"{rounds}{' --quick' if is_quick else ''}{options}"
+
+
+def _agreeing(run: StoredRun, own: Parameters, variables: Mapping[str, str]) -> int:
+    """Return how many parameters of `run` these variables give; none if they are not valid (an earlier lab's)."""
+    try:
+        asked = own.read_parameters(variables).as_json()
+    except LabError:
+        return 0
+    return sum(as_text(asked[name]) == as_text(value) for name, value in run.parameters.items() if name in asked)
 
 
 def _value(value: object) -> str:

@@ -51,14 +51,14 @@ Runs = Mapping[str, Measured]
 
 
 def measure(selection: Selection) -> list[Measured]:
-    """Return each scenario and fidelity in the order of a report: its newest sound run and all that repeat it.
+    """Return each scenario, fidelity and factors in the order of a report: its newest sound run and all that repeat it.
 
     A run repeats another if its parameters, machine and state of the lab are the same. INVALID ones are used only where
     none is valid. The rest of `selection.runs` goes to its `set_aside` and `unusable`.
     """
-    held: dict[tuple[str, str], list[Measured]] = {}
+    held: dict[tuple[object, ...], list[Measured]] = {}
     for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
-        found = held.setdefault((run.scenario, run.fidelity), [])
+        found = held.setdefault((run.scenario, run.fidelity, run.factors), [])
         if found and (unlike := differences(found[0].run, run)):
             selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}"))
             continue

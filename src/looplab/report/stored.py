@@ -37,6 +37,7 @@ class Layout:
     `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
     `scenarios` holds the layout of each scenario whose files differ from those of the others. `read` returns the cells
     of a run whose samples.csv has no line a message.
+    `factors` gives parameters with their usual values: a run with another value is shown beside the others.
     """
 
     schema: Path
@@ -57,6 +58,7 @@ class Layout:
     )
     scenarios: Mapping[str, Layout] = field(default_factory=dict)
     read: Callable[[StoredRun], Mapping[Key, Cell] | Unusable] | None = None
+    factors: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
@@ -91,6 +93,12 @@ class StoredRun:
     def machine_text(self) -> str:
         cpu, cores, kernel, machine = self.machine
         return f"{cpu}, {cores} cores, kernel {kernel}" + (f", machine {machine}" if machine else "")
+
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The factors of its layout that are not as usual, as params.env writes them: ("ADAPTER=ftdi-16",)."""
+        held = [(name, as_text(self.parameters.get(name, usual)), usual) for name, usual in self.layout.factors.items()]
+        return tuple(f"{name.upper()}={value}" for name, value, usual in held if value != usual)
 
     @cached_property
     def context(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from looplab.errors import EXIT_USAGE, LabError
@@ -61,7 +61,8 @@ class RunParameters(ABC):
 class Option:
     """An option of `./lab run` and the variable that it sets.
 
-    `--quick` sets nothing for a variable in `instead_of` if this option is given.
+    `--quick` sets nothing for a variable in `instead_of` if this option is given. run.json records the value under the
+    variable's name in small letters, or as `recorded`.
     """
 
     flag: str
@@ -70,6 +71,13 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     instead_of: tuple[str, ...] = ()
+    # Experiments that share an option may record it under different names.
+    recorded: str = field(default="", compare=False)
+
+    @property
+    def parameter(self) -> str:
+        """Return the name under which run.json records the value."""
+        return self.recorded or self.variable.lower()
 
 
 # Those that an experiment shares with others.

@@ -80,9 +80,9 @@ def judge_permission(looks: Sequence[Look], role: str, priority: int) -> list[Tr
     ]
 
 
-def judge_nodelay(looks: Sequence[Look], role: str, wanted: bool, port: int) -> Treatment:
-    """Judge whether TCP_NODELAY was as `wanted` on every MQTT socket of `role`; `port` is the broker's."""
-    sockets = mqtt_sockets(looks, role, (port, TLS_PORT))
+def judge_nodelay(looks: Sequence[Look], role: str, wanted: bool, *ports: int) -> Treatment:
+    """Judge whether TCP_NODELAY was as `wanted` on every MQTT socket of `role`; `ports` are the broker's."""
+    sockets = mqtt_sockets(looks, role, (*ports, TLS_PORT))
     states = {entry if isinstance(entry, str) else on_off(entry["tcp_nodelay"]) for entry in sockets}
     found = ", ".join(sorted(states)) or "no MQTT connection seen"
     return Treatment(f"{role} TCP_NODELAY", on_off(wanted), found, found == on_off(wanted))

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ AROUND_A_RUN_S = 20
 MINUTE_ROW = re.compile(r"^\| (\d+) \| (.+?) \|$", re.MULTILINE)
 
 
+@cache
 def exercise_of(handout: Path) -> Exercise:
     return read_exercise(ROOT, name_of(handout), EXPERIMENTS)
 

@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ RUN_START = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = RUN_START + timedelta(hours=1)
 
 
+@cache
 def exercise_of(name: str) -> Exercise:
     return read_exercise(ROOT, name, EXPERIMENTS)
 

@@ -16,7 +16,7 @@ ONE, TWO = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 
 def test_upstream_images_are_pinned_by_name_and_our_own_are_not_among_them() -> None:
     found = images_to_pin((ROOT / ".env").read_text())
-    assert {"MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE"} == set(found)
+    assert {"MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "POSTGRES_IMAGE", "FLOOD_IMAGE"} == set(found)
     assert all("@" not in reference for reference in found.values())
 
 

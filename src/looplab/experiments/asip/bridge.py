@@ -17,7 +17,18 @@ from time import perf_counter_ns
 import serial
 
 from looplab.errors import LabError
-from looplab.experiments.asip.transports import BLOCK_BYTES, CLOSE, IN, OPEN, OPENED, OUT, SESSION, STATE, open_port
+from looplab.experiments.asip.transports import (
+    BLOCK_BYTES,
+    CLOSE,
+    CLOSED,
+    IN,
+    OPEN,
+    OPENED,
+    OUT,
+    SESSION,
+    STATE,
+    open_port,
+)
 from looplab.mqtt.client import MqttClient
 from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
@@ -32,11 +43,21 @@ LONGEST_LINE = 2000
 
 
 class Session(ABC):
-    """One client: the way back to it."""
+    """One client: the way back to it, on which only whole lines go."""
+
+    _rest = b""
+
+    def take(self, data: bytes) -> None:
+        """Send the lines that are whole by now. Raises OSError if the client does not take them."""
+        lines, end, self._rest = (self._rest + data).rpartition(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            raise OSError("the board sends bytes that are no lines")
+        if end:
+            self._send(lines + end)
 
     @abstractmethod
-    def take(self, data: bytes) -> None:
-        """Send what the board sent. Raises OSError if the client does not take it."""
+    def _send(self, data: bytes) -> None:
+        """Send whole lines."""
 
     @abstractmethod
     def end(self, why: str) -> None:
@@ -44,7 +65,7 @@ class Session(ABC):
 
 
 class TcpSession(Session):
-    """A TCP connection: raw bytes."""
+    """A TCP connection."""
 
     def __init__(self, sock: socket.socket, nodelay: bool) -> None:
         self.socket = sock
@@ -52,7 +73,7 @@ class TcpSession(Session):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
         self._waiting = b""
 
-    def take(self, data: bytes) -> None:
+    def _send(self, data: bytes) -> None:
         self._waiting += data
         with contextlib.suppress(BlockingIOError):
             self._waiting = self._waiting[self.socket.send(self._waiting) :]
@@ -68,13 +89,9 @@ class OverMqtt(Session):
 
     def __init__(self, client: MqttClient, topic: str, qos: int) -> None:
         self._client, self._topic, self._qos = client, topic, qos
-        self._rest = b""
 
-    def take(self, data: bytes) -> None:
-        lines, end, rest = (self._rest + data).rpartition(b"\n")
-        self._rest = rest[-LONGEST_LINE:]
-        if end:
-            self._client.publish(f"{self._topic}/{OUT}", lines + end, self._qos)
+    def _send(self, data: bytes) -> None:
+        self._client.publish(f"{self._topic}/{OUT}", data, self._qos)
 
     def end(self, why: str) -> None:
         self._client.publish(f"{self._topic}/{STATE}", why.encode(), 1)
@@ -126,11 +143,13 @@ class Bridge:
         """Serve until `stop`."""
         while not self._stopping:
             ready = self._mqtt.wait(perf_counter_ns() + (1_000_000 if self._to_board else IDLE_NS), self._descriptors())
+            # First what may end a session, then what begins one: a client may come back at once.
+            for descriptor in ready:
+                self._serve(descriptor)
             self._serve_mqtt()
             self._write()
-            # The listener last: a client that comes back at once has ended its session before.
-            for descriptor in sorted(ready, key=self._listener.fileno().__eq__):
-                self._serve(descriptor)
+            if self._listener.fileno() in ready:
+                self._accept()
             if isinstance(self._session, OverMqtt) and not self._mqtt.connected:
                 self._end("the broker is gone")
 
@@ -153,9 +172,7 @@ class Bridge:
         return found
 
     def _serve(self, descriptor: int) -> None:
-        if descriptor == self._listener.fileno():
-            self._accept()
-        elif self._port is not None and descriptor == self._port.fileno():
+        if self._port is not None and descriptor == self._port.fileno():
             self._from_board()
         elif isinstance(self._session, TcpSession) and descriptor == self._session.socket.fileno():
             self._from_tcp(self._session)
@@ -196,8 +213,10 @@ class Bridge:
             return
         try:
             data = os.read(self._port.fileno(), 1 if self._settings.by_byte else BLOCK_BYTES)
-        except OSError as error:
-            self._end(f"the board's port is gone: {error}")
+        except OSError:
+            data = b""
+        if not data:
+            self._end("the board's port is gone")
             return
         try:
             self._session.take(data)
@@ -250,8 +269,7 @@ class Bridge:
     def _obey(self, order: bytes) -> None:
         session = OverMqtt(self._mqtt, self._settings.topic, self._settings.qos)
         if order == CLOSE and isinstance(self._session, OverMqtt):
-            self._session = None
-            self._end("")
+            self._end(CLOSED)
         elif order == OPEN and self._session is not None:
             session.end("the board is in use")
         elif order == OPEN and self._begin(session):

@@ -1,15 +1,22 @@
 """An ASIP client on one thread: set modes, write pins, be called for the changes of others."""
 
+import contextlib
 from collections.abc import Callable
 from time import perf_counter_ns
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.asip.transports import Transport
 
-READY_TIMEOUT_S = 5.0
+# A boot loader takes up to 2 s.
+START_TIMEOUT_S = 3.0
+ANSWER_TIMEOUT_S = 5.0
 IDENTITY_REQUEST, IDENTITY = b"#,?\n", b"@#,?,"
 # A line of the board is far shorter, but for its lists.
 LONGEST_LINE = 2000
+
+
+class _NoAnswer(LabError):
+    """The board said nothing in time."""
 
 
 class AsipClient:
@@ -59,27 +66,31 @@ class AsipClient:
         return True
 
     def wait_ready(self) -> None:
-        """Wait until the board has started and answers. Raises LabError (exit code 3) if it does not."""
-        self._await(b"!")
+        """Wait until the board has started and answers. Raises LabError (exit code 3) if it does not.
+
+        One that runs already, because opening its port does not reset it, says nothing before it is asked.
+        """
+        with contextlib.suppress(_NoAnswer):
+            self._await(b"!", START_TIMEOUT_S)
         self.synchronise()
 
     def synchronise(self) -> None:
         """Wait until the board has handled everything that was sent. Raises LabError (exit code 3) if it does not."""
         self.transport.write(IDENTITY_REQUEST)
-        self._await(IDENTITY)
+        self._await(IDENTITY, ANSWER_TIMEOUT_S)
 
     def close(self) -> None:
         """Give the board back."""
         self.transport.close()
 
-    def _await(self, start: bytes) -> None:
+    def _await(self, start: bytes, timeout_s: float) -> None:
         self._seen = b""
-        end_ns = perf_counter_ns() + round(READY_TIMEOUT_S * 1e9)
+        end_ns = perf_counter_ns() + round(timeout_s * 1e9)
         while not self._seen.startswith(start):
             self._seen = b""
             if not self.serve(end_ns):
-                raise LabError(
-                    f"The board did not answer within {READY_TIMEOUT_S:g} s.",
+                raise _NoAnswer(
+                    f"The board did not answer within {timeout_s:g} s.",
                     "Is its firmware `firmware/asip`? See `docker compose logs asip-board`.",
                     EXIT_MACHINE,
                 )

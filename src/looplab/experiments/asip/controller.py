@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.experiments.asip import EXPERIMENT, NAME
+from looplab.experiments.asip import EXPERIMENT, NAME, placement
 from looplab.experiments.asip.bisection import Bisection
 from looplab.experiments.asip.board import (
     BOARDS,
@@ -71,9 +71,11 @@ class Controller(Run):
             self._progress(index, cell)
             self._measured.append(Measured(cell))
             try:
+                placement.set_up(p, cell)
                 self._measure(index, self._measured[-1])
             except LabError as error:
                 self._measured[-1].faults.append(error.message)
+            self._measured[-1].faults += placement.faults(p, cell)
             self._look()
             record.append(p.rows(index))
             record.state("running", self.treatments())
@@ -90,6 +92,10 @@ class Controller(Run):
     def faults(self) -> Sequence[str]:
         """Return why cells are INVALID."""
         return faults(self.parameters, self._measured, "")
+
+    def close(self) -> None:
+        """Take every delay away."""
+        placement.take_away(self.parameters)
 
     def _measure(self, index: int, measured: Measured) -> None:
         with WorkerClient(measured.cell.language, _worker(measured.cell.language)) as worker:

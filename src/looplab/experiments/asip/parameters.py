@@ -63,6 +63,8 @@ class AsipParameters(RunParameters):
     low_hz: float
     high_hz: float
     resolution: float
+    bridge_delay_ms: float
+    broker_delay_ms: float
     parts_timeout_s: int
     # Priorities and load belong to the loop's scenarios.
     apply_priority: bool = False
@@ -128,6 +130,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         low_hz=get.number("LOW_HZ", 2, 1, 10_000),
         high_hz=get.number("HIGH_HZ", 400, 1, 10_000),
         resolution=get.number("RESOLUTION", 0.01, 0.001, 0.5),
+        bridge_delay_ms=get.number("BRIDGE_DELAY_MS", 0.5, 0, 500),
+        broker_delay_ms=get.number("BROKER_DELAY_MS", 6, 0, 500),
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
     if not parameters.cells:

@@ -20,6 +20,8 @@ CONNECT_TIMEOUT_S = 5.0
 # Topics below the board's own.
 IN, OUT, SESSION, STATE = "in", "out", "session", "session/state"
 OPEN, CLOSE, OPENED = b"open", b"close", b"opened"
+CLOSED = "closed"
+CLOSE_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,10 @@ class MqttSession(Transport):
 
     def close(self) -> None:
         self._client.publish(f"{self._topic}/{SESSION}", CLOSE, 1)
-        self._client.wait(perf_counter_ns() + 50_000_000)
+        # The board is free once the bridge has said so.
+        end_ns = perf_counter_ns() + round(CLOSE_TIMEOUT_S * 1e9)
+        while self._client.connected and not self._state and perf_counter_ns() < end_ns:
+            self._client.wait(end_ns, ())
         self._client.close()
 
     def _open(self) -> None:

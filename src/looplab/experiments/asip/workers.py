@@ -42,7 +42,7 @@ class WorkerClient:
         jit = {"on": ", JIT", "off": ", interpreter"}.get(facts.get("jit", ""), "")
         return facts.get("runtime", "unknown").replace("_", " ") + (jit if self._language == "java" else "")
 
-    def latency(self, words: Mapping[str, object], whole_s: float) -> tuple[list[Sample], dict[str, str]]:
+    def latency(self, words: Mapping[str, object], whole_s: float = 0.0) -> tuple[list[Sample], dict[str, str]]:
         """Have the tests made, which take about `whole_s`; return them and what the client says beside."""
         line = self._ask("latency", words, whole_s)
         samples = []

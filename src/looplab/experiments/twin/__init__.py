@@ -12,7 +12,7 @@ EXPERIMENT = Experiment(
     __name__,
     scenarios="compose/experiments/twin*",
     roles=(CONTROLLER, BROKER, INSTANCE, WORKERS, DATABASE),
-    images=("twin",),
+    images=("sqlclient",),
     upstream=("POSTGRES_IMAGE",),
     passwords=("database_owner", "database_writer", "database_reader"),
 )

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import ceil
@@ -42,9 +42,16 @@ CONFINEMENTS = ("quota", "cpuset")
 OPTIONS = (
     INTERVALS,
     MESSAGES,
-    REPETITIONS,
+    # A repetition is a cell of its own: the parameter `repetitions`, blocks within a cell, is 1.
+    replace(REPETITIONS, recorded="iterations"),
     QOS,
-    Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}"),
+    Option(
+        "--write-mode",
+        "WRITE_MODE",
+        "MODE,…",
+        f"how the twin stores: {', '.join(WRITE_MODES)}",
+        recorded="write_modes",
+    ),
     Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
     FIDELITY,
     PACING,
@@ -220,7 +227,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         pacing=get.choice("PACING", SCHEDULE, PACINGS),
         sleep_ms=get.number("SLEEP_MS", 0, 0, 10_000) if sleep else None,
         session=get.choice("SESSION", "", SESSIONS) if environment.get("SESSION", "").strip() else "",
-        batch_rows=get.integer("BATCH_ROWS", 1000, 1, 100_000),
+        batch_rows=get.integer("BATCH_ROWS", 5000, 1, 100_000),
         batch_ms=get.number("BATCH_MS", 10, 0, 10_000),
         max_inflight=get.integer("MAX_INFLIGHT", 20 if fidelity == "thesis" else 0, 0, 65_535),
         persistence=get.switch("PERSISTENCE", False),

@@ -1,6 +1,5 @@
 """The search for the highest sustained rate of a cell, and for the part that limits it."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from looplab.experiments.twin.document import queue
 from looplab.experiments.twin.parameters import Cell, TwinParameters
 from looplab.experiments.twin.sending import Sent
-from looplab.experiments.twin.usage import largest, total, usage
+from looplab.experiments.twin.usage import busy, largest, usage
 from looplab.run.accounting import Columns, quantile
 from looplab.run.samples import ANSWERED, NOT_SENT
 
@@ -22,6 +21,8 @@ STRIDE = 1.5
 FIRST_SHARE = 0.8
 # A part limits if it is used up to this share of its capacity.
 USED_UP = 0.6
+# One part that is nearly used up counts before a machine that has no processor time left for anybody.
+NEARLY_ALL, NO_ROOM = 0.85, 0.95
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def limit(p: TwinParameters, cell: Cell, sent: Sent, step: Step) -> dict[str, An
     """
     used = usage(p, cell, sent)
     evidence = {**largest(used["cpu_share"]), **_spent(used, sent)}
-    evidence["machine"] = total(used["cpu_share"]) / (os.cpu_count() or 1)
+    evidence["machine"] = busy(*sent.looks)
     evidence["device"] = evidence.pop("controller", 0.0)
     if step.lateness_p99_us is not None and step.lateness_p99_us > p.delay_limit_ms * 1000:
         # The device fell behind its schedule: at this rate it is the limit, whatever follows it.
@@ -144,8 +145,12 @@ def _limiting(evidence: Mapping[str, float]) -> str:
     A worker that waits for commits most of the time is limited by what a commit consists of. A full window is the limit
     only where no part behind it is used up: every slow instance fills it.
     """
-    alone = {name: share for name, share in evidence.items() if name not in ("store", "fsync", "inflight")}
+    alone = {name: share for name, share in evidence.items() if name not in ("store", "fsync", "inflight", "machine")}
     most = max(alone, key=lambda name: alone[name], default="")
+    if most and alone[most] >= NEARLY_ALL:
+        return most
+    if evidence.get("machine", 0.0) >= NO_ROOM:
+        return "machine"
     if most and alone[most] >= USED_UP:
         return most
     if evidence.get("store", 0.0) >= USED_UP:

@@ -23,6 +23,8 @@ from looplab.treatments.looks import Look
 
 INSTANCE = Service("twin instance", "See `docker compose logs` of the instance.")
 LOOK_NS = 50_000_000
+# A queue that has not changed for so long is given up, before the drain timeout.
+STILL_NS = 30_000_000_000
 # The brokers report their counters every second or two: so long after the last commit they are heard once more.
 COUNTERS_NS = 2_200_000_000
 
@@ -132,11 +134,16 @@ class Sending:
         """Wait until the fate of every message is known, or the drain timeout; then for the brokers' counters."""
         state = self._parts.record.store["state"]
         end_ns = perf_counter_ns() + self._parts.parameters.drain_timeout_s * 1_000_000_000
-        seen = 0
-        while WAITING in state[rows.start : rows.stop].tolist() and perf_counter_ns() < end_ns:
+        looks, left, changed_ns = 0, -1, perf_counter_ns()
+        while perf_counter_ns() < min(end_ns, changed_ns + STILL_NS):
+            waiting = state[rows.start : rows.stop].tolist().count(WAITING)
+            if not waiting:
+                break
+            if waiting != left:
+                left, changed_ns = waiting, perf_counter_ns()
             self._devices.wait(perf_counter_ns() + LOOK_NS)
-            seen += 1
-            if seen % 20 == 0:
+            looks += 1
+            if looks % 20 == 0:
                 progress()
         if not self._parts.parameters.search:
             self._devices.wait(perf_counter_ns() + COUNTERS_NS)

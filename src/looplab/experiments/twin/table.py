@@ -57,4 +57,6 @@ def _limits(found: list[dict[str, Any]]) -> list[str]:
 def _limit(cell: dict[str, Any]) -> str:
     brokers = f"{cell['brokers']} broker{'s' if cell['brokers'] != 1 else ''}"
     named = f"{cell['write_mode']}, QoS {cell['qos']}, {brokers}"
+    if not cell["limit_per_s"]:
+        return f"  {named}: no rate was sustained"
     return f"  {named}: {cell['limit_per_s']:.0f} a second, {LIMITS.get(cell['limited_by'], cell['limited_by'])}"

@@ -18,10 +18,11 @@ def judge(
     """Judge every treatment of a run from the looks taken before and after each sending."""
     if found := unverified(looks):
         return found
+    ports = {port for cell in parameters.cells for _host, port in parameters.hosts(cell)}
     good = [look for look in looks if look is not None]
     found += [judge_process(good, role) for role in _ROLES]
     found += [judge_policy(good, role, 0) for role in _ROLES]
-    found += [judge_nodelay(good, role, parameters.tcp_nodelay, 1883) for role in ("broker", "controller")]
+    found += [judge_nodelay(good, role, parameters.tcp_nodelay, *ports) for role in ("broker", "controller")]
     found += _machines(parameters, good)
     found.append(_committed(database))
     same = "the same in every cell"

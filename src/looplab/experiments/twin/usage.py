@@ -85,8 +85,12 @@ def largest(shares: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def total(shares: Mapping[str, Any]) -> float:
-    """Return the processors that all parts used together."""
-    return sum(
-        float(sum(value) if isinstance(value, list) else value) for value in shares.values() if value is not None
+def busy(before: Look | None, after: Look | None) -> float:
+    """Return the share of the machine's processor time that was not idle between two looks, whoever had it."""
+    if before is None or after is None or not after.get("processors") or after["clock_ns"] <= before["clock_ns"]:
+        return 0.0
+    elapsed_s = (after["clock_ns"] - before["clock_ns"]) / 1e9
+    idle_s: float = sum(
+        now["idle_s"] - before["processors"][name]["idle_s"] for name, now in after["processors"].items()
     )
+    return float(max(0.0, 1 - idle_s / elapsed_s / len(after["processors"])))

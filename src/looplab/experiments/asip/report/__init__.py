@@ -15,6 +15,15 @@ _FREQUENCIES = Layout(
     metrics={},
     cell=AsipCell,
     total="tests",
+    factors={
+        "protocol": "asip",
+        "board": "mega",
+        "adapter": "none",
+        "read": "block",
+        "jit": "on",
+        "client_cpus": "0",
+        "qos": "0",
+    },
 )
 # A step of the bisection on frequency has no latency of a message.
 LAYOUT = replace(_FREQUENCIES, metrics={"latency": "latency_us"}, scenarios={THROUGHPUT: _FREQUENCIES})

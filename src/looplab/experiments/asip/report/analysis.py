@@ -7,8 +7,9 @@ from typing import Any
 
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import published
+from looplab.experiments.asip.report.cell import AsipCell
 from looplab.experiments.asip.report.figures import NAMES, TITLES, measured_rows, published_rows, sketches
-from looplab.experiments.asip.report.findings import add_causes, cells, claims
+from looplab.experiments.asip.report.findings import add_causes, cells, claims, usable
 from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing, Sketch
@@ -25,17 +26,24 @@ MEASURES = {THROUGHPUT: THROUGHPUT_HZ, NAME: LATENCY_MS}
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what these runs show: of each scenario, one of each fidelity."""
-    runs = by_fidelity(measured)
+    usual = [m for m in measured if not m.run.factors]
+    runs = by_fidelity(usual)
     verdicts = judge(claims(), runs)
     add_causes(runs, verdicts)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
         figures = [(title, "", [d for d in drawn if d.figure in held]) for title, held in TITLES.items()]
         return {
-            "sections": {"claims": "Claims", "published": "Published and measured", "cells": "Cells"}.items(),
+            "sections": {
+                "claims": "Claims",
+                "published": "Published and measured",
+                "factors": "Factors",
+                "cells": "Cells",
+            }.items(),
             "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
             "show": show,
-            "beside": [table for m in measured for table in _beside(m)],
+            "beside": [table for m in usual for table in _beside(m)],
+            "factored": factored(measured),
             "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in published.TRANSPORTS],
             "latency_runs": [m for m in measured if m.run.scenario == NAME],
             "throughput_runs": [m for m in measured if m.run.scenario == THROUGHPUT],
@@ -46,7 +54,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "asip-findings.csv": finding_rows(verdicts),
     }
     drawable: list[Sketch] = [*_overview(verdicts)]
-    for run in measured:
+    for run in usual:
         drawable += sketches(run)
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
 
@@ -82,6 +90,18 @@ def _beside(run: Measured) -> Iterator[tuple[str, str, list[tuple[str, list[Inte
     yield f"{heading} in {unit}, {run.run.fidelity}", unit, order
 
 
+def factored(measured: Sequence[Measured]) -> list[tuple[str, str, AsipCell]]:
+    """Return (fidelity, factors, cell) of each cell that was measured with a factor set, and of its like as usual."""
+    keys = {(m.run.scenario, m.run.fidelity, key) for m in measured if m.run.factors for key in m.cells}
+    held = [
+        (m.run.fidelity, " ".join(m.run.factors) or "as usual", cell)
+        for m in measured
+        for cell in usable(m)
+        if (m.run.scenario, m.run.fidelity, cell.key) in keys
+    ]
+    return sorted(held, key=lambda row: ("tracked_hz" in row[2].document, row[0], row[2].text, row[1] != "as usual"))
+
+
 def show(value: float | None, unit: str) -> str:
     """Return a figure for a table, a dash for none and NaN; `unit`: us (shown as ms), Hz, ms or × (a ratio)."""
     if value is None or math.isnan(value):
@@ -101,6 +121,7 @@ def _cell_rows(run: Measured) -> Iterator[dict[str, object]]:
             "run_id": " ".join(run.run_ids),
             "scenario": run.run.scenario,
             "fidelity": run.run.fidelity,
+            "factors": " ".join(run.run.factors),
             "valid": "yes" if cell.valid else "no",
             "language": cell.language,
             "transport": cell.transport,

@@ -51,7 +51,7 @@ def _overview(verdicts: Verdicts) -> list[Overview]:
             assert isinstance(found, Finding)
             share = _over_published(found.lines)
             marks.append(Mark(claim.title, fidelity, found.outcome, share, None if share is None else 0.0))
-    return overview(marks, "measured over published (mean of the cells)")
+    return overview(marks, "measured over published (mean of the cells)", "as published")
 
 
 def _over_published(lines: Sequence[Line]) -> Interval | None:

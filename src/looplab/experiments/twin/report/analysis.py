@@ -7,7 +7,8 @@ from typing import Any
 
 from looplab.experiments.twin.report.cell import FIGURES
 from looplab.experiments.twin.report.figures import TITLES, sketches
-from looplab.experiments.twin.report.findings import MODES, cells_of, claims, groups
+from looplab.experiments.twin.report.findings import claims
+from looplab.experiments.twin.report.groups import groups
 from looplab.experiments.twin.table import LIMITS
 from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing, Sketch
@@ -30,9 +31,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
             "sections": {"claims": "Findings", "cells": "Cells"}.items(),
             "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
             "show": show,
-            "modes": MODES,
             "limits": LIMITS,
-            "cells_of": cells_of,
         }
 
     csv_files = {

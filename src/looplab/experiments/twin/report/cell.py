@@ -7,7 +7,7 @@ from looplab.report.cell import Cell
 
 # Figures of a cell that are no latencies.
 FIGURES = ("queue_max", "drained_s", "rate_in_per_s", "rate_out_per_s", "rate_out_peak_per_s", "limit_per_s")
-# A queue is longer than this share of the messages that were sent.
+# A queue is longer than this share of the messages that were sent, and leaves the rate out behind the rate in by it.
 QUEUE_SHARE = 0.05
 
 
@@ -45,8 +45,10 @@ class TwinCell(Cell):
 
     @property
     def queues(self) -> bool:
-        """Whether a queue formed: more messages waited than a few that are on their way."""
-        return self.queue_max > QUEUE_SHARE * self.sent
+        """Whether a queue formed: more messages waited than some that arrive in a batch, and less left than came in."""
+        came_in, left = self.figure("rate_in_per_s"), self.rate_out
+        behind = came_in is None or left is None or left < (1 - QUEUE_SHARE) * came_in
+        return behind and self.queue_max > QUEUE_SHARE * self.sent
 
     @property
     def rate_out(self) -> float | None:

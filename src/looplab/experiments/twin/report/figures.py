@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from looplab.experiments.twin.report.cell import TwinCell
-from looplab.experiments.twin.report.findings import (
-    CENTRAL,
-    DISTRIBUTED,
-    Group,
-    by_mode,
-    cells_of,
-    groups,
-    searched,
-)
+from looplab.experiments.twin.report.findings import by_mode, searched
+from looplab.experiments.twin.report.groups import CENTRAL, DISTRIBUTED, Group, cells_of, groups
 from looplab.experiments.twin.report.queues import Curve, curves
 from looplab.report.drawing import STYLES, Drawing, Sketch, drawn
 from looplab.report.samples import Measured
@@ -107,7 +100,7 @@ class Limits:
         caption = "Found by search; the scale is logarithmic."
         said = f"{caption} Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in self.rates.items())}."
         name = f"twin_figure_limits_{self.fidelity}"
-        place = (0.36, 0.145, 0.6, 0.75)
+        place = (0.41, 0.145, 0.55, 0.75)
         return drawn(name, "limits", self.fidelity, caption, said, self._put, place=place)
 
     def _put(self, axes: Axes) -> None:

@@ -1,15 +1,21 @@
 """What the paper found, as questions that stored runs answer: reproduced, not reproduced, or undecided."""
 
-import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from looplab.experiments.twin.report import variance
 from looplab.experiments.twin.report.cell import TwinCell
+from looplab.experiments.twin.report.groups import (
+    CENTRAL,
+    DISTRIBUTED,
+    ITERATIONS,
+    Group,
+    cells_of,
+    groups,
+    published,
+    published_ratio,
+)
 from looplab.experiments.twin.report.variance import Ratio
 from looplab.experiments.twin.table import LIMITS
 from looplab.report.finding import Finding, Line, asked, exact, within
@@ -18,11 +24,8 @@ from looplab.report.statistics import Interval, compare, over_runs
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
 
 PUBLISHED = "published"
-SINGLE, CENTRAL, DISTRIBUTED = "single", "central", "distributed"
 # "About 15 a second": within this factor.
 NEAR = 1.25
-# Iterations of the paper's second experiment.
-ITERATIONS = 5
 # A change within this share is none.
 SAME = 0.05
 # What each write mode takes away from the published instance.
@@ -34,55 +37,6 @@ MODES = {
     "pipeline": "neither cause, commits in a pipeline",
     "copy": "neither cause, COPY of many messages",
 }
-_FILE = Path(__file__).resolve().parent / "published" / "twin.csv"
-
-
-@dataclass(frozen=True)
-class Group:
-    """The repetitions of one number of brokers in one placement, and what the paper printed for it."""
-
-    brokers: int
-    placement: str
-    cells: Sequence[TwinCell]
-
-    def __str__(self) -> str:
-        return "1 broker" if self.brokers == 1 else f"{self.brokers} brokers, {self.placement}"
-
-    @property
-    def each(self) -> list[float]:
-        """Messages a second of a broker, the mean of the brokers, by repetition."""
-        rates = [cell.broker_figures("rate_out_per_s") for cell in self.cells]
-        return [sum(held) / len(held) for held in rates if held]
-
-    @property
-    def total(self) -> list[float]:
-        """Messages a second of all brokers together, by repetition."""
-        return [sum(held) for cell in self.cells if (held := cell.broker_figures("rate_out_per_s"))]
-
-    @property
-    def times_s(self) -> list[list[float]]:
-        """The time that each broker took, by repetition: a list a broker."""
-        held = [cell.broker_figures("operation_s") for cell in self.cells]
-        return [list(times) for times in zip(*held, strict=False)]
-
-    @property
-    def variance(self) -> Interval | None:
-        """The variance of a broker's time over the repetitions, the mean of the brokers; None for one repetition."""
-        found = variance.pooled(self.times_s)
-        return variance.interval(*found) if found else None
-
-    def printed(self, name: str) -> str:
-        """Return the figure of that name in the paper, "" if it gives none."""
-        value = published().get((name, self.brokers, "" if self.brokers == 1 else self.placement))
-        return "" if value is None else f"{value:.2f}"
-
-
-@cache
-def published() -> Mapping[tuple[str, int, str], float]:
-    """Return the figures that the paper's text gives, by name, number of brokers and placement ("" for one)."""
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        lines = list(csv.DictReader(file))
-    return {(line["name"], int(line["brokers"]), line["placement"]): float(line["value"]) for line in lines}
 
 
 def claims() -> list[Claim]:
@@ -95,12 +49,6 @@ def claims() -> list[Claim]:
         asked("distributed-varies", "Times vary more where each broker has its machine", "twin-brokers", _varies),
         asked("limit", "At the highest sustained rate the broker is the limit", "twin-limit", _limit),
     ]
-
-
-def cells_of(run: Measured) -> list[TwinCell]:
-    """Return the valid cells of all runs alike."""
-    found = (cell for one in run.runs for cell in one.cells.values())
-    return [cell for cell in found if isinstance(cell, TwinCell) and cell.valid]
 
 
 def by_mode(run: Measured) -> dict[str, list[TwinCell]]:
@@ -123,21 +71,6 @@ def rate_of(cells: Sequence[TwinCell]) -> tuple[Interval, bool] | None:
         return (rate, True) if rate else None
     seen = [cell.rate_out for cell in cells if cell.rate_out]
     return (exact(max(seen)), False) if seen else None
-
-
-def groups(run: Measured) -> list[Group]:
-    """Return the repetitions by number of brokers and placement."""
-    held: dict[tuple[int, str], list[TwinCell]] = {}
-    for cell in cells_of(run):
-        held.setdefault((cell.brokers, cell.placement), []).append(cell)
-    return [Group(*key, cells) for key, cells in sorted(held.items())]
-
-
-def published_ratio(brokers: int) -> Ratio:
-    """Return the paper's variance of the distributed brokers over that of the central ones, from five values each."""
-    given = published()
-    freedom = (ITERATIONS - 1, ITERATIONS - 1)
-    return variance.compare(given["variance", brokers, DISTRIBUTED], given["variance", brokers, CENTRAL], freedom)
 
 
 def _rates(run: Measured) -> Iterator[tuple[str, Interval, bool]]:
@@ -173,7 +106,25 @@ def _fifteen(run: Measured) -> Finding:
         return Finding(NOT_REPRODUCED if above else UNDECIDED, f"{said} No cell has a queue.", lines=lines)
     near = within(rate, limit / NEAR, limit * NEAR)
     outcome = UNDECIDED if near is None else REPRODUCED if near else NOT_REPRODUCED
-    return Finding(outcome, said, beside=_causes(found), lines=lines)
+    return Finding(outcome, said, beside=[*_spent(by_mode(run)[mode]), *_causes(found)], lines=lines)
+
+
+def _spent(cells: Sequence[TwinCell]) -> list[str]:
+    """Return, as a sentence, what the instance did with its time while a queue waited, and how busy the broker was."""
+    full = [cell for cell in cells if cell.queues and cell.document.get("instance_s") and cell.answered]
+    if not full:
+        return []
+    stored = sum(cell.answered for cell in full)
+    per_ms = {
+        name: 1000 * sum(cell.document["instance_s"].get(name) or 0 for cell in full) / stored
+        for name in ("sleep", "session", "store")
+    }
+    said = (
+        f"While a queue waited, the instance slept {per_ms['sleep']:.1f} ms for each message, opened a session for "
+        f"{per_ms['session']:.1f} ms and stored for {per_ms['store']:.1f} ms"
+    )
+    busy = [share for cell in full for share in (cell.document.get("cpu_share") or {}).get("broker") or [] if share]
+    return [f"{said}; the broker used {max(busy):.1%} of a processor at most." if busy else f"{said}."]
 
 
 def _causes(found: Sequence[tuple[str, Interval, bool]]) -> list[str]:

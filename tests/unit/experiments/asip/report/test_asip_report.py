@@ -117,6 +117,25 @@ def test_what_tcp_nodelay_changes_stands_beside_the_claims_on_latency(tmp_path: 
     assert "With TCP_NODELAY on (corrected), TCP takes 4.0 ms on average instead of 38.0 ms." in beside
 
 
+def test_a_factor_is_shown_beside_the_usual_run_and_leaves_the_claims_alone(tmp_path: Path) -> None:
+    write_latency_run(tmp_path)
+    serial = (("python", "serial", "one"),)
+    with_adapter = {"adapter": "ftdi-16", "jit": True}
+    write_latency_run(
+        tmp_path, start="20260305T000000Z", cells=serial, mean_us=lambda *_key: 19_000.0, changes=with_adapter
+    )
+    write_latency_run(
+        tmp_path, start="20260306T000000Z", cells=serial, wire_us=1_020.0, changes={"protocol": "firmata"}
+    )
+    found = analysed(tmp_path)
+    assert not found.selection.set_aside
+    rows_shown = [(factors, round(cell.statistic("latency", "avg"))) for _f, factors, cell in found.context["factored"]]
+    usual = round(near_the_wire("python", "serial", "one"))
+    assert rows_shown == [("as usual", usual), ("ADAPTER=ftdi-16", 19_000), ("PROTOCOL=firmata", usual)]
+    assert "18" not in found.verdict("below-15-ms").reason
+    assert "ADAPTER=ftdi-16" in found.text
+
+
 def test_lost_tests_are_counted_and_the_mean_is_of_the_answered(tmp_path: Path) -> None:
     folder = write_latency_run(tmp_path, lost=7)
     cell: Any = analysed(tmp_path).measured[0].cells["python", "serial", "one"]

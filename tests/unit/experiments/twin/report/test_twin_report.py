@@ -75,6 +75,14 @@ def test_each_cause_taken_away_is_named_with_its_rate(tmp_path: Path) -> None:
     assert "6.7 times as many" in found["broker-is-the-limit"].reason
 
 
+def test_what_the_instance_did_meanwhile_is_said(tmp_path: Path) -> None:
+    spent = {"instance_s": {"sleep": 10.0, "session": 2.0, "store": 1.0}, "cpu_share": {"broker": [0.002, None]}}
+    write_twin_run(tmp_path, [single(100, more=spent), single(10, more=spent)])
+    said = findings(tmp_path)["fifteen"].beside[0]
+    assert "slept 50.0 ms for each message, opened a session for 10.0 ms and stored for 5.0 ms" in said
+    assert "0.2% of a processor" in said
+
+
 def test_a_broker_that_is_the_limit_is_the_limit_with_every_instance(tmp_path: Path) -> None:
     modes = ("published", "sleep", "session", "row", "copy")
     write_twin_run(tmp_path, [single(10, mode) for mode in modes])

@@ -1,0 +1,67 @@
+"""What runs elsewhere: emulated links, set for a cell and judged after it."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from looplab.errors import LabError
+from looplab.experiments.asip.parameters import AsipParameters, Cell
+from looplab.link import client
+from looplab.link.settings import LinkSettings
+from looplab.treatments.link import deviation
+
+# The emulator beside the bridge and that beside the broker. Each delays both ways of a link where it ends.
+EMULATORS: Mapping[str, str] = {"bridge": "http://asip-bridge:9107", "broker": "http://broker:9107"}
+BRIDGE = "asip-bridge"
+CLEAR_TIMEOUT_S = 2.0
+
+
+def links(p: AsipParameters, cell: Cell) -> dict[str, list[LinkSettings]]:
+    """Return the links of a cell by emulator, none where nothing is elsewhere.
+
+    With the bridge elsewhere, so is the broker beside it. With the broker elsewhere, client and bridge stay together.
+    """
+    if cell.placement == "one":
+        return {}
+    host = f"asip-{cell.language}"
+    if cell.placement == "bridge":
+        return {"bridge" if cell.transport == "tcp" else "broker": _both_ways([host], p.bridge_delay_ms)}
+    return {"broker": _both_ways([host, BRIDGE], p.broker_delay_ms)}
+
+
+def set_up(p: AsipParameters, cell: Cell, emulators: Mapping[str, str] = EMULATORS) -> None:
+    """Set a cell's links. Raises LabError if an emulator does not answer."""
+    for at, settings in links(p, cell).items():
+        client.apply(settings, emulators[at])
+
+
+def faults(p: AsipParameters, cell: Cell, emulators: Mapping[str, str] = EMULATORS) -> list[str]:
+    """Return what was wrong with the links of a cell, and take them away."""
+    found: list[str] = []
+    for at, settings in links(p, cell).items():
+        try:
+            state: dict[str, Any] = client.state(emulators[at])
+            client.clear(emulators[at], CLEAR_TIMEOUT_S)
+        except LabError as error:
+            found.append(f"the link emulator ended: {error.message}")
+            continue
+        if [link["settings"] for link in state["links"]] != [one.as_json() for one in settings]:
+            found.append("the link emulator was restarted: the delay was gone for a part of the cell")
+        else:
+            found += [
+                f"link to {link['settings']['peer']}: {why}" for link in state["links"] if (why := deviation(link))
+            ]
+    return found
+
+
+def take_away(p: AsipParameters, emulators: Mapping[str, str] = EMULATORS) -> None:
+    """Remove every link that a cell of this run may have set."""
+    for at in {at for cell in p.cells for at in links(p, cell)}:
+        with contextlib.suppress(LabError):
+            client.clear(emulators[at], CLEAR_TIMEOUT_S)
+
+
+def _both_ways(peers: list[str], delay_ms: float) -> list[LinkSettings]:
+    return [
+        LinkSettings(peer, direction, delay_ms, reorder=False) for peer in peers for direction in ("egress", "ingress")
+    ]

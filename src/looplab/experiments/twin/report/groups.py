@@ -1,0 +1,86 @@
+"""The repetitions of one number of brokers in one placement, and what the paper printed for it."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from looplab.experiments.twin.report import variance
+from looplab.experiments.twin.report.cell import TwinCell
+from looplab.report.samples import Measured
+from looplab.report.statistics import Interval
+
+SINGLE, CENTRAL, DISTRIBUTED = "single", "central", "distributed"
+# Iterations of the paper's second experiment.
+ITERATIONS = 5
+_FILE = Path(__file__).resolve().parent / "published" / "twin.csv"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The repetitions of one number of brokers in one placement, and what the paper printed for it."""
+
+    brokers: int
+    placement: str
+    cells: Sequence[TwinCell]
+
+    def __str__(self) -> str:
+        return "1 broker" if self.brokers == 1 else f"{self.brokers} brokers, {self.placement}"
+
+    @property
+    def each(self) -> list[float]:
+        """Messages a second of a broker, the mean of the brokers, by repetition."""
+        rates = [cell.broker_figures("rate_out_per_s") for cell in self.cells]
+        return [sum(held) / len(held) for held in rates if held]
+
+    @property
+    def total(self) -> list[float]:
+        """Messages a second of all brokers together, by repetition."""
+        return [sum(held) for cell in self.cells if (held := cell.broker_figures("rate_out_per_s"))]
+
+    @property
+    def times_s(self) -> list[list[float]]:
+        """The time that each broker took, by repetition: a list a broker."""
+        held = [cell.broker_figures("operation_s") for cell in self.cells]
+        return [list(times) for times in zip(*held, strict=False)]
+
+    @property
+    def variance(self) -> Interval | None:
+        """The variance of a broker's time over the repetitions, the mean of the brokers; None for one repetition."""
+        found = variance.pooled(self.times_s)
+        return variance.interval(*found) if found else None
+
+    def printed(self, name: str) -> str:
+        """Return the figure of that name in the paper, "" if it gives none."""
+        value = published().get((name, self.brokers, "" if self.brokers == 1 else self.placement))
+        return "" if value is None else f"{value:.2f}"
+
+
+@cache
+def published() -> Mapping[tuple[str, int, str], float]:
+    """Return the figures that the paper's text gives, by name, number of brokers and placement ("" for one)."""
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    return {(line["name"], int(line["brokers"]), line["placement"]): float(line["value"]) for line in lines}
+
+
+def cells_of(run: Measured) -> list[TwinCell]:
+    """Return the valid cells of all runs alike."""
+    found = (cell for one in run.runs for cell in one.cells.values())
+    return [cell for cell in found if isinstance(cell, TwinCell) and cell.valid]
+
+
+def groups(run: Measured) -> list[Group]:
+    """Return the repetitions by number of brokers and placement."""
+    held: dict[tuple[int, str], list[TwinCell]] = {}
+    for cell in cells_of(run):
+        held.setdefault((cell.brokers, cell.placement), []).append(cell)
+    return [Group(*key, cells) for key, cells in sorted(held.items())]
+
+
+def published_ratio(brokers: int) -> variance.Ratio:
+    """Return the paper's variance of the distributed brokers over that of the central ones, from five values each."""
+    given = published()
+    freedom = (ITERATIONS - 1, ITERATIONS - 1)
+    return variance.compare(given["variance", brokers, DISTRIBUTED], given["variance", brokers, CENTRAL], freedom)

@@ -1,0 +1,53 @@
+"""The experiment asip on the engine: both languages over every transport, and a bridge that dies in the middle."""
+
+import csv
+import io
+import json
+import os
+
+import pytest
+from support.e2e_lab import Lab
+from support.hardening import judge_container
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
+
+
+def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None:
+    running = lab.start("run", "asip", "--messages", "10", "--fidelity", "corrected", "--json", WARMUP_TESTS="20")
+    running.wait_for("python, tcp, one")
+    for service, container in lab.containers().items():
+        judge_container(service, container)
+    code, output, progress = running.finish()
+    (run,) = json.loads(output)["runs"]
+    assert code == 0, progress
+    assert [(cell["language"], cell["transport"]) for cell in run["cells"]] == [
+        (language, transport) for language in ("python", "java") for transport in ("serial", "tcp", "mqtt")
+    ]
+    for cell in run["cells"]:
+        assert cell["sent"] == cell["answered"] + cell["late"] + cell["lost"] == 10
+        assert cell["latency_us"]["min"] > cell["wire_us"], "nothing is faster than its wire"
+        assert cell["edge_answered"] == 10
+    assert "OpenJDK" in run["cells"][3]["runtime"]
+    folder, _ = lab.newest()
+    edges = list(csv.DictReader(io.StringIO((folder / "edges.csv").read_text())))
+    # Ten periods, each with two edges of pin 2 and two copies, in six cells.
+    assert len(edges) == 6 * 40
+    assert {edge["pin"] for edge in edges} == {"2", "13"}
+
+
+@needs_root
+def test_a_bridge_that_dies_makes_its_cell_invalid_and_the_run_goes_on(lab: Lab) -> None:
+    running = lab.start(
+        "run", "asip", "--languages", "python", "--messages", "60", "--transports", "tcp,serial", "--json",
+        WARMUP_TESTS="20",
+    )  # fmt: skip
+    running.wait_for("python, tcp, one")
+    lab.kill_process("asip-bridge")
+    code, output, progress = running.finish()
+    (run,) = json.loads(output)["runs"]
+    assert code == 1, progress
+    tcp, serial = run["cells"]
+    assert not tcp["valid"]
+    assert any("bridge" in why for why in run["invalid_because"])
+    assert serial["valid"], serial["invalid_because"]
+    assert serial["answered"] == 60

@@ -1,0 +1,204 @@
+"""The whole experiment on loopback, and what its parts do when others fail; every part is the real one."""
+
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+from support.asip_parts import AsipParts
+from support.parts import HOST
+from support.waiting import LIMIT_S, until
+
+from looplab.errors import LabError
+from looplab.experiments.asip.board import INPUT, OUTPUT
+from looplab.experiments.asip.client import AsipClient
+from looplab.experiments.asip.transports import Way, connect
+from looplab.experiments.asip.workers import WorkerClient
+
+pytestmark = pytest.mark.engine
+
+Start = Callable[..., AsipParts]
+FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 20_000)
+TRANSPORTS = ("serial", "tcp", "mqtt")
+WORDS = {"nodelay": "on", "read": "block", "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
+
+
+def open_client(parts: AsipParts, transport: str) -> AsipClient:
+    """A client of the board that is ready."""
+    client = AsipClient(connect(Way(transport, parts.addresses[transport]), f"test-{transport}"))
+    client.wait_ready()
+    return client
+
+
+def serves(parts: AsipParts, transport: str) -> bool:
+    """Whether a new client gets the board's answer."""
+    try:
+        client = open_client(parts, transport)
+    except LabError:
+        return False
+    client.close()
+    return True
+
+
+def said(parts: AsipParts, text: str) -> None:
+    until(lambda: text in parts.bridge.said(), f"the bridge says {text!r}: {parts.bridge.said()}")
+
+
+@pytest.mark.parametrize("board", ["mega", "uno"])
+def test_a_run_over_every_transport_accounts_for_every_test_and_edge(parts: Start, board: str) -> None:
+    code, run = parts(board).run(MESSAGES="12", WARMUP_TESTS="20", INTERVAL_MS="20", EDGE_HZ="50")
+    # No treatments service here: that alone makes the run INVALID.
+    assert code == 1
+    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    assert [cell["transport"] for cell in run["cells"]] == list(TRANSPORTS)
+    for cell in run["cells"]:
+        assert cell["sent"] == cell["answered"] == cell["edge_answered"] == 12
+        assert cell["lost"] == cell["edge_lost"] == 0
+        # 9 bytes out and 10 back; nothing is faster than its wire.
+        assert cell["wire_bytes"] == {"to_board": 9, "to_client": 10}
+        assert cell["latency_us"]["min"] > cell["wire_us"] == pytest.approx(3262.5)
+        # On an Uno the report of pin 2 is a byte shorter than that of pin 4.
+        assert cell["edge_latency_us"]["min"] > (3262.5 if board == "mega" else 3092.5)
+
+
+def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_oscilloscope_saw(parts: Start) -> None:
+    _, run = parts().run(
+        SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_SECONDS="1", LOW_HZ="40", HIGH_HZ="640", RESOLUTION="0.2"
+    )
+    (cell,) = run["cells"]
+    assert cell["wire_hz"] == pytest.approx(309.6, abs=0.1)
+    assert cell["tracked_hz"] <= 1.03 * cell["wire_hz"] < cell["untracked_hz"]
+    for step in cell["steps"]:
+        assert step["edges_in"] == 2 * round(step["frequency_hz"] * step["seconds"])
+        assert step["tracked"] == (step["edges_out"] == step["edges_in"])
+    # Far beyond the limit most edges are missing.
+    fastest = max(cell["steps"], key=lambda step: step["frequency_hz"])
+    assert 0 < fastest["edges_out"] < 0.9 * fastest["edges_in"]
+
+
+@pytest.mark.parametrize("first", TRANSPORTS)
+def test_a_second_client_is_refused_and_the_first_one_goes_on(parts: Start, first: str) -> None:
+    here = parts()
+    client = open_client(here, first)
+    for other in TRANSPORTS:
+        if (first, other) != ("mqtt", "mqtt"):
+            assert not serves(here, other), f"{other} beside {first}"
+    client.synchronise()
+    client.close()
+    assert serves(here, "tcp")
+
+
+def test_a_bridge_that_was_killed_ends_the_session_and_its_successor_serves(parts: Start) -> None:
+    here = parts()
+    client = open_client(here, "tcp")
+    here.bridge.kill()
+    with pytest.raises(LabError, match="gone"):
+        client.serve(time.perf_counter_ns() + 10**9)
+    here.bridge = here.start_bridge()
+    assert serves(here, "tcp")
+
+
+def test_a_broker_that_was_killed_ends_the_session_and_its_return_is_noticed(parts: Start) -> None:
+    here = parts()
+    client = open_client(here, "mqtt")
+    here.broker.kill()
+    with pytest.raises(LabError, match="gone"):
+        client.serve(time.perf_counter_ns() + 10**9)
+    client.close()
+    said(here, "the broker is gone")
+    here.broker.start()
+    assert until(lambda: serves(here, "mqtt"), "a session over the broker that is back")
+
+
+def test_a_client_that_dies_leaves_the_board_to_the_next_one(parts: Start) -> None:
+    here = parts()
+    client = open_client(here, "mqtt")
+    # No goodbye: the broker publishes the last will.
+    sock = client.transport._client.sock  # type: ignore[attr-defined]
+    sock.shutdown(socket.SHUT_RDWR)
+    assert until(lambda: serves(here, "tcp"), "the board is free again")
+
+
+def test_a_board_that_is_reset_or_gone_ends_the_session_with_a_sentence(parts: Start) -> None:
+    here = parts()
+    client = open_client(here, "tcp")
+    here.board.reset()
+    client.wait_ready()
+    here.board.kill()
+    with pytest.raises(LabError, match="gone"):
+        client.serve(time.perf_counter_ns() + 5 * 10**9)
+    said(here, "the board's port is gone")
+
+
+def test_a_client_that_never_reads_is_put_out_and_the_board_is_free(parts: Start) -> None:
+    here = parts()
+    with socket.create_connection((HOST, here.bridge_port)) as greedy:
+        greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        greedy.settimeout(LIMIT_S)
+        # Far more requests than the wire takes: they wait at the bridge, at most 64 KiB of them.
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            greedy.sendall(b"I,M\n" * 10_000_000)
+    said(here, "session ended")
+    assert until(lambda: serves(here, "serial"), "the board is free")
+
+
+@pytest.mark.timeout(300 + FUZZ_BYTES // 500)
+def test_random_bytes_from_both_sides_do_no_harm(parts: Start) -> None:
+    """LOOPLAB_FUZZ_BYTES=1000000 takes some minutes."""
+    here, chance, sent = parts(), random.Random(16), 0
+    while sent < FUZZ_BYTES:
+        client = open_client(here, chance.choice(("tcp", "mqtt")))
+        noise = chance.randbytes(chance.randrange(1, 1500))
+        client.transport.write(noise)
+        sent += len(noise)
+        end_ns = time.perf_counter_ns() + 20_000_000
+        while client.serve(end_ns):
+            pass
+        client.close()
+    assert serves(here, "tcp")
+    assert serves(here, "mqtt")
+    assert "Traceback" not in here.bridge.said()
+
+
+def test_the_worker_answers_nonsense_with_errors_and_goes_on(parts: Start) -> None:
+    here, chance = parts(), random.Random(16)
+    address = f"{HOST}:{here.worker_port}"
+    for _ in range(20):
+        with socket.create_connection((HOST, here.worker_port)) as sock:
+            sock.settimeout(LIMIT_S)
+            sock.sendall(chance.randbytes(200).replace(b"\n", b" ") + b"\n")
+            assert sock.recv(1000).startswith(b"error ")
+    with WorkerClient("python", address) as worker:
+        for words in ({}, {"transport": "serial"}, {**WORDS, "transport": "serial", "address": "/nowhere"}):
+            with pytest.raises(LabError, match="client"):
+                worker.latency(words)
+        assert worker.hello().startswith("CPython")
+    assert "Traceback" not in here.worker.said()
+
+
+def test_a_pin_that_answers_nothing_is_a_lost_test_not_a_hang(parts: Start) -> None:
+    here = parts()
+    words = {
+        **WORDS, "transport": "serial", "address": here.addresses["serial"], "tests": 3, "warmup": 1,
+        # Pin 9 is wired to nothing.
+        "interval_us": 20_000, "deadline_us": 30_000, "out": 9,
+    }  # fmt: skip
+    with WorkerClient("python", f"{HOST}:{here.worker_port}") as worker:
+        samples, done = worker.latency(words, 1)
+    assert [sample[3] for sample in samples] == [-1, -1, -1]
+    assert done["errors"] == "0"
+
+
+def test_an_input_reports_changes_to_the_client_that_asked(parts: Start) -> None:
+    client = open_client(parts(), "tcp")
+    seen: list[tuple[int, int]] = []
+    client.on_change(lambda port, bits: seen.append((port, bits)))
+    client.set_mode(13, OUTPUT)
+    client.set_mode(4, INPUT)
+    client.write(13, 1)
+    client.write(13, 0)
+    client.synchronise()
+    assert seen == [(7, 0), (7, 0x20), (7, 0)]
+    client.close()

@@ -1,0 +1,41 @@
+"""One PostgreSQL a module, a broker and an instance a test."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.parts import Broker, Child
+from support.postgres import Postgres, open_folder
+from support.twin_lab import TwinLab
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Postgres]:
+    with open_folder() as folder:
+        found = Postgres(folder)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def make_lab(
+    start_broker: Callable[..., Broker], start_command: Callable[..., Child], tmp_path: Path
+) -> Iterator[Callable[..., TwinLab]]:
+    """Return a function that starts broker and instance beside a PostgreSQL."""
+    labs: list[TwinLab] = []
+
+    def make(postgres: Postgres, more: str = "", inflight: int = 0) -> TwinLab:
+        limits = f"max_queued_messages 0\nmax_inflight_messages {inflight}\n"
+        text = f"allow_anonymous true\n{limits}sys_interval 1\n{more}"
+        postgres.do("TRUNCATE message")
+        labs.append(TwinLab(start_broker(more=text), postgres, start_command, tmp_path))
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        lab.close()
+
+
+@pytest.fixture
+def lab(make_lab: Callable[..., TwinLab], cluster: Postgres) -> TwinLab:
+    return make_lab(cluster)

@@ -1,0 +1,176 @@
+"""Faults in the middle of a run, with real processes: what was sent is stored, lost or refused, each message once."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.publish
+import pytest
+from support.parts import HOST, Listener
+from support.postgres import Postgres, open_folder
+from support.twin_lab import TwinLab, account
+from support.waiting import until
+
+PERSISTENT = "persistence true\nautosave_interval 1\npersistence_location {}/\n"
+
+
+def result(lab: TwinLab) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the only cell and the fates of its messages, after the run has ended."""
+    lab.children["controller"].wait()
+    (cell,) = lab.run["cells"]
+    found = account(cell, lab.samples())
+    assert lab.stored() == found["stored"]
+    return cell, found
+
+
+def test_a_database_that_is_killed_loses_nothing_that_it_confirmed(lab: TwinLab) -> None:
+    lab.controller()
+    lab.until_stored(60)
+    lab.postgres.kill()
+    time.sleep(1)
+    lab.postgres.start()
+    cell, found = result(lab)
+    assert found == {"stored": 300, "lost": 0, "refused": 0}
+    assert cell["database_errors"] > 0
+    # The run says that its database was another one in the end.
+    assert not lab.run["valid"]
+    assert any("database process" in why for why in lab.run["invalid_because"])
+
+
+@pytest.mark.parametrize("qos", ["1", "2"])
+def test_an_instance_that_is_killed_gets_again_what_it_had_not_confirmed(lab: TwinLab, qos: str) -> None:
+    lab.controller(WRITE_MODE="copy", QOS=qos)
+    lab.until_stored(60)
+    lab.kill_instance()
+    time.sleep(0.5)
+    lab.instance()
+    cell, found = result(lab)
+    assert found == {"stored": 300, "lost": 0, "refused": 0}
+    assert cell["worker_restarts"] == 1
+    assert not lab.run["valid"]
+
+
+def test_a_worker_that_is_killed_is_replaced(lab: TwinLab) -> None:
+    lab.controller()
+    lab.until_stored(60)
+    os.kill(lab.workers()[0], signal.SIGKILL)
+    cell, found = result(lab)
+    assert found == {"stored": 300, "lost": 0, "refused": 0}
+    assert cell["worker_restarts"] == 1
+
+
+def test_at_qos_0_a_killed_worker_loses_what_came_meanwhile(lab: TwinLab) -> None:
+    lab.controller(QOS="0", DRAIN_TIMEOUT_S="3")
+    lab.until_stored(60)
+    os.kill(lab.workers()[0], signal.SIGKILL)
+    _cell, found = result(lab)
+    assert found["lost"] > 0
+    assert found["stored"] + found["lost"] == 300
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder for the broker, which becomes a user of its own."""
+    with open_folder() as folder:
+        yield folder
+
+
+def test_a_broker_that_ends_in_order_keeps_its_queue_with_persistence(
+    make_lab: Callable[..., TwinLab], cluster: Postgres, disk: Path
+) -> None:
+    lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
+    # 20 a second: most of the queue is the broker's when it ends.
+    lab.controller(WRITE_MODE="row", SLEEP_MS="20", MESSAGES="150")
+    lab.until_stored(20)
+    lab.broker.stop()
+    lab.broker.start()
+    cell, found = result(lab)
+    assert found == {"stored": 150, "lost": 0, "refused": 0}
+    assert cell["disconnects"] >= 2
+    assert (disk / "mosquitto.db").stat().st_size > 0
+
+
+def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., TwinLab], cluster: Postgres) -> None:
+    lab = make_lab(cluster, inflight=5)
+    lab.controller(WRITE_MODE="row", SLEEP_MS="20", MESSAGES="150", DRAIN_TIMEOUT_S="5")
+    lab.until_stored(20)
+    lab.broker.kill()
+    lab.broker.start()
+    _cell, found = result(lab)
+    assert found["lost"] > 0
+    assert found["stored"] >= 20
+    assert sum(found.values()) == 150
+
+
+def test_a_second_instance_stores_nothing_twice(lab: TwinLab) -> None:
+    """It subscribes to the same topics, with a session of its own."""
+    with lab.second_instance():
+        lab.controller(WRITE_MODE="row,copy", MESSAGES="100")
+        lab.children["controller"].wait()
+    for cell in lab.run["cells"]:
+        account(cell, [row for row in lab.samples() if row["write_mode"] == cell["write_mode"]])
+        assert cell["stored"] == 100
+    assert lab.stored() == 200
+    assert sum(cell["duplicates"] for cell in lab.run["cells"]) == 200
+
+
+def test_what_is_no_message_is_counted_and_harms_none(lab: TwinLab) -> None:
+    """A million random bytes on the devices' own topic, and copies of a message that is stored already."""
+    spy = Listener(lab.broker.port, "twin/#")
+    lab.controller(MESSAGES="200")
+    until(lambda: spy.messages, "the first message")
+    topic, payload = spy.messages[0].topic, bytes(spy.messages[0].payload)
+    lab.until_stored(1)
+    noise = [os.urandom(1 << (number % 14)) for number in range(500)]
+    assert sum(map(len, noise)) > 500_000
+    noise += [os.urandom(600_000 - 1), b"", payload[:-1] + b"x", b"0" * 8 + payload[8:]]
+    messages = [(topic, data, 1, False) for data in [*noise, payload, payload]]
+    paho.mqtt.publish.multiple(messages, HOST, lab.broker.port)  # type: ignore[arg-type]
+    spy.close()
+    cell, found = result(lab)
+    assert found == {"stored": 200, "lost": 0, "refused": 0}
+    assert cell["malformed"] == len(noise)
+    assert cell["duplicates"] == 2
+
+
+def test_an_oversized_payload_is_refused_and_confirmed(lab: TwinLab) -> None:
+    lab.controller(MESSAGES="50", PAYLOAD_BYTES="5000")
+    _cell, found = result(lab)
+    assert found == {"stored": 0, "lost": 0, "refused": 50}
+    assert lab.stored() == 0
+
+
+@pytest.fixture
+def full_disk() -> Iterator[Path]:
+    """A file system of 90 MB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    with open_folder() as folder:
+        assert os.system(f"mount -t tmpfs -o size=90m tmpfs {folder}") == 0
+        yield folder
+        assert os.system(f"umount {folder}") == 0
+
+
+def test_a_full_disk_stores_nothing_and_loses_nothing(make_lab: Callable[..., TwinLab], full_disk: Path) -> None:
+    postgres = Postgres(full_disk)
+    try:
+        lab = make_lab(postgres)
+        lab.controller(PAYLOAD_BYTES="4000", MESSAGES="400", WRITE_MODE="copy", DRAIN_TIMEOUT_S="40")
+        lab.until_stored(20)
+        ballast = full_disk / "ballast"
+        with ballast.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(65536))
+            except OSError:
+                pass
+        threading.Timer(3, lambda: postgres.recover(ballast)).start()
+        cell, found = result(lab)
+        assert found == {"stored": 400, "lost": 0, "refused": 0}
+        assert cell["database_errors"] > 0
+    finally:
+        postgres.close()

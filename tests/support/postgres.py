@@ -1,0 +1,141 @@
+"""A real PostgreSQL with the twin's table, which can be killed and started again at the same port."""
+
+import contextlib
+import os
+import pwd
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from support.places import ROOT
+from support.ports import free_port
+from support.waiting import until
+
+HOST = "127.0.0.1"
+SCHEMA = ROOT / "compose/experiments/twin/postgres/schema.sql"
+# It refuses to run as root.
+USER = "postgres"
+
+
+@contextlib.contextmanager
+def open_folder() -> Iterator[Path]:
+    """Yield a folder that servers with users of their own can reach; pytest closes its own to all others."""
+    with tempfile.TemporaryDirectory(prefix="looplab-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+def binaries() -> Path:
+    """Return the newest PostgreSQL's programs; skip where there is none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    if not found:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    return found[-1]
+
+
+class Postgres:
+    """A cluster in `folder`, with the roles of compose/experiments/twin and the password `test` for each.
+
+    `options` are the server's own, after those for a small one.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._options = options
+        self.port = free_port()
+        self.folder = folder
+        self._bin = binaries()
+        self._as = {"user": USER, "group": USER, "extra_groups": []} if os.geteuid() == 0 else {}
+        self._server: subprocess.Popen[bytes] | None = None
+        if os.geteuid() == 0:
+            user = pwd.getpwnam(USER)
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        (folder / "log").touch(0o666)
+        (folder / "log").chmod(0o666)
+        words = ["--auth=trust", "--no-sync", "--username=owner", "--encoding=UTF8", "--locale=C", "--wal-segsize=1"]
+        self._run("initdb", f"--pgdata={self.data}", *words)
+        self.start()
+        self._psql("postgres", "--command=CREATE DATABASE twin")
+        self._psql("twin", "--set=writer=test", "--set=reader=test", input=SCHEMA.read_text())
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def conninfo(self, user: str = "twin_writer") -> str:
+        return f"host={HOST} port={self.port} dbname=twin user={user} password=test"
+
+    def start(self) -> None:
+        """Return once it answers."""
+        options = [
+            f"-k{self.folder}", f"-h{HOST}", f"-p{self.port}", "-cmax_connections=20", "-cshared_buffers=8MB",
+            "-cmax_wal_size=4MB", "-cmin_wal_size=2MB", "-ctrack_wal_io_timing=on", "-crestart_after_crash=on",
+            *self._options,
+        ]  # fmt: skip
+        with (self.folder / "log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [str(self._bin / "postgres"), f"-D{self.data}", *options],
+                stdout=log, stderr=log, cwd="/", start_new_session=True, **self._as,
+            )  # fmt: skip
+        until(self.answers, f"PostgreSQL answers: {self.said()}")
+
+    def answers(self) -> bool:
+        try:
+            with psycopg.connect(self.conninfo("owner").replace("=twin", "=postgres"), connect_timeout=2):
+                return True
+        except psycopg.Error:
+            return False
+
+    def said(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-2000:]
+
+    def kill(self) -> None:
+        """As a crash: SIGKILL to the server and, by its absence, an end of every session."""
+        assert self._server is not None
+        self._server.kill()
+        self._server.wait()
+        # Sessions end when they see that the server is gone.
+        until(lambda: not self.answers(), "PostgreSQL is away")
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def recover(self, ballast: Path) -> None:
+        """Give the disk its room back; a server that gave up starts again."""
+        ballast.unlink()
+        assert self._server is not None
+        if self._server.poll() is not None:
+            (self.data / "postmaster.pid").unlink(missing_ok=True)
+            self.start()
+
+    def ask(self, question: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.conninfo("owner"), autocommit=True) as session:
+            return session.execute(question).fetchall()  # type: ignore[arg-type]
+
+    def do(self, statement: str) -> None:
+        with psycopg.connect(self.conninfo("owner"), autocommit=True) as session:
+            session.execute(statement)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        if self._server is not None and self._server.poll() is None:
+            self._server.send_signal(signal.SIGINT)
+            try:
+                self._server.wait(20)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+
+    def _psql(self, database: str, *words: str, input: str = "") -> None:
+        self._run(
+            "psql", f"--host={HOST}", f"--port={self.port}", "--username=owner", f"--dbname={database}", "--quiet",
+            "--no-psqlrc", "--set=ON_ERROR_STOP=1", *words, text=input,
+        )  # fmt: skip
+
+    def _run(self, program: str, *words: str, text: str = "") -> None:
+        done = subprocess.run(
+            [str(self._bin / program), *words], input=text, capture_output=True, text=True, cwd="/", timeout=120,
+            check=False, **self._as,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr

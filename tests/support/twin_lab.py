@@ -1,0 +1,148 @@
+"""The digital twin on loopback: real broker, real PostgreSQL, the instance and the controller as processes."""
+
+import contextlib
+import csv
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from looplab.experiments.twin.instance.orders import read_order
+from looplab.system import processes
+from support.parts import HOST, Broker, Child, TreatmentsDouble, python
+from support.ports import free_port
+from support.postgres import Postgres
+from support.waiting import until
+
+INSTANCE = "looplab.experiments.twin.instance"
+OUTCOMES = ("stored", "lost", "refused")
+
+
+class TwinLab:
+    """The parts that a test starts; `run` is the run.json document of the only run."""
+
+    def __init__(self, broker: Broker, postgres: Postgres, start: Callable[..., Child], folder: Path) -> None:
+        self.broker, self.postgres, self.start = broker, postgres, start
+        self.live, self.results = folder / "live", folder / "results"
+        self.live.mkdir()
+        self.results.mkdir()
+        self._port = free_port()
+        self.children: dict[str, Child] = {}
+        self._treatments = TreatmentsDouble(self._pids)
+        self.instance()
+
+    def instance(self) -> Child:
+        """Start the instance, or its successor."""
+        variables = {
+            "LIVE_DIR": str(self.live), "INSTANCE_PORT": str(self._port), "DATABASE": self.postgres.conninfo(),
+        }  # fmt: skip
+        self.children["instance"] = self.start(python(INSTANCE), **variables)
+        return self.children["instance"]
+
+    @contextlib.contextmanager
+    def second_instance(self) -> Iterator[None]:
+        """Have workers of another instance store the messages of each order, too, until the end of the block."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._follow, args=(stop,))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _follow(self, stop: threading.Event) -> None:
+        """Start a worker for each order; its name at the broker is not the first one's."""
+        program = (
+            "import sys; from pathlib import Path; from looplab.experiments.twin.instance import worker; "
+            "name = worker.MqttClient; "
+            "worker.MqttClient = lambda host, port, own, **more: name(host, port, own + '-second', **more); "
+            "worker.Counts = lambda folder: type('C', (), {'row': lambda self, n: [0] * len(worker.COUNTS)})(); "
+            "sys.exit(worker.main(Path(sys.argv[1]), 0))"
+        )
+        seen: dict[int, Child] = {}
+        while not stop.wait(0.02):
+            order = read_order(self.live)
+            if order is not None and order.cell not in seen:
+                for child in seen.values():
+                    child.close()
+                command = [sys.executable, "-c", program, str(self.live)]
+                seen[order.cell] = self.start(command, DATABASE=self.postgres.conninfo())
+        for child in seen.values():
+            child.close()
+
+    def kill_instance(self) -> None:
+        """Kill the instance with its workers, at once."""
+        for pid in [*self.workers(), self.children["instance"].pid]:
+            os.kill(pid, signal.SIGKILL)
+        self.children["instance"].process.wait()
+
+    def workers(self) -> list[int]:
+        """Return the processes that store."""
+        return [pid for pid in processes.named("lab-twin-store") if _parent(pid) == self.children["instance"].pid]
+
+    def controller(self, **variables: str) -> Child:
+        """Start a run of 300 messages, 5 ms apart, a commit a row; variables override."""
+        settings = {
+            "BROKER_HOSTS": f"{HOST}:{self.broker.port}", "RESULTS_DIR": str(self.results), "LIVE_DIR": str(self.live),
+            "SCENARIO": "twin", "FIDELITY": "corrected", "INTERVALS_MS": "5", "MESSAGES": "300",
+            "WRITE_MODE": "row", "INSTANCE_URL": f"http://{HOST}:{self._port}", "LOOPLAB_EVENTS": "json",
+            "DATABASE": self.postgres.conninfo("twin_reader"), "TREATMENTS_URL": self._treatments.url,
+            "PARTS_TIMEOUT_S": "30", "DRAIN_TIMEOUT_S": "60",
+        }  # fmt: skip
+        self.children["controller"] = self.start(python("looplab.experiments.twin"), **{**settings, **variables})
+        return self.children["controller"]
+
+    def whole(self, **variables: str) -> dict[str, Any]:
+        """Make a run; return its document."""
+        child = self.controller(**variables)
+        child.wait()
+        return self.run
+
+    def stored(self) -> int:
+        """Return how many rows the table has."""
+        return int(str(self.postgres.ask("SELECT count(*) FROM message")[0][0]))
+
+    def until_stored(self, count: int) -> None:
+        """Wait until the table has so many rows more than before the run."""
+        until(lambda: self.stored() >= count, f"{count} messages are stored")
+
+    @property
+    def folder(self) -> Path:
+        (found,) = self.results.iterdir()
+        return found
+
+    @property
+    def run(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
+        return found
+
+    def samples(self) -> list[dict[str, str]]:
+        with (self.folder / "samples.csv").open() as file:
+            return list(csv.DictReader(file))
+
+    def close(self) -> None:
+        self._treatments.close()
+
+    def _pids(self) -> dict[str, list[int]]:
+        own = {role: [child.pid] for role, child in self.children.items() if child.process.poll() is None}
+        return {**own, "broker": [self.broker.pid], "workers": self.workers()}
+
+
+def account(cell: dict[str, Any], samples: list[dict[str, str]]) -> dict[str, int]:
+    """Return how many messages had each outcome; fails unless cell and samples hold every message once."""
+    found = {outcome: sum(row["outcome"] == outcome for row in samples) for outcome in OUTCOMES}
+    assert found == {outcome: cell[outcome] for outcome in OUTCOMES}
+    assert cell["sent"] == sum(found.values()) == len(samples) == len({row["sequence"] for row in samples})
+    return found
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0

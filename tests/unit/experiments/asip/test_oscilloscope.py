@@ -1,0 +1,94 @@
+"""The board's generator and oscilloscope over UDP: answers that are lost are asked for again."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.asip import oscilloscope
+from looplab.experiments.asip.oscilloscope import Edge, Oscilloscope
+
+
+class Board(threading.Thread):
+    """Answers questions as signals.c does, at most two edges at a time; the first question of all is lost."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
+        self.edges = [("E4", 1, 100), ("B7", 1, 150), ("E4", 0, 200), ("B7", 0, 260), ("E4", 1, 300)]
+        self.waves: dict[int, tuple[int, int]] = {}
+        self.questions: list[str] = []
+
+    def run(self) -> None:
+        while True:
+            try:
+                data, where = self.socket.recvfrom(100)
+            except OSError:
+                return
+            self.questions.append(data.decode())
+            if len(self.questions) > 1:
+                self.socket.sendto(self.answer(data.decode()).encode(), where)
+
+    def answer(self, question: str) -> str:
+        verb, *words = question.split()
+        if verb == "wave":
+            number, half, count = map(int, words)
+            if half < 16:
+                return "error no generator, less than 1 us, or too many edges\n"
+            self.waves[number] = (half, count)
+            return f"wave={number} cycle=7\n"
+        if verb == "edges":
+            first = int(words[0])
+            head = f"from={first} count={len(self.edges)} cycle=900 left=0 bytes_to_board=18 bytes_to_client=20\n"
+            return head + "".join(f"{pin} {level} {cycle}\n" for pin, level, cycle in self.edges[first : first + 2])
+        return "lag_max_us=120 lag_mean_us=3.5 lags_over_1ms=0 deadlines=9\n"
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
+    monkeypatch.setattr(oscilloscope, "TIMEOUT_S", 0.05)
+    found = Board()
+    found.start()
+    yield found
+    found.socket.close()
+
+
+def test_all_edges_come_though_no_answer_holds_them_all(board: Board) -> None:
+    found = Oscilloscope(board.address).edges(1)
+    assert found == [Edge(*edge) for edge in board.edges[1:]]
+
+
+def test_the_state_holds_counts_alone(board: Board) -> None:
+    state = Oscilloscope(board.address).state()
+    assert (state.count, state.left, state.bytes_to_board, state.bytes_to_client) == (5, 0, 18, 20)
+
+
+def test_a_wave_is_begun_once_though_its_question_was_lost(board: Board) -> None:
+    frequency_hz = Oscilloscope(board.address).wave(300, 600)
+    # A whole number of cycles each half period.
+    assert frequency_hz == pytest.approx(300, rel=1e-4)
+    assert frequency_hz == 16e6 / 2 / 26667
+    assert list(board.waves.values()) == [(26667, 600)]
+    assert len(board.questions) == 2
+
+
+def test_a_wave_that_the_generator_refuses_is_an_error(board: Board) -> None:
+    with pytest.raises(LabError, match="refused"):
+        Oscilloscope(board.address).wave(1_000_000, 10)
+
+
+def test_the_lag_is_in_us(board: Board) -> None:
+    assert Oscilloscope(board.address).lag_us() == {"max": 120.0, "mean": 3.5}
+
+
+def test_a_board_that_is_gone_is_an_error(board: Board) -> None:
+    board.socket.close()
+    scope = Oscilloscope(board.address)
+    assert not scope.answers()
+    with pytest.raises(LabError) as error:
+        scope.state()
+    assert error.value.exit_code == EXIT_MACHINE

@@ -1,0 +1,92 @@
+"""Parameters of twin: cells, what each write mode does, where brokers are, and what is refused."""
+
+import json
+
+import pytest
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
+from looplab.experiments.twin.parameters import QUICK, read_parameters
+
+
+def test_the_published_sweep_is_the_default() -> None:
+    p = read_parameters({})
+    assert [cell.interval_ms for cell in p.cells] == [100, 80, 67, 50, 40, 20, 10]
+    assert {(cell.brokers, cell.placement, cell.write_mode, cell.qos) for cell in p.cells} == {
+        (1, "single", "published", 1)
+    }
+    assert (p.messages, p.payload_bytes, p.max_inflight, p.tcp_nodelay) == (1000, 64, 20, False)
+    corrected = read_parameters({"FIDELITY": "corrected"})
+    assert (corrected.write_modes, corrected.max_inflight, corrected.tcp_nodelay) == (("row",), 0, True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "sleep_ms", "session", "batch"),
+    [
+        ("published", 50, "message", 1), ("sleep", 50, "kept", 1), ("session", 0, "message", 1), ("row", 0, "kept", 1),
+        ("pipeline", 0, "kept", 7), ("copy", 0, "kept", 7),
+    ],
+)  # fmt: skip
+def test_each_mode_is_made_of_its_causes(mode: str, sleep_ms: float, session: str, batch: int) -> None:
+    p = read_parameters({"WRITE_MODE": mode, "BATCH_ROWS": "7"})
+    cell = p.cells[0]
+    assert (p.sleep(cell), p.session_of(cell), p.batch_of(cell)) == (sleep_ms, session, batch)
+    alone = read_parameters({"WRITE_MODE": mode, "SLEEP_MS": "3", "SESSION": "kept"})
+    assert (alone.sleep(cell), alone.session_of(cell)) == (3, "kept")
+
+
+def test_whole_iterations_follow_each_other_and_one_broker_is_one_cell() -> None:
+    p = read_parameters(
+        {"BROKERS": "1 2", "PLACEMENTS": "central distributed", "INTERVALS_MS": "10", "REPETITIONS": "2"}
+    )
+    ways = [(cell.iteration, cell.brokers, cell.placement) for cell in p.cells]
+    once = [(1, "single"), (2, "central"), (2, "distributed")]
+    assert ways == [(0, *way) for way in once] + [(1, *way) for way in once]
+    assert p.hosts(p.cells[1]) == [("central-2", 1883), ("central-2", 1884)]
+    assert p.hosts(p.cells[2]) == [("broker-1", 1883), ("broker-2", 1883)]
+
+
+def test_messages_are_spread_over_devices_first_and_brokers_next() -> None:
+    p = read_parameters({"BROKERS": "2", "DEVICES": "3", "MESSAGES": "12", "INTERVALS_MS": "10"})
+    rows = p.rows(0)
+    assert [p.device_of(row) for row in rows] == [1, 2, 3] * 4
+    assert [p.broker_of(row) for row in rows] == [1, 1, 1, 2, 2, 2] * 2
+
+
+def test_the_live_state_names_the_cells() -> None:
+    document = json.loads(json.dumps(read_parameters(QUICK).as_json()))
+    assert len(document["cells"]) == 3
+    assert document["cells"][0] == {
+        "interval_ms": 100, "brokers": 1, "placement": "single", "write_mode": "published", "qos": 1, "iteration": 0,
+    }  # fmt: skip
+
+
+def test_a_search_keeps_the_rows_of_its_fastest_step() -> None:
+    p = read_parameters({"SCENARIO": "twin-limit", "STEP_S": "2", "MAX_RATE_PER_S": "500"})
+    assert (p.search, p.messages, p.intervals_ms) == (True, 1000, (2.0,))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"WRITE_MODE": "slow"}, {"BROKERS": "3"}, {"PLACEMENTS": "single"}, {"INTERVALS_MS": "0"}, {"SESSION": "often"},
+        {"SLEEP_MS": "-1"}, {"PAYLOAD_BYTES": "10"}, {"QOS": "3"}, {"SCENARIO": "scenario0"}, {"BROKER_HOSTS": "a;b"},
+        {"MESSAGES": "1000000", "REPETITIONS": "1000"},
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named(wrong: dict[str, str]) -> None:
+    with pytest.raises(LabError) as caught:
+        read_parameters(wrong)
+    assert caught.value.exit_code == EXIT_USAGE
+    assert any(name in caught.value.message + caught.value.remedy for name in wrong)
+
+
+def test_a_payload_says_which_message_it_is() -> None:
+    token = b"0123abcd"
+    data = payload(token, 12, 345, 6789, 64)
+    assert len(data) == 64
+    assert parse(token, data) == Message(12, 345, 6789)
+    assert len(payload(token, 9999, 999_999_999, 1 << 62, 20)) <= 64
+    for wrong in (data[:-1] + b"x", data[1:], b"", b"\0" * 64, data.replace(b"12,", b"12345,"), bytes(MOST_BYTES)):
+        assert parse(token, wrong) is None
+    assert parse(b"deadbeef", data) is None

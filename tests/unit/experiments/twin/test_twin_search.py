@@ -1,0 +1,152 @@
+"""The search on simulated parts: it finds a limit that is known, and names the part that was used up."""
+
+from typing import Any
+
+import pytest
+
+from looplab.experiments.twin.database import Cost
+from looplab.experiments.twin.parameters import TwinParameters, read_parameters
+from looplab.experiments.twin.search import Step, judge_step, limit, search
+from looplab.experiments.twin.sending import Sent
+from looplab.experiments.twin.usage import usage
+from looplab.run.samples import ANSWERED, WAITING, SampleStore
+
+MS = 1_000_000
+
+
+def parameters(**more: str) -> TwinParameters:
+    return read_parameters({"SCENARIO": "twin-limit", "STEP_S": "4", "MAX_RATE_PER_S": "1000", **more})
+
+
+def queueing(p: TwinParameters, rate_per_s: float, capacity_per_s: float) -> Step:
+    """Return the step of a store that takes `capacity_per_s`, each message after the one before."""
+    count = round(rate_per_s * p.step_s)
+    store = SampleStore(len(p.rows(0)), None, ("copies",))
+    free_ns = 0
+    for row in range(count):
+        sent_ns = round(row * 1e9 / rate_per_s)
+        free_ns = max(free_ns, sent_ns) + round(1e9 / capacity_per_s)
+        in_time = free_ns < (p.step_s + p.drain_timeout_s) * 1e9
+        store["due_ns"][row] = store["sent_ns"][row] = sent_ns
+        store["received_ns"][row] = free_ns if in_time else -1
+        store["state"][row] = ANSWERED if in_time else WAITING
+    return judge_step(p, store, range(count), rate_per_s)
+
+
+@pytest.mark.parametrize("capacity", [15.0, 120.0, 700.0])
+def test_the_search_finds_the_limit_of_a_queue(capacity: float) -> None:
+    p = parameters(DRAIN_TIMEOUT_S="2", SEARCH_STEPS="10")
+    found = search(p, lambda rate: (queueing(p, rate, capacity), {"limited_by": f"at {rate:.0f}"}))
+    assert 0.75 * capacity < found["limit_per_s"] <= 1.03 * capacity
+    assert found["steps"][-1]["sustained"]
+    assert found["steps"][-1]["rate_per_s"] == found["limit_per_s"]
+    # The lowest overload explains the limit.
+    overloaded = min(step["rate_per_s"] for step in found["steps"] if not step["sustained"])
+    assert found["limited_by"] == f"at {overloaded:.0f}"
+
+
+def test_a_machine_that_takes_the_highest_rate_ends_the_search_at_once() -> None:
+    p = parameters()
+    found = search(p, lambda rate: (queueing(p, rate, 10_000), {}))
+    assert (found["limit_per_s"], len(found["steps"])) == (1000, 1)
+
+
+def test_nothing_sustained_is_no_limit() -> None:
+    p = parameters()
+    found = search(p, lambda rate: (queueing(p, rate, 0.2), {}))
+    assert found["limit_per_s"] == 0
+    assert not any(step["sustained"] for step in found["steps"])
+
+
+def test_a_lost_message_or_a_late_device_is_not_sustained() -> None:
+    p = parameters()
+    store = SampleStore(len(p.rows(0)), None, ("copies",))
+    for row in range(100):
+        store["due_ns"][row] = store["sent_ns"][row] = row * 10 * MS
+        store["received_ns"][row], store["state"][row] = row * 10 * MS + MS, ANSWERED
+    assert judge_step(p, store, range(100), 100).sustained
+    store["state"][50] = WAITING
+    assert not judge_step(p, store, range(100), 100).sustained
+    store["state"][50] = ANSWERED
+    for row in range(90, 100):
+        store["due_ns"][row] -= 150 * MS
+    assert not judge_step(p, store, range(100), 100).sustained
+
+
+def look(at_s: float, idle: float = 0.5, **cpu_s: float) -> dict[str, Any]:
+    """Return a look that found each part after so much processor time."""
+    container = {"hostname": "broker-1", "cpu_limit": None, "throttled": 0, "throttled_ns": 0}
+    roles = {
+        role: {
+            "processes": [
+                {
+                    "pid": 1,
+                    "started_ticks": 1,
+                    "cpu_ns": int(s * 1e9),
+                    "container": {**container, "cpu_ns": int(s * 1e9)},
+                }
+            ]
+        }
+        for role, s in cpu_s.items()
+    }
+    # Two processors, one of them idle.
+    processors = {"0": {"idle_s": at_s * idle}, "1": {"idle_s": at_s * idle}}
+    return {"clock_ns": int(at_s * 1e9), "roles": roles, "processors": processors}
+
+
+def spent(**more: float) -> dict[str, int]:
+    """Return what a worker counted, times given in s."""
+    return {
+        "unacknowledged_max": 1,
+        **{f"{name}_ns": int(more.get(name, 0) * 1e9) for name in ("sleep", "session", "store", "held")},
+    }
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "worker", "sync_ms", "named"),
+    [
+        ({"broker": 9.5, "workers": 3}, {}, 0, "broker"),
+        ({"broker": 2, "workers": 9.9}, {}, 0, "instance"),
+        ({"broker": 1, "workers": 2, "database": 9}, {"store": 9}, 0, "database"),
+        ({"broker": 1, "workers": 1, "database": 2}, {"store": 9}, 6000, "fsync"),
+        ({"broker": 1, "workers": 1, "database": 3}, {"store": 9}, 1000, "database"),
+        ({"broker": 1, "workers": 1, "database": 1}, {"sleep": 8}, 500, "sleep"),
+        ({"broker": 1, "workers": 1, "database": 1}, {"session": 8}, 500, "session"),
+        ({"broker": 1, "workers": 1, "database": 1, "controller": 9.9}, {}, 0, "device"),
+        ({"broker": 1, "workers": 1, "database": 1}, {}, 0, "unknown"),
+    ],
+)
+def test_the_part_that_is_used_up_is_the_limit(
+    cpu_s: dict[str, float], worker: dict[str, float], sync_ms: float, named: str
+) -> None:
+    p = parameters()
+    none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
+    looks = (look(0, **none), look(10, **{**none, **cpu_s}))
+    sent = Sent(range(10), looks, (Cost(0, 0.0), Cost(5, sync_ms)), [spent(**worker)], lasted_s=10)
+    step = Step(100, 10, 90, 1, 1e6, 10, sustained=False)
+    found = limit(p, p.cells[0], sent, step)
+    assert found["limited_by"] == named, found["evidence"]
+    assert all(0 <= share <= 1 for share in found["evidence"].values())
+    assert usage(p, p.cells[0], sent)["cpu_share"]["broker"] == [cpu_s["broker"] / 10]
+
+
+def test_a_machine_without_room_is_named_before_a_part_that_is_half_used() -> None:
+    p, step = parameters(), Step(100, 10, 90, 1, 1e6, 10, sustained=False)
+    none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
+    for broker_s, named in ((7.0, "machine"), (9.5, "broker")):
+        looks = (look(0, 0, **none), look(10, 0, **{**none, "broker": broker_s}))
+        sent = Sent(range(10), looks, None, [spent()], lasted_s=10)
+        found = limit(p, p.cells[0], sent, step)
+        assert (found["limited_by"], found["evidence"]["machine"]) == (named, 1.0)
+
+
+def test_a_full_window_is_the_limit_only_if_nothing_behind_it_is() -> None:
+    p = parameters(MAX_INFLIGHT="20")
+    none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
+    step = Step(100, 10, 90, 1, 1e6, 10, sustained=False)
+    sent = Sent(
+        range(10), (look(0, **none), look(10, **none)), None, [{**spent(), "unacknowledged_max": 20}], lasted_s=10
+    )
+    assert limit(p, p.cells[0], sent, step)["limited_by"] == "inflight"
+    sent.workers = [{**spent(sleep=9), "unacknowledged_max": 20}]
+    assert limit(p, p.cells[0], sent, step)["limited_by"] == "sleep"
