@@ -127,7 +127,8 @@ class Device(User):  # type: ignore[misc]
         fleet.ledger.ended(self.number, number, (due_ns, now_ns, self.free_ns), cause)
         self.next = fleet.next_number[self.number] = number + 1
         if self.random.random() < fleet.plan.drop_probability:
-            self._drop()
+            self.fleet.ledger.drops += due_ns >= fleet.plan.warm_up_ns
+            self._close()
 
     free_ns = 0
 
@@ -161,12 +162,11 @@ class Device(User):  # type: ignore[misc]
             answer: Answer = question()
         except Exception as error:
             # Whatever a client library raises is one request without an answer.
-            self._drop()
+            self._close()
             return cause_of(error)
         return "" if answer.good else f"http_{answer.status}"
 
-    def _drop(self) -> None:
-        self.fleet.ledger.drops += 1
+    def _close(self) -> None:
         self.client.close()
         self.authorised = False
 
