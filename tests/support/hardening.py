@@ -46,8 +46,8 @@ SECCOMP_FILTER = "2"
 
 
 def role(service: str) -> str:
-    """A scenario's service without its scenario: s5-broker is a broker, qd-broker that of another experiment, no-link the
-    link that waits."""
+    """A scenario's service without its scenario: s5-broker is a broker, qd-broker that of another experiment, no-link
+    the link that waits."""
     return re.sub(r"^(s\d+|no|qd|mw|mn|asip|twb?|twl)-", "", service)
 
 
