@@ -1,5 +1,6 @@
 // ASIP's core I/O service for Uno and Mega 2560: a text protocol by which a client sets and reads pins.
-// README.md has the requests and replies; request.h parses a line.
+// README.md has the requests and replies; request.h parses a line. With -DFIRMATA the same pins speak the
+// part of Firmata that sets and reads digital pins.
 
 #include <avr/sleep.h>
 #include <avr/wdt.h>
@@ -7,7 +8,6 @@
 #include "request.h"
 
 static const uint32_t BAUD = 57600;
-static const uint16_t REPORT_DEFAULT_MS = 50;
 
 // Far above the longest reply (the map of ports, 90 ms), far below a person's patience.
 static const uint8_t WATCHDOG_PERIOD = WDTO_1S;
@@ -24,13 +24,10 @@ static const uint8_t PORTS = 13;
 #define CHIP "ATmega328P"
 #endif
 
-static struct line received;
 static uint8_t modes[NUM_DIGITAL_PINS];
 static uint8_t watched[PORTS];  // the bits of each port whose changes are reported
 static uint8_t reported[PORTS]; // and their last values
 static uint8_t polled_pins;     // watched pins whose change wakes no sleeping processor
-static uint16_t report_ms = REPORT_DEFAULT_MS;
-static uint32_t reported_at_ms;
 static volatile bool pin_changed;
 
 // After a watchdog reset the watchdog runs on at its shortest period (16 ms), shorter than start-up:
@@ -59,37 +56,12 @@ static bool is_analog(uint8_t pin)
     return pin >= A0 && pin < A0 + NUM_ANALOG_INPUTS;
 }
 
-// A reply's head: `@I,d,`.
-static void write_head(char service, char tag)
-{
-    Serial.write('@');
-    Serial.write(service);
-    Serial.write(',');
-    Serial.write(tag);
-    Serial.write(',');
-}
-
-static void write_error(const struct request *request, enum error error)
-{
-    Serial.write('~');
-    Serial.write(request->service);
-    Serial.write(',');
-    Serial.write(request->tag);
-    Serial.write(',');
-    Serial.print(error);
-    Serial.write('{');
-    Serial.print(error_name(error));
-    Serial.print(F("}\n"));
-}
-
-static void write_port(uint8_t port)
-{
-    write_head(SERVICE_IO, 'd');
-    Serial.print(port);
-    Serial.write(',');
-    Serial.print(reported[port], HEX);
-    Serial.write('\n');
-}
+// What the protocol does: lines.h or firmata.h.
+static void write_port(uint8_t port);
+static void report_analog();
+static void protocol_reset();
+static void take_byte(uint8_t byte);
+static void write_ready();
 
 static uint8_t read_port(uint8_t port)
 {
@@ -104,36 +76,6 @@ static void report_changes()
             write_port(port);
         }
     }
-}
-
-static uint8_t analog_pins()
-{
-    uint8_t count = 0;
-    for (uint8_t channel = 0; channel < NUM_ANALOG_INPUTS; channel++)
-        count += modes[A0 + channel] == MODE_ANALOG;
-    return count;
-}
-
-static void report_analog()
-{
-    if (report_ms == 0 || millis() - reported_at_ms < report_ms)
-        return;
-    reported_at_ms = millis();
-    uint8_t left = analog_pins();
-    if (left == 0)
-        return;
-    write_head(SERVICE_IO, 'a');
-    Serial.print(left);
-    Serial.print(F(",{"));
-    for (uint8_t channel = 0; channel < NUM_ANALOG_INPUTS; channel++) {
-        if (modes[A0 + channel] != MODE_ANALOG)
-            continue;
-        Serial.print(channel);
-        Serial.write(':');
-        Serial.print(analogRead(channel));
-        Serial.write(--left ? ',' : '}');
-    }
-    Serial.write('\n');
 }
 
 // Have a change of the pin wake the processor, or note that it must be polled.
@@ -197,61 +139,6 @@ static enum error write_digital(uint16_t pin, uint16_t value)
     return ERROR_NONE;
 }
 
-static enum error write_analog(uint16_t pin, uint16_t value)
-{
-    if (pin >= NUM_DIGITAL_PINS || !digitalPinHasPWM(pin))
-        return ERROR_INVALID_PIN;
-    if (modes[pin] != MODE_PWM)
-        return ERROR_WRONG_MODE;
-    if (value > 255)
-        return ERROR_UNKNOWN_REQUEST;
-    analogWrite(pin, value);
-    return ERROR_NONE;
-}
-
-// A list with one entry for each of `count` pins from `first` on: `@I,p,70,{…}`.
-static void write_list(const struct request *request, uint8_t first, uint8_t count, void (*write_entry)(uint8_t pin))
-{
-    write_head(request->service, request->tag);
-    Serial.print(count);
-    Serial.print(F(",{"));
-    for (uint8_t pin = first; pin < first + count; pin++) {
-        wdt_reset();
-        write_entry(pin);
-        Serial.write(pin + 1 < first + count ? ',' : '}');
-    }
-    Serial.write('\n');
-}
-
-static void write_service_of(uint8_t pin)
-{
-    Serial.write(modes[pin] == MODE_RESERVED ? '@' : SERVICE_IO);
-}
-
-static void write_mode_of(uint8_t pin)
-{
-    Serial.print(modes[pin]);
-}
-
-static void write_capabilities_of(uint8_t pin)
-{
-    Serial.write('0' + 1 + (is_analog(pin) ? 2 : 0) + (digitalPinHasPWM(pin) ? 4 : 0));
-}
-
-static void write_port_of(uint8_t pin)
-{
-    Serial.print(digitalPinToPort(pin));
-    Serial.write(':');
-    Serial.print(digitalPinToBitMask(pin), HEX);
-}
-
-static void write_channel_of(uint8_t pin)
-{
-    Serial.print(pin);
-    Serial.write(':');
-    Serial.print(pin - A0);
-}
-
 static void reset_pins()
 {
     for (uint8_t pin = 0; pin < NUM_DIGITAL_PINS; pin++) {
@@ -260,54 +147,14 @@ static void reset_pins()
         else
             apply_mode(pin, MODE_UNALLOCATED);
     }
-    report_ms = REPORT_DEFAULT_MS;
+    protocol_reset();
 }
 
-static void answer_system(const struct request *request)
-{
-    switch (request->tag) {
-    case '?':
-        write_head(SERVICE_SYSTEM, '?');
-        Serial.print(F("1,0," CHIP ","));
-        Serial.print(NUM_DIGITAL_PINS);
-        Serial.print(F(",AsipIO\n"));
-        break;
-    case 'N': Serial.print(F("@#,N,1,{I:ASIP core IO}\n")); break;
-    case 'S': write_list(request, 0, NUM_DIGITAL_PINS, write_service_of); break;
-    case 'R': reset_pins(); break;
-    }
-}
-
-static enum error answer_io(const struct request *request)
-{
-    const uint16_t *const arguments = request->arguments;
-    switch (request->tag) {
-    case 'P': return set_mode(arguments[0], arguments[1]);
-    case 'd': return write_digital(arguments[0], arguments[1]);
-    case 'a': return write_analog(arguments[0], arguments[1]);
-    case 'A': report_ms = arguments[0]; break;
-    case 'M': write_list(request, 0, NUM_DIGITAL_PINS, write_port_of); break;
-    case 'p': write_list(request, 0, NUM_DIGITAL_PINS, write_mode_of); break;
-    case 'c': write_list(request, 0, NUM_DIGITAL_PINS, write_capabilities_of); break;
-    case 'm': write_list(request, A0, NUM_ANALOG_INPUTS, write_channel_of); break;
-    }
-    return ERROR_NONE;
-}
-
-static void answer()
-{
-    struct request request = request_parse(&received);
-    line_clear(&received);
-    if (request.ignored)
-        return;
-    enum error error = request.error;
-    if (error == ERROR_NONE && request.service == SERVICE_SYSTEM)
-        answer_system(&request);
-    else if (error == ERROR_NONE)
-        error = answer_io(&request);
-    if (error != ERROR_NONE)
-        write_error(&request, error);
-}
+#ifdef FIRMATA
+#include "firmata.h"
+#else
+#include "lines.h"
+#endif
 
 // Interrupts stay off between the check and the sleep instruction (sei takes effect one instruction
 // late), so what happens in between wakes the processor instead of waiting for the next tick.
@@ -329,7 +176,7 @@ void setup()
     set_sleep_mode(SLEEP_MODE_IDLE);
     Serial.begin(BAUD);
     reset_pins();
-    Serial.print(F("!looplab asip " ASIP_VERSION " on " CHIP " ready\n"));
+    write_ready();
 }
 
 void loop()
@@ -339,8 +186,7 @@ void loop()
     report_changes();
     report_analog();
     if (Serial.available() > 0) {
-        if (line_add(&received, (char)Serial.read()))
-            answer();
+        take_byte((uint8_t)Serial.read());
     } else if (polled_pins == 0) {
         sleep_until_interrupt();
     }

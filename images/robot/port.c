@@ -22,8 +22,8 @@
 #define DEAD_CLIENT_S 3
 
 static enum transport transport;
-static int listener = -1; /* readable when a client may have come: a listening socket, or inotify */
-static int client = -1;   /* TCP: the client's socket; pty: the master side */
+static int listener = -1;    /* readable when a client may have come: a listening socket, or inotify */
+static int client = -1;      /* TCP: the client's socket; pty: the master side */
 static unsigned pty_openers; /* by inotify: the master end alone cannot show a close and an open between two looks */
 static const char *pty_link;
 static char name[128];

@@ -39,7 +39,8 @@ void questions_answer(void)
     socklen_t length = sizeof from;
     if (asked < 0)
         return;
-    for (ssize_t got; (got = recvfrom(asked, question, sizeof question - 1, 0, (struct sockaddr *)&from, &length)) >= 0;) {
+    for (ssize_t got;
+         (got = recvfrom(asked, question, sizeof question - 1, 0, (struct sockaddr *)&from, &length)) >= 0;) {
         question[got] = '\0';
         size_t size = signals_answer(question, answer, sizeof answer);
         if (size == 0)

@@ -113,8 +113,9 @@ static size_t list_edges(uint64_t from, char *answer, size_t size)
                           size);
     for (uint64_t i = from; i < edge_count && i < from + EDGES_ANSWERED; i++) {
         const struct edge *edge = &edges[i % EDGES_KEPT];
-        used += fitting(snprintf(answer + used, size - used, "%s %u %" PRIu64 "\n", edge->pin, edge->level, edge->cycle),
-                        size - used);
+        used +=
+            fitting(snprintf(answer + used, size - used, "%s %u %" PRIu64 "\n", edge->pin, edge->level, edge->cycle),
+                    size - used);
     }
     return used;
 }

@@ -54,7 +54,7 @@ struct usb_serial {
     struct usb_queue to_host;
     uint64_t frame_cycles; /* 0: no framing, bytes pass at once */
     uint64_t in_phase_cycles;
-    uint64_t latency_cycles; /* 0: no latency timer */
+    uint64_t latency_cycles;      /* 0: no latency timer */
     uint64_t origin_cycle;        /* a frame started here */
     uint64_t to_robot_free_cycle; /* the wire to the robot is busy until then */
     uint64_t lost_bytes;          /* bytes of the robot that found the queue full */

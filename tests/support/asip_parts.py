@@ -17,13 +17,17 @@ ASIP_FILES = (
     "/usr/local/bin/robot",
     "/usr/share/looplab/asip-mega.hex",
     "/usr/share/looplab/asip-uno.hex",
+    "/usr/share/looplab/firmata-mega.hex",
+    "/usr/share/looplab/firmata-uno.hex",
 )
 
 
 class AsipBoard:
     """The simulated board on a pseudo-terminal, wired as in compose/experiments/asip."""
 
-    def __init__(self, files: Path, folder: Path, board: str = "mega", *options: str, wired: bool = True) -> None:
+    def __init__(
+        self, files: Path, folder: Path, board: str = "mega", *options: str, wired: bool = True, protocol: str = "asip"
+    ) -> None:
         self.board = BOARDS[board]
         self._port = folder / f"{board}-{free_port()}"
         self._statistics = free_port()
@@ -32,7 +36,7 @@ class AsipBoard:
         self._child = Child(
             [
                 str(files / "robot"), "--processor", self.board.processor,
-                "--firmware", str(files / f"asip-{board}.hex"), "--pty", str(self._port),
+                "--firmware", str(files / f"{protocol}-{board}.hex"), "--pty", str(self._port),
                 "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "200", *wire,
                 "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
             ],
@@ -59,7 +63,7 @@ class AsipParts:
 
     def __init__(self, files: Path, folder: Path, board: str = "mega", **variables: str) -> None:
         self.folder = folder
-        self.board = AsipBoard(files, folder, board)
+        self.board = AsipBoard(files, folder, board, protocol=variables.get("PROTOCOL", "asip"))
         self.broker = Broker(folder)
         self.bridge_port, self.worker_port = free_port(), free_port()
         self._variables = {"FIDELITY": "corrected", "BOARD": board, **variables}

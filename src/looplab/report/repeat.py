@@ -22,10 +22,11 @@ class Parameters(Protocol):
 def run_commands(experiment: Experiment, measured: Iterable[Measured]) -> list[str]:
     """Return `./lab run …` for these runs: one command for the scenarios whose options and number of runs agree."""
     own: Parameters = experiment.part("parameters")
-    scenarios: dict[str, list[str]] = {}
+    scenarios: dict[tuple[str, str], list[str]] = {}
     for m in measured:
-        scenarios.setdefault(_options(m, own), []).append(m.run.scenario)
-    return [f"./lab run {' '.join(names)}{given}" for given, names in scenarios.items()]
+        factors = "".join(f"{factor} " for factor in m.run.factors)
+        scenarios.setdefault((factors, _options(m, own)), []).append(m.run.scenario)
+    return [f"{factors}./lab run {' '.join(names)}{given}" for (factors, given), names in scenarios.items()]
 
 
 def _options(m: Measured, own: Parameters) -> str:

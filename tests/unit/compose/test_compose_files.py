@@ -27,6 +27,8 @@ SHARED_NETWORKS = {
     "qd-capture": "service:qd-controller",
     "qd-link-broker": "service:qd-broker",
     "qd-echo-broker": "service:qd-broker",
+    "asip-link": "service:asip-bridge",
+    "asip-link-broker": "service:asip-broker",
 }
 FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 

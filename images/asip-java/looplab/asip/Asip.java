@@ -21,7 +21,7 @@ final class Asip extends Protocol {
 
     @Override
     byte[] ask() {
-        return WAKE;
+        return ascii("#,?\n");
     }
 
     @Override

@@ -4,8 +4,6 @@ import java.nio.charset.StandardCharsets;
 
 /** Messages of a client to the board, and what the board's bytes mean. One object a connection. */
 abstract class Protocol {
-    /** A request that every ASIP board answers. */
-    static final byte[] WAKE = ascii("#,?\n");
     static final int OUTPUT = 3;
     static final int INPUT = 1;
 

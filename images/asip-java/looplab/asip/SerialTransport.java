@@ -15,14 +15,16 @@ final class SerialTransport implements Transport {
 
     private final SerialPort port;
     private final boolean byByte;
+    private final byte[] wake;
     private final Thread reader = new Thread(this::read, "serial");
     private volatile boolean ending;
     private volatile long reads;
     private Sink sink;
 
-    SerialTransport(String address, boolean byByte) throws Refused {
+    SerialTransport(Request request, String address) throws Refused {
         this.port = new SerialPort(device(Path.of(address)).toString());
-        this.byByte = byByte;
+        this.byByte = "byte".equals(request.text("read", "block"));
+        this.wake = Protocol.of(request).ask();
     }
 
     /** The device of a path, or the one in a folder of pseudo-terminals. */
@@ -31,7 +33,7 @@ final class SerialTransport implements Transport {
             return address;
         }
         try (Stream<Path> entries = Files.list(address)) {
-            List<Path> found = entries.filter(entry -> entry.getFileName().toString().matches("\\d+")).toList();
+            List<Path> found = entries.filter(entry -> !entry.getFileName().toString().equals("ptmx")).toList();
             if (found.size() != 1) {
                 throw new Refused("there are " + found.size() + " devices in " + address + ", expected one");
             }
@@ -101,7 +103,7 @@ final class SerialTransport implements Transport {
         }
         try {
             // The board's answer wakes the reader, which nothing else can.
-            write(Protocol.WAKE);
+            write(wake);
             reader.join(END_MS);
         } catch (IOException error) {
             // The port is gone: the check of the reader below decides.

@@ -26,7 +26,7 @@ interface Transport extends AutoCloseable {
     static Transport of(Request request) throws Refused {
         String address = request.text("address");
         return switch (request.text("transport")) {
-            case "serial" -> new SerialTransport(address, "byte".equals(request.text("read", "block")));
+            case "serial" -> new SerialTransport(request, address);
             case "tcp" -> new TcpTransport(request, address);
             case "mqtt" -> new MqttTransport(request, address);
             default -> throw new Refused("there is no transport " + request.text("transport"));

@@ -1,4 +1,4 @@
-"""The bridge: one board's serial port for one client at a time, over TCP or over MQTT. It knows no ASIP but its lines.
+"""The bridge: one board's serial port for one client at a time, over TCP or over MQTT. It knows no protocol but lines.
 
 The port is open only during a session: opening it resets the board. A TCP session is a connection; an MQTT session
 begins and ends with a message on `<topic>/session`, whose answer is on `<topic>/session/state`.
@@ -43,12 +43,16 @@ LONGEST_LINE = 2000
 
 
 class Session(ABC):
-    """One client: the way back to it, on which only whole lines go."""
+    """One client: the way back to it, on which only whole lines go, or with `raw` whatever comes."""
 
+    raw = False
     _rest = b""
 
     def take(self, data: bytes) -> None:
         """Send the lines that are whole by now. Raises OSError if the client does not take them."""
+        if self.raw:
+            self._send(data)
+            return
         lines, end, self._rest = (self._rest + data).rpartition(b"\n")
         if len(self._rest) > LONGEST_LINE:
             raise OSError("the board sends bytes that are no lines")
@@ -108,6 +112,8 @@ class Settings:
     nodelay: bool = True
     by_byte: bool = False
     qos: int = 0
+    # Firmata has no lines.
+    raw: bool = False
 
 
 @dataclass
@@ -196,6 +202,7 @@ class Bridge:
             session.end(error.message)
             _say(error.message)
             return False
+        session.raw = self._settings.raw
         self._session, self._to_board = session, b""
         return True
 
@@ -292,6 +299,7 @@ def read_settings(environment: dict[str, str]) -> Settings:
         nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
         by_byte=get.choice("READ", "block", ("block", "byte")) == "byte",
         qos=get.integer("ASIP_QOS", 0, 0, 2),
+        raw=get.choice("PROTOCOL", "asip", ("asip", "firmata")) == "firmata",
     )
 
 

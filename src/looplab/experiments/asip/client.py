@@ -1,18 +1,16 @@
-"""An ASIP client on one thread: set modes, write pins, be called for the changes of others."""
+"""A client of the board on one thread: set modes, write pins, be called for the changes of others."""
 
 import contextlib
 from collections.abc import Callable
 from time import perf_counter_ns
 
 from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.asip.protocols import ERROR, IDENTITY, PORT, READY, Asip, Protocol
 from looplab.experiments.asip.transports import Transport
 
 # A boot loader takes up to 2 s.
 START_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 5.0
-IDENTITY_REQUEST, IDENTITY = b"#,?\n", b"@#,?,"
-# A line of the board is far shorter, but for its lists.
-LONGEST_LINE = 2000
 
 
 class _NoAnswer(LabError):
@@ -20,7 +18,7 @@ class _NoAnswer(LabError):
 
 
 class AsipClient:
-    """Speaks ASIP over an open transport.
+    """Speaks a protocol, by default ASIP, over an open transport.
 
     >>> client = AsipClient(connect(Way("tcp", "asip-bridge:5000"), "me"))
     >>> client.wait_ready()
@@ -28,14 +26,14 @@ class AsipClient:
     >>> client.write(13, 1)
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, protocol: Protocol | None = None) -> None:
         self.transport = transport
         self.errors = 0
-        # When the read returned that completed the last line; monotonic ns.
+        # When the read returned that completed the last message; monotonic ns.
         self.received_ns = 0
-        self._rest = b""
+        self._protocol = protocol or Asip()
         self._on_change: Callable[[int, int], None] = lambda _port, _bits: None
-        self._seen = b""
+        self._seen: set[int] = set()
 
     def on_change(self, call: Callable[[int, int], None]) -> None:
         """Have `call(port, bits)` called for each report of a port."""
@@ -43,11 +41,11 @@ class AsipClient:
 
     def set_mode(self, pin: int, mode: int) -> None:
         """Set a pin's mode; an input reports its port at once."""
-        self.transport.write(b"I,P,%d,%d\n" % (pin, mode))
+        self.transport.write(self._protocol.mode(pin, mode))
 
     def write(self, pin: int, value: int) -> None:
         """Set an output."""
-        self.transport.write(b"I,d,%d,%d\n" % (pin, value))
+        self.transport.write(self._protocol.write(pin, value))
 
     def serve(self, until_ns: int) -> bool:
         """Handle what arrives first; False if nothing did until then. Raises LabError if the way is gone."""
@@ -55,14 +53,13 @@ class AsipClient:
         if not data:
             return False
         received_ns = perf_counter_ns()
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
-        if lines:
+        for kind, port, bits in self._protocol.take(data):
             self.received_ns = received_ns
-        if len(self._rest) > LONGEST_LINE:
-            raise LabError("The board sends bytes that are no lines.", "Is its firmware `firmware/asip`?", EXIT_MACHINE)
-        for line in lines:
-            self._handle(line)
+            if kind == PORT:
+                self._on_change(port, bits)
+            else:
+                self.errors += kind == ERROR
+                self._seen.add(kind)
         return True
 
     def wait_ready(self) -> None:
@@ -70,39 +67,27 @@ class AsipClient:
 
         One that runs already, because opening its port does not reset it, says nothing before it is asked.
         """
+        self._seen.discard(READY)
         with contextlib.suppress(_NoAnswer):
-            self._await(b"!", START_TIMEOUT_S)
+            self._await(READY, START_TIMEOUT_S)
         self.synchronise()
 
     def synchronise(self) -> None:
         """Wait until the board has handled everything that was sent. Raises LabError (exit code 3) if it does not."""
-        self.transport.write(IDENTITY_REQUEST)
+        self._seen.discard(IDENTITY)
+        self.transport.write(self._protocol.ask)
         self._await(IDENTITY, ANSWER_TIMEOUT_S)
 
     def close(self) -> None:
         """Give the board back."""
         self.transport.close()
 
-    def _await(self, start: bytes, timeout_s: float) -> None:
-        self._seen = b""
+    def _await(self, kind: int, timeout_s: float) -> None:
         end_ns = perf_counter_ns() + round(timeout_s * 1e9)
-        while not self._seen.startswith(start):
-            self._seen = b""
+        while kind not in self._seen:
             if not self.serve(end_ns):
                 raise _NoAnswer(
                     f"The board did not answer within {timeout_s:g} s.",
                     "Is its firmware `firmware/asip`? See `docker compose logs asip-board`.",
                     EXIT_MACHINE,
                 )
-
-    def _handle(self, line: bytes) -> None:
-        if line.startswith(b"@I,d,"):
-            port, _, bits = line[5:].partition(b",")
-            try:
-                self._on_change(int(port), int(bits, 16))
-            except ValueError:
-                self.errors += 1
-        elif line.startswith(b"~"):
-            self.errors += 1
-        elif line.startswith((b"!", b"@#")):
-            self._seen = line

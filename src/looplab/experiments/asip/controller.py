@@ -30,6 +30,7 @@ from looplab.experiments.asip.document import (
 from looplab.experiments.asip.edges import copied, settle
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters, Cell
+from looplab.experiments.asip.protocols import PROTOCOLS
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
@@ -53,7 +54,10 @@ class Controller(Run):
         self._measured: list[Measured] = []
         self.record = Record(p, place, COLUMNS, files(p, self._measured), {"experiment": NAME})
         self._board: Board = BOARDS[p.board]
+        self._protocol = PROTOCOLS[p.protocol]()
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
+        # A real board has no oscilloscope.
+        self._simulated = p.robot == "virtual"
         self._client = TreatmentsClient(EXPERIMENT.roles)
         self._looks: list[Look | None] = []
         self._error = LabError("")
@@ -61,7 +65,8 @@ class Controller(Run):
     def measure(self) -> None:
         """Wait for board and clients, then measure cell by cell; a cell that fails is INVALID."""
         p, record = self.parameters, self.record
-        self._wait("simulated board", self._scope.answers, self._no_board)
+        if self._simulated:
+            self._wait("simulated board", self._scope.answers, self._no_board)
         for language in p.languages:
             self._wait(f"{language} client", partial(self._answers, language), self._no_client)
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
@@ -100,6 +105,9 @@ class Controller(Run):
     def _measure(self, index: int, measured: Measured) -> None:
         with WorkerClient(measured.cell.language, _worker(measured.cell.language)) as worker:
             measured.runtime = worker.hello()
+            if not self._simulated:
+                self._loop_back(index, measured, worker)
+                return
             self._scope.lag_us()
             if self.parameters.throughput:
                 self._bisect(index, measured, worker)
@@ -110,7 +118,8 @@ class Controller(Run):
 
     def _words(self, cell: Cell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
-        p, there = self.parameters, self._board.pins[pin]
+        p = self.parameters
+        port, bit = self._protocol.place(self._board, pin)
         return {
             "transport": cell.transport,
             "address": os.environ.get(f"ASIP_{cell.transport.upper()}") or ADDRESSES[cell.transport],
@@ -120,8 +129,8 @@ class Controller(Run):
             "protocol": p.protocol,
             "out": OUTPUT_PIN,
             "in": pin,
-            "in_port": there.port,
-            "in_bit": there.bit,
+            "in_port": port,
+            "in_bit": bit,
         }
 
     def _loop_back(self, index: int, measured: Measured, worker: WorkerClient) -> None:
@@ -135,7 +144,7 @@ class Controller(Run):
             "deadline_us": p.deadline_ms * 1000,
         }
         tests = p.messages + p.warmup_tests
-        before = self._scope.state()
+        before = self._scope.state() if self._simulated else None
         samples, said = worker.latency(words, tests * p.interval_ms / 1000 + p.deadline_ms / 1000)
         measured.warmup = {
             "tests": p.warmup_tests,
@@ -224,19 +233,21 @@ class Controller(Run):
         # Last: the exporter counts the row from now on.
         store["sent_ns"][row] = now_ns
 
-    def _wire(self, measured: Measured, before: Scope) -> None:
-        """Note the bytes of a test; what the board counted over all of them must agree."""
-        p, pin, now = self.parameters, self._board.pins[WIRED_PIN], self._scope.state()
-        order, report = len(f"I,d,{OUTPUT_PIN},1\n"), len(f"@I,d,{pin.port},{1 << pin.bit:X}\n")
-        back = len(f"@I,d,{pin.port},0\n")
-        tests = p.messages + p.warmup_tests
+    def _wire(self, measured: Measured, before: Scope | None) -> None:
+        """Note the bytes of a test; what a simulated board counted since `before`, over all of them, must agree."""
+        p = self.parameters
+        order = len(self._protocol.write(OUTPUT_PIN, 1))
+        back, report = (len(self._protocol.report(self._board, WIRED_PIN, level)) for level in (0, 1))
+        self._note_wire(measured, order, report)
+        if before is None:
+            return
+        now, tests = self._scope.state(), p.messages + p.warmup_tests
         more = (
             now.bytes_to_board - before.bytes_to_board - tests * 2 * order,
             now.bytes_to_client - before.bytes_to_client - tests * (report + back),
         )
         if not all(0 <= extra <= SESSION_BYTES for extra in more):
             measured.faults.append(f"{more[0]} bytes to the board and {more[1]} to the client belong to no test")
-        self._note_wire(measured, order, report)
 
     def _wire_of_wave(self, measured: Measured, before: Scope, edges: int) -> None:
         """Note the bytes of an edge, and how many waves a second fill the wire."""

@@ -49,6 +49,7 @@ class AsipParameters(RunParameters):
     transports: tuple[str, ...]
     placements: tuple[str, ...]
     protocol: str
+    robot: str
     board: str
     adapter: str
     read: str
@@ -116,6 +117,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         transports=_words(get, "TRANSPORTS", TRANSPORTS),
         placements=_words(get, "PLACEMENTS", tuple(PLACEMENTS), "one"),
         protocol=get.choice("PROTOCOL", "asip", ("asip", "firmata")),
+        robot=get.choice("ROBOT", "virtual", ("virtual", "usb")),
         board=get.choice("BOARD", "mega", ("mega", "uno")),
         adapter=get.choice("ADAPTER", "none", ADAPTERS),
         read=get.choice("READ", "block", ("block", "byte")),
@@ -139,6 +141,12 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
             f"No transport of {', '.join(parameters.transports)} passes what is elsewhere: "
             f"{', '.join(parameters.placements)}.",
             "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
+            EXIT_USAGE,
+        )
+    if parameters.throughput and parameters.robot != "virtual":
+        raise LabError(
+            f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.",
+            "Set ROBOT=virtual.",
             EXIT_USAGE,
         )
     if parameters.low_hz >= parameters.high_hz:

@@ -65,11 +65,11 @@ def device(address: str) -> str:
     path = Path(address)
     if not path.is_dir():
         return address
-    ports = sorted(entry for entry in path.iterdir() if entry.name.isdigit())
+    ports = [entry for entry in path.iterdir() if entry.name != "ptmx"]
     if len(ports) != 1:
         raise LabError(
             f"{len(ports)} serial ports in {address}: expected one.",
-            "See `docker compose logs asip-board`.",
+            "See `docker compose logs asip-board`; with ROBOT=usb, name one in `ROBOT_DEVICE`.",
             EXIT_MACHINE,
         )
     return str(ports[0])

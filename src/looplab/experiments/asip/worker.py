@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from looplab.errors import LabError
 from looplab.experiments.asip.board import INPUT, OUTPUT
 from looplab.experiments.asip.client import AsipClient
+from looplab.experiments.asip.protocols import PROTOCOLS
 from looplab.experiments.asip.transports import Way, connect
 from looplab.system import processes
 
@@ -187,7 +188,8 @@ def _open(words: Words) -> AsipClient:
         words.get("read", "block") == "byte",
         int(words.get("qos", "0")),
     )
-    client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))
+    protocol = PROTOCOLS[words.get("protocol", "asip")]()
+    client = AsipClient(connect(way, f"asip-python-{os.getpid()}"), protocol)
     try:
         client.wait_ready()
     except LabError:

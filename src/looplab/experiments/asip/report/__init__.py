@@ -16,13 +16,13 @@ _FREQUENCIES = Layout(
     cell=AsipCell,
     total="tests",
     factors={
-        "protocol": "asip",
-        "board": "mega",
-        "adapter": "none",
-        "read": "block",
-        "jit": "on",
-        "client_cpus": "0",
-        "qos": "0",
+        "PROTOCOL": ("protocol", "asip"),
+        "BOARD": ("board", "mega"),
+        "ADAPTER": ("adapter", "none"),
+        "READ": ("read", "block"),
+        "JIT": ("jit", "on"),
+        "CLIENT_CPUS": ("client_cpus", "0"),
+        "ASIP_QOS": ("qos", "0"),
     },
 )
 # A step of the bisection on frequency has no latency of a message.

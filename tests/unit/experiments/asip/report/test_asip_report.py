@@ -133,7 +133,7 @@ def test_a_factor_is_shown_beside_the_usual_run_and_leaves_the_claims_alone(tmp_
     usual = round(near_the_wire("python", "serial", "one"))
     assert rows_shown == [("as usual", usual), ("ADAPTER=ftdi-16", 19_000), ("PROTOCOL=firmata", usual)]
     assert "18" not in found.verdict("below-15-ms").reason
-    assert "ADAPTER=ftdi-16" in found.text
+    assert "ADAPTER=ftdi-16 ./lab run asip" in found.text
 
 
 def test_lost_tests_are_counted_and_the_mean_is_of_the_answered(tmp_path: Path) -> None:
