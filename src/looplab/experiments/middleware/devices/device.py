@@ -17,8 +17,6 @@ from looplab.experiments.middleware.systems import Answer
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 UNAUTHORISED = (401, 403)
-# A due time that has passed by less has been waited for.
-IDLE_NS = 0
 
 
 class Connections:
@@ -104,6 +102,8 @@ class Device(User):  # type: ignore[misc]
         self.last = self.fleet.plan.loading(self.number).stop
         self.offset_ns = self.fleet.plan.offset_ns(self.number)
         self.next = 0
+        # When its last request ended, from the start.
+        self.free_ns = 0
         self._authorise()
 
     def wait_time(self) -> float:
@@ -120,8 +120,7 @@ class Device(User):  # type: ignore[misc]
         if now_ns < due_ns:
             return
         number, fleet = self.next, self.fleet
-        idle = fleet.ledger is not None and self.free_ns <= due_ns
-        fleet.ledger.sent(due_ns, now_ns, idle)
+        fleet.ledger.sent(due_ns, now_ns, idle=self.free_ns <= due_ns)
         cause = self._post(number)
         self.free_ns = fleet.now_ns()
         fleet.ledger.ended(self.number, number, (due_ns, now_ns, self.free_ns), cause)
@@ -129,8 +128,6 @@ class Device(User):  # type: ignore[misc]
         if self.random.random() < fleet.plan.drop_probability:
             self.fleet.ledger.drops += due_ns >= fleet.plan.warm_up_ns
             self._close()
-
-    free_ns = 0
 
     def _due_ns(self) -> int:
         return self.offset_ns + self.next * self.fleet.plan.period_ns
