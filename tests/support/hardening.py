@@ -46,9 +46,9 @@ SECCOMP_FILTER = "2"
 
 
 def role(service: str) -> str:
-    """A scenario's service without its scenario: s5-broker is a broker; no-link is the link that waits; qd-, mw-,
-    mn- and asip- begin those of the experiments qos-delay, middleware and asip."""
-    return re.sub(r"^(s\d+|no|qd|mw|mn|asip)-", "", service)
+    """A scenario's service without its scenario: s5-broker is a broker, qd-broker that of another experiment, no-link
+    the link that waits."""
+    return re.sub(r"^(s\d+|no|qd|mw|mn|asip|twb?|twl)-", "", service)
 
 
 def mask(capabilities: set[str]) -> int:

@@ -20,6 +20,8 @@ TIMES = ("response", "sent_response", "server", "send_lateness")
 STORED_TIMES = TIMES[:3]
 # From this share of a processor on, the devices themselves may be the limit.
 SATURATED = 0.9
+# A request at the end of the warm-up may cost so many times as much as in the load: beyond, it had not ended.
+COLD = 1.5
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,12 @@ class Trial:
         return self.processor_share is not None and self.processor_share > SATURATED
 
     @property
+    def cold(self) -> bool:
+        """Whether requests still became cheaper when the load began."""
+        last, loaded_s = (_warm_up(self.warm_up) or {}).get("cpu_us_per_request_last"), _per_request([self])
+        return last is not None and loaded_s is not None and last > COLD * loaded_s * 1e6
+
+    @property
     def misplaced(self) -> list[str]:
         """The services of the middleware that ran on other processors than wanted."""
         wanted = sorted(self.wanted_processors.get("middleware", ()))
@@ -187,7 +195,7 @@ def judge(trials: Sequence[Trial]) -> list[Treatment]:
     misplaced = sorted({name for trial in trials for name in trial.misplaced})
     shared = any(trial.shared for trial in trials)
     read = [trial.read_back for trial in trials if trial.read_back]
-    whole = len(trials)
+    whole, cold = len(trials), sum(trial.cold for trial in trials)
     loads = [trial.processor_share for trial in trials if trial.processor_share is not None]
     found = f"{max(loads):.0%} at most" if loads else "unknown"
     free = bool(loads) and max(loads) <= SATURATED
@@ -207,6 +215,14 @@ def judge(trials: Sequence[Trial]) -> list[Treatment]:
             note="this machine has too few processors" if shared else "",
         ),
         Treatment("devices' processor", f"at most {SATURATED:.0%} busy", found, free),
+        Treatment(
+            "warm-up",
+            "ended before the load",
+            f"not ended in {cold} of {whole} repetitions" if cold else "ended before the load",
+            not cold,
+            required=False,
+            note="raise WARM_UP_S" if cold else "",
+        ),
         Treatment("database read back", "every repetition", f"{len(read)} of {whole} repetitions", len(read) == whole),
     ]
 
@@ -301,10 +317,10 @@ def _cpu_us(seconds: Sequence[Second]) -> float | None:
 
 
 def _per_request(trials: Sequence[Trial]) -> float | None:
-    """Return the middleware's processor seconds for each request that succeeded."""
+    """Return the middleware's processor seconds during the load for each request that it processed then."""
     used_s = sum(used for trial in trials for name, used in trial.cpu_s.items() if name in trial.under_test)
-    succeeded = sum(trial.succeeded for trial in trials if trial.cpu_s)
-    return round(used_s / succeeded, 7) if succeeded else None
+    done = sum(trial.processed for trial in trials if trial.cpu_s)
+    return round(used_s / done, 7) if done else None
 
 
 def _mean(values: Sequence[int]) -> int | None:

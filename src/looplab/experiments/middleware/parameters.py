@@ -21,8 +21,8 @@ OPTIONS = (
     Option("--cores", "CORES", "N,…", "processors of the middleware (middleware)"),
     Option("--where", "WHERE", "…", "container,bare: in containers, on bare metal, or both (middleware)"),
     Option("--layouts", "LAYOUTS", "NxC,…", "nodes x cores, e.g. 1x2-direct,1x2,2x1 (middleware-nodes)"),
-    Option("--seconds", "LOAD_S", "S", "how long each repetition loads the middleware"),
-    Option("--middleware", "MIDDLEWARE", "", "the system under test", SYSTEMS),
+    Option("--seconds", "LOAD_S", "S", "how long each repetition loads the middleware", recorded="seconds"),
+    Option("--middleware", "MIDDLEWARE", "", "the system under test", SYSTEMS, recorded="system"),
     REPETITIONS,
     FIDELITY,
 )
@@ -99,7 +99,9 @@ class MiddlewareParameters(RunParameters):
 
     def as_json(self) -> dict[str, Any]:
         """The effective parameters as run.json stores them; intervals_ms as every run of the lab has it."""
-        return {**asdict(self), "intervals_ms": [self.period_ms], "others": others(self.processors)}
+        where = [CONTAINER if container else BARE for container in self.containers]
+        more = {"intervals_ms": [self.period_ms], "where": where, "others": others(self.processors)}
+        return {**asdict(self), **more}
 
 
 def read_layout(text: str) -> Layout:

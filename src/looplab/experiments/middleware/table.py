@@ -5,9 +5,7 @@ from typing import Any
 from looplab.experiments.middleware.cells import placement
 from looplab.run.table import milliseconds, number, title, verdict
 
-_HEAD = (
-    f"{'devices':>7} {'done':>8} {'failed':>7} {'unfin.':>7} {'resp p50':>9} {'resp p99':>9} {'cpu/req':>9} {'MiB':>6}"
-)
+_HEAD = "devices   done/s  failed  unfin.  resp p50  resp p99   cpu/req    MiB"
 
 
 def table(run: dict[str, Any]) -> str:
@@ -39,5 +37,5 @@ def _line(cell: dict[str, Any]) -> str:
         milliseconds(None if used_s is None else used_s * 1e6),
         f"{'-' if memory is None else round(memory / 2**20):>6}",
     ]
-    marks = " !" if not cell["valid"] else " out of memory" if cell["out_of_memory"] else ""
+    marks = " !" if not cell["valid"] else " no memory" if cell["out_of_memory"] else ""
     return f"{counts} {' '.join(figures)}{marks}"

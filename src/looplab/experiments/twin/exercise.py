@@ -21,9 +21,8 @@ MEANINGS = {
     "mode": "how the instance stores",
     "queue": "the most messages that were sent and not yet stored at one time",
     "drain": "from the last message sent to the last one stored, in s",
-    "out/s": "messages stored a second",
+    "out/s": "messages stored a second; in twin-limit, at the highest rate that was sustained",
     "delay p99": "from sent to stored, in ms: 99 of 100 messages take less",
-    "a second": "the highest sustained rate that a search found, and what limits it",
 }
 # The column that a figure is read from.
 LINES = {
@@ -32,5 +31,5 @@ LINES = {
     "drained_s": "drain",
     "rate_out_per_s": "out/s",
     "storage_delay": "delay p99",
-    "limit_per_s": "a second",
+    "limit_per_s": "out/s",
 }

@@ -108,6 +108,7 @@ class TwinParameters(RunParameters):
     qos: tuple[int, ...]
     iterations: int
     devices: int
+    workers: int
     payload_bytes: int
     pacing: str
     sleep_ms: float | None
@@ -223,6 +224,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         qos=get.list("QOS", "1", read_qos, "0, 1 or 2, e.g. 0,1,2"),
         iterations=get.integer("REPETITIONS", 1, 1, 1000),
         devices=get.integer("DEVICES", 1, 1, 100),
+        workers=get.integer("WORKERS", 1, 1, 4),
         payload_bytes=get.integer("PAYLOAD_BYTES", 64, LEAST_BYTES, 100_000),
         pacing=get.choice("PACING", SCHEDULE, PACINGS),
         sleep_ms=get.number("SLEEP_MS", 0, 0, 10_000) if sleep else None,

@@ -102,7 +102,7 @@ class Sending:
             "token": self._token, "cell": self._index, "first": rows.start, "last": rows.stop - 1,
             "brokers": self._hosts, "qos": cell.qos, "write_mode": cell.write_mode, "sleep_ms": p.sleep(cell),
             "session": p.session_of(cell), "batch_rows": p.batch_of(cell), "batch_ms": p.batch_ms,
-            "tcp_nodelay": p.tcp_nodelay,
+            "tcp_nodelay": p.tcp_nodelay, "workers": p.workers,
         }  # fmt: skip
         INSTANCE.ask(f"{p.instance_url}/begin", "POST", order)
         self._devices.begin(self._token, self._index)
@@ -115,8 +115,9 @@ class Sending:
         wait_for(self._workers_ready, p.parts_timeout_s, self._pause, self._not_ready)
 
     def _workers_ready(self) -> bool:
-        state = INSTANCE.ask(f"{self._parts.parameters.instance_url}/state", "GET")
-        return len(state["workers"]) == len(self._hosts) and all(worker["ready"] for worker in state["workers"])
+        p = self._parts.parameters
+        workers = INSTANCE.ask(f"{p.instance_url}/state", "GET")["workers"]
+        return len(workers) == len(self._hosts) * p.workers and all(worker["ready"] for worker in workers)
 
     def _not_ready(self) -> LabError:
         return LabError(

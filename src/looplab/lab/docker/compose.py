@@ -29,6 +29,7 @@ _REMEDIES = {
     ("cpu_rt", "rt_runtime", "real-time"): (
         "Set the LAB_RT_RUNTIME_…_US variables in .env to 0, or delete .env.machine and run ./lab setup."
     ),
+    ("Range of CPUs",): "This machine has fewer processors than a part asks for: lower the …_CPUS_… variables in .env.",
     ("No such image", "pull access", "not found"): "Run ./lab setup: an image is missing.",
     ("no space left",): "Free disk space: docker system df shows what takes it.",
 }

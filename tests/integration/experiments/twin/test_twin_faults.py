@@ -106,6 +106,20 @@ def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., Twin
     assert sum(found.values()) == 150
 
 
+def test_a_network_that_falls_silent_delays_and_loses_nothing(lab: TwinLab) -> None:
+    """The broker stands still for longer than its peers wait: both dial again, and it has kept their session."""
+    lab.controller()
+    lab.until_stored(60)
+    lab.broker.signal(signal.SIGSTOP)
+    time.sleep(6)
+    lab.broker.signal(signal.SIGCONT)
+    _cell, found = result(lab)
+    assert found == {"stored": 300, "lost": 0, "refused": 0}
+    sent, stored = ([int(row[name]) for row in lab.samples()] for name in ("sent_ns", "committed_ns"))
+    # An open loop: the devices went on sending on their schedule.
+    assert max(sent) - min(sent) < 5e9 < max(stored) - min(stored)
+
+
 def test_a_second_instance_stores_nothing_twice(lab: TwinLab) -> None:
     """It subscribes to the same topics, with a session of its own."""
     with lab.second_instance():

@@ -37,6 +37,17 @@ def test_each_write_mode_does_what_its_name_says(lab: TwinLab) -> None:
     assert cells["pipeline"]["fsync"]["count"] < 20 <= cells["session"]["fsync"]["count"]
 
 
+def test_workers_that_share_a_subscription_store_each_message_once(lab: TwinLab) -> None:
+    """What more brokers brought, a second worker of one broker brings, too."""
+    run = lab.whole(WRITE_MODE="sleep", MESSAGES="60", INTERVALS_MS="5", WORKERS="2")
+    (cell,) = run["cells"]
+    assert account(cell, lab.samples()) == {"stored": 60, "lost": 0, "refused": 0}
+    assert cell["duplicates"] == 0
+    # Each sleeps 50 ms after a message: one alone stores fewer than 20 a second.
+    assert cell["instance_s"]["sleep"] == 3.0
+    assert cell["rate_out_per_s"] > 20
+
+
 def test_the_queue_is_what_the_brokers_counters_allow(lab: TwinLab) -> None:
     run = lab.whole(WRITE_MODE="sleep", MESSAGES="60", INTERVALS_MS="5")
     (cell,) = run["cells"]

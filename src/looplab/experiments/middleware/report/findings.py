@@ -1,5 +1,6 @@
 """What the paper found, as questions that stored runs answer by their repetitions."""
 
+import math
 from collections.abc import Sequence
 
 from looplab.experiments.middleware.cells import placement
@@ -21,7 +22,7 @@ from looplab.experiments.middleware.report.published import BEST, BEYOND, DIRECT
 from looplab.report.finding import Finding, Line, asked, exact
 from looplab.report.rules import directed, no_gain
 from looplab.report.samples import Measured
-from looplab.report.statistics import compare
+from looplab.report.statistics import FEWEST_REPETITIONS, compare
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
 
 CORES, NODES = "middleware", "middleware-nodes"
@@ -118,20 +119,33 @@ def _line(pair: Pair, name: str) -> Line:
 
 
 def _errors(run: Measured) -> Finding:
-    lines, worst, certain = [], 0.0, True
+    lines, worst, most, unfinished = [], 0.0, 0.0, 0.0
+    fewest = math.inf
     for cells in by_place(usable(run)).values():
         best = optimum(cells)
         for cell in (cell for cell in cells if cell.devices <= best.load):
             shares = [one.failed_share for one in cell.every]
             mean = sum(shares) / len(shares)
             lines.append(Line(str(cell), exact(mean), f"below {MOST_ERRORS:.0%}", "part"))
-            worst, certain = max(worst, mean), certain and max(shares) < MOST_ERRORS
+            worst, most, fewest = max(worst, mean), max(most, *shares), min(fewest, len(shares))
+            unfinished = max(unfinished, cell.document["unfinished"] / max(1, cell.sent))
     if not lines:
         return Finding(NO_RUN, "The run has no sound load.")
+    outcome, reason = _error_outcome(worst, most, fewest)
+    beside = [f"Up to {unfinished:.1%} of the requests of a load had no answer at its end."] if unfinished else []
+    return Finding(outcome, reason, beside=beside, lines=lines)
+
+
+def _error_outcome(worst: float, most: float, fewest: float) -> tuple[str, str]:
+    """Return outcome and reason from the highest mean and the highest single share, and the fewest repetitions."""
     said = f"At most {worst:.2%} fail, on average over the repetitions of a load."
-    outcome = REPRODUCED if certain else NOT_REPRODUCED if worst >= MOST_ERRORS else UNDECIDED
-    more = "" if outcome != UNDECIDED else f" Single repetitions reach {MOST_ERRORS:.0%}."
-    return Finding(outcome, said + more, lines=lines)
+    if fewest < FEWEST_REPETITIONS:
+        return UNDECIDED, f"{said} A verdict needs {FEWEST_REPETITIONS} sound repetitions of each load."
+    if most < MOST_ERRORS:
+        return REPRODUCED, said
+    if worst >= MOST_ERRORS:
+        return NOT_REPRODUCED, said
+    return UNDECIDED, f"{said} Single repetitions reach {MOST_ERRORS:.0%}."
 
 
 def _balancer(run: Measured) -> Finding:

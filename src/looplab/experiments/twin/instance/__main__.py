@@ -34,8 +34,8 @@ class Instance:
     def begin(self, body: dict[str, Any]) -> dict[str, Any]:
         """Start the workers of a new order."""
         order = Order(**body)
-        if not 0 < len(order.brokers) <= MOST_WORKERS:
-            raise LabError(f"{len(order.brokers)} brokers.", f"Name 1 to {MOST_WORKERS} brokers.", EXIT_USAGE)
+        if not 0 < order.count <= MOST_WORKERS:
+            raise LabError(f"{order.count} workers.", f"Ask for 1 to {MOST_WORKERS} workers.", EXIT_USAGE)
         with self._lock:
             self._end()
             self._counts.clear()
@@ -69,7 +69,7 @@ class Instance:
             self._stop()
 
     def _start(self, order: Order) -> None:
-        self._workers = [self._worker(number) for number in range(len(order.brokers))]
+        self._workers = [self._worker(number) for number in range(order.count)]
 
     def _worker(self, number: int) -> subprocess.Popen[bytes]:
         program = "looplab.experiments.twin.instance.worker"

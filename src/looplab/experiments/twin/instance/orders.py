@@ -19,7 +19,10 @@ COUNTS = (
 
 @dataclass(frozen=True)
 class Order:
-    """One cell as the instance handles it: a worker for each of `brokers`, rows `first` … `last` of the samples."""
+    """One cell as the instance handles it: rows `first` … `last` of the samples, `workers` for each of `brokers`.
+
+    Several workers of a broker share one subscription: the broker gives each message to one of them.
+    """
 
     token: str
     cell: int
@@ -33,6 +36,12 @@ class Order:
     batch_rows: int
     batch_ms: float
     tcp_nodelay: bool
+    workers: int = 1
+
+    @property
+    def count(self) -> int:
+        """The number of workers; worker k takes from broker k % brokers."""
+        return len(self.brokers) * self.workers
 
     def write(self, folder: Path) -> None:
         """Put it where the instance looks for it when it starts."""

@@ -24,6 +24,8 @@ PROCESS_NAME = "lab-twin-store"
 LOOK_NS = 50_000_000
 # Until a database that did not take a batch is asked again.
 RETRY_S = 0.2
+# Of a subscription that several workers share.
+SHARED = "$share/twin/"
 (
     READY, RECEIVED, STORED, DUPLICATES, REFUSED, MALFORMED, FOREIGN, DISCONNECTS, STARTS,
     UNACKNOWLEDGED_MAX, BATCHES, SLEEP_NS, SESSION_NS, STORE_NS, HELD_NS, DATABASE_ERRORS,
@@ -44,7 +46,7 @@ class Worker:
     """
 
     def __init__(self, order: Order, number: int, conninfo: str, samples: SharedSamples, counts: memoryview) -> None:
-        host, port = order.brokers[number]
+        host, port = order.brokers[number % len(order.brokers)]
         self._order, self._counts = order, counts
         self._token = order.token.encode()
         self._state, self._arrived = samples["state"], samples["arrived_ns"]
@@ -58,7 +60,7 @@ class Worker:
             int(str(port)),
             f"twin-{order.token}-{order.cell}-{number}",
             tcp_nodelay=order.tcp_nodelay,
-            subscriptions=[(topic(order.token, order.cell, "+"), order.qos)],
+            subscriptions=[(SHARED * (order.workers > 1) + topic(order.token, order.cell, "+"), order.qos)],
             on_message=self._take,
             max_inflight=0,
             persistent=True,

@@ -153,6 +153,7 @@ def test_two_repetitions_decide_nothing(tmp_path: Path) -> None:
     run = analysed(tmp_path)
     assert run.verdict("container-processed").outcome == UNDECIDED
     assert "3 sound repetitions a side" in run.verdict("container-processed").reason
+    assert run.verdict("errors-below").outcome == UNDECIDED
     assert not optima(run.measured[0])[TWO_CORES].devices.known
 
 

@@ -1,0 +1,73 @@
+"""The digital twin on the engine: its parts and their rights, its files, and plain Compose without a set-up."""
+
+import csv
+import json
+
+import psycopg
+import pytest
+from support.containers import docker
+from support.e2e_lab import Lab
+from support.hardening import judge_container
+from support.places import ROOT
+
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.stored import StoredRun, read_run
+
+MESSAGES = 60
+PARTS = {"tw-broker-1", "tw-instance", "tw-controller", "twin-database"}
+
+
+def test_a_run_stores_every_message_with_no_more_rights_than_it_needs(lab: Lab) -> None:
+    lab.forget_runs()
+    running = lab.start(
+        "run", "twin", "--intervals", "20", "--messages", str(MESSAGES), "--write-mode", "published,copy", "--json"
+    )
+    running.wait_for("published")
+    containers = lab.containers()
+    assert containers.keys() >= PARTS
+    for service, container in containers.items():
+        judge_container(service, container)
+    database = containers["twin-database"]
+    assert json.loads(docker("inspect", database))[0]["NetworkSettings"]["Ports"].get("5432/tcp") is None
+    code, output, progress = running.finish()
+    (run,) = json.loads(output)["runs"]
+    assert code == 0, (run["invalid_because"], progress)
+    folder, _ = lab.newest()
+    assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)
+    with (folder / "samples.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for cell in run["cells"]:
+        mine = [row for row in rows if row["write_mode"] == cell["write_mode"]]
+        assert [row["outcome"] for row in mine] == ["stored"] * MESSAGES
+        assert (cell["sent"], cell["stored"], cell["lost"], cell["refused"]) == (MESSAGES, MESSAGES, 0, 0)
+    # The published event loop sleeps 50 ms a message; no message of COPY waits for that.
+    published, copy = run["cells"]
+    assert published["rate_out_per_s"] < 20 < copy["rate_out_per_s"]
+    # The table outlives the run, for Grafana.
+    address = docker(
+        "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", database
+    ).strip()
+    password = (lab.root / "secrets/twin/database_reader").read_text()
+    with psycopg.connect(host=address, dbname="twin", user="twin_reader", password=password) as reader:
+        assert reader.execute("SELECT count(*) FROM message").fetchone() == (2 * MESSAGES,)
+        assert reader.execute("SELECT device FROM twin_state").fetchall() == [(1,)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            reader.execute("DELETE FROM message")
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(host=address, dbname="twin", user="twin_reader", password="guessed")
+
+
+def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
+    """The passwords are then the placeholders of the checkout; no port leads to the database."""
+    lab.forget_runs()
+    variables = {
+        "INTERVALS_MS": "10", "MESSAGES": "50", "WRITE_MODE": "row", "TWIN_SECRETS": "",
+        "PERSISTENCE": "on", "FIDELITY": "corrected",
+    }  # fmt: skip
+    lab.compose("--profile", "*", "down", code=0)
+    lab.compose("--profile", "twin", "up", "--detach", code=0, **variables)
+    lab.wait_for_end("tw-controller")
+    _, run = lab.newest()
+    assert run["valid"], run["invalid_because"]
+    assert run["cells"][0]["stored"] == 50
+    assert (ROOT / "compose/experiments/twin/passwords/database_reader").is_file()

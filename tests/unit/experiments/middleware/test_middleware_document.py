@@ -1,0 +1,129 @@
+"""From repetitions to run.json: every request has one fate, what is wrong is named, files hold what was counted."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.simulated_middleware_runs import by_cores, trial
+
+from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
+from looplab.experiments.middleware.table import table
+
+ONE, TWO = Cell(True, False, 1, 1, 30), Cell(False, False, 1, 2, 60)
+
+
+def made(cell: Cell = ONE, repetition: int = 0, **more: Any) -> Trial:
+    found = trial(cell, repetition, np.random.default_rng(5 + repetition), by_cores, 1.0)
+    return replace(found, **more)
+
+
+def treatments(*trials: Trial) -> dict[str, tuple[bool, str]]:
+    return {one.what: (one.verified, one.found) for one in judge(trials)}
+
+
+def test_a_cell_holds_the_sums_of_its_repetitions_and_each_of_them() -> None:
+    trials = [made(TWO, 1), made(ONE), made(TWO, 0)]
+    first, second = contents(trials, [])["cells"]
+    assert (first["container"], second["container"]) == (False, True)
+    assert [one["repetition"] for one in first["by_repetition"]] == [0, 1]
+    assert first["requests"] == first["succeeded"] + first["failed"] + first["unfinished"] == 480
+    assert first["response_us"]["n"] == 480
+    assert first["cpu_s_per_request"] == pytest.approx(0.0015)
+    # Devices are not the middleware.
+    assert first["memory_bytes_at_start"] == 2 * 50 * 2**20
+    assert (first["posted"], first["stored"], first["lost"]) == (480, 478, 2)
+
+
+def test_what_was_not_read_back_is_unknown() -> None:
+    [cell] = contents([made(repetition=0), made(repetition=1, read_back=None)], [])["cells"]
+    assert [cell[name] for name in ("posted", "stored", "lost", "duplicates")] == [None] * 4
+    assert cell["by_repetition"][0]["posted"] == 120
+    assert treatments(made(), made(repetition=1, read_back=None))["database read back"] == (False, "1 of 2 repetitions")
+
+
+def test_requests_that_succeeded_too_late_are_not_processed() -> None:
+    [cell] = contents([made(in_time=100)], [])["cells"]
+    assert (cell["succeeded"], cell["processed"]) == (120, 100)
+    # What it cost was spent on these alone.
+    assert cell["cpu_s_per_request"] == pytest.approx(0.0015 * 120 / 100)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"succeeded": 119}, "120 requests, 119 accounted for"),
+        ({"read_back": ReadBack(120, 118, 1, 0)}, "120 posted, 118 stored, 1 lost, 0 stored more than once"),
+        ({"processor_share": 0.95}, "the devices used 95% of a processor"),
+        ({"faults": ["the clock went back"]}, "the clock went back"),
+    ],
+)
+def test_a_repetition_that_counts_for_nothing_says_why(changes: dict[str, Any], why: str) -> None:
+    wrong = made(**changes)
+    [said] = faults(1, [wrong])
+    assert said.startswith("30 devices, 1 core, container, repetition 0: ")
+    assert why in said
+    [cell] = contents([wrong, made(repetition=1)], [])["cells"]
+    assert not cell["valid"]
+    assert "! " not in table({**RUN, "cells": contents([made()], [])["cells"]})
+    assert table({**RUN, "cells": [cell]}).count(" !") == 1
+
+
+def test_posted_is_stored_lost_and_duplicates() -> None:
+    assert not made(read_back=ReadBack(120, 110, 4, 6)).invalid_because
+
+
+def test_an_end_before_its_time_is_a_fault() -> None:
+    assert faults(3, [made()], "the node is gone") == ["ended after 1 of 3 repetitions: the node is gone"]
+    assert faults(1, [made()]) == []
+
+
+def test_services_on_other_processors_are_named() -> None:
+    assert treatments(made())["processors of the middleware"][0]
+    moved = made(affinity={"http": [0, 1], "auth": [0]})
+    assert treatments(moved)["processors of the middleware"] == (False, "others: http")
+    assert not treatments(made(shared=True))["processors of devices and data"][0]
+
+
+def test_a_warm_up_that_had_not_ended_is_told() -> None:
+    # A request costs 1500 us in the load.
+    warm = made(warm_up=[Second(at, succeeded=10, cpu_us=60_000 - 9000 * at) for at in range(6)])
+    assert treatments(warm)["warm-up"][0]
+    cold = made(warm_up=[Second(at, succeeded=10, cpu_us=60_000 - 5000 * at) for at in range(6)])
+    assert treatments(cold)["warm-up"] == (False, "not ended in 1 of 1 repetitions")
+    assert not next(one for one in judge([cold]) if one.what == "warm-up").required
+
+
+def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:
+    trials = [made(), made(TWO)]
+    samples, histograms = files(trials)
+    lines = list(samples.lines({}, range(1, 2)))
+    assert [line.split(",")[:7] for line in lines] == [["0", "0", "1", "2", "60", "0", str(at)] for at in range(2)]
+    assert all(len(line.split(",")) == len(samples.header.split(",")) for line in lines)
+    held = [line.split(",") for line in histograms.lines({}, range(2))]
+    assert {line[6] for line in held} == {"response", "sent_response", "server"}
+    counted = sum(int(line[8]) for line in held if line[6] == "response")
+    assert counted == sum(trial.succeeded for trial in trials)
+
+
+def test_the_live_state_is_that_of_the_running_cell() -> None:
+    state = live(1000, [made(), made(TWO)], made(repetition=1))
+    [cell] = state["cells"]
+    assert (cell["devices"], cell["requests"], state["planned"]) == (30, 240, 1000)
+
+
+RUN: dict[str, Any] = {
+    "scenario": "middleware", "fidelity": "thesis", "run_id": "20260301T000000Z-middleware", "valid": True,
+    "invalid_because": [], "treatments": [],
+}  # fmt: skip
+
+
+def test_the_table_fits_a_terminal() -> None:
+    cells = contents([made(), made(TWO), made(Cell(True, True, 2, 1, 150), out_of_memory=True)], [])["cells"]
+    lines = table({**RUN, "cells": cells}).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line.endswith(":")] == [
+        "2 cores, bare metal:", "1 core, container:", "2 nodes x 1 core, balancer:",
+    ]  # fmt: skip
+    assert lines[-3].endswith(" no memory")
