@@ -106,7 +106,7 @@ class OwnImages:
 
 
 def share_authorities(root: Path) -> None:
-    """Copy the host's certificate authorities to the images that fetch Go modules: a proxy may inspect TLS."""
+    """Copy the host's certificate authorities to the images that fetch modules: a proxy may inspect TLS."""
     found = [Path(name) for name in (os.environ.get("SSL_CERT_FILE", ""), *AUTHORITIES) if name]
     bundle = next((path for path in found if path.is_file()), None)
     for modules in (root / "images").glob("*/modules"):
