@@ -93,7 +93,7 @@ def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
 
 def test_tokens_that_expire_are_refreshed(lab: Lab) -> None:
     words = ("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", "1")
-    run = json.loads(lab.run(*words, TOKEN_LIFE_S="2", DROP_PROBABILITY="0.5").stdout)["runs"][0]
+    run = json.loads(lab.run(*words, TOKEN_LIFE_S="10", DROP_PROBABILITY="0.5").stdout)["runs"][0]
     (trial,) = run["cells"][0]["by_repetition"]
     check_accounts(trial)
     assert trial["refreshes"] > 0
