@@ -4,6 +4,7 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from support.places import ROOT
 
@@ -35,7 +36,7 @@ def copy_out(image: str, folder: Path, *paths: str) -> None:
 
 def own_image(name: str) -> str:
     """What .env and the shell call one of the lab's own images: the one ./lab setup made."""
-    return Lab(ROOT).own_images()[name]
+    return Lab(ROOT, wanted=EXPERIMENTS.values()).own_images()[name]
 
 
 def stamp_ns(stamp: str) -> int:

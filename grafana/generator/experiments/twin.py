@@ -130,7 +130,7 @@ def _delay_cdf() -> Panel:
 
 
 def _by_interval() -> Panel:
-    measured = _chosen("twin_queue_max", 'brokers="1"')
+    measured = f"""({last('twin_queue_max{scenario="twin",fidelity=~"$fidelity"}')} and {FRESH})"""
     named = joined(measured, "series", ["write_mode", "qos", "fidelity"], "$1 QoS$2 $3")
     return xy_panel(
         "Figure 1: longest queue by interval",
@@ -201,7 +201,9 @@ def _table() -> Panel:
         "limit": _chosen("twin_limit_per_second"),
         **{name: _chosen("twin_latency_quantile_seconds", f'q="{q}"') for name, q in STATISTICS.items()},
     }
-    named = joined(f"({by_stat(CELL, figures)})", "series", ["cell", "qos", "fidelity"], "$1, QoS $2, $3")
+    named = joined(
+        f"({by_stat(CELL, figures)})", "series", ["scenario", "cell", "qos", "fidelity"], "$1: $2, QoS $3, $4"
+    )
     ordered = (
         f'label_join({padded(named, "first", "interval_ms")}, "order", " ", "scenario", "fidelity", "first", "cell")'
     )
@@ -216,10 +218,12 @@ def _table() -> Panel:
         order="order",
         no_value=NOTHING_YET,
         row_title="cell",
-        row_px=300,
+        row_px=360,
         overrides=[
             by_regex("/^(sent|stored|queue)$/", counts),
-            by_regex("/^(out|limit)$/", {"unit": "none", "decimals": 1}),
+            by_name("out", {"unit": "none", "decimals": 1}),
+            # Only searches have one.
+            by_name("limit", {"unit": "none", "decimals": 1, "noValue": "–"}),
         ],
     )
 

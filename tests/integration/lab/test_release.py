@@ -14,6 +14,7 @@ from support.containers import docker, own_image
 from support.places import ROOT
 
 from looplab import __version__
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.docker.base_image import SUITE
 from looplab.lab.image_names import BASE_IMAGE, NAMES, ORIGIN_LABEL, own_reference
 
@@ -32,15 +33,18 @@ IMPORTED = {
     "bridge": [],
     "link": ["looplab.link.nfqueue_process", "netfilterqueue", "nftables"],
     "capture": ["looplab.capture.segments", "dpkt"],
+    "sqlclient": ["looplab.experiments.twin.controller", "looplab.experiments.twin.instance.worker"],
 }
-IMPORT_ALL = """
+# Experiments with images of their own need packages that no other image has.
+OWN_ALONE = tuple(f"{experiment.package}." for experiment in EXPERIMENTS.values() if experiment.images)
+IMPORT_ALL = f"""
 import importlib, pkgutil, sys, looplab
 found = [module.name for module in pkgutil.walk_packages(looplab.__path__, "looplab.")]
-own_alone = ("looplab.capture.", "looplab.link.")
+own_alone = {("looplab.capture.", "looplab.link.", *OWN_ALONE)}
 names = [name for name in found if not name.startswith(own_alone) and not name.endswith("__main__")]
 for name in names + sys.argv[1:]:
     importlib.import_module(name)
-assert not set(found) & {"looplab.lab", "looplab.exercises", "looplab.report"}, found
+assert not set(found) & {{"looplab.lab", "looplab.exercises", "looplab.report"}}, found
 print("imported")
 """
 # One of each set of packages (scripts/scan-images), and versions that trixie's own packages still depend on.

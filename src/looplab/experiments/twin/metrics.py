@@ -25,10 +25,8 @@ FAMILIES = {
     "twin_cell_current": ("gauge", "1 for the cell that is being measured, or was last."),
     "twin_cell_run_started_timestamp_seconds": ("gauge", "When the run was started that this cell is of."),
 }
-_SHOWN = {"stored": "stored", "lost": "lost", "refused": "refus."}
-VIEW = CellsView(
-    "cell", "interval, mode", "stored within x, sent each", {"delay": "sent to stored"}, unit="", outcomes=_SHOWN
-)
+_SHOWN = {"stored": "stored", "lost": "lost", "refused": "ref."}
+VIEW = CellsView("cell", "cell", "stored within x, sent each", {"S": "sent to stored"}, unit="", outcomes=_SHOWN)
 COLUMNS = ()
 BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 # 0.1 ms to 100 s: with a queue of a thousand messages and 15 a second the last one waits for a minute.
@@ -66,7 +64,7 @@ class TwinCell(Cell):
     """One cell of the running run."""
 
     def __init__(self, labels: dict[str, str]) -> None:
-        super().__init__(FAMILY, labels, {"delay": Distribution(BOUNDS_S)})
+        super().__init__(FAMILY, labels, {"S": Distribution(BOUNDS_S)})
         self.outcomes = dict.fromkeys(_STORED, 0)
 
     def add_outcome(self, outcome: str) -> None:
@@ -75,7 +73,7 @@ class TwinCell(Cell):
 
     def add_latency(self, total_ns: int, *more: int) -> None:
         """Count one message stored so long after it was sent."""
-        self.latencies["delay"].add(total_ns)
+        self.latencies["S"].add(total_ns)
 
     @property
     def queue(self) -> int:
@@ -113,7 +111,7 @@ def stored_texts(folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
     return {
         _STARTED: cell_started_text(FAMILY, folder.name, [labels for labels, _cell in found]),
         quantiles: "".join(
-            line(quantiles, {**labels, "metric": "delay", "q": q}, cell["storage_delay_us"][stat] / 1e6)
+            line(quantiles, {**labels, "metric": "S", "q": q}, cell["storage_delay_us"][stat] / 1e6)
             for labels, cell in found
             for stat, q in _QUANTILES.items()
             if cell["storage_delay_us"].get(stat) is not None

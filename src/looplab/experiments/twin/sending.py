@@ -25,7 +25,7 @@ INSTANCE = Service("twin instance", "See `docker compose logs` of the instance."
 LOOK_NS = 50_000_000
 # A queue that has not changed for so long is given up, before the drain timeout.
 STILL_NS = 30_000_000_000
-# The brokers report their counters every second or two: so long after the last commit they are heard once more.
+# The brokers report their counters every second or two: for so long after the last commit they are heard.
 COUNTERS_NS = 2_200_000_000
 
 
@@ -147,7 +147,13 @@ class Sending:
             if looks % 20 == 0:
                 progress()
         if not self._parts.parameters.search:
-            self._devices.wait(perf_counter_ns() + COUNTERS_NS)
+            self._hear_counters(len(rows))
+
+    def _hear_counters(self, sent: int) -> None:
+        """Wait until the brokers have reported the last of `sent` messages; not for long, for some may be lost."""
+        end_ns = perf_counter_ns() + COUNTERS_NS
+        while (self._counters.grown("publish_received") or 0) < sent and perf_counter_ns() < end_ns:
+            self._devices.wait(perf_counter_ns() + LOOK_NS)
 
     def _end(self) -> list[dict[str, int]]:
         p, cell = self._parts.parameters, self._cell

@@ -55,7 +55,7 @@ def test_a_finished_run_has_its_figures(tmp_path: Path) -> None:
     assert second["cell"] == "10 ms, 2 central, copy, #2"
     assert at(found, "twin_broker_rate_per_second", **second, broker="1") == pytest.approx(20)
     assert at(found, "twin_broker_rate_per_second", **second, broker="2") == pytest.approx(10)
-    assert at(found, "twin_latency_quantile_seconds", **second, metric="delay", q="1") == pytest.approx(8.02, abs=0.01)
+    assert at(found, "twin_latency_quantile_seconds", **second, metric="S", q="1") == pytest.approx(8.02, abs=0.01)
     assert at(found, "loop_run_valid", scenario="twin", fidelity="thesis") == 1
 
 
@@ -104,6 +104,6 @@ def test_the_running_cell_has_its_queue(tmp_path: Path) -> None:
     assert at(found, "twin_messages_total", **second, outcome="refused") == 1
     assert at(found, "twin_cell_current", **first) == 0
     assert at(found, "twin_cell_current", **second) == 1
-    assert at(found, "twin_latency_seconds_count", **second, metric="delay") == 3
-    assert ("twin_latency_seconds_count", frozenset({**first, "metric": "delay"}.items())) not in found
+    assert at(found, "twin_latency_seconds_count", **second, metric="S") == 3
+    assert ("twin_latency_seconds_count", frozenset({**first, "metric": "S"}.items())) not in found
     assert at(found, "loop_run_messages_planned", scenario="twin", fidelity="thesis") == 16

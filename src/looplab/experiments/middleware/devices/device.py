@@ -17,8 +17,6 @@ from looplab.experiments.middleware.systems import Answer
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 UNAUTHORISED = (401, 403)
-# A due time that has passed by less has been waited for.
-IDLE_NS = 0
 
 
 class Connections:
@@ -104,6 +102,8 @@ class Device(User):  # type: ignore[misc]
         self.last = self.fleet.plan.loading(self.number).stop
         self.offset_ns = self.fleet.plan.offset_ns(self.number)
         self.next = 0
+        # When its last request ended, from the start.
+        self.free_ns = 0
         self._authorise()
 
     def wait_time(self) -> float:
@@ -120,16 +120,14 @@ class Device(User):  # type: ignore[misc]
         if now_ns < due_ns:
             return
         number, fleet = self.next, self.fleet
-        idle = fleet.ledger is not None and self.free_ns <= due_ns
-        fleet.ledger.sent(due_ns, now_ns, idle)
+        fleet.ledger.sent(due_ns, now_ns, idle=self.free_ns <= due_ns)
         cause = self._post(number)
         self.free_ns = fleet.now_ns()
         fleet.ledger.ended(self.number, number, (due_ns, now_ns, self.free_ns), cause)
         self.next = fleet.next_number[self.number] = number + 1
         if self.random.random() < fleet.plan.drop_probability:
-            self._drop()
-
-    free_ns = 0
+            self.fleet.ledger.drops += due_ns >= fleet.plan.warm_up_ns
+            self._close()
 
     def _due_ns(self) -> int:
         return self.offset_ns + self.next * self.fleet.plan.period_ns
@@ -161,12 +159,11 @@ class Device(User):  # type: ignore[misc]
             answer: Answer = question()
         except Exception as error:
             # Whatever a client library raises is one request without an answer.
-            self._drop()
+            self._close()
             return cause_of(error)
         return "" if answer.good else f"http_{answer.status}"
 
-    def _drop(self) -> None:
-        self.fleet.ledger.drops += 1
+    def _close(self) -> None:
         self.client.close()
         self.authorised = False
 

@@ -1,5 +1,6 @@
 """One cell of the middleware: a load on one placement, and what each repetition of it measured."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median, quantiles
@@ -117,8 +118,14 @@ class LoadCell(Cell):
         return merged(one.histograms[name] for one in self.every if name in one.histograms)
 
     def figure(self, name: str) -> float | None:
+        count, _, share = name.partition("_")
+        if count in ("sent", "answered", "lost") and share in ("", "share") and self.valid:
+            value = float(getattr(self, count))
+            return value if not share else value / self.sent if self.sent else None
         if name not in FIGURES or not self.valid:
-            return super().figure(name)
+            found = super().figure(name)
+            # More requests than that have no good answer: they take infinitely long.
+            return math.inf if found is None and self.valid and self.sent and name.startswith("response.") else found
         if name == "memory":
             return _scaled(self.document.get("memory_bytes_at_start"), 2**-20)
         if name == "cpu_per_request":
