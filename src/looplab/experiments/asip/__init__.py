@@ -1,15 +1,16 @@
 """The experiment asip: how fast a microcontroller answers over serial, TCP and MQTT, from Python and from Java."""
 
 from looplab.run.experiment import Experiment
-from looplab.treatments.roles import BROKER, CONTROLLER
+from looplab.treatments.roles import BROKER, CONTROLLER, Role
 
 NAME = "asip"
 THROUGHPUT = "asip-throughput"
+BRIDGE = Role("bridge", ("lab-asip-bridge",))
 EXPERIMENT = Experiment(
     NAME,
     __name__,
     scenarios=f"compose/experiments/{NAME}*",
-    roles=(CONTROLLER, BROKER),
+    roles=(CONTROLLER, BROKER, BRIDGE),
     images=("asip_java",),
     # The claims that compare cells of one run: their unit is the run.
     studies={

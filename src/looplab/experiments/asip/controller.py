@@ -36,7 +36,7 @@ from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING
 from looplab.treatments import noise
-from looplab.treatments.judgement import Treatment
+from looplab.treatments.judgement import Treatment, on_off
 from looplab.treatments.looks import Look, TreatmentsClient
 
 STEP_S = 0.2
@@ -105,6 +105,8 @@ class Controller(Run):
     def _measure(self, index: int, measured: Measured) -> None:
         with WorkerClient(measured.cell.language, _worker(measured.cell.language)) as worker:
             measured.runtime = worker.hello()
+            if measured.cell.language == "java" and ("JIT" in measured.runtime) != self.parameters.jit:
+                measured.faults.append(f"JIT={on_off(self.parameters.jit)} did not take: {measured.runtime}")
             if not self._simulated:
                 self._loop_back(index, measured, worker)
                 return

@@ -9,7 +9,7 @@ from looplab.experiments.asip.parameters import AsipParameters, Cell
 from looplab.run.accounting import OUTCOMES, Columns, lateness, summarise, tally, total_ns
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
-from looplab.treatments.judgement import Treatment, judge_policy, judge_process, unverified
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, unverified
 from looplab.treatments.looks import Look
 
 KEY_HEADER = "language,transport,placement"
@@ -21,6 +21,7 @@ EDGES_HEADER = f"{KEY_HEADER},step,pin,level,cycle"
 # Columns of the sample store beside the common ones: of a test, and of a step.
 COLUMNS = ("edge_in_cycle", "edge_out_cycle", "frequency_uhz", "edges_in", "edges_out")
 CYCLE_NS = 62.5
+MQTT_PORT = 1883
 # Beyond, the simulator was so late that the client waited for it and not for the wire.
 MOST_LAG_US = 1000.0
 _ROLES = ("broker", "controller")
@@ -156,6 +157,8 @@ def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Se
         roles = _ROLES if "mqtt" in parameters.transports else ("controller",)
         found += [judge_process(good, role) for role in roles]
         found += [judge_policy(good, role, 0) for role in roles]
+        if "mqtt" in parameters.transports:
+            found += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in ("broker", "bridge")]
     return [*found, _board_clock(measured)]
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.asip.board import OUTPUT, Board
 
-# A line of the board is far shorter, but for its lists.
+# A line of the board is far shorter, except its lists.
 LONGEST_LINE = 2000
 READY, IDENTITY, PORT, ERROR, OTHER = range(5)
 

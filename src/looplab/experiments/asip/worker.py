@@ -79,7 +79,7 @@ class Worker:
     """Serves one controller at a time: a line of words for each request, lines for its answer.
 
     `hello`, `latency key=value…`, `follow key=value…` and then `stop`; any other line ends what runs. An answer is one
-    line, but for `latency`: `sample <k> <due> <sent> <received>` for each test, then `done …`. What fails answers
+    line, except `latency`: `sample <k> <due> <sent> <received>` for each test, then `done …`. What fails answers
     `error <sentence>`.
     """
 
