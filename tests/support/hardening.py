@@ -73,15 +73,20 @@ def user_of_image(build: dict[str, Any]) -> str:
     return users[build.get("target") or stage]
 
 
-def judge_configuration(name: str, service: dict[str, Any]) -> None:
-    """A service as `docker compose config --format json` shows it."""
+def users_of_images(services: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """The USER of each image that one of these services builds: others start it without a `build` of their own."""
+    return {found["image"]: user_of_image(found["build"]) for found in services.values() if "build" in found}
+
+
+def judge_configuration(name: str, service: dict[str, Any], users: dict[str, str]) -> None:
+    """A service as `docker compose config --format json` shows it; `users` are those of the images."""
     assert service.get("read_only") is True, name
     assert service.get("cap_drop") == ["ALL"], name
     assert "no-new-privileges:true" in service.get("security_opt", []), name
     assert not service.get("privileged"), name
     assert 0 < int(service.get("pids_limit") or 0) <= 4096, name
     assert set(service.get("cap_add") or []) <= MAY_ADD_RUNNING.get(role(name), set()), name
-    user = str(service.get("user") or (user_of_image(service["build"]) if "build" in service else ""))
+    user = str(service.get("user") or users.get(service.get("image", ""), ""))
     assert not is_root(user) or role(name) in STARTS_AS_ROOT, f"{name} runs as root"
     for namespace in ("network_mode", "pid", "ipc", "uts", "userns_mode"):
         assert service.get(namespace) != "host", f"{name}: {namespace}"

@@ -6,7 +6,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from support.hardening import judge_configuration, user_of_image
+from support.hardening import judge_configuration, user_of_image, users_of_images
 from support.places import ROOT
 
 pytestmark = pytest.mark.engine
@@ -33,14 +33,14 @@ def test_every_service_is_hardened(choice: dict[str, str]) -> None:
     assert {"prepare", "treatments", "exporter", "prometheus", "s0-broker", "s5-stress", "s8-flood"} <= set(found)
     assert ("grafana" in found) == (choice["GRAFANA"] == "on")
     for name, service in found.items():
-        judge_configuration(name, service)
+        judge_configuration(name, service, users_of_images(found))
 
 
 def test_the_services_on_the_pi_are_hardened() -> None:
     found = services("--file", "rpi/compose.yaml", BROKER_HOST="192.0.2.1")
     assert {"bridge", "exporter"} <= set(found)
     for name, service in found.items():
-        judge_configuration(name, service)
+        judge_configuration(name, service, users_of_images(found))
 
 
 GOOD = {
@@ -57,9 +57,9 @@ GOOD = {
     ],
 )  # fmt: skip
 def test_the_judge_sees_what_is_wrong(wrong: dict[str, Any]) -> None:
-    judge_configuration("bridge", GOOD)
+    judge_configuration("bridge", GOOD, {})
     with pytest.raises(AssertionError):
-        judge_configuration("bridge", {**GOOD, **wrong})
+        judge_configuration("bridge", {**GOOD, **wrong}, {})
 
 
 def test_the_user_of_an_image_is_its_last_stages() -> None:

@@ -27,7 +27,8 @@ UNPACK = """cd /tmp && apt-get -qq update && apt-get -qq -o APT::Sandbox::User=r
 dpkg-deb -x docker-buildx_*.deb buildx"""
 BUILDX = "/tmp/buildx/usr/libexec/docker/cli-plugins/docker-buildx"
 # What there is for: Python's own root is 43 MB.
-MOST_MB = {"stress": 15, "robot": 40, "flood": 15}
+# A Java runtime; Python with Locust; seven Go programs of 40 to 110 MB with PostgreSQL, NATS, Redis and nginx.
+MOST_MB = {"stress": 15, "robot": 40, "flood": 15, "asip_java": 440, "devices": 280, "magistrala": 900}
 # What an image imports beside the modules of the lab in it; these two rooms run in images of their own alone.
 IMPORTED = {
     "bridge": [],
