@@ -86,7 +86,7 @@ def largest(shares: Mapping[str, Any]) -> dict[str, float]:
 
 
 def busy(before: Look | None, after: Look | None) -> float:
-    """Return the share of the machine's processor time that was not idle between two looks, whoever had it."""
+    """Return the share of the machine's processor time that was not idle between two looks."""
     if before is None or after is None or not after.get("processors") or after["clock_ns"] <= before["clock_ns"]:
         return 0.0
     elapsed_s = (after["clock_ns"] - before["clock_ns"]) / 1e9
