@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     uint64_t farthest = 0;
     if (argc != 2)
         return 2;
-    mcu_start(argv[1], (struct mcu_observer){.transmitted = ignore_byte, .watchdog_reset = ignore_reset});
+    mcu_start("atmega2560", argv[1], (struct mcu_observer){.transmitted = ignore_byte, .watchdog_reset = ignore_reset});
     mcu_run_until(START_CYCLE);
     while (mcu_cycle() < END_CYCLE) {
         const uint64_t target = mcu_cycle() + 1;

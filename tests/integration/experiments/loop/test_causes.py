@@ -160,7 +160,7 @@ def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
     answer_requests(listener, reply)
     listener.say("lab/bridge/info", '{"tcp_nodelay": true, "framing": "line", "counts": {}}', retain=True)
     listener.say("lab/bridge/status", "online", retain=True)
-    settings = {**SETTINGS, "MESSAGES": "20", "INTERVALS_MS": "40 30", "DEADLINE_MS": "100"}
+    settings = {**SETTINGS, "MESSAGES": "20", "INTERVALS_MS": "40 30", "DEADLINE_MS": "100", "ORDER": "published"}
     child = lab.controller(**settings)
     child.wait()
     listener.close()

@@ -43,6 +43,7 @@ def node(place: Place) -> list[Program]:
             (f"{place.programs}/{name}",),
             settings,
             f"http://127.0.0.1:{health}/health" if health else f"http://{open_at}:{port}/health",
+            after=((place.hosts["redis"], REDIS), (place.hosts["nats"], NATS)),
             marked=marked,
             folder=place.programs,
         )
