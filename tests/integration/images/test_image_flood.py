@@ -85,7 +85,8 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
     assert summary["interrupted"] is True
     assert summary["rounds"] >= 3
     time.sleep(2.5)  # the broker counts in steps of a second
-    assert summary["published"] <= published_at(broker) <= summary["attempted"]
+    # Each of the five may send again what was on its way when its connection ended.
+    assert summary["published"] <= published_at(broker) <= summary["attempted"] + 5
 
 
 def test_repeat_limit_ends_a_forgotten_flood(flood_image: str, broker: Container) -> None:
