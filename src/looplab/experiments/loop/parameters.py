@@ -67,13 +67,9 @@ class Parameters(RunParameters):
     qos: tuple[int, ...]
     command: str
     robot: str
-    load: str
     load_settings: dict[str, str]
-    priority_broker: int
-    priority_controller: int
     tcp_nodelay: bool
     robot_framing: str
-    apply_priority: bool
     pacing: str
     link: str
     warmup_messages: int
@@ -81,7 +77,6 @@ class Parameters(RunParameters):
     broker_port: int
     broker_tls: bool
     bridge_tls: bool
-    parts_timeout_s: int
     order: str = PUBLISHED
     order_seed: int = 0
     cell_order: tuple[tuple[float, int], ...] = ()
