@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.treatments.loads.load import NO_LOAD
+from looplab.treatments import NO_LOAD
 
 FIDELITIES = ("thesis", "corrected")
 # How a sender waits for the next message: an interval after the last one left, or until start + k * interval.

@@ -33,9 +33,9 @@ from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
 from looplab.run.samples import WAITING, SampleStore
+from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import NO_LOAD
 
 WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000

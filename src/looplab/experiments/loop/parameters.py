@@ -25,8 +25,9 @@ from looplab.run.parameters import (
     read_number,
     read_qos,
 )
+from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import NO_LOAD, loads
+from looplab.treatments.loads import loads
 
 ROBOTS = ("virtual", "usb", "remote")
 PUBLISHED, RANDOM = "published", "random"
