@@ -212,7 +212,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         deadline_ms=drain_s * 1000,
         intervals_ms=(1000 / max_rate,) if search else _intervals(get),
         brokers=tuple(map(int, get.words("BROKERS", "1", ("1", "2", "4")))),
-        placements=get.words("PLACEMENTS", DISTRIBUTED, (CENTRAL, DISTRIBUTED)),
+        placements=get.words("PLACEMENTS", DISTRIBUTED, PLACEMENTS[1:]),
         write_modes=get.words("WRITE_MODE", "published" if fidelity == "thesis" else "row", WRITE_MODES),
         qos=get.list("QOS", "1", read_qos, "0, 1 or 2, e.g. 0,1,2"),
         iterations=get.integer("REPETITIONS", 1, 1, 1000),
