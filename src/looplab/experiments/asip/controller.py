@@ -39,7 +39,6 @@ from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, on_off
 from looplab.treatments.looks import Look, TreatmentsClient
 
-STEP_S = 0.2
 BOARD = "asip-board:4001"
 ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
 # Modes, identity, the ready line: bytes of a session that belong to no test.
@@ -267,7 +266,7 @@ class Controller(Run):
 
     def _wait(self, what: str, ready: Callable[[], bool], fault: Callable[[], LabError]) -> None:
         self.record.say("waiting", what=what)
-        wait_for(ready, self.parameters.parts_timeout_s, lambda: time.sleep(STEP_S), fault)
+        wait_for(ready, self.parameters.parts_timeout_s, fault)
 
     def _answers(self, language: str) -> bool:
         try:

@@ -8,7 +8,6 @@ from typing import Any
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.run.parameters import FIDELITIES, FIDELITY, MESSAGES, Option, Reader, RunParameters, check_samples
-from looplab.treatments.loads import NO_LOAD
 
 FOLDER = f"compose/experiments/{NAME}"
 LANGUAGES = ("python", "java")
@@ -66,12 +65,6 @@ class AsipParameters(RunParameters):
     resolution: float
     bridge_delay_ms: float
     broker_delay_ms: float
-    parts_timeout_s: int
-    # Priorities and load belong to the loop's scenarios.
-    apply_priority: bool = False
-    priority_broker: int = 0
-    priority_controller: int = 0
-    load: str = NO_LOAD
 
     @property
     def cells(self) -> list[Cell]:
@@ -113,9 +106,9 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         fidelity=fidelity,
         messages=get.integer("MESSAGES", 100, 1, 100_000),
         deadline_ms=get.integer("DEADLINE_MS", 1000, 10, 60_000),
-        languages=_words(get, "LANGUAGES", LANGUAGES),
-        transports=_words(get, "TRANSPORTS", TRANSPORTS),
-        placements=_words(get, "PLACEMENTS", tuple(PLACEMENTS), "one"),
+        languages=get.words("LANGUAGES", " ".join(LANGUAGES), LANGUAGES),
+        transports=get.words("TRANSPORTS", " ".join(TRANSPORTS), TRANSPORTS),
+        placements=get.words("PLACEMENTS", "one", tuple(PLACEMENTS)),
         protocol=get.choice("PROTOCOL", "asip", ("asip", "firmata")),
         robot=get.choice("ROBOT", "virtual", ("virtual", "usb")),
         board=get.choice("BOARD", "mega", ("mega", "uno")),
@@ -157,12 +150,3 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         )
     check_samples(parameters, "MESSAGES")
     return parameters
-
-
-def _words(get: Reader, name: str, allowed: tuple[str, ...], default: str = "") -> tuple[str, ...]:
-    def one(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(text)
-        return text
-
-    return get.list(name, default or " ".join(allowed), one, f"of {', '.join(allowed)}, each once")

@@ -1,7 +1,6 @@
 """One run of twin: waits for database and instance, then sends, drains and judges cell by cell."""
 
 import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +20,6 @@ from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, TreatmentsClient
-
-STEP_S = 0.2
 
 
 class Controller(Run):
@@ -45,8 +42,8 @@ class Controller(Run):
         """Wait for the parts, then measure every cell."""
         p, record = self.parameters, self.record
         record.say("waiting", what="database and twin instance")
-        wait_for(self._database.answers, p.parts_timeout_s, _step, _no_database)
-        wait_for(self._instance_answers, p.parts_timeout_s, _step, _no_instance)
+        wait_for(self._database.answers, p.parts_timeout_s, _no_database)
+        wait_for(self._instance_answers, p.parts_timeout_s, _no_instance)
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
         record.begin()
         parts = Parts(p, record, self._database, self._look, self._lines)
@@ -136,10 +133,6 @@ def counts(sent: Sent) -> dict[str, int]:
         "database_errors": sent.counted("database_errors"),
         "unstamped": sent.unstamped,
     }
-
-
-def _step() -> None:
-    time.sleep(STEP_S)
 
 
 def _no_database() -> LabError:

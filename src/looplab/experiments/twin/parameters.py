@@ -15,6 +15,7 @@ from looplab.experiments.twin.message import LEAST_BYTES
 from looplab.run.parameters import (
     FIDELITIES,
     FIDELITY,
+    HOST,
     INTERVALS,
     MESSAGES,
     PACING,
@@ -29,7 +30,6 @@ from looplab.run.parameters import (
     read_number,
     read_qos,
 )
-from looplab.treatments.loads import NO_LOAD
 
 FOLDER = f"compose/experiments/{NAME}"
 LIMIT, BROKERS = "twin-limit", "twin-brokers"
@@ -71,7 +71,6 @@ PUBLISHED_SLEEP_MS = 50.0
 PUBLISHED_STORE_MS = 10.0
 # What a cell takes beside its messages: the workers' start, looks, questions to the database.
 CELL_OVERHEAD_S = 2.0
-HOST = r"[A-Za-z0-9_.-]{1,253}"
 # Of published machines: virtual processors of type 1, 2 and 3.
 MACHINE_VCPUS = {1: 1, 2: 2, 3: 4}
 
@@ -129,12 +128,6 @@ class TwinParameters(RunParameters):
     broker_hosts: str
     database_host: str
     instance_url: str
-    parts_timeout_s: int
-    # Priorities and load belong to the loop's scenarios.
-    apply_priority: bool = False
-    priority_broker: int = 0
-    priority_controller: int = 0
-    load: str = NO_LOAD
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -218,9 +211,9 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         messages=messages,
         deadline_ms=drain_s * 1000,
         intervals_ms=(1000 / max_rate,) if search else _intervals(get),
-        brokers=get.list("BROKERS", "1", _brokers, "1, 2 or 4, e.g. 1,2,4"),
-        placements=get.list("PLACEMENTS", "distributed", _placement, "central or distributed"),
-        write_modes=get.list("WRITE_MODE", _default_mode(fidelity), _mode, ", ".join(WRITE_MODES)),
+        brokers=tuple(map(int, get.words("BROKERS", "1", ("1", "2", "4")))),
+        placements=get.words("PLACEMENTS", DISTRIBUTED, PLACEMENTS[1:]),
+        write_modes=get.words("WRITE_MODE", "published" if fidelity == "thesis" else "row", WRITE_MODES),
         qos=get.list("QOS", "1", read_qos, "0, 1 or 2, e.g. 0,1,2"),
         iterations=get.integer("REPETITIONS", 1, 1, 1000),
         devices=get.integer("DEVICES", 1, 1, 100),
@@ -245,7 +238,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         delay_limit_ms=get.integer("DELAY_LIMIT_MS", 100, 1, 60_000),
         tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
         broker_hosts=_hosts(environment.get("BROKER_HOSTS", "").strip()),
-        database_host=get.matching("DATABASE_HOST", "twin-database", HOST, "a host name or an address"),
+        database_host=get.host("DATABASE_HOST", "twin-database"),
         instance_url=environment.get("INSTANCE_URL", "").strip() or "http://instance:9108",
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
@@ -253,10 +246,6 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         parameters, "MESSAGES, REPETITIONS, MAX_RATE_PER_S or the number of INTERVALS_MS, BROKERS and WRITE_MODE"
     )
     return parameters
-
-
-def _default_mode(fidelity: str) -> str:
-    return "published" if fidelity == "thesis" else "row"
 
 
 def _intervals(get: Reader) -> tuple[float, ...]:
@@ -269,24 +258,6 @@ def _interval(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or not 0.05 <= float(text) <= 60_000:
         raise ValueError(text)
     return read_number(text)
-
-
-def _brokers(text: str) -> int:
-    if text not in ("1", "2", "4"):
-        raise ValueError(text)
-    return int(text)
-
-
-def _placement(text: str) -> str:
-    if text not in (CENTRAL, DISTRIBUTED):
-        raise ValueError(text)
-    return text
-
-
-def _mode(text: str) -> str:
-    if text not in WRITE_MODES:
-        raise ValueError(text)
-    return text
 
 
 def _hosts(text: str) -> str:

@@ -112,7 +112,7 @@ class Sending:
                 "See `docker compose logs` of the brokers.",
                 EXIT_MACHINE,
             )
-        wait_for(self._workers_ready, p.parts_timeout_s, self._pause, self._not_ready)
+        wait_for(self._workers_ready, p.parts_timeout_s, self._not_ready, self._pause)
 
     def _workers_ready(self) -> bool:
         p = self._parts.parameters

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from looplab.run.table import number, title, verdict
+from looplab.run.table import invalid, number, whole
 
 _HEAD = (
     f"{'ms':>7} {'brokers':>9} {'mode':>9} {'QoS':>3} {'sent':>6} {'lost':>4} {'queue':>6} {'drain':>6} {'out/s':>7} "
@@ -24,7 +24,6 @@ LIMITS = {
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), delays in milliseconds, no line feed at its end."""
     lines = [
-        title(run),
         "queue: longest, in messages; drain: s from last sent to last stored;",
         "lost: lost and refused; delay: from sent to stored, in ms",
         "",
@@ -32,9 +31,8 @@ def table(run: dict[str, Any]) -> str:
         *(_line(cell) for cell in run["cells"]),
         *_limits([cell for cell in run["cells"] if cell.get("limit_per_s") is not None]),
         "",
-        *verdict(run),
     ]
-    return "\n".join(lines)
+    return whole(run, lines)
 
 
 def _line(cell: dict[str, Any]) -> str:
@@ -47,7 +45,7 @@ def _line(cell: dict[str, Any]) -> str:
     ]
     counts = f"{cell['interval_ms']:>7.4g} {brokers:>9} {cell['write_mode']:>9} {cell['qos']:>3} {cell['sent']:>6}"
     lost = cell["lost"] + cell["refused"]
-    return f"{counts} {lost:>4} {cell['queue_max']:>6} {' '.join(figures)}{'' if cell['valid'] else ' !'}"
+    return f"{counts} {lost:>4} {cell['queue_max']:>6} {' '.join(figures)}{invalid(cell)}"
 
 
 def _limits(found: list[dict[str, Any]]) -> list[str]:

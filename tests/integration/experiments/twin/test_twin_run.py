@@ -1,7 +1,11 @@
 """A run on real parts: every message is stored once, in every write mode and at every QoS."""
 
+from itertools import pairwise
+
 import pytest
 from support.twin_lab import TwinLab, account
+
+from looplab.experiments.twin.search import NO_ROOM
 
 
 @pytest.mark.parametrize("qos", ["0", "1", "2"])
@@ -43,9 +47,10 @@ def test_workers_that_share_a_subscription_store_each_message_once(lab: TwinLab)
     (cell,) = run["cells"]
     assert account(cell, lab.samples()) == {"stored": 60, "lost": 0, "refused": 0}
     assert cell["duplicates"] == 0
-    # Each sleeps 50 ms after a message: one alone stores fewer than 20 a second.
     assert cell["instance_s"]["sleep"] == 3.0
-    assert cell["rate_out_per_s"] > 20
+    # Each sleeps 50 ms after a message: of one alone, no commit follows another sooner.
+    committed_ns = sorted(int(row["committed_ns"]) for row in lab.samples())
+    assert sum(after - before < 50_000_000 for before, after in pairwise(committed_ns)) > 15
 
 
 def test_the_queue_is_what_the_brokers_counters_allow(lab: TwinLab) -> None:
@@ -60,14 +65,20 @@ def test_the_queue_is_what_the_brokers_counters_allow(lab: TwinLab) -> None:
 
 
 def test_the_search_finds_a_limit_that_was_put_in(lab: TwinLab) -> None:
-    """With a sleep of 20 ms after each message no more than 50 a second are stored."""
+    """With a sleep of 40 ms after each message no more than 25 a second are stored."""
     run = lab.whole(
-        SCENARIO="twin-limit", SLEEP_MS="20", STEP_S="2", MAX_RATE_PER_S="200", SEARCH_STEPS="6", DRAIN_TIMEOUT_S="1"
-    )
+        SCENARIO="twin-limit", SLEEP_MS="40", STEP_S="3", MAX_RATE_PER_S="100", SEARCH_STEPS="6", DRAIN_TIMEOUT_S="1",
+        DELAY_LIMIT_MS="500",
+    )  # fmt: skip
     (cell,) = run["cells"]
-    assert 20 < cell["limit_per_s"] < 50
-    assert cell["limited_by"] == "sleep"
-    assert cell["evidence"]["sleep"] > 0.6
+    # What too much of it stored is what this machine could do at that moment, sleep and all.
+    overloaded = [step for step in cell["steps"] if not step["sustained"]]
+    assert 0.6 * min(step["stored_per_s"] for step in overloaded) < cell["limit_per_s"] < 25
+    evidence = cell["evidence"]
+    assert (cell["limited_by"], evidence["sleep"] > 0.6) == ("sleep", True) or (
+        # Others on this machine leave no processor time.
+        evidence["machine"] >= NO_ROOM and cell["limited_by"] in ("sleep", "machine")
+    )
     assert not cell["steps"][0]["sustained"]
     assert cell["steps"][-1]["sustained"]
     assert (cell["lost"], cell["stored"]) == (0, cell["sent"])
