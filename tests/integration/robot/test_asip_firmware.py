@@ -186,7 +186,7 @@ def test_a_second_wave_question_with_the_same_number_starts_nothing(client: Clie
     board.line()
     question = b"wave 77 8000 40"
     before = scope.state().count
-    assert scope._ask(question).startswith("wave=77 ")
+    assert scope._board.ask(question).startswith("wave=77 ")
     while scope.state().left:
-        scope._ask(question)
+        scope._board.ask(question)
     assert scope.state().count - before == 40

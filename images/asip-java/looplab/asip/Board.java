@@ -67,6 +67,10 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
         return transport.reads();
     }
 
+    int largestRead() {
+        return transport.largestRead();
+    }
+
     /** Throws what went wrong on the transport's thread. */
     void check() throws Refused {
         if (failure != null) {
