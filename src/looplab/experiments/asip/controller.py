@@ -45,6 +45,8 @@ BOARD = "asip-board:4001"
 ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
 # Modes, identity, the ready line: bytes of a session that belong to no test.
 SESSION_BYTES = 200
+# Every client copies it: the bytes of an edge are counted there.
+WARMUP_HZ = 10.0
 
 
 class Controller(Run):
@@ -201,7 +203,7 @@ class Controller(Run):
         p = self.parameters
         worker.follow(self._words(measured.cell, WAVE_PIN))
         try:
-            self._step(-1, p.low_hz * 5, measured, worker)
+            self._step(-1, WARMUP_HZ, measured, worker)
             search = Bisection(p.low_hz, p.high_hz, p.resolution)
             for number, row in enumerate(p.rows(index)):
                 if (frequency_hz := search.next_hz()) is None:

@@ -70,7 +70,7 @@ def test_a_run_over_every_transport_accounts_for_every_test_and_edge(parts: Star
 
 def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_oscilloscope_saw(parts: Start) -> None:
     _, run = parts().run(
-        SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_SECONDS="1", LOW_HZ="40", HIGH_HZ="640", RESOLUTION="0.2"
+        SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_SECONDS="1", LOW_HZ="80", HIGH_HZ="640", RESOLUTION="0.2"
     )
     (cell,) = run["cells"]
     assert cell["wire_hz"] == pytest.approx(309.6, abs=0.1)
