@@ -14,6 +14,8 @@ LANGUAGES = ("python", "java")
 TRANSPORTS = ("serial", "tcp", "mqtt")
 # What runs elsewhere, over the lab's emulated link, and the transports that pass there.
 PLACEMENTS = {"one": TRANSPORTS, "bridge": ("tcp", "mqtt"), "broker": ("mqtt",)}
+# What a TCP connection to the bridge carries: the bytes alone, or the frames of Java's writeUTF.
+FRAMES = ("raw", "utf")
 ADAPTERS = ("none", "ch340", "ftdi-1", "ftdi-16")
 OPTIONS = (
     Option("--languages", "LANGUAGES", "python,java", "languages of the client, e.g. python"),
@@ -52,6 +54,7 @@ class AsipParameters(RunParameters):
     board: str
     adapter: str
     read: str
+    frames: str
     tcp_nodelay: bool
     jit: bool
     client_cpus: float
@@ -114,6 +117,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         board=get.choice("BOARD", "mega", ("mega", "uno")),
         adapter=get.choice("ADAPTER", "none", ADAPTERS),
         read=get.choice("READ", "block", ("block", "byte")),
+        frames=get.choice("FRAMES", "raw", FRAMES),
         tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
         jit=get.switch("JIT", True),
         client_cpus=get.number("CLIENT_CPUS", 0, 0, 64),
@@ -134,6 +138,12 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
             f"No transport of {', '.join(parameters.transports)} passes what is elsewhere: "
             f"{', '.join(parameters.placements)}.",
             "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
+            EXIT_USAGE,
+        )
+    if parameters.frames == "utf" and (parameters.protocol, parameters.read) != ("asip", "block"):
+        raise LabError(
+            "FRAMES=utf carries text, which PROTOCOL=firmata has not, and READ=byte cannot split a frame.",
+            "Set FRAMES=raw, or PROTOCOL=asip and READ=block.",
             EXIT_USAGE,
         )
     if parameters.throughput and parameters.robot != "virtual":
