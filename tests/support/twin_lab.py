@@ -5,17 +5,16 @@ import csv
 import json
 import os
 import signal
-import sys
-import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from looplab.experiments.twin.instance.orders import read_order
 from looplab.system import processes
 from support.parts import HOST, Broker, Child, TreatmentsDouble, python
 from support.ports import free_port
 from support.postgres import Postgres
+from support.twin_second import SecondInstance
 from support.waiting import until
 
 INSTANCE = "looplab.experiments.twin.instance"
@@ -44,36 +43,14 @@ class TwinLab:
         return self.children["instance"]
 
     @contextlib.contextmanager
-    def second_instance(self) -> Iterator[None]:
-        """Have workers of another instance store the messages of each order, too, until the end of the block."""
-        stop = threading.Event()
-        thread = threading.Thread(target=self._follow, args=(stop,))
-        thread.start()
+    def second_instance(self) -> Iterator[SecondInstance]:
+        """Have another instance store the messages of each order, too, until the end of the block."""
+        start = partial(self.start, DATABASE=self.postgres.conninfo())
+        second = SecondInstance(f"http://{HOST}:{self._port}", self.live, self.live.parent / "second", start)
         try:
-            yield
+            yield second
         finally:
-            stop.set()
-            thread.join()
-
-    def _follow(self, stop: threading.Event) -> None:
-        """Start a worker for each order; its name at the broker is not the first one's."""
-        program = (
-            "import sys; from pathlib import Path; from looplab.experiments.twin.instance import worker; "
-            "name = worker.MqttClient; "
-            "worker.MqttClient = lambda host, port, own, **more: name(host, port, own + '-second', **more); "
-            "worker.Counts = lambda folder: type('C', (), {'row': lambda self, n: [0] * len(worker.COUNTS)})(); "
-            "sys.exit(worker.main(Path(sys.argv[1]), 0))"
-        )
-        seen: dict[int, Child] = {}
-        while not stop.wait(0.02):
-            order = read_order(self.live)
-            if order is not None and order.cell not in seen:
-                for child in seen.values():
-                    child.close()
-                command = [sys.executable, "-c", program, str(self.live)]
-                seen[order.cell] = self.start(command, DATABASE=self.postgres.conninfo())
-        for child in seen.values():
-            child.close()
+            second.close()
 
     def kill_instance(self) -> None:
         """Kill the instance with its workers, at once."""
