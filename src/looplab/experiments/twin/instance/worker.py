@@ -60,7 +60,7 @@ class Worker:
             int(str(port)),
             f"twin-{order.token}-{order.cell}-{number}",
             tcp_nodelay=order.tcp_nodelay,
-            subscriptions=[(SHARED * (order.workers > 1) + topic(order.token, order.cell, "+"), order.qos)],
+            subscriptions=[(SHARED * (order.workers > 1) + topic(order.token, order.cell, "+", order.prefix), order.qos)],
             on_message=self._take,
             max_inflight=0,
             persistent=True,
