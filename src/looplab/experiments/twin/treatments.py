@@ -24,7 +24,8 @@ def judge(
     good = [look for look in looks if look is not None]
     found += [judge_process(good, role) for role in _ROLES]
     found += [judge_policy(good, role, 0) for role in _ROLES]
-    found += [judge_nodelay(good, role, parameters.tcp_nodelay, *ports) for role in ("broker", "controller")]
+    found.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
+    found.append(judge_nodelay([_accepted(look, ports) for look in good], "broker", parameters.tcp_nodelay, *ports))
     found += [*_machines(parameters, good), *_persistence(parameters, good), *_bridges(parameters, good)]
     found.append(_committed(database))
     same = "the same in every cell"
@@ -104,15 +105,29 @@ def _bridges(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatmen
         return []
     ports = {port for _host, port in used_hosts(parameters)}
     counts = [
-        len([entry for entry in mqtt_sockets([look], "broker", ports) if dialled(entry, ports)]) for look in looks
+        sum(not isinstance(entry, str) and _dialled(entry, ports) for entry in mqtt_sockets([look], "broker", ports))
+        for look in looks
     ]
     wanted, found = most - 1, min(counts)
-    return [Treatment("bridges to the first broker", f"{wanted}", f"{found}", found >= wanted)]
+    note = "TCP_NODELAY stays off on them: Mosquitto sets it on connections that it accepts"
+    return [Treatment("bridges to the first broker", f"{wanted}", f"{found}", found >= wanted, note=note)]
 
 
-def dialled(entry: dict[str, Any] | str, ports: Collection[int]) -> bool:
+def _accepted(look: Look, ports: Collection[int]) -> Look:
+    """Return a look whose brokers have no bridge's sockets."""
+    brokers = look["roles"]["broker"]
+    left = [
+        process
+        if isinstance(process["sockets"], str)
+        else {**process, "sockets": [entry for entry in process["sockets"] if not _dialled(entry, ports)]}
+        for process in brokers["processes"]
+    ]
+    return {**look, "roles": {**look["roles"], "broker": {**brokers, "processes": left}}}
+
+
+def _dialled(entry: Mapping[str, Any], ports: Collection[int]) -> bool:
     """Return whether a broker's socket is a bridge's, which the broker itself has dialled."""
-    return not isinstance(entry, str) and entry["peer_port"] in ports and entry["local_port"] not in ports
+    return entry["peer_port"] in ports and entry["local_port"] not in ports
 
 
 def used_hosts(parameters: TwinParameters) -> list[tuple[str, int]]:
