@@ -26,6 +26,8 @@ class TwinLab:
 
     def __init__(self, broker: Broker, postgres: Postgres, start: Callable[..., Child], folder: Path) -> None:
         self.broker, self.postgres, self.start = broker, postgres, start
+        # Others, beside it.
+        self.more_brokers: list[Broker] = []
         self.live, self.results = folder / "live", folder / "results"
         self.live.mkdir()
         self.results.mkdir()
@@ -65,7 +67,7 @@ class TwinLab:
     def controller(self, **variables: str) -> Child:
         """Start a run of 300 messages, 5 ms apart, a commit a row; variables override."""
         settings = {
-            "BROKER_HOSTS": f"{HOST}:{self.broker.port}", "RESULTS_DIR": str(self.results), "LIVE_DIR": str(self.live),
+            "BROKER_HOSTS": ",".join(f"{one.host}:{one.port}" for one in self._brokers()), "RESULTS_DIR": str(self.results), "LIVE_DIR": str(self.live),
             "SCENARIO": "twin", "FIDELITY": "corrected", "INTERVALS_MS": "5", "MESSAGES": "300",
             "WRITE_MODE": "row", "INSTANCE_URL": f"http://{HOST}:{self._port}", "LOOPLAB_EVENTS": "json",
             "DATABASE": self.postgres.conninfo("twin_reader"), "TREATMENTS_URL": self._treatments.url,
@@ -105,9 +107,12 @@ class TwinLab:
     def close(self) -> None:
         self._treatments.close()
 
+    def _brokers(self) -> list[Broker]:
+        return [self.broker, *self.more_brokers]
+
     def _pids(self) -> dict[str, list[int]]:
         own = {role: [child.pid] for role, child in self.children.items() if child.process.poll() is None}
-        return {**own, "broker": [self.broker.pid], "workers": self.workers()}
+        return {**own, "broker": [one.pid for one in self._brokers()], "workers": self.workers()}
 
 
 def account(cell: dict[str, Any], samples: list[dict[str, str]]) -> dict[str, int]:

@@ -17,10 +17,13 @@ QUIET_NS = 400_000_000
 TIMEOUT_NS = 5_000_000_000
 
 
-def windows(hosts: Sequence[tuple[str, int]], wanted: int) -> list[Treatment]:
-    """Return one treatment for each broker; `wanted` is its window in messages, 0 for no limit."""
+def windows(hosts: Sequence[tuple[str, int]], wanted: int, timeout_ns: int = TIMEOUT_NS) -> list[Treatment]:
+    """Return one treatment for each broker; `wanted` is its window in messages, 0 for no limit.
+
+    One that does not answer is waited for until `timeout_ns`.
+    """
     count = min(wanted + EXTRA, MOST) if wanted else PLENTY
-    found = _received(hosts, count)
+    found = _received(hosts, count, timeout_ns)
     return [
         Treatment(f"{host}:{port} window", _shown(wanted or count, count), _shown(got, count), got == (wanted or count))
         for (host, port), got in zip(hosts, found, strict=True)
@@ -31,7 +34,7 @@ def _shown(messages: int, count: int) -> str:
     return "no limit" if messages == count else f"{messages} messages" if messages >= 0 else "no answer"
 
 
-def _received(hosts: Sequence[tuple[str, int]], count: int) -> list[int]:
+def _received(hosts: Sequence[tuple[str, int]], count: int, timeout_ns: int) -> list[int]:
     """Return how many of `count` messages each broker hands over; -1 where it does not answer."""
     topic, seen, changed_ns = f"window/{secrets.token_hex(4)}", [0] * len(hosts), perf_counter_ns()
 
@@ -49,7 +52,7 @@ def _received(hosts: Sequence[tuple[str, int]], count: int) -> list[int]:
         )
         for at, (host, port) in enumerate(hosts)
     ]  # fmt: skip
-    end_ns = perf_counter_ns() + TIMEOUT_NS
+    end_ns = perf_counter_ns() + timeout_ns
     while not all(client.subscribed for client in clients) and perf_counter_ns() < end_ns:
         wait(clients, perf_counter_ns() + STEP_NS)
     answer = [client.subscribed for client in clients]
@@ -57,6 +60,7 @@ def _received(hosts: Sequence[tuple[str, int]], count: int) -> list[int]:
         for _ in range(count if subscribed else 0):
             client.publish(topic, b"window", 1)
     changed_ns = perf_counter_ns()
+    end_ns = changed_ns + timeout_ns
     while perf_counter_ns() < min(end_ns, changed_ns + QUIET_NS):
         wait(clients, perf_counter_ns() + STEP_NS)
     for client in clients:
