@@ -66,8 +66,9 @@ class TwinLab:
 
     def controller(self, **variables: str) -> Child:
         """Start a run of 300 messages, 5 ms apart, a commit a row; variables override."""
+        hosts = ",".join(f"{one.host}:{one.port}" for one in self._brokers())
         settings = {
-            "BROKER_HOSTS": ",".join(f"{one.host}:{one.port}" for one in self._brokers()), "RESULTS_DIR": str(self.results), "LIVE_DIR": str(self.live),
+            "BROKER_HOSTS": hosts, "RESULTS_DIR": str(self.results), "LIVE_DIR": str(self.live),
             "SCENARIO": "twin", "FIDELITY": "corrected", "INTERVALS_MS": "5", "MESSAGES": "300",
             "WRITE_MODE": "row", "INSTANCE_URL": f"http://{HOST}:{self._port}", "LOOPLAB_EVENTS": "json",
             "DATABASE": self.postgres.conninfo("twin_reader"), "TREATMENTS_URL": self._treatments.url,

@@ -52,7 +52,7 @@ def _line(cell: dict[str, Any]) -> str:
 
 
 def _stops(cells: list[dict[str, Any]]) -> list[str]:
-    """Return how often and for how long a quota held the brokers' machines back, a line a machine; [] where none did."""
+    """Return how often and for how long its quota stopped each machine, a line each; [] where none was stopped."""
     found: dict[str, tuple[int, float]] = {}
     for cell in cells:
         for host, count in cell.get("throttled", {}).items():

@@ -55,7 +55,8 @@ def _machine(what: str, wanted: str, found: set[str]) -> Treatment:
     seen = ", ".join(sorted(found)) or "not running"
     note = "" if seen == wanted else "only `./lab run` scales machines: with plain Compose leave MACHINE_SCALE empty"
     # Without a limit any set of processors will do.
-    verified = seen == wanted or (wanted == NO_LIMIT and bool(found) and all(word.startswith("set of") for word in found))
+    unlimited = wanted == NO_LIMIT and bool(found) and all(word.startswith("set of") for word in found)
+    verified = seen == wanted or unlimited
     return Treatment(what, wanted, seen, verified, note=note)
 
 

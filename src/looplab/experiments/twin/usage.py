@@ -33,7 +33,7 @@ def usage(parameters: TwinParameters, cell: Cell, sent: Sent) -> dict[str, Any]:
 
 
 def _parts(p: TwinParameters, cell: Cell, before: Look, after: Look) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return shares of one processor by part, and how often and for how many ns a quota stopped each broker's machine."""
+    """Return shares of one processor by part; how often, and for how many ns, its quota stopped each machine."""
     elapsed_ns = after["clock_ns"] - before["clock_ns"]
     hosts = {host for host, _port in p.hosts(cell)}
     brokers = [
