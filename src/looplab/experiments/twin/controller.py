@@ -12,8 +12,9 @@ from looplab.experiments.twin.document import Measured, cell_document, faults, f
 from looplab.experiments.twin.parameters import Cell, TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import INSTANCE, Parts, Sending, Sent, clear, new_token
-from looplab.experiments.twin.treatments import judge
+from looplab.experiments.twin.treatments import judge, used_hosts
 from looplab.experiments.twin.usage import usage
+from looplab.experiments.twin.window import windows
 from looplab.run.life import Run, wait_for
 from looplab.run.record import File, Place, Record
 from looplab.treatments import noise
@@ -37,6 +38,7 @@ class Controller(Run):
         self._looks: list[Look | None] = []
         self._measured: list[Measured] = []
         self._started: set[str] = set()
+        self._windows: list[Treatment] = []
 
     def measure(self) -> None:
         """Wait for the parts, then measure every cell."""
@@ -53,9 +55,13 @@ class Controller(Run):
             self._measured.append(self._measure(parts, index, cell))
             record.append(p.rows(index))
             record.state("running", self.treatments())
+        # Last, for its messages would count in the brokers' own counters.
+        self._windows = windows(used_hosts(p), p.max_inflight)
 
     def treatments(self) -> list[Treatment]:
-        return judge(self.parameters, self._looks, self._database.facts(), self._started) if self._measured else []
+        if not self._measured:
+            return []
+        return [*judge(self.parameters, self._looks, self._database.facts(), self._started), *self._windows]
 
     def contents(self) -> dict[str, Any]:
         p, store = self.parameters, self.record.store
