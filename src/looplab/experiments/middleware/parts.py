@@ -20,9 +20,11 @@ from looplab.system.json_service import Service
 START_TIMEOUT_S = 120.0
 PROVISION_TIMEOUT_S = 600.0
 FACTS_TIMEOUT_S = 10.0
-# Where an agent on the host listens, as ./lab hands it over: address:port, and the token of its orders.
+# Where the agent of bare metal listens, as ./lab hands it over: name:port, and the token of its orders.
 HOST_AGENT, HOST_TOKEN = "HOST_AGENT", "HOST_TOKEN"
 NGINX = "balancer"
+# The first node; bare metal shares its network.
+NODE = "node-1"
 
 
 @dataclass(frozen=True)
