@@ -78,6 +78,7 @@ def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
         *("run", "middleware-nodes", "--layouts", "2x1", *SHORT),
         WARM_UP_S="2",
         DEADLINE_MS="2000",
+        LOAD_PROCESSES="2",
         LAB_BALANCER_PORT=str(free_port()),
     )
     running.wait_for("2 nodes x 1 core")
@@ -92,5 +93,7 @@ def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
     assert not run["valid"]
     assert any("http of node-2" in why for why in run["invalid_because"]), run["invalid_because"]
     assert cell["balancer"] is True
+    # Both processes had devices, and each named its own requests.
+    assert run["parameters"]["load_processes"] == 2
     # nginx goes on with the other node.
     assert cell["succeeded"] > 0

@@ -107,7 +107,7 @@ class Controller(Run):
             return
         cell = limit.largest(p.cells)
         self.record.say("waiting", what=f"limit of this machine: {placement(*astuple(cell)[:4])}")
-        found = limit.measure(self._parts, cell, p.processors, self.record.token, p.token_life_s)
+        found = limit.measure(self._parts, cell, p, self.record.token)
         self.parameters = p.at_limit(found)
         self.record.settle(self.parameters)
         loads = ", ".join(map(str, self.parameters.devices))
@@ -118,7 +118,7 @@ class Controller(Run):
         p = self.parameters
         first = Cell(container=p.cells[0].container, balancer=False, nodes=1, cores=1, devices=1)
         self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
-        way = self._parts.start(first, p.processors, p.token_life_s)
+        way = self._parts.start(first, p)
         self._parts.provision(max(p.devices), way["routes"], self.record.token)
 
     def _measure(self, number: int, repetition: int, cell: Cell) -> Trial:

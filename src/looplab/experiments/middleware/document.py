@@ -60,7 +60,8 @@ class Trial:
     `histograms` are by TIMES; `failed_by` counts the failed requests by cause. Processor seconds and memory are by
     service, `under_test` names those of the middleware. `warm_up` and `loaded` hold what each second saw.
     `wanted_processors` and `affinity` are processors by part and by service; `processor_share` is the load of the
-    busiest processor of the devices, from 0 to 1, `load_memory_bytes` their memory. `dead` names services that ended during the repetition.
+    busiest processor of the devices, from 0 to 1, `load_memory_bytes` their memory.
+    `dead` names services that ended during the repetition.
     """
 
     cell: Cell

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import Parts
 
-# Together they ask for more than the middleware answers: each posts as soon as its last post has ended. More of them would
-# only wait longer, beyond their deadline.
+# Each posts as soon as its last post has ended: together they ask for more than the middleware answers. More of them
+# would only wait longer, beyond their deadline.
 DEVICES, PERIOD_NS = 50, 2_000_000
 WARM_UP_S, MEASURED_S = 4.0, 8.0
 DEADLINE_NS = 5_000_000_000
@@ -21,9 +22,9 @@ def largest(cells: list[Cell]) -> Cell:
     return max(cells, key=lambda cell: (cell.container, not cell.balancer, -cell.nodes, cell.cores))
 
 
-def measure(parts: Parts, cell: Cell, processors: int, token: str, token_life_s: int) -> float:
+def measure(parts: Parts, cell: Cell, p: MiddlewareParameters, token: str) -> float:
     """Return the requests a second that succeed when more devices ask than the middleware answers. Raises LabError."""
-    way = parts.start(cell, processors, token_life_s)
+    way = parts.start(cell, p)
     parts.provision(DEVICES, way["routes"], f"{token}-limit")
     plan = Plan(
         name=f"{token}-limit",
@@ -35,7 +36,7 @@ def measure(parts: Parts, cell: Cell, processors: int, token: str, token_life_s:
         warm_up_ns=round(WARM_UP_S * 1e9),
         load_ns=round(MEASURED_S * 1e9),
         deadline_ns=DEADLINE_NS,
-        payload_bytes=36,
+        payload_bytes=p.payload_bytes,
         drop_probability=0.0,
         seed=0,
     )

@@ -70,6 +70,7 @@ class MiddlewareParameters(RunParameters):
     drop_probability: float
     memory_limit_bytes: int
     token_life_s: int
+    certificate_life_s: int
     processors: int
     order_seed: int
     parts_timeout_s: int
@@ -168,6 +169,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewarePa
         drop_probability=get.number("DROP_PROBABILITY", 0.01, 0, 1),
         memory_limit_bytes=get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000,
         token_life_s=get.integer("TOKEN_LIFE_S", 3600, 1, 86_400),
+        certificate_life_s=get.integer("CERTIFICATE_LIFE_S", 2_592_000, 1, 100_000_000),
         processors=processors,
         order_seed=get.integer("ORDER_SEED", 0, 0, 2**31),
         deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),

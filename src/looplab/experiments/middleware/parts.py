@@ -13,6 +13,7 @@ from looplab.experiments.middleware import agent, devices
 from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.load import Load
+from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.secret_files import read_secrets
 from looplab.experiments.middleware.systems import System
@@ -101,7 +102,7 @@ class Parts:
         more = [one for one in (self.balancer, self.host) if one is not None]
         return [*self.nodes, *self.data.values(), *self.devices, *more]
 
-    def start(self, cell: Cell, processors: int, token_life_s: int) -> dict[str, Any]:
+    def start(self, cell: Cell, p: MiddlewareParameters) -> dict[str, Any]:
         """Start the middleware fresh as `cell` has it; return `routes` and `certificate` for its devices.
 
         Raises LabError (exit code 3) if a service does not get ready.
@@ -115,8 +116,8 @@ class Parts:
                 "system": self.system.name,
                 "hosts": hosts,
                 "secrets": self.secrets,
-                "token_life_s": token_life_s,
-                "processors": of_node(number, cell.cores, processors),
+                "token_life_s": p.token_life_s,
+                "processors": of_node(number, cell.cores, p.processors),
             }
             for number in range(cell.nodes)
         ]
@@ -126,7 +127,13 @@ class Parts:
         if not cell.balancer:
             return {"routes": self._routes(addresses[0]), "certificate": ""}
         assert self.balancer is not None
-        order = {"part": "balancer", "system": self.system.name, "upstreams": addresses, "processors": []}
+        order = {
+            "part": "balancer",
+            "system": self.system.name,
+            "upstreams": addresses,
+            "certificate_life_s": p.certificate_life_s,
+            "processors": [],
+        }
         answer = self.balancer.ask("start", order, START_TIMEOUT_S)
         return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": answer["certificate"]}
 

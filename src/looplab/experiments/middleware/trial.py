@@ -46,7 +46,7 @@ class Measurement:
         """Return what was measured. Raises LabError if the devices cannot be started."""
         p, parts, cell = self._p, self._parts, self._cell
         try:
-            way = parts.start(cell, p.processors, p.token_life_s)
+            way = parts.start(cell, p)
         except LabError as error:
             return self._not_started(error)
         ready = parts.snapshot(cell)
