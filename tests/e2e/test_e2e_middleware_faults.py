@@ -6,7 +6,9 @@ import json
 import os
 import socket
 import ssl
+import subprocess
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -113,6 +115,90 @@ def test_a_database_that_stops_for_ten_seconds_loses_what_the_writer_acknowledge
     (trial,) = run["cells"][0]["by_repetition"]
     check_accounts(trial)
     assert trial["posted"] is not None
+
+
+def test_devices_refuse_a_certificate_that_has_expired(lab: Lab) -> None:
+    run = one_run(
+        lab.run(
+            *("run", "middleware-nodes", "--layouts", "1x1", "--devices", "20", "--seconds", "20"),
+            *("--repetitions", "1", "--allow-invalid", "--json"),
+            WARM_UP_S="3",
+            DROP_PROBABILITY="0.5",
+            CERTIFICATE_LIFE_S="12",
+            LAB_BALANCER_PORT=str(free_port()),
+        ).stdout
+    )
+    (trial,) = run["cells"][0]["by_repetition"]
+    check_accounts(trial)
+    assert trial["succeeded"] > 0
+    assert set(trial["failed_by"]) == {"authorise_tls"}
+    assert trial["failed_by"]["authorise_tls"] == trial["failed"] > 0
+
+
+def test_a_full_disk_of_the_database_loses_messages_and_counts_them(lab: Lab) -> None:
+    compose = lab.root / "compose/experiments/middleware/compose.yaml"
+    before = "      service: postgres\n    profiles: [middleware]\n"
+    assert compose.read_text().count(before) == 1
+    small = before + '    tmpfs: ["/tmp:mode=1777", "/data:size=400m,uid=10021"]\n'
+    compose.write_text(compose.read_text().replace(before, small))
+    running = lab.start(
+        *("run", "middleware", "--cores", "1", "--where", "container", "--devices", "60", "--seconds", "20"),
+        *("--repetitions", "1", "--allow-invalid", "--json"),
+        WARM_UP_S="3",
+    )
+    running.wait_for("1 core, container")
+    container = lab.container("mw-postgres")
+    time.sleep(8)
+    fill = subprocess.run(
+        ["docker", "exec", container, "sh", "-c", "cat /dev/zero >/data/full"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "No space left" in fill.stderr
+    (trial,) = ended(running)["cells"][0]["by_repetition"]
+    check_accounts(trial)
+    if trial["posted"] is None:
+        assert any("postgres" in name for name in trial["dead"])
+    else:
+        assert trial["lost"] > 0, trial
+
+
+def test_too_few_file_descriptors_fail_requests_and_no_account(lab: Lab) -> None:
+    words = ("run", "middleware", "--cores", "1", "--where", "container", "--devices", "100", "--seconds", "5")
+    done = lab.run(*words, "--repetitions", "1", "--allow-invalid", "--json", WARM_UP_S="3", MIDDLEWARE_FILES="150")
+    (trial,) = one_run(done.stdout)["cells"][0]["by_repetition"]
+    check_accounts(trial)
+    assert trial["requests"] == 500
+    assert trial["failed"] + trial["unfinished"] > 0, trial["failed_by"]
+
+
+@pytest.mark.parametrize("megabytes", [2000, 100])
+def test_a_memory_limit_is_kept_or_is_a_result(lab: Lab, megabytes: int) -> None:
+    words = ("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", "1")
+    done = lab.run(*words, WARM_UP_S="3", MEMORY_LIMIT_MB=str(megabytes))
+    (cell,) = one_run(done.stdout)["cells"]
+    (trial,) = cell["by_repetition"]
+    check_accounts(trial)
+    assert cell["out_of_memory"] is (megabytes < 2000), trial
+    if cell["out_of_memory"]:
+        assert trial["invalid_because"] == []
+    else:
+        assert trial["succeeded"] == trial["requests"], trial["failed_by"]
+
+
+def test_a_port_that_is_taken_is_named(lab: Lab) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        words = ("run", "middleware-nodes", "--layouts", "1x1", *SHORT, "--repetitions", "1")
+        done = lab.run(*words, code=3, LAB_BALANCER_PORT=str(port))
+    assert str(port) in done.stderr
+    assert "LAB_BALANCER_PORT" in done.stderr
+
+
+def one_run(output: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output)["runs"][0]
+    return found
 
 
 def fuzz(port: int, noise: bytes) -> None:

@@ -11,6 +11,8 @@ from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.parameters import Option, quick_settings
 
 MOST_ROUNDS = 1000
+# The module variable of an experiment whose usual length is less than the published one.
+FULL = "FULL"
 
 
 def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None], quick: bool) -> dict[str, str]:
@@ -20,6 +22,10 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
     """
     own = check_one_kind(chosen(root, names)).part("parameters")
     chosen_ones = {name: value for name, value in given.items() if value is not None}
+    full = FULL in chosen_ones and chosen_ones.pop(FULL)
+    if full and (quick or not hasattr(own, FULL)):
+        why = "--quick and --full exclude each other" if quick else f"--full: {names[0]} has its published length"
+        raise LabError(f"{why}.", "Leave out --full.", EXIT_USAGE)
     known = {option.variable for option in own.OPTIONS}
     wrong = [option.flag for option in _options() if option.variable in chosen_ones.keys() - known]
     if wrong:
@@ -28,7 +34,8 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
             f"Its options are {', '.join(option.flag for option in own.OPTIONS)}; see params.env in its folder, too.",
             EXIT_USAGE,
         )
-    return {**(quick_settings(own.QUICK, own.OPTIONS, chosen_ones) if quick else {}), **chosen_ones}
+    preset = own.QUICK if quick else own.FULL if full else {}
+    return {**quick_settings(preset, own.OPTIONS, chosen_ones), **chosen_ones}
 
 
 def _options() -> dict[Option, list[str]]:
@@ -76,5 +83,6 @@ def _add_options(run: argparse.ArgumentParser) -> None:
         form: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": option.metavar}
         group.add_argument(option.flag, dest=option.variable, help=option.help, **form)
     run.add_argument("--quick", action="store_true", help="a few cells and messages: seconds of sending")
+    run.add_argument("--full", dest=FULL, action="store_const", const="on", help="the published length: hours")
     run.add_argument("--json", dest="as_json", action="store_true", help="one JSON document on standard output")
     run.add_argument("--allow-invalid", action="store_true", help="exit code 0 for an invalid run, too")

@@ -34,12 +34,13 @@ def _options(m: Measured, own: Parameters) -> str:
     known = m.run.parameters
     given = {option: _value(known[option.parameter]) for option in own.OPTIONS if option.parameter in known}
     variables = {"SCENARIO": m.run.scenario} | {option.variable: value for option, value in given.items()}
-    quick = quick_settings(own.QUICK, own.OPTIONS, variables)
-    # What has no option, such as a warm-up, was set by --quick if that explains more of the parameters.
-    is_quick = _agreeing(m.run, own, {**quick, **variables}) > _agreeing(m.run, own, variables)
+    # What has no option, such as a warm-up, was set by --quick or --full if that explains more of the parameters.
+    presets = {"": {}, " --quick": own.QUICK, " --full": getattr(own, "FULL", {})}
+    settings = {flag: quick_settings(preset, own.OPTIONS, variables) for flag, preset in presets.items()}
+    preset = max(settings, key=lambda flag: _agreeing(m.run, own, {**settings[flag], **variables}))
     rounds = f" --rounds {len(m.runs)}" if len(m.runs) > 1 else ""
     options = "".join(f" {option.flag} {value}" for option, value in given.items())
-    return f"{rounds}{' --quick' if is_quick else ''}{options}"
+    return f"{rounds}{preset}{options}"
 
 
 def _agreeing(run: StoredRun, own: Parameters, variables: Mapping[str, str]) -> int:

@@ -7,7 +7,7 @@ beside that call, as a Protocol, what it calls there:
 |---|---|
 | `__init__.py` | `EXPERIMENT`; imports nothing heavy |
 | `__main__.py` | the process of the container that measures |
-| `parameters.py` | `OPTIONS`, `QUICK`, `read_parameters(environment)`, `plan(parameters)` |
+| `parameters.py` | `OPTIONS`, `QUICK`, perhaps `FULL`, `read_parameters(environment)` |
 | `controller.py` | `Controller`: one run, the steps that `looplab.run.life` goes through |
 | `document.py` | run.json's cells, the lines of samples.csv |
 | `table.py` | `table(run)`, for a terminal of 80 columns |

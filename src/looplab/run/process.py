@@ -62,6 +62,8 @@ def _say_json(event: str, **facts: Any) -> None:
 def _say_plain(event: str, **facts: Any) -> None:
     if event == "waiting":
         text = f"waiting for the {facts['what']}"
+    elif event == "text":
+        text = facts["text"]
     elif event == "plan":
         text = f"{facts['cells']} cells, {facts['messages']} messages: about {facts['seconds'] / 60:.0f} min"
     elif event == "repetition":

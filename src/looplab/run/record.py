@@ -76,6 +76,10 @@ class Record:
         self._begun_s = time.monotonic()
         self._steal_before_s = steal_s()
 
+    def settle(self, parameters: RunParameters) -> None:
+        """Take parameters of which the run itself has measured some; they have as many samples as before."""
+        self._parameters = parameters
+
     def append(self, rows: range) -> None:
         """Write the lines of `rows` and have them on disk when this returns."""
         self._folder.append(self._files[0].name, self._files[0].lines(self.store, rows))

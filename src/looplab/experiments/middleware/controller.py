@@ -3,13 +3,13 @@
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.experiments.middleware import NAME, document
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import NAME, document, limit
+from looplab.experiments.middleware.cells import Cell, placement
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import HOST_AGENT, Parts
@@ -40,6 +40,7 @@ class Controller(Run):
         self._parts = Parts(
             load(p.system),
             p.most_nodes,
+            p.load_processes,
             bare=needs_host(p),
             balanced=any(cell.balancer for cell in cells),
         )
@@ -48,10 +49,11 @@ class Controller(Run):
         """Wait for the parts, provision the devices, measure every repetition."""
         self._wait_for_parts()
         p, record = self.parameters, self.record
-        plan = self._order()
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
         record.begin()
+        self._find_limit()
         self._provision()
+        plan = self._order()
         for number, (repetition, cell) in enumerate(plan):
             self._look()
             self._trials.append(self._measure(number, repetition, cell))
@@ -95,12 +97,25 @@ class Controller(Run):
             away = LabError(f"{one.name} does not answer.", remedy, EXIT_MACHINE)
             wait_for(one.answers, self.parameters.parts_timeout_s, partial(_same, away))
 
+    def _find_limit(self) -> None:
+        """Measure what this machine answers at most, if the loads are shares of it."""
+        p = self.parameters
+        if not p.shares:
+            return
+        cell = limit.largest(p.cells)
+        self.record.say("waiting", what=f"limit of this machine: {placement(*astuple(cell)[:4])}")
+        found = limit.measure(self._parts, cell, p, self.record.token)
+        self.parameters = p.at_limit(found)
+        self.record.settle(self.parameters)
+        loads = ", ".join(map(str, self.parameters.devices))
+        self.record.say("text", text=f"  limit: {found:.0f} requests a second; loads: {loads} devices")
+
     def _provision(self) -> None:
         """Make the devices of the largest cell known, once: they stay in the database."""
         p = self.parameters
         first = Cell(container=p.cells[0].container, balancer=False, nodes=1, cores=1, devices=1)
         self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
-        way = self._parts.start(first, p.processors, p.token_life_s)
+        way = self._parts.start(first, p)
         self._parts.provision(max(p.devices), way["routes"], self.record.token)
 
     def _measure(self, number: int, repetition: int, cell: Cell) -> Trial:

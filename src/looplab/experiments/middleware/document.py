@@ -60,7 +60,8 @@ class Trial:
     `histograms` are by TIMES; `failed_by` counts the failed requests by cause. Processor seconds and memory are by
     service, `under_test` names those of the middleware. `warm_up` and `loaded` hold what each second saw.
     `wanted_processors` and `affinity` are processors by part and by service; `processor_share` is the load of the
-    busiest processor of the devices, from 0 to 1. `dead` names services that ended during the repetition.
+    busiest processor of the devices, from 0 to 1, `load_memory_bytes` their memory.
+    `dead` names services that ended during the repetition.
     """
 
     cell: Cell
@@ -82,6 +83,7 @@ class Trial:
     affinity: Mapping[str, Sequence[int]] = field(default_factory=dict)
     shared: bool = False
     processor_share: float | None = None
+    load_memory_bytes: int | None = None
     drops: int = 0
     refreshes: int = 0
     warm_up: Sequence[Second] = ()
@@ -271,6 +273,7 @@ def _repetition(trial: Trial) -> dict[str, Any]:
         "memory_start_bytes": dict(trial.memory_start_bytes),
         "memory_end_bytes": dict(trial.memory_end_bytes),
         "processor_share": trial.processor_share,
+        "load_memory_bytes": trial.load_memory_bytes,
         "drops": trial.drops,
         "refreshes": trial.refreshes,
         "warm_up": _warm_up(trial.warm_up),

@@ -1,23 +1,28 @@
-"""Bare metal: an agent on the host, with the same programs, taken out of the image; it ends with the run."""
+"""Bare metal: an agent outside any container, with the same programs, taken out of the image; it ends with the run.
+
+The http adapter listens on every interface, whatever it is told. The agent therefore joins the network namespace of the
+idle node: no port opens on the host, and requests take the container's way.
+"""
 
 import contextlib
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from looplab.experiments.middleware.parts import HOST_AGENT, HOST_TOKEN
-from looplab.experiments.middleware.systems.magistrala.programs import HTTP_INNER
+from looplab.experiments.middleware.agent import HOST_PORT
+from looplab.experiments.middleware.parts import HOST_AGENT, HOST_TOKEN, NODE
 
 CACHE = Path(".cache/magistrala")
 PROGRAMS = "/opt/magistrala"
-# The containers' name for the host (extra_hosts in the Compose files).
-NAME = "host.docker.internal"
-UNPRIVILEGED = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+# The label by which ./lab finds the node's container; compose/experiments/middleware/parts.yaml gives it the token.
+LABEL = "looplab.bare"
+NAMESPACES = Path("/proc/self/ns/net")
+LOOK_S = 0.3
 STOP_TIMEOUT_S = 20.0
 PR_SET_PDEATHSIG = 1
 
@@ -37,27 +42,15 @@ def beside(
         say(f"Bare metal is left out: {why}")
         yield {}
         return
-    address = _call("docker", "network", "inspect", "bridge", "-f", "{{(index .IPAM.Config 0).Gateway}}")
-    folder = programs(root, image("magistrala"))
-    port, token = _free_port(address), secrets.token_hex(16)
-    command = [sys.executable, "-m", "looplab.experiments.middleware.agent", "node"]
-    agent = subprocess.Popen(
-        [*command, "--bind", address, "--port", str(port), "--programs", str(folder)],
-        env={**os.environ, "AGENT_TOKEN": token, "PYTHONPATH": str(root / "src")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        # A Ctrl-C is for ./lab, which then ends this.
-        start_new_session=True,
-        preexec_fn=_end_with_parent,
-    )
+    folder, token = programs(root, image("magistrala")), secrets.token_hex(16)
+    over = threading.Event()
+    follower = threading.Thread(target=_follow, args=(root, folder, token, over), daemon=True)
+    follower.start()
     try:
-        yield {HOST_AGENT: f"{NAME}:{port}", HOST_TOKEN: token}
+        yield {HOST_AGENT: f"{NODE}:{HOST_PORT}", HOST_TOKEN: token}
     finally:
-        agent.terminate()
-        try:
-            agent.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            agent.kill()
+        over.set()
+        follower.join(STOP_TIMEOUT_S)
 
 
 def programs(root: Path, image: str) -> Path:
@@ -76,25 +69,58 @@ def programs(root: Path, image: str) -> Path:
     return folder
 
 
+def _follow(root: Path, folder: Path, token: str, over: threading.Event) -> None:
+    """Keep an agent in the network of the node's container until `over`; each run of a study has another container."""
+    agent: subprocess.Popen[bytes] | None = None
+    joined = ""
+    while not over.wait(LOOK_S):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            container = _call("docker", "ps", "--quiet", "--filter", f"label={LABEL}={token}")
+            if container != joined:
+                _stop(agent)
+                agent = _agent(root, folder, token, container) if container else None
+                joined = container
+    _stop(agent)
+
+
+def _agent(root: Path, folder: Path, token: str, container: str) -> subprocess.Popen[bytes]:
+    """Start an agent in the network namespace of `container`."""
+    pid = _call("docker", "inspect", "-f", "{{.State.Pid}}", container)
+    join = ("nsenter", f"--net=/proc/{pid}/ns/net")
+    command = (sys.executable, "-m", "looplab.experiments.middleware.agent", "node")
+    return subprocess.Popen(
+        [*join, *command, "--port", str(HOST_PORT), "--programs", str(folder)],
+        env={**os.environ, "AGENT_TOKEN": token, "PYTHONPATH": str(root / "src")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        # A Ctrl-C is for ./lab, which then ends this.
+        start_new_session=True,
+        preexec_fn=_end_with_parent,
+    )
+
+
+def _stop(agent: subprocess.Popen[bytes] | None) -> None:
+    if agent is None:
+        return
+    agent.terminate()
+    try:
+        agent.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        agent.kill()
+        agent.wait()
+
+
 def _obstacle() -> str:
-    """Return why the programs cannot run on this host, "" if they can."""
-    if not UNPRIVILEGED.exists():
+    """Return why the programs cannot run outside a container, "" if they can."""
+    if not NAMESPACES.exists():
         return "the programs are Linux's, and this host is not."
-    if os.geteuid() and int(UNPRIVILEGED.read_text()) > HTTP_INNER:
-        return (
-            f"the http adapter needs port {HTTP_INNER}, which only root may open: run as root, or "
-            f"`sysctl net.ipv4.ip_unprivileged_port_start={HTTP_INNER}`."
-        )
+    if os.geteuid():
+        return "its programs join the network of the node's container, which only root may: use sudo."
     return ""
 
 
 def _call(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def _free_port(address: str) -> int:
-    with socket.create_server((address, 0)) as one:
-        return int(one.getsockname()[1])
 
 
 def _end_with_parent() -> None:

@@ -3,20 +3,20 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.middleware import EXPERIMENT, NAME, NODES
 from looplab.experiments.middleware.cells import Cell
-from looplab.experiments.middleware.placement import default_cores, default_layouts, others
+from looplab.experiments.middleware.placement import default_cores, default_layouts, default_loads, others
 from looplab.experiments.middleware.systems import SYSTEMS, load
 from looplab.run.parameters import FIDELITIES, FIDELITY, REPETITIONS, Option, Reader, RunParameters
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER, BARE = "container", "bare"
 OPTIONS = (
-    Option("--devices", "DEVICES", "N,…", "simulated devices, e.g. 100,200,300"),
+    Option("--devices", "DEVICES", "N,…", "simulated devices: 100,200, or shares of this machine's limit: 50%,100%"),
     Option("--cores", "CORES", "N,…", "processors of the middleware (middleware)"),
     Option("--where", "WHERE", "…", "container,bare: in containers, on bare metal, or both (middleware)"),
     Option("--layouts", "LAYOUTS", "NxC,…", "nodes x cores, e.g. 1x2-direct,1x2,2x1 (middleware-nodes)"),
@@ -27,10 +27,14 @@ OPTIONS = (
 )
 # Under three minutes; the published length is 10 minutes a repetition.
 QUICK = {"LOAD_S": "8", "WARM_UP_S": "4", "REPETITIONS": "1", "DEVICES": "100"}
+FULL = {"LOAD_S": "600", "WARM_UP_S": "60", "REPETITIONS": "7"}
 DIRECT = "direct"
 LAYOUT = re.compile(rf"([1-9][0-9]?)x([1-9][0-9]?)(-{DIRECT})?")
 # What a repetition takes besides warm-up and load: stopping and starting the middleware, reading the database.
 OVERHEAD_S = 12.0
+# Loads may be shares of the limit that the run measures first, which takes so long.
+LIMIT_S = 30.0
+SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%")
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,17 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class MiddlewareParameters(RunParameters):
-    """What one run does; `messages` are the seconds of a repetition, a row of samples.csv each."""
+    """What one run does; `messages` are the seconds of a repetition, a row of samples.csv each.
+
+    With `shares` of the machine's limit, `devices` is empty until `at_limit` knows it.
+    """
 
     system: str
     system_version: str
     devices: tuple[int, ...]
+    shares: tuple[float, ...]
+    limit_per_s: float | None
+    load_processes: int
     cores: tuple[int, ...]
     containers: tuple[bool, ...]
     layouts: tuple[str, ...]
@@ -59,6 +69,7 @@ class MiddlewareParameters(RunParameters):
     drop_probability: float
     memory_limit_bytes: int
     token_life_s: int
+    certificate_life_s: int
     processors: int
     order_seed: int
 
@@ -69,7 +80,9 @@ class MiddlewareParameters(RunParameters):
             shapes = [(True, one.balancer, one.nodes, one.cores) for one in map(read_layout, self.layouts)]
         else:
             shapes = [(container, False, 1, cores) for container in self.containers for cores in self.cores]
-        return [Cell(*shape, devices) for shape in shapes for devices in self.devices]
+        # As many cells, though their loads are not known yet.
+        loads = self.devices or (0,) * len(self.shares)
+        return [Cell(*shape, devices) for shape in shapes for devices in loads]
 
     @property
     def sending_s(self) -> float:
@@ -77,7 +90,8 @@ class MiddlewareParameters(RunParameters):
 
     @property
     def whole_s(self) -> float:
-        return len(self.cells) * self.repetitions * (self.seconds + self.warm_up_s + OVERHEAD_S)
+        measured_s = len(self.cells) * self.repetitions * (self.seconds + self.warm_up_s + OVERHEAD_S)
+        return measured_s + (LIMIT_S if self.shares else 0.0)
 
     @property
     def requests(self) -> int:
@@ -89,6 +103,20 @@ class MiddlewareParameters(RunParameters):
     def most_nodes(self) -> int:
         """How many nodes the largest cell has."""
         return max(cell.nodes for cell in self.cells)
+
+    def at_limit(self, limit_per_s: float) -> "MiddlewareParameters":
+        """Return these parameters with the loads of a machine that answers so many requests a second at most.
+
+        Raises LabError (exit code 2) if two loads become the same.
+        """
+        devices = tuple(round(share / 100 * limit_per_s * self.period_ms / 1000) for share in self.shares)
+        if 0 in devices or len(set(devices)) < len(devices):
+            raise LabError(
+                f"At {limit_per_s:.1f} requests a second, {_text(self.shares)} % are not different loads.",
+                "Give DEVICES as numbers, or raise PERIOD_MS.",
+                EXIT_USAGE,
+            )
+        return replace(self, devices=devices, limit_per_s=round(limit_per_s, 1))
 
     def as_json(self) -> dict[str, Any]:
         """The effective parameters as run.json stores them; intervals_ms as every run of the lab has it."""
@@ -111,13 +139,17 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewarePa
     processors = os.cpu_count() or 1
     scenario = get.choice("SCENARIO", NAME, (NAME, NODES))
     system = load(get.choice("MIDDLEWARE", "magistrala", SYSTEMS))
+    loads = get.list("DEVICES", _text(default_loads()), _load, "numbers of devices, e.g. 100,200, or shares: 50%,100%")
     seconds = get.integer("LOAD_S", 60, 2, 3600)
     parameters = MiddlewareParameters(
         scenario=scenario,
         fidelity=get.choice("FIDELITY", "thesis", FIDELITIES),
         system=system.name,
         system_version=system.version,
-        devices=get.list("DEVICES", "100 200 300 400 500", _count(100_000), "numbers of devices, e.g. 100,200"),
+        devices=tuple(int(load) for load in loads if isinstance(load, int)),
+        shares=tuple(load for load in loads if isinstance(load, float)),
+        limit_per_s=None,
+        load_processes=get.integer("LOAD_PROCESSES", len(others(processors)), 1, 64),
         cores=get.list("CORES", _text(default_cores(processors)), _count(processors), f"from 1 to {processors}"),
         containers=tuple(where == CONTAINER for where in get.words("WHERE", f"{CONTAINER} {BARE}", (CONTAINER, BARE))),
         layouts=get.list("LAYOUTS", _text(default_layouts(processors)), _layout, "e.g. 1x2-direct,1x2,2x1"),
@@ -130,13 +162,24 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewarePa
         drop_probability=get.number("DROP_PROBABILITY", 0.01, 0, 1),
         memory_limit_bytes=get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000,
         token_life_s=get.integer("TOKEN_LIFE_S", 3600, 1, 86_400),
+        certificate_life_s=get.integer("CERTIFICATE_LIFE_S", 2_592_000, 1, 100_000_000),
         processors=processors,
         order_seed=get.integer("ORDER_SEED", 0, 0, 2**31),
         deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
+    _check_loads(parameters)
     _check_layouts(parameters)
     return parameters
+
+
+def _check_loads(parameters: MiddlewareParameters) -> None:
+    if parameters.devices and parameters.shares:
+        raise LabError(
+            "DEVICES mixes numbers of devices and shares of the machine's limit.",
+            f"Give one or the other: --devices, or DEVICES in {FOLDER}/params.env.",
+            EXIT_USAGE,
+        )
 
 
 def _check_layouts(parameters: MiddlewareParameters) -> None:
@@ -156,6 +199,15 @@ def _count(most: int) -> Any:
         return int(text)
 
     return read
+
+
+def _load(text: str) -> int | float:
+    """Return a number of devices, or a share in percent. Raises ValueError."""
+    if found := SHARE.fullmatch(text):
+        if not 0 < float(found[1]) <= 500:
+            raise ValueError(text)
+        return float(found[1])
+    return int(_count(100_000)(text))
 
 
 def _layout(text: str) -> str:

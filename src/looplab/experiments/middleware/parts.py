@@ -12,17 +12,20 @@ from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.middleware import agent, devices
 from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.load import Load
+from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.secret_files import read_secrets
 from looplab.experiments.middleware.systems import System
 from looplab.system.json_service import Service
 
 START_TIMEOUT_S = 120.0
-PROVISION_TIMEOUT_S = 600.0
 FACTS_TIMEOUT_S = 10.0
-# Where an agent on the host listens, as ./lab hands it over: address:port, and the token of its orders.
+# Where the agent of bare metal listens, as ./lab hands it over: name:port, and the token of its orders.
 HOST_AGENT, HOST_TOKEN = "HOST_AGENT", "HOST_TOKEN"
 NGINX = "balancer"
+# The first node; bare metal shares its network.
+NODE = "node-1"
 
 
 @dataclass(frozen=True)
@@ -84,21 +87,22 @@ class Snapshot:
 class Parts:
     """Every part that one run needs."""
 
-    def __init__(self, system: System, most_nodes: int, *, bare: bool, balanced: bool) -> None:
+    def __init__(self, system: System, most_nodes: int, load_processes: int, *, bare: bool, balanced: bool) -> None:
         self.system = system
         self.secrets = read_secrets()
         self.nodes = [Agent(f"node-{number + 1}") for number in range(most_nodes)]
         self.data = {name: Agent(os.environ.get(f"{name.upper()}_HOST", name)) for name in system.data}
-        self.devices = Agent("devices", devices.PORT)
+        self.devices = [Agent("devices", devices.PORT + number) for number in range(load_processes)]
+        self.load = Load(self.devices)
         self.balancer = Agent(NGINX) if balanced else None
         self.host = _host_agent() if bare else None
 
     def all(self) -> list[Agent]:
         """Return every agent that must answer before the run begins."""
         more = [one for one in (self.balancer, self.host) if one is not None]
-        return [*self.nodes, *self.data.values(), self.devices, *more]
+        return [*self.nodes, *self.data.values(), *self.devices, *more]
 
-    def start(self, cell: Cell, processors: int, token_life_s: int) -> dict[str, Any]:
+    def start(self, cell: Cell, p: MiddlewareParameters) -> dict[str, Any]:
         """Start the middleware fresh as `cell` has it; return `routes` and `certificate` for its devices.
 
         Raises LabError (exit code 3) if a service does not get ready.
@@ -112,8 +116,8 @@ class Parts:
                 "system": self.system.name,
                 "hosts": hosts,
                 "secrets": self.secrets,
-                "token_life_s": token_life_s,
-                "processors": of_node(number, cell.cores, processors),
+                "token_life_s": p.token_life_s,
+                "processors": of_node(number, cell.cores, p.processors),
             }
             for number in range(cell.nodes)
         ]
@@ -123,7 +127,13 @@ class Parts:
         if not cell.balancer:
             return {"routes": self._routes(addresses[0]), "certificate": ""}
         assert self.balancer is not None
-        order = {"part": "balancer", "system": self.system.name, "upstreams": addresses, "processors": []}
+        order = {
+            "part": "balancer",
+            "system": self.system.name,
+            "upstreams": addresses,
+            "certificate_life_s": p.certificate_life_s,
+            "processors": [],
+        }
         answer = self.balancer.ask("start", order, START_TIMEOUT_S)
         return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": answer["certificate"]}
 
@@ -149,7 +159,7 @@ class Parts:
             "routes": routes,
             "token": token,
         }
-        self.devices.ask("provision", body, PROVISION_TIMEOUT_S)
+        self.load.provision(body)
 
     def snapshot(self, cell: Cell) -> Snapshot:
         """Return what all services use now; an agent that does not answer is dead."""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 # As published: shares of 40 processors, and of the 20 that several nodes divide.
 PUBLISHED, PUBLISHED_CORES, PUBLISHED_NODES = 40, (2, 4, 20, 40), (1, 2, 5, 7, 10)
+# From 870 devices in steps of 290, as shares of the optimal load of the whole machine: 2320.
+PUBLISHED_LOADS, PUBLISHED_OPTIMUM = range(870, 2611, 290), 2320
 # A quarter of the machine, for devices, data services and balancer.
 OTHERS_SHARE = 4
 
@@ -36,6 +38,11 @@ def default_layouts(processors: int) -> list[str]:
     found += [f"{nodes}x{round(total / nodes)}" for nodes in PUBLISHED_NODES if nodes <= total]
     # One with more cores in all than there are, as the published 7 x 3 of 20.
     return found if total >= PUBLISHED_NODES[-1] else [*found, f"{total + 1}x1"]
+
+
+def default_loads() -> list[str]:
+    """Return the published loads as shares of what a machine answers at most: 37.5% to 112.5%."""
+    return [f"{100 * devices / PUBLISHED_OPTIMUM:g}%" for devices in PUBLISHED_LOADS]
 
 
 def name_list(processors: Sequence[int]) -> str:

@@ -46,18 +46,18 @@ class Measurement:
         """Return what was measured. Raises LabError if the devices cannot be started."""
         p, parts, cell = self._p, self._parts, self._cell
         try:
-            way = parts.start(cell, p.processors, p.token_life_s)
+            way = parts.start(cell, p)
         except LabError as error:
             return self._not_started(error)
         ready = parts.snapshot(cell)
         plan = self._plan(way)
-        parts.devices.ask("begin", {"system": p.system, "plan": vars(plan)})
+        parts.load.begin(p.system, plan)
         self._watch(0, p.warm_up_s)
         before = parts.snapshot(cell)
         self._watch(p.warm_up_s, p.warm_up_s + p.seconds)
         after = parts.snapshot(cell)
         self._drain()
-        ended = parts.devices.ask("end", timeout_s=60.0)
+        ended = parts.load.end()
         last = parts.snapshot(cell)
         return self._trial(plan, ended, (ready, before, after, last))
 
@@ -98,7 +98,7 @@ class Measurement:
         """Wait from second `begin` of the plan to second `end`, and note the middleware's CPU time at each."""
         at = begin
         while True:
-            progress = self._parts.devices.ask("progress")
+            progress = self._parts.load.progress()
             now_ns = progress["now_ns"]
             while at <= end and now_ns >= at * 1_000_000_000:
                 if (used_s := self._parts.cpu_s(self._cell)) is not None:
@@ -118,14 +118,14 @@ class Measurement:
             repetition=self._repetition,
             seconds=end - self._p.warm_up_s,
             requests=sum(totals.values()),
-            histograms={"response": Histogram.from_json(progress["response"])},
+            histograms={"response": progress["response"]},
             **totals,
         )
 
     def _drain(self) -> None:
         """Wait until every device has ended its last request, at most the deadline."""
         end_s = time.monotonic() + self._p.deadline_ms / 1000
-        while self._parts.devices.ask("progress")["left"] and time.monotonic() < end_s:
+        while self._parts.load.progress()["left"] and time.monotonic() < end_s:
             time.sleep(LOOK_S)
 
     def _trial(self, plan: Plan, ended: Mapping[str, Any], found: Snapshots) -> Trial:
@@ -134,9 +134,7 @@ class Measurement:
         rows = [self._row(row) for row in ended["seconds"]]
         loaded = rows[p.warm_up_s :]
         totals = {name: sum(getattr(row, name) for row in loaded) for name in ("due", "succeeded", "failed")}
-        histograms = {
-            name: Histogram.from_json(document) for name, document in ended["histograms"].items() if name != "authorise"
-        }
+        histograms = {name: held for name, held in ended["histograms"].items() if name != "authorise"}
         # What the agents reported before belongs to the warm-up.
         histograms["server"] = server_times(after, last)
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
@@ -160,6 +158,7 @@ class Measurement:
             affinity=before.processors,
             shared=shared(cell.nodes, cell.cores, p.processors),
             processor_share=ended["processor_share"],
+            load_memory_bytes=ended["memory_bytes"],
             in_time=ended["in_time"],
             drops=ended["drops"],
             refreshes=ended["refreshes"],

@@ -1,7 +1,12 @@
 """When a device's requests are due, and what becomes of them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from looplab.experiments.middleware.devices.ledger import Ledger
 from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.histogram import Histogram
+from looplab.experiments.middleware.load import Load, slices
 
 S = 1_000_000_000
 
@@ -97,3 +102,68 @@ def test_the_warm_up_counts_for_no_figure() -> None:
     assert ledger.failed_by == {}
     assert ledger.failures == []
     assert ledger.seconds()[0]["failed"] == 1
+
+
+def test_what_a_process_has_reported_it_forgets() -> None:
+    p = plan(devices=1)
+    ledger = Ledger(p)
+    due = p.due_ns(0, p.loading(0)[0])
+    ledger.ended(0, p.loading(0)[0], (due, due, due + 5000), "")
+    ledger.ended(0, p.loading(0)[1], (due, due, due + 5000), "timeout")
+    first, then = ledger.drain(), ledger.drain()
+    assert Histogram.from_json(first["responses"][str(due // S)]).max_ns == 5000
+    assert first["failures"] == [(0, p.loading(0)[1])]
+    assert then == {"responses": {}, "failures": []}
+    assert ledger.times["response"].count == 1
+
+
+def test_the_devices_are_divided_among_the_processes() -> None:
+    parts = slices(plan(devices=8), 3)
+    assert [range(part.first, part.first + part.devices) for part in parts] == [range(3), range(3, 6), range(6, 8)]
+    assert len(slices(plan(devices=2), 3)) == 2
+
+
+class Process:
+    """A real ledger behind the orders that a process of devices carries out."""
+
+    def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = 10.0) -> Any:
+        if what == "begin":
+            assert body is not None
+            self.plan = Plan.from_json(body["plan"])
+            self.ledger = Ledger(self.plan)
+            for device in self.ledger.devices():
+                for number in self.plan.loading(device):
+                    due = self.plan.due_ns(device, number)
+                    self.ledger.sent(due, due, idle=True)
+                    self.ledger.ended(device, number, (due, due, due + 1000 * (device + 1)), "")
+            return {}
+        rows = {"seconds": self.ledger.seconds(10 * S), **self.ledger.drain()}
+        if what == "progress":
+            return {**rows, "now_ns": 9 * S, "left": 1, "response": self.ledger.times["response"].as_json()}
+        return {
+            **rows,
+            "histograms": {name: held.as_json() for name, held in self.ledger.times.items()},
+            "failed_by": {"closed": 1},
+            "next_number": {str(device): self.plan.loading(device).stop for device in self.ledger.devices()},
+            "in_time": self.ledger.in_time,
+            "drops": 2,
+            "refreshes": 0,
+            "processor_share": self.plan.devices / 10,
+            "memory_bytes": 100,
+        }
+
+
+def test_two_processes_count_what_one_would() -> None:
+    ended = []
+    for processes in ([Process()], [Process(), Process(), Process()]):
+        load = Load(processes)
+        load.begin("magistrala", plan(devices=7))
+        assert load.progress()["left"] == len(processes)
+        ended.append(load.end())
+    one, several = ended
+    for name in ("seconds", "next_number", "in_time"):
+        assert several[name] == one[name], name
+    for name, histogram in one["histograms"].items():
+        assert several["histograms"][name].as_json() == histogram.as_json()
+    assert several["seconds"][2]["response_p99_us"] == 7
+    assert (several["processor_share"], several["failed_by"], several["memory_bytes"]) == (0.3, {"closed": 3}, 300)

@@ -3,11 +3,14 @@
 import os
 
 import pytest
+from support.places import ROOT
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.controller import needs_host
+from looplab.experiments.middleware.limit import largest
 from looplab.experiments.middleware.parameters import read_parameters
+from looplab.lab.run_options import variables
 
 
 def test_every_condition_is_a_cell() -> None:
@@ -28,6 +31,9 @@ def test_a_layout_has_a_balancer_unless_it_is_direct() -> None:
     ("name", "value"),
     [
         ("DEVICES", "0"),
+        ("DEVICES", "0%"),
+        ("DEVICES", "100,50%"),
+        ("LOAD_PROCESSES", "0"),
         ("CORES", "100000"),
         ("WHERE", "cloud"),
         ("LAYOUTS", "2x1-direct"),
@@ -46,3 +52,35 @@ def test_a_node_larger_than_the_machine_is_refused() -> None:
     cores = min(99, (os.cpu_count() or 1) + 1)
     with pytest.raises(LabError, match="does not fit"):
         read_parameters({"SCENARIO": "middleware-nodes", "LAYOUTS": f"1x{cores}"})
+
+
+def test_shares_become_devices_once_the_limit_is_known() -> None:
+    p = read_parameters({"DEVICES": "37.5%,100%", "CORES": "1", "WHERE": "container", "PERIOD_MS": "2000"})
+    assert [cell.devices for cell in p.cells] == [0, 0]
+    found = p.at_limit(200.04)
+    assert (found.devices, found.limit_per_s) == ((150, 400), 200.0)
+    assert found.samples == p.samples
+    # The command that repeats the run names its devices.
+    assert read_parameters({"DEVICES": "150,400"}).shares == ()
+
+
+def test_a_limit_that_makes_two_loads_one_is_refused() -> None:
+    with pytest.raises(LabError, match="not different loads") as found:
+        read_parameters({"DEVICES": "50%,51%"}).at_limit(10)
+    assert found.value.exit_code == EXIT_USAGE
+
+
+def test_the_limit_is_measured_on_most_processors_in_a_container() -> None:
+    cells = read_parameters({"DEVICES": "5", "CORES": "1", "WHERE": "bare,container"}).cells
+    assert largest(cells) == Cell(True, False, 1, 1, 5)
+    layouts = {"SCENARIO": "middleware-nodes", "LAYOUTS": "2x1,1x1,1x1-direct", "DEVICES": "5"}
+    assert largest(read_parameters(layouts).cells) == Cell(True, False, 1, 1, 5)
+
+
+def test_full_is_the_published_length() -> None:
+    full = variables(ROOT, ["middleware"], {"FULL": "on", "CORES": "1"}, quick=False)
+    p = read_parameters({"SCENARIO": "middleware", **full})
+    assert (p.seconds, p.repetitions, p.cores) == (600, 7, (1,))
+    for names, quick in ((["middleware"], True), (["scenario0"], False)):
+        with pytest.raises(LabError, match="--full"):
+            variables(ROOT, names, {"FULL": "on"}, quick=quick)

@@ -2,7 +2,14 @@
 
 import pytest
 
-from looplab.experiments.middleware.placement import default_cores, default_layouts, of_node, others, shared
+from looplab.experiments.middleware.placement import (
+    default_cores,
+    default_layouts,
+    default_loads,
+    of_node,
+    others,
+    shared,
+)
 
 
 @pytest.mark.parametrize(("processors", "expected"), [(1, [0]), (2, [1]), (4, [3]), (40, list(range(30, 40)))])
@@ -32,3 +39,7 @@ def test_on_40_processors_cores_and_nodes_are_the_published_ones() -> None:
 def test_on_2_processors_there_are_still_more_nodes_than_one_and_more_cores_than_there_are() -> None:
     assert default_cores(2) == [1, 2]
     assert default_layouts(2) == ["1x2-direct", "1x2", "2x1", "3x1"]
+
+
+def test_the_loads_are_the_published_ones_as_shares_of_the_published_optimum() -> None:
+    assert default_loads() == ["37.5%", "50%", "62.5%", "75%", "87.5%", "100%", "112.5%"]

@@ -64,7 +64,7 @@ class Agent:
     def _start(self, request: Request) -> dict[str, Any]:
         body = self._allowed(request)
         if body["part"] == BALANCER:
-            programs = [balancer.program(load(body["system"]), body["upstreams"])]
+            programs = [balancer.program(load(body["system"]), body["upstreams"], body["certificate_life_s"])]
         else:
             place = Place(
                 self._folder, body["hosts"], body["secrets"], public=self._public, token_life_s=body["token_life_s"]

@@ -1,5 +1,6 @@
 """nginx as published: TLS in, plain HTTP to the nodes in turn, 9000 connections and as long a queue."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,8 +9,6 @@ from looplab.experiments.middleware.systems import Program, System
 PORT = 8443
 CONNECTIONS = 9000
 CONFIGURATION, KEY, CERTIFICATE = Path("/tmp/nginx.conf"), Path("/tmp/balancer.key"), Path("/tmp/balancer.pem")
-# Made for each start: the devices are handed the certificate and trust no other.
-DAYS = 30
 # nginx's own worker count would be that of the machine: one for each processor it may use.
 _WHOLE = """\
 daemon off;
@@ -59,12 +58,16 @@ def configuration(system: System, upstreams: Sequence[str]) -> str:
     )
 
 
-def program(system: System, upstreams: Sequence[str]) -> Program:
-    """Write configuration, key and certificate, and return nginx."""
+def program(system: System, upstreams: Sequence[str], life_s: int) -> Program:
+    """Write configuration, key and certificate, and return nginx.
+
+    The devices are handed the certificate, trust no other, and refuse it once it is `life_s` old.
+    """
     CONFIGURATION.write_text(configuration(system, upstreams))
+    expires = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + life_s))
     make = (
         *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *("-keyout", str(KEY), "-out", str(CERTIFICATE), "-days", str(DAYS)),
+        *("-keyout", str(KEY), "-out", str(CERTIFICATE), "-not_after", expires),
         *("-subj", "/CN=balancer", "-addext", "subjectAltName=DNS:balancer"),
     )
     return Program("nginx", ("nginx", "-c", str(CONFIGURATION), "-e", "stderr"), health=PORT, first=(make,))

@@ -6,6 +6,7 @@ import locust  # noqa: F401  isort: skip
 import json
 import os
 import resource
+import subprocess
 import sys
 import time
 import urllib.error
@@ -17,7 +18,7 @@ import gevent
 from locust.env import Environment
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
-from looplab.experiments.middleware.devices import PORT, PROCESS
+from looplab.experiments.middleware.devices import PORT, PROCESS, count
 from looplab.experiments.middleware.devices.device import Device, Fleet
 from looplab.experiments.middleware.devices.plan import Plan
 from looplab.experiments.middleware.placement import others
@@ -34,7 +35,6 @@ class Service:
 
     def __init__(self) -> None:
         self._entries: dict[int, Mapping[str, Any]] = {}
-        self._system = ""
         self._fleet: Fleet | None = None
         self._environment: Environment | None = None
         self._load_cpu_s: list[float] = []
@@ -43,6 +43,7 @@ class Service:
         """Return what it answers."""
         return {
             "POST /provision": self._provision,
+            "POST /entries": self._take,
             "POST /begin": self._begin,
             "POST /progress": self._progress,
             "POST /end": self._end,
@@ -57,13 +58,17 @@ class Service:
             address = next(address for start, address in routes if path.startswith(start))
             return _ask(address + path, method, bearer, document)
 
-        self._system = body["system"]
-        made = part(self._system, "provision").provision(ask, body["password"], body["devices"], body["token"])
+        made = part(body["system"], "provision").provision(ask, body["password"], body["devices"], body["token"])
         self._entries = dict(enumerate(made))
         return {"devices": len(made), "entries": made}
 
+    def _take(self, request: Request) -> dict[str, Any]:
+        """Take the entries of another process, which has provisioned."""
+        self._entries = dict(enumerate(request.body["entries"]))
+        return {"devices": len(self._entries)}
+
     def _begin(self, request: Request) -> dict[str, Any]:
-        """Start a plan; `entries` are those of another process that has provisioned."""
+        """Start a plan."""
         self._stop()
         body = request.body
         plan = Plan.from_json(body["plan"])
@@ -85,7 +90,13 @@ class Service:
         fleet = self._running()
         now_ns = fleet.now_ns()
         response = fleet.ledger.times["response"].as_json()
-        return {"now_ns": now_ns, "seconds": fleet.ledger.seconds(), "left": self._left(), "response": response}
+        return {
+            "now_ns": now_ns,
+            "seconds": fleet.ledger.seconds(),
+            "left": self._left(),
+            "response": response,
+            **fleet.ledger.drain(),
+        }
 
     def _end(self, _request: Request) -> dict[str, Any]:
         """Stop every device, whatever it waits for, and return what became of every request."""
@@ -96,7 +107,7 @@ class Service:
             "seconds": ledger.seconds(fleet.now_ns()),
             "histograms": {name: histogram.as_json() for name, histogram in ledger.times.items()},
             "failed_by": dict(ledger.failed_by),
-            "failures": ledger.failures,
+            **ledger.drain(),
             "next_number": {str(device): number for device, number in fleet.next_number.items()},
             "in_time": ledger.in_time,
             "drops": ledger.drops,
@@ -149,18 +160,26 @@ def _ask(url: str, method: str, bearer: str, document: object) -> dict[str, Any]
 
 
 def main() -> int:
-    """Serve until a signal; return the exit code."""
+    """Serve until a signal, as process number `argv[1]` of several; the first one starts the others."""
+    number = int(sys.argv[1]) if sys.argv[1:] else 0
     processes.set_name(PROCESS)
     os.sched_setaffinity(0, others(os.cpu_count() or 1))
     stop = processes.stop_event()
+    further = [] if number else [_another(one) for one in range(1, count())]
     try:
-        serve("0.0.0.0", PORT, Service().routes(), "Another container of devices may hold it.")
+        serve("0.0.0.0", PORT + number, Service().routes(), "Another container of devices may hold it.")
     except LabError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
     print("ready for plans", flush=True)
     stop.wait()
+    for one in further:
+        one.terminate()
     return EXIT_GOOD
+
+
+def _another(number: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-m", "looplab.experiments.middleware.devices", str(number)])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ class Ledger:
         self._plan = plan
         seconds = -(-(plan.warm_up_ns + plan.load_ns) // SECOND_NS)
         self._counts = {name: [0] * seconds for name in ("due", "sent", SUCCEEDED, "failed")}
-        self._responses = [Histogram() for _ in range(seconds)]
+        self._responses: dict[int, Histogram] = {}
         self.times = {name: Histogram() for name in ("response", "sent_response", "send_lateness", "authorise")}
         self.failed_by: Counter[str] = Counter()
         self.failures: list[tuple[int, int]] = []
@@ -49,7 +49,7 @@ class Ledger:
                 self.failures.append((device, number))
             return
         self._counts[SUCCEEDED][second] += 1
-        self._responses[second].add(received_ns - due_ns)
+        self._responses.setdefault(second, Histogram()).add(received_ns - due_ns)
         if self._loading(due_ns):
             self.in_time += received_ns <= self._plan.warm_up_ns + self._plan.load_ns
             self.times["response"].add(received_ns - due_ns)
@@ -58,16 +58,21 @@ class Ledger:
     def seconds(self, ended_ns: int = 0) -> list[dict[str, Any]]:
         """Return a row for each second; with `ended_ns` what has no fate by then is unfinished."""
         rows = []
-        for second, responses in enumerate(self._responses):
+        for second in range(len(self._counts["due"])):
             row: dict[str, Any] = {name: counts[second] for name, counts in self._counts.items()}
             past = ended_ns >= (second + 1) * SECOND_NS
             row["unfinished"] = row["due"] - row[SUCCEEDED] - row["failed"] if past else 0
-            quantiles = (
-                {"p50": responses.quantile_ns(0.5), "p99": responses.quantile_ns(0.99)} if responses.count else {}
-            )
-            row.update({f"response_{name}_us": round(value / 1000, 3) for name, value in quantiles.items()})
             rows.append({"second": second, **row})
         return rows
+
+    def drain(self) -> dict[str, Any]:
+        """Return the responses by second and the failures since the last call, and forget them.
+
+        What a process holds therefore does not grow with its run, apart from four counts a second.
+        """
+        responses = {str(second): histogram.as_json() for second, histogram in self._responses.items()}
+        failures, self.failures, self._responses = self.failures, [], {}
+        return {"responses": responses, "failures": failures}
 
     def total(self, name: str, seconds: Iterable[int]) -> int:
         """Return a count over some seconds."""
