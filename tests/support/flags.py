@@ -40,6 +40,6 @@ FLAGS = {
         Flag(
             "LAB_USB_VM", "10 min", "qemu-system-x86, busybox-static, a kernel package; asip's board on a virtual USB"
         ),
-        Flag("LAB_UNPLUGGED", "6 min", "root, a second engine; a bundle in a room without a network"),
+        Flag("LAB_UNPLUGGED", "20 min", "root, a second engine; a bundle in a room without a network"),
     )
 }
