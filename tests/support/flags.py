@@ -32,7 +32,7 @@ FLAGS = {
         Flag("LAB_ALL_HANDOUTS", "11 min", "every handout typed, not only two"),
         Flag("LAB_FLASH", "1 min", "avrdude from Debian's archive"),
         Flag("LAB_FROM_REGISTRY", "5 min", "docker-registry from Debian's archive; images pinned by digest"),
-        Flag("LAB_GRAFANA_SCENES", "5 min", "640 MB of npm packages"),
+        Flag("LAB_GRAFANA_SCENES", "8 min", "1.3 GB of npm packages, chromium, pngquant, fonts-inter, PostgreSQL"),
         Flag("LAB_MIDDLEWARE_FAULTS", "8 min", "every service of the middleware killed, bad input at its balancer"),
         Flag("LAB_NETEM_VM", "10 min", "qemu-system-x86, busybox-static, a kernel package; netem of the kernel"),
         Flag("LAB_PI_VM", "10-60 min", "root, qemu-system-x86, debootstrap, openssh-client; a virtual Raspberry Pi"),
