@@ -1,8 +1,13 @@
-"""Latency of the Python client beside a C client on the same simulated board, in turn: `python3 bench/asip_clients.py`.
+"""Latency of the Python and the Java client beside a C client on the same simulated board, in turn.
 
-Needs the lab's image `robot`, gcc and mosquitto. Prints median and p95 in ms for each transport, and their ratio.
+    PYTHONPATH=src:tests .venv/bin/python bench/asip_clients.py
+
+Needs the lab's images `robot` and `asip_java`, and Debian's gcc, libmosquitto-dev and mosquitto. Prints median and p95
+in ms for each transport, and the medians' ratio to that of the C client.
 """
 
+import argparse
+import contextlib
 import statistics
 import subprocess
 import sys
@@ -13,55 +18,87 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from support.asip_parts import ASIP_FILES, AsipParts  # noqa: E402
-from support.containers import copy_out, own_image  # noqa: E402
+from support.containers import copy_out, docker, own_image  # noqa: E402
 from support.parts import HOST  # noqa: E402
+from support.ports import free_port  # noqa: E402
+from support.waiting import until  # noqa: E402
 
+from looplab.errors import LabError  # noqa: E402
 from looplab.experiments.asip.workers import WorkerClient  # noqa: E402
 
-ROUNDS, TESTS = 4, 50
-WORDS = {"nodelay": "on", "read": "block", "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
+TESTS, WARM_UP = 50, 50
+WORDS = {"nodelay": "on", "read": "block", "qos": 0, "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
 
 
-def in_python(parts: AsipParts, transport: str) -> list[float]:
+def in_worker(language: str, port: int, way: tuple[str, str]) -> list[float]:
     """Latencies in ms."""
-    way = {"transport": transport, "address": parts.addresses[transport]}
-    pace = {"tests": TESTS, "warmup": 50, "interval_us": 20_000, "deadline_us": 1_000_000}
-    with WorkerClient("python", f"{HOST}:{parts.worker_port}") as worker:
-        samples, _ = worker.latency({**WORDS, **way, **pace}, 10)
+    transport, address = way
+    pace = {"tests": TESTS, "warmup": WARM_UP, "interval_us": 20_000, "deadline_us": 1_000_000}
+    with WorkerClient(language, f"{HOST}:{port}") as worker:
+        samples, _ = worker.latency({**WORDS, "transport": transport, "address": address, **pace}, 10)
     return [(received - sent) / 1e6 for _, _, sent, received in samples]
 
 
-def in_c(program: Path, parts: AsipParts, transport: str) -> list[float]:
+def in_c(program: Path, way: tuple[str, str]) -> list[float]:
     """Latencies in ms."""
-    where = parts.addresses[transport].split(":")
+    transport, address = way
+    host, _, rest = address.partition(":")
+    where = [host, *rest.split("/", 1)] if rest else [host]
     done = subprocess.run([program, transport, *where, str(TESTS)], capture_output=True, text=True, check=True)
     return [float(line) / 1e3 for line in done.stdout.split()]
 
 
-def main(files: Path | None) -> None:
+def answers(language: str, port: int) -> bool:
+    """Return whether the worker is up."""
+    with contextlib.suppress(LabError), WorkerClient(language, f"{HOST}:{port}") as worker:
+        return bool(worker.hello())
+    return False
+
+
+def start_java() -> tuple[str, int]:
+    """Return container and port of a Java client that shares this machine's network and pseudo-terminals."""
+    port = free_port()
+    options = ["--network=host", "--user=0", "--volume=/dev/pts:/dev/pts", "--tmpfs=/tmp:exec"]
+    container = docker("run", "--detach", "--rm", *options, f"--env=WORKER_PORT={port}", own_image("asip_java"))
+    until(lambda: answers("java", port), "the Java client answers")
+    return container, port
+
+
+def show(transport: str, found: dict[str, list[float]]) -> None:
+    """Print a line."""
+    cut = {language: statistics.quantiles(values, n=20) for language, values in found.items()}
+    figures = [f"{cut[language][at]:8.3f}" for language in found for at in (9, 18)]
+    ratios = [f"{cut[language][9] / cut['c'][9]:8.3f}" for language in ("python", "java")]
+    print(f"{transport:7}{''.join(figures)}{''.join(ratios)}", flush=True)
+
+
+def main(rounds: int) -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if files is None:
-            files = folder / "files"
-            files.mkdir()
-            copy_out(own_image("robot"), files, *ASIP_FILES)
+        files = folder / "files"
+        files.mkdir()
+        copy_out(own_image("robot"), files, *ASIP_FILES)
         program = folder / "asip_floor"
-        subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", program, ROOT / "bench" / "asip_floor.c"], check=True)
+        source = ROOT / "bench" / "asip_floor.c"
+        subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", program, source, "-lmosquitto"], check=True)
         parts = AsipParts(files, folder)
+        container, java_port = start_java()
         try:
-            print(f"{'way':7} {'C p50':>7} {'p95':>7} {'Python':>7} {'p95':>7} {'ratio':>6}")
-            for transport in ("serial", "tcp"):
-                ours: list[float] = []
-                floor: list[float] = []
-                for _ in range(ROUNDS):
-                    floor += in_c(program, parts, transport)
-                    ours += in_python(parts, transport)
-                figures = [statistics.quantiles(side, n=20)[at] for side in (floor, ours) for at in (9, 18)]
-                print(f"{transport:7} {' '.join(f'{ms:7.3f}' for ms in figures)} {figures[2] / figures[0]:6.3f}")
+            print("way       C p50     p95  Python     p95    Java     p95  Python    Java")
+            for way in parts.addresses.items():
+                found: dict[str, list[float]] = {"c": [], "python": [], "java": []}
+                for _ in range(rounds):
+                    found["c"] += in_c(program, way)
+                    found["python"] += in_worker("python", parts.worker_port, way)
+                    found["java"] += in_worker("java", java_port, way)
+                show(way[0], found)
         finally:
+            docker("kill", container)
             parts.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=4, help="rounds of each client over each transport")
+    main(parser.parse_args().rounds)

@@ -3,12 +3,14 @@
  *
  *   asip_floor serial <device> <tests>
  *   asip_floor tcp <IPv4 address> <port> <tests>
+ *   asip_floor mqtt <host> <port> <topic> <tests>
  *
  * Sets pin 13, waits for the report of the pin that is wired to it, prints one latency a line in us (CLOCK_MONOTONIC).
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <mosquitto.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -25,10 +27,17 @@
 #define WAIT_MS 5000
 #define INTERVAL_NS 20000000
 #define WARM_UP 50
+#define KEEP_ALIVE_S 60
 
+/* The serial port or the TCP socket; with MQTT the library's socket. */
 static int port;
+static struct mosquitto *client;
+static char topics[3][128];
 static char line[256];
 static size_t length;
+/* What `await` waits for, and when it came, 0 before. */
+static const char *wanted;
+static int64_t found_ns;
 
 static _Noreturn void fail(const char *what)
 {
@@ -41,6 +50,69 @@ static int64_t now_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void take(const char *bytes, size_t count, int64_t received_ns)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] == '\n') {
+            if (strncmp(line, wanted, strlen(wanted)) == 0)
+                found_ns = received_ns;
+            length = 0;
+        } else if (length < sizeof line - 1) {
+            line[length++] = bytes[i];
+        }
+        line[length] = '\0';
+    }
+}
+
+static void on_message(struct mosquitto *from, void *data, const struct mosquitto_message *message)
+{
+    const int64_t received_ns = now_ns();
+    (void)from;
+    (void)data;
+    take(message->payload, (size_t)message->payloadlen, received_ns);
+    /* The bridge's state is no line. */
+    if (strcmp(message->topic, topics[2]) == 0)
+        take("\n", 1, received_ns);
+}
+
+static void read_some(void)
+{
+    struct pollfd ready = {.fd = port, .events = POLLIN};
+    if (poll(&ready, 1, WAIT_MS) <= 0)
+        fail("no answer");
+    if (client) {
+        if (mosquitto_loop_read(client, 1) != MOSQ_ERR_SUCCESS)
+            fail("the broker is gone");
+        return;
+    }
+    char bytes[256];
+    const ssize_t got = read(port, bytes, sizeof bytes);
+    const int64_t received_ns = now_ns();
+    if (got <= 0)
+        fail("the board is gone");
+    take(bytes, (size_t)got, received_ns);
+}
+
+/* When the line came that begins with `head`. */
+static int64_t await(const char *head)
+{
+    wanted = head;
+    found_ns = 0;
+    while (!found_ns)
+        read_some();
+    return found_ns;
+}
+
+static void order(const char *text)
+{
+    if (client) {
+        if (mosquitto_publish(client, NULL, topics[0], (int)strlen(text), text, 0, false) != MOSQ_ERR_SUCCESS)
+            fail("publish");
+    } else if (write(port, text, strlen(text)) < 0) {
+        fail("write");
+    }
 }
 
 static void open_serial(const char *device)
@@ -65,37 +137,31 @@ static void open_tcp(const char *host, const char *number)
     setsockopt(port, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/* When the line came that begins with `head`. */
-static int64_t await(const char *head)
+/* On this thread alone: a message leaves within mosquitto_publish(). `close` as the last will gives the board back. */
+static void open_mqtt(const char *host, const char *number, const char *prefix)
 {
-    for (;;) {
-        struct pollfd ready = {.fd = port, .events = POLLIN};
-        char bytes[256];
-        if (poll(&ready, 1, WAIT_MS) <= 0)
-            fail("no answer");
-        const ssize_t got = read(port, bytes, sizeof bytes);
-        const int64_t received_ns = now_ns();
-        if (got <= 0)
-            fail("the board is gone");
-        bool found = false;
-        for (ssize_t i = 0; i < got; i++) {
-            if (bytes[i] == '\n') {
-                found |= strncmp(line, head, strlen(head)) == 0;
-                length = 0;
-            } else if (length < sizeof line - 1) {
-                line[length++] = bytes[i];
-            }
-            line[length] = '\0';
-        }
-        if (found)
-            return received_ns;
-    }
-}
-
-static void order(const char *text)
-{
-    if (write(port, text, strlen(text)) < 0)
-        fail("write");
+    static const char *const ENDS[] = {"in", "out", "session/state"};
+    char session[128];
+    for (int i = 0; i < 3; i++)
+        snprintf(topics[i], sizeof topics[i], "%s/%s", prefix, ENDS[i]);
+    snprintf(session, sizeof session, "%s/session", prefix);
+    mosquitto_lib_init();
+    client = mosquitto_new(NULL, true, NULL);
+    if (!client)
+        fail("mosquitto_new");
+    mosquitto_int_option(client, MOSQ_OPT_TCP_NODELAY, 1);
+    mosquitto_message_callback_set(client, on_message);
+    mosquitto_will_set(client, session, 5, "close", 1, false);
+    if (mosquitto_connect(client, host, atoi(number), KEEP_ALIVE_S) != MOSQ_ERR_SUCCESS)
+        fail(host);
+    port = mosquitto_socket(client);
+    wanted = "";
+    /* CONNACK. */
+    read_some();
+    mosquitto_subscribe(client, NULL, topics[1], 0);
+    mosquitto_subscribe(client, NULL, topics[2], 1);
+    mosquitto_publish(client, NULL, session, 4, "open", 1, false);
+    await("opened");
 }
 
 int main(int argc, char **argv)
@@ -104,6 +170,8 @@ int main(int argc, char **argv)
         open_serial(argv[2]);
     else if (argc == 5 && strcmp(argv[1], "tcp") == 0)
         open_tcp(argv[2], argv[3]);
+    else if (argc == 6 && strcmp(argv[1], "mqtt") == 0)
+        open_mqtt(argv[2], argv[3], argv[4]);
     else
         return 2;
     await("!");

@@ -3,17 +3,21 @@
 
 One mosquitto, one PostgreSQL, one publisher at QoS 1 that sends as fast as the broker takes it; by turns:
 discard (a subscriber that confirms all and keeps nothing), copy, pipeline and row (a worker of the instance), many and
-each (the usual tutorial script: paho and psycopg, executemany of 100 rows, or a commit a message), raw (COPY without
-MQTT).
+each (the usual tutorial script: paho and psycopg, executemany of 100 rows, or a commit a message), telegraf (its MQTT
+consumer and its PostgreSQL output, with batches as large as ours; built by bench/telegraf.sh), raw (COPY without MQTT).
 Prints messages a second from the first one sent to the last one stored: the median of the rounds, and each round.
 
-    PYTHONPATH=src:tests .venv/bin/python bench/twin_storage.py [--messages 20000] [--rounds 3]
+    PYTHONPATH=src:tests .venv/bin/python bench/twin_storage.py [--messages 20000] [--rounds 3] [--telegraf FILE]
+
+With --steady RATE: so many a second on a schedule for --seconds, stored by copy: the delay from sent to stored, and the
+worker's own memory (RssAnon, without the samples that it maps) in the first and in the last tenth of the time.
 """
 
 import argparse
 import contextlib
 import multiprocessing
 import os
+import select
 import socket
 import statistics
 import subprocess
@@ -65,6 +69,29 @@ client.on_message = on_message
 client.connect("127.0.0.1", port)
 client.loop_forever()
 """
+
+
+TELEGRAF = """
+[agent]
+  interval = "1s"
+  flush_interval = "{flush}"
+  metric_batch_size = {batch}
+  metric_buffer_limit = 200000
+  omit_hostname = true
+[[inputs.mqtt_consumer]]
+  servers = ["tcp://127.0.0.1:{port}"]
+  topics = ["{topic}"]
+  qos = 1
+  max_undelivered_messages = {window}
+  topic_tag = ""
+  data_format = "csv"
+  csv_column_names = ["run", "device", "sequence", "sent_ns", "celsius"]
+  csv_trim_space = true
+[[outputs.postgresql]]
+  connection = "{database}"
+  log_level = "warn"
+"""
+TABLE = "mqtt_consumer"
 
 
 class Bench:
@@ -129,6 +156,19 @@ class Bench:
 
     def worker(self, mode: str) -> float:
         """Return the rate of a worker of the instance."""
+        _store, child = self._worker(mode)
+        counts = Counts(self.folder)
+        try:
+            begun_s = time.perf_counter()
+            self.publish()
+            _until(lambda: counts.row(0)[2] >= self.messages, child)
+            return self.messages / (time.perf_counter() - begun_s)
+        finally:
+            child.close()
+            end_order(self.folder)
+
+    def _worker(self, mode: str) -> tuple[SampleStore, Child]:
+        """Return a worker that is ready, and its samples."""
         store = SampleStore(self.messages, self.folder / "samples.bin", ("copies",))
         for row in range(self.messages):
             store["state"][row] = WAITING
@@ -139,15 +179,8 @@ class Bench:
         Order(TOKEN, 0, 0, self.messages - 1, brokers, 1, mode, 0.0, "kept", batch, 10.0, True).write(self.folder)
         command = [*python("looplab.experiments.twin.instance.worker"), str(self.folder), "0"]
         child = Child(command, self.folder / "worker.log", {"DATABASE": self.postgres.conninfo()})
-        try:
-            _until(lambda: counts.row(0)[0] == 1, child)
-            begun_s = time.perf_counter()
-            self.publish()
-            _until(lambda: counts.row(0)[2] >= self.messages, child)
-            return self.messages / (time.perf_counter() - begun_s)
-        finally:
-            child.close()
-            end_order(self.folder)
+        _until(lambda: counts.row(0)[0] == 1, child)
+        return store, child
 
     def tutorial(self, together: int) -> float:
         """Return the rate of the usual script."""
@@ -165,6 +198,86 @@ class Bench:
             script.terminate()
         return rate
 
+    def telegraf(self, program: Path) -> float:
+        """Return the rate of Telegraf."""
+        self.postgres.do(f"DROP TABLE IF EXISTS {TABLE}")
+        database = f"host={HOST} port={self.postgres.port} dbname=twin user=owner sslmode=disable"
+        settings = self.folder / "telegraf.conf"
+        settings.write_text(
+            TELEGRAF.format(
+                port=self.broker.port, topic=self.topic, batch=BATCH_ROWS, window=WINDOW, database=database,
+                flush="100ms",
+            )
+        )  # fmt: skip
+        log = self.folder / "telegraf.log"
+        log.unlink(missing_ok=True)
+        child = Child([str(program), "--config", str(settings)], log)
+        try:
+            _until(lambda: "Connected" in child.said(), child)
+            begun_s = time.perf_counter()
+            self.publish()
+            with psycopg.connect(self.postgres.conninfo("owner"), autocommit=True) as session:
+                while _count(session, TABLE) < self.messages:
+                    if time.perf_counter() - begun_s > LIMIT_S:
+                        sys.exit(f"Telegraf stored {_count(session, TABLE)}: {child.said()}")
+                    time.sleep(0.05)
+            return self.messages / (time.perf_counter() - begun_s)
+        finally:
+            child.close()
+
+    def steady(self, rate: int, seconds: float) -> str:
+        """Send `rate` a second on a schedule; return what the delays and the worker's memory were, in words."""
+        self.messages = round(rate * seconds)
+        store, child = self._worker("copy")
+        memory: list[tuple[float, float]] = []
+        try:
+            self._send_steadily(store, rate, lambda at_s: memory.append((at_s, _own_mb(child.pid))))
+            _until(lambda: Counts(self.folder).row(0)[2] >= self.messages, child)
+        finally:
+            child.close()
+            end_order(self.folder)
+        pairs = zip(store["sent_ns"], store["received_ns"], strict=True)
+        delays = sorted((stored - sent) / 1e6 for sent, stored in pairs)
+        p50, p99 = (delays[int(len(delays) * share)] for share in (0.5, 0.99))
+        first = [mb for at_s, mb in memory if seconds / 20 < at_s < seconds * 3 / 20]
+        last = [mb for at_s, mb in memory if at_s > seconds * 0.9]
+        return (
+            f"{rate} a second for {seconds:g} s: delay p50 {p50:.1f}, p99 {p99:.1f}, longest {delays[-1]:.1f} ms; "
+            f"own memory {min(first):.1f} to {max(first):.1f} MB first, {min(last):.1f} to {max(last):.1f} MB last"
+        )
+
+    def _send_steadily(self, store: SampleStore, rate: int, every: Callable[[float], None]) -> None:
+        """Send each message when it is due, at most a millisecond late; call `every` once a second."""
+        name = self.topic.encode()
+        with socket.create_connection((HOST, self.broker.port)) as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.sendall(b"\x10\x11\x00\x04MQTT\x04\x02\x00\x00\x00\x05blast")
+            assert sock.recv(4) == b"\x20\x02\x00\x00"
+            begun_s, row, told = time.perf_counter(), 0, 0
+            while row < self.messages:
+                at_s = time.perf_counter() - begun_s
+                due = min(self.messages, int(at_s * rate))
+                for number in range(row, due):
+                    store["sent_ns"][number] = time.perf_counter_ns()
+                if due > row:
+                    sock.sendall(b"".join(self._packet(name, number) for number in range(row, due)))
+                row = due
+                if int(at_s) > told:
+                    told = int(at_s)
+                    every(at_s)
+                # Confirmations are read and not looked at.
+                if select.select([sock], [], [], 0)[0]:
+                    sock.recv(65536)
+                time.sleep(0.001)
+            self._linger(sock)
+
+    @staticmethod
+    def _linger(sock: socket.socket) -> None:
+        """Read what still comes, so that the connection does not end by a reset."""
+        while select.select([sock], [], [], 0.5)[0]:
+            if not sock.recv(65536):
+                return
+
     def raw(self) -> float:
         """Return the rate of one COPY without MQTT."""
         data = [payload(TOKEN.encode(), 1, row, 0, BYTES).hex() for row in range(self.messages)]
@@ -176,10 +289,20 @@ class Bench:
             return self.messages / (time.perf_counter() - begun_s)
 
 
-def _count(session: "psycopg.Connection[tuple[object, ...]]") -> int:
-    found = session.execute("SELECT count(*) FROM message").fetchone()
+def _count(session: "psycopg.Connection[tuple[object, ...]]", table: str = "message") -> int:
+    try:
+        found = session.execute(f"SELECT count(*) FROM {table}").fetchone()  # type: ignore[arg-type]
+    except psycopg.errors.UndefinedTable:
+        # Telegraf makes it for its first batch.
+        return 0
     assert found is not None
     return int(str(found[0]))
+
+
+def _own_mb(pid: int) -> float:
+    """Return the memory that a process shares with none."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon:"))
 
 
 def _until(ready: Callable[[], bool], child: Child) -> None:
@@ -210,12 +333,19 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--messages", type=int, default=20_000)
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--ways", default="discard,copy,pipeline,row,many,each,raw")
+    options.add_argument("--ways", default="", help="default: all")
+    options.add_argument("--telegraf", type=Path, metavar="FILE")
+    options.add_argument("--steady", type=int, metavar="RATE")
+    options.add_argument("--seconds", type=float, default=30.0)
     given = options.parse_args()
+    ways = "discard,copy,pipeline,row,many,each,raw" + (",telegraf" if given.telegraf else "")
     rates: dict[str, list[float]] = {}
     with parts(given.messages) as bench:
+        if given.steady:
+            print(f"load {os.getloadavg()[0]:.1f}; {bench.steady(given.steady, given.seconds)}")
+            return 0
         for _ in range(given.rounds):
-            for way in given.ways.split(","):
+            for way in (given.ways or ways).split(","):
                 bench.postgres.do("TRUNCATE message")
                 slow = way in ("row", "each")
                 bench.messages = given.messages // 10 if slow else given.messages
@@ -224,6 +354,7 @@ def main() -> int:
                     "raw": bench.raw,
                     "many": lambda: bench.tutorial(100),
                     "each": lambda: bench.tutorial(1),
+                    "telegraf": lambda: bench.telegraf(given.telegraf),
                 }
                 rates.setdefault(way, []).append(call[way]() if way in call else bench.worker(way))
     print(f"load {os.getloadavg()[0]:.1f}; {given.messages} messages of {BYTES} bytes, QoS 1, a second:")

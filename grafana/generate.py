@@ -13,26 +13,31 @@ from types import ModuleType
 sys.path.insert(0, str(Path(__file__).parent))
 
 from generator import experiments
+from generator.dashboard import Dashboard
 from generator.home import home
 from generator.host import broker_and_host
 from generator.published_rules import Rule, rules_text
+
+from looplab.experiments import registry
 
 ROOT = Path(__file__).parent.parent
 
 
 def modules() -> list[ModuleType]:
-    """Return the module of each experiment."""
-    names = sorted(found.name for found in pkgutil.iter_modules(experiments.__path__))
+    """Return the module of each experiment, in the registry's order."""
+    known = [registry.EXPERIMENTS[name].package.rpartition(".")[2] for name in registry.EXPERIMENTS]
+    names = sorted((found.name for found in pkgutil.iter_modules(experiments.__path__)), key=known.index)
     return [importlib.import_module(f"{experiments.__name__}.{name}") for name in names]
 
 
 def files() -> dict[Path, str]:
     """Return the content of each generated file."""
-    dashboards = {"broker-and-host.json": broker_and_host()}
+    dashboards: dict[str, Dashboard] = {}
     rules: list[Rule] = []
     for module in modules():
         dashboards |= module.dashboards()
         rules += module.published() if hasattr(module, "published") else []
+    dashboards |= {"broker-and-host.json": broker_and_host()}
     dashboards = {"home.json": home(list(dashboards.values())), **dashboards}
     made = {
         ROOT / "grafana" / "dashboards" / name: json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -14,7 +14,7 @@ def home(others: list[Dashboard]) -> Dashboard:
         "looplab-home",
         "Looplab",
         "Where everything is: dashboards, handouts, runs, report.",
-        [(13, [(11, _ways(others)), (13, _runs())])],
+        [(16, [(11, _ways(others)), (13, _runs())])],
         [],
         refresh="5s",
         since="2m",
@@ -55,6 +55,7 @@ def _runs() -> panels.Panel:
         "The newest run of each scenario and fidelity in results/. A scenario's name opens its handout. An invalid run "
         "lacks a required treatment: its run.json and the report name it.",
         f"({info}\n* on (scenario, fidelity) group_left () {valid}\nunless {active})\nor ({info} and {active}) * 2",
+        order="scenario",
         columns={"scenario": "scenario", "fidelity": "fidelity", "run_id": "run", "Value": "valid"},
         overrides=[
             by_name("scenario", {"links": [handout]}),
@@ -65,6 +66,6 @@ def _runs() -> panels.Panel:
                     "custom.cellOptions": {"type": "color-text"},
                 },
             ),
-            *widths({"scenario": 110, "fidelity": 90, "valid": 100}),
+            *widths({"scenario": 150, "fidelity": 90, "valid": 100}),
         ],
     )

@@ -119,11 +119,19 @@ def lines(
 
 
 def parts(
-    title: str, description: str, metric: str, *, label: str, unit: str = "short", stacked: bool = False
+    title: str,
+    description: str,
+    metric: str,
+    *,
+    label: str,
+    unit: str = "short",
+    stacked: bool = False,
+    no_value: str = NO_VALUE,
 ) -> Panel:
     """Return a graph with a curve for each part of the lab, always of the same colour."""
     curves = {"{{part}}": f"max by (part) ({metric})"}
-    return graph(title, description, curves, label=label, unit=unit, stacked=stacked, overrides=colours(PART_COLOURS))
+    look = colours(PART_COLOURS)
+    return graph(title, description, curves, label=label, unit=unit, stacked=stacked, overrides=look, no_value=no_value)
 
 
 def broker_rates(title: str, description: str) -> Panel:

@@ -106,11 +106,16 @@ def listing(
     *,
     columns: dict[str, str],
     overrides: list[Override],
+    order: str = "",
     no_value: str = NO_VALUE,
 ) -> Panel:
-    """Return a table of labels: `columns` maps a label (or Value) to its heading, in order; Time is hidden."""
-    organized = _organized(list(columns), hidden=("Time",), renamed=columns)
-    return _table(title, description, expression, [organized], {}, overrides, no_value)
+    """Return a table of labels: `columns` maps a label (or Value) to its heading, in order; Time is hidden.
+
+    The lines are sorted by the heading `order`, if any: Prometheus gives them in no order.
+    """
+    steps = [_organized(list(columns), hidden=("Time",), renamed=columns)]
+    steps += [_sorted_by(order)] if order else []
+    return _table(title, description, expression, steps, {}, overrides, no_value)
 
 
 def _to_matrix(row: str, column: str, order: str) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 // Draws a dashboard in a browser over a real Prometheus by Grafana's own libraries: transformations, field
 // configuration, chart, stat, table and panel frame. window.LOOPLAB holds {dashboard, prometheus, from, to (seconds),
-// chosen}. document.title becomes "drawn", or "failed: …".
+// chosen, sql}; `sql` is what a database answered: {query: {columns: [{name, type}], rows}}. document.title becomes "drawn", or "failed: …".
 import {
   FieldConfigOptionsRegistry,
   ThemeContext,
@@ -10,6 +10,7 @@ import {
   dateTime,
   getFieldDisplayValues,
   identityOverrideProcessor,
+  renderTextPanelMarkdown,
   standardTransformers,
   standardTransformersRegistry,
   transformDataFrame,
@@ -24,10 +25,10 @@ import { XYChart } from './xychart';
 // As a dashboard's grid: 24 columns, rows of 30 pixels, gaps of 8.
 const [COLUMNS, ROW_PX, GAP_PX] = [24, 30, 8];
 const TIME_ZONE = 'utc';
-const DRAWN = ['stat', 'table', 'timeseries', 'xychart'];
+const DRAWN = ['stat', 'table', 'text', 'timeseries', 'xychart'];
 const STANDARD = ['unit', 'decimals', 'min', 'max', 'mappings', 'thresholds', 'color', 'displayName', 'noValue'];
 
-const { dashboard, prometheus, from, to, chosen } = window.LOOPLAB;
+const { dashboard, prometheus, from, to, chosen, sql = {} } = window.LOOPLAB;
 const theme = createTheme({ colors: { mode: 'light' } });
 const timeRange = { from: dateTime(from * 1000), to: dateTime(to * 1000), raw: { from: 'now-1m', to: 'now' } };
 
@@ -64,7 +65,10 @@ function registry({ defaults, overrides }) {
 }
 
 async function dataOf(panel) {
-  const asked = { prometheus, from, to, stepSeconds: 1, fill };
+  if (panel.type === 'text') {
+    return [];
+  }
+  const asked = { prometheus, sql, from, to, stepSeconds: 1, fill };
   const answers = await Promise.all((panel.targets ?? []).map((target) => frames(target, asked)));
   const transformed = await lastValueFrom(
     transformDataFrame(panel.transformations ?? [], answers.flat(), { interpolate: fill })
@@ -80,14 +84,14 @@ async function dataOf(panel) {
 }
 
 function Stat({ panel, data, width, height }) {
-  const { reduceOptions, textMode, colorMode, graphMode, justifyMode } = panel.options;
+  const { reduceOptions, text, textMode, colorMode, graphMode, justifyMode } = panel.options;
   const getValues = () =>
     getFieldDisplayValues({
       data, reduceOptions, theme, fieldConfig: panel.fieldConfig, replaceVariables: fill, timeZone: TIME_ZONE,
     });
   const draw = ({ value, width: w, height: h, count }) => (
     <BigValue
-      {...{ theme, textMode, colorMode, graphMode, justifyMode, count }}
+      {...{ theme, text, textMode, colorMode, graphMode, justifyMode, count }}
       value={value.display}
       width={w}
       height={h}
@@ -107,6 +111,10 @@ function Stat({ panel, data, width, height }) {
 
 function Content({ panel, data, width, height }) {
   const size = { width, height };
+  if (panel.type === 'text') {
+    const html = renderTextPanelMarkdown(fill(panel.options.content));
+    return <div className="markdown-html" style={{ padding: '8px' }} dangerouslySetInnerHTML={{ __html: html }} />;
+  }
   if (!data.some((frame) => frame.length)) {
     return <div style={{ padding: '8px' }}>{panel.fieldConfig.defaults.noValue ?? 'No data'}</div>;
   }

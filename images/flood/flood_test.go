@@ -290,3 +290,22 @@ func TestSpread(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 }
+
+func TestTheSummaryCountsEveryMessageThatWasHandedOver(t *testing.T) {
+	for range 5 {
+		ctx, stop := context.WithCancel(t.Context())
+		b := newFakeBroker()
+		b.afterPublish = func(total int) {
+			if total == 100 {
+				stop()
+			}
+			time.Sleep(time.Millisecond)
+		}
+		_, summary, _ := runFake(t, ctx, b, "-num-clients 20 -num-messages 1000")
+		time.Sleep(5 * time.Millisecond)
+		b.mutex.Lock()
+		handedOver := b.publishes
+		b.mutex.Unlock()
+		expect(t, summary, fmt.Sprintf("interrupted=true attempted=%d", handedOver))
+	}
+}

@@ -112,14 +112,20 @@ func (w *worker) exchange(parent context.Context, publisher, subscriber connecti
 			}
 			quiet.Reset(left)
 		case <-ctx.Done():
+			if allConfirmed != nil {
+				<-allConfirmed // the summary counts what it still handed over
+			}
 			return rates{}, ctx.Err()
 		}
 	}
 	return result, nil
 }
 
-// publishAll hands messages over as fast as they are taken and counts each one when it is confirmed.
-func (w *worker) publishAll(ctx context.Context, publisher connection) error {
+// publishAll hands messages over as fast as they are taken and counts each one when it is confirmed. After it nothing is
+// handed over any more.
+func (w *worker) publishAll(parent context.Context, publisher connection) error {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
 	window := windows[w.options.publisherQoS]
 	places := make(chan struct{}, window) // one for each unconfirmed message
 	pending := make(chan confirmation, window)
@@ -130,6 +136,9 @@ func (w *worker) publishAll(ctx context.Context, publisher connection) error {
 	}()
 	for confirm := range pending {
 		if err := confirm(ctx); err != nil {
+			cancel()
+			for range pending { // until offerAll has ended
+			}
 			return fmt.Errorf("a message was not confirmed: %w", err)
 		}
 		<-places

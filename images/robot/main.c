@@ -161,6 +161,7 @@ static void deliver_due(uint64_t now_ns)
         if (count == 0)
             first_due_cycle = next->due_cycle;
         bytes[count++] = next->value;
+        statistics_held(next->wire_cycle, next->due_cycle);
         if (trace)
             fprintf(trace, "tx byte=%02x wire_end=%" PRIu64 " due=%" PRIu64 " delivered=%" PRIu64 "\n", next->value,
                     next->wire_cycle, next->due_cycle, now_cycle);

@@ -12,11 +12,13 @@
 #include "statistics.h"
 
 static int asked = -1;
+static const char *processor;
 
 void questions_open(const struct options *options)
 {
     if (options->statistics_host[0] == '\0')
         return;
+    processor = options->processor;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options->statistics_port)};
     if (inet_pton(AF_INET, options->statistics_host, &address.sin_addr) != 1)
         fail(EXIT_USAGE, "--statistics wants an IPv4 address such as 0.0.0.0:4001, not '%s'", options->statistics_host);
@@ -44,7 +46,7 @@ void questions_answer(void)
         question[got] = '\0';
         size_t size = signals_answer(question, answer, sizeof answer);
         if (size == 0)
-            size = statistics_since_asked(answer, sizeof answer);
+            size = statistics_since_asked(processor, answer, sizeof answer);
         /* Who asked and has gone is not waited for. */
         (void)!sendto(asked, answer, size, 0, (struct sockaddr *)&from, length);
         length = sizeof from;

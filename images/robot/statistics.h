@@ -27,6 +27,7 @@ struct statistics {
     uint64_t wakeups;
     struct lags lags;         /* since the start */
     struct lags lags_unasked; /* since the last question */
+    uint64_t held_us_unasked; /* the longest that the adapter held a byte back since then */
 };
 
 extern struct statistics statistics;
@@ -34,10 +35,13 @@ extern struct statistics statistics;
 /* Something due at one time was done at another (both CLOCK_MONOTONIC). */
 void statistics_deadline(uint64_t due_ns, uint64_t done_ns);
 
+/* The adapter had a byte of the board from one cycle on, and handed it to the host at another. */
+void statistics_held(uint64_t from_cycle, uint64_t due_cycle);
+
 /* One line of name=value pairs on standard error. */
 void statistics_print(uint64_t cycles, uint64_t refused_clients, uint64_t overrun_bytes);
 
-/* Writes one line of name=value pairs about the lags since the last call; returns its length. */
-size_t statistics_since_asked(char *text, size_t size);
+/* Writes one line of name=value pairs about what was since the last call; returns its length. */
+size_t statistics_since_asked(const char *processor, char *text, size_t size);
 
 #endif

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.parts import Broker, Child, Listener, RobotDouble, python
@@ -11,8 +12,8 @@ from support.parts import Broker, Child, Listener, RobotDouble, python
 def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
     brokers: list[Broker] = []
 
-    def start(*, nodelay: bool = True, more: str = "") -> Broker:
-        brokers.append(Broker(tmp_path, nodelay=nodelay, more=more))
+    def start(**settings: Any) -> Broker:
+        brokers.append(Broker(tmp_path, **settings))
         return brokers[-1]
 
     yield start

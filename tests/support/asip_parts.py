@@ -63,7 +63,8 @@ class AsipParts:
 
     def __init__(self, files: Path, folder: Path, board: str = "mega", **variables: str) -> None:
         self.folder = folder
-        self.board = AsipBoard(files, folder, board, protocol=variables.get("PROTOCOL", "asip"))
+        adapter = ("--adapter", variables.get("ADAPTER", "none"))
+        self.board = AsipBoard(files, folder, board, *adapter, protocol=variables.get("PROTOCOL", "asip"))
         self.broker = Broker(folder)
         self.bridge_port, self.worker_port = free_port(), free_port()
         self._variables = {"FIDELITY": "corrected", "BOARD": board, **variables}

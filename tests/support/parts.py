@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import tty
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +94,15 @@ class Child:
 
 
 class Broker:
-    """Debian's mosquitto on a port that stays the same over restarts."""
+    """Debian's mosquitto on a port that stays the same over restarts; `within` starts it elsewhere, where `host` is."""
 
-    def __init__(self, folder: Path, *, nodelay: bool = True, more: str = "") -> None:
-        self.port = free_port()
+    def __init__(
+        self, folder: Path, *, nodelay: bool = True, more: str = "", host: str = HOST, within: Sequence[str] = ()
+    ) -> None:
+        self.port, self.host, self._within = free_port(), host, within
         self._folder = folder
         self._configuration = folder / f"mosquitto-{self.port}.conf"
-        text = f"listener {self.port} {HOST}\nset_tcp_nodelay {str(nodelay).lower()}\n"
+        text = f"listener {self.port} {host}\nset_tcp_nodelay {str(nodelay).lower()}\n"
         self._configuration.write_text(text + (more or "allow_anonymous true\n"))
         self._child: Child | None = None
         self.start()
@@ -112,7 +114,7 @@ class Broker:
 
     def start(self) -> None:
         """Returns once it listens."""
-        command = [program("mosquitto"), "-c", str(self._configuration)]
+        command = [*self._within, program("mosquitto"), "-c", str(self._configuration)]
         child = self._child = Child(command, self._folder / f"{self.port}.log")
         until(lambda: self._listens(child), f"mosquitto listens: {child.said()}")
 
@@ -132,7 +134,7 @@ class Broker:
     def _listens(self, child: Child) -> bool:
         assert child.process.poll() is None, child.said()
         with socket.socket() as probe:
-            return probe.connect_ex((HOST, self.port)) == 0
+            return probe.connect_ex((self.host, self.port)) == 0
 
 
 class Listener:

@@ -1,6 +1,7 @@
 """The files of a run as its controller writes them: live, and stored."""
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from looplab.experiments.loop.document import COLUMNS, SAMPLES_HEADER
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
+from support.simulated_runs import MACHINE
 
 MS = 1_000_000
 
@@ -47,6 +49,39 @@ def publish_state(folder: Path, state: str, run_id: str = "20260101T000000Z-scen
     fresh = folder / "state.json.new"
     fresh.write_text(json.dumps({"state": state, "run_id": run_id, "parameters": parameters(), **more}))
     fresh.replace(folder / "state.json")
+
+
+def begin(live: Path, experiment: str, run_id: str, parameters: dict[str, Any], /, **more: Any) -> None:
+    """The state of a run that is being measured."""
+    asked = {"fidelity": "thesis", "repetitions": 1, **parameters}
+    publish_state(live, "running", run_id, experiment=experiment, treatments=[], parameters=asked, **more)
+
+
+def finish(
+    folder: Path,
+    experiment: str,
+    cells: Sequence[dict[str, Any]],
+    parameters: dict[str, Any],
+    files: dict[str, Iterable[str]],
+    /,
+    **more: Any,
+) -> Path:
+    """Write the files of a finished run into the folder of its name, and return that."""
+    folder.mkdir(parents=True)
+    document = {
+        "schema": 1, "experiment": experiment, "run_id": folder.name, "scenario": folder.name.partition("-")[2],
+        "fidelity": "thesis", "valid": True, "invalid_because": [], "cells": cells, "environment": MACHINE,
+        "parameters": {"repetitions": 1, **parameters},
+    }  # fmt: skip
+    for name, lines in files.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    (folder / "run.json").write_text(json.dumps({**document, **more}))
+    return folder
+
+
+def treatment(what: str, found: str) -> dict[str, Any]:
+    """One that was found as wanted."""
+    return {"what": what, "wanted": found, "found": found, "verified": True, "required": True, "note": ""}
 
 
 def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:

@@ -1,6 +1,5 @@
 """Runs of asip and asip-throughput made of known numbers, in the very files that the experiment writes."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
@@ -12,7 +11,7 @@ from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.document import COLUMNS, EDGES_HEADER, SAMPLES_HEADER, STEPS_HEADER
 from looplab.run.accounting import summarise
 from looplab.run.samples import ANSWERED, SampleStore
-from support.simulated_runs import MACHINE
+from support.run_files import begin, finish, treatment
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
 WIRE_US, WIRE_HZ, BYTE_US = 3230.0, 309.6, 170.0
@@ -49,7 +48,6 @@ def write_latency_run(
     """A folder as the experiment leaves it; the last `lost` tests of each cell have no answer."""
     rng = np.random.default_rng(int(start[6:8]))
     folder = results / f"{start}-{NAME}"
-    folder.mkdir(parents=True)
     lines, edges, held = [SAMPLES_HEADER], [EDGES_HEADER], []
     for key in cells:
         spread = 1 + 0.01 * rng.standard_normal(tests)
@@ -69,8 +67,7 @@ def write_latency_run(
             "wire_us": wire_us, "wire_bytes": BYTES, "send_lateness_us": summarise([20_000] * tests),
             "warmup": {"tests": 200, "first_us": 5210.0, "last_us": 3600.0},
         })  # fmt: skip
-    _write(folder, NAME, fidelity, lines, edges, held, {"messages": tests, **(changes or {})})
-    return folder
+    return _write(folder, fidelity, lines, edges, held, {"messages": tests, **(changes or {})})
 
 
 def write_throughput_run(
@@ -84,7 +81,6 @@ def write_throughput_run(
 ) -> Path:
     """A bisection that ends within 1 % of each cell's `tracked_hz`; above it, the surplus edges are missing."""
     folder = results / f"{start}-{THROUGHPUT}"
-    folder.mkdir(parents=True)
     lines, edges, held = [STEPS_HEADER], [EDGES_HEADER], []
     for key in cells:
         limit, word, steps = tracked_hz(*key), ",".join(key), []
@@ -113,8 +109,7 @@ def write_throughput_run(
             "steps": steps,
         })  # fmt: skip
     most = max(cell["tests"] for cell in held)
-    _write(folder, THROUGHPUT, fidelity, lines, edges, held, {"messages": most, **(changes or {})})
-    return folder
+    return _write(folder, fidelity, lines, edges, held, {"messages": most, **(changes or {})})
 
 
 def _bisection(limit: float) -> list[float]:
@@ -140,31 +135,25 @@ def _cell(key: tuple[str, str, str]) -> dict[str, Any]:
     runtime = "Python 3.13.5" if language == "python" else "OpenJDK 21.0.9, JIT"
     return {
         "language": language, "transport": transport, "placement": placement, "protocol": "asip", "board": "mega",
-        "qos": 0, "factors": {"tcp_nodelay": True, "read": "block", "adapter": "none", "jit": True, "cpus": 0},
-        "late": 0, "robot_errors": 0, "runtime": runtime, "board_lag_us": {"max": 120.0, "mean": 3.0},
+        "qos": 0, "runtime": runtime, "board_lag_us": {"max": 120.0, "mean": 3.0}, "late": 0, "robot_errors": 0,
+        "factors": {
+            "tcp_nodelay": True, "read": "block", "frames": "raw", "adapter": "none", "jit": True, "cpus": 0,
+        },
         "valid": True, "invalid_because": [],
     }  # fmt: skip
 
 
 def _write(
     folder: Path,
-    scenario: str,
     fidelity: str,
     lines: list[str],
     edges: list[str],
     cells: list[dict[str, Any]],
     parameters: dict[str, Any],
-) -> None:
-    document = {
-        "schema": 1, "experiment": NAME, "run_id": folder.name, "scenario": scenario, "fidelity": fidelity,
-        "valid": True, "invalid_because": [], "cells": cells, "parameters": {"repetitions": 1, **parameters},
-        "treatments": [{"what": "board clock", "wanted": "16 MHz", "found": "16 MHz", "verified": True,
-                        "required": True, "note": ""}],
-        "environment": MACHINE,
-    }  # fmt: skip
-    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
-    (folder / "edges.csv").write_text("\n".join(edges) + "\n")
-    (folder / "run.json").write_text(json.dumps(document))
+) -> Path:
+    treatments = [treatment("board clock", "16 MHz")]
+    files = {"samples.csv": lines, "edges.csv": edges}
+    return finish(folder, NAME, cells, parameters, files, fidelity=fidelity, treatments=treatments)
 
 
 def begin_run(live: Path, run_id: str) -> None:
@@ -177,11 +166,7 @@ def begin_run(live: Path, run_id: str) -> None:
         store["received_ns"][row] = now + 4_000_000
         store["state"][row] = ANSWERED
     parameters = {
-        "scenario": NAME, "fidelity": "thesis", "languages": ["python", "java"], "placements": ["one"],
-        "transports": ["serial", "tcp", "mqtt"], "qos": 0, "messages": tests, "repetitions": 1, "deadline_ms": 1000,
-        "intervals_ms": [40],
+        "scenario": NAME, "languages": ["python", "java"], "placements": ["one"], "qos": 0,
+        "transports": ["serial", "tcp", "mqtt"], "messages": tests, "deadline_ms": 1000, "intervals_ms": [40],
     }  # fmt: skip
-    state = {"experiment": NAME, "state": "running", "run_id": run_id, "parameters": parameters, "treatments": []}
-    fresh = live / "state.json.new"
-    fresh.write_text(json.dumps(state))
-    fresh.replace(live / "state.json")
+    begin(live, NAME, run_id, parameters)

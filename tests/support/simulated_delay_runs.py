@@ -1,6 +1,5 @@
 """Runs of qos-delay made of known numbers, in the very files that the experiment writes."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from looplab.run.accounting import summarise
 from support.run_checks import SAMPLES_HEADER
-from support.simulated_runs import MACHINE
+from support.run_files import finish
 
 SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
 PLACES = ((0, 20), (2, 18), (10, 10), (18, 2), (20, 0))
@@ -46,9 +45,7 @@ def write_delay_run(
 ) -> Path:
     """A folder as the experiment leaves it; `ratio` is each cell's mean latency over its delay."""
     rng = np.random.default_rng(7)
-    run_id = f"{start}-qos-delay"
-    folder = results / run_id
-    folder.mkdir(parents=True)
+    folder = results / f"{start}-qos-delay"
     lines, cells, sequence = [f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"], [], 0
     for pb, bs in dict.fromkeys(pairs):
         for qos in (0, 1, 2):
@@ -84,14 +81,11 @@ def write_delay_run(
             }  # fmt: skip
             cell.update((cell_changes or {}).get((pb, bs, qos), {}))
             cells.append(cell)
-    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
-    document = {
-        "schema": 1, "experiment": "qos-delay", "run_id": run_id, "scenario": "qos-delay", "fidelity": fidelity,
-        "valid": True, "invalid_because": [], "cells": cells,
-        "parameters": {"messages": messages // repetitions, "repetitions": repetitions},
-        "treatments": [{"what": "link backend", "wanted": "any", "found": "nfqueue", "verified": True}],
-        "environment": MACHINE,
-    }  # fmt: skip
-    document.update(changes or {})
-    (folder / "run.json").write_text(json.dumps(document))
-    return folder
+    return finish(
+        folder, "qos-delay", cells, {"messages": messages // repetitions, "repetitions": repetitions},
+        {"samples.csv": lines}, **{
+            "fidelity": fidelity,
+            "treatments": [{"what": "link backend", "wanted": "any", "found": "nfqueue", "verified": True}],
+            **(changes or {}),
+        },
+    )  # fmt: skip

@@ -1,6 +1,5 @@
 """Runs of the middleware made of known numbers, in the very files that the experiment writes."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
 from looplab.experiments.middleware.histogram import BITS, Histogram
-from support.simulated_runs import MACHINE
+from support.run_files import begin, finish
 
 LOADS = (30, 60, 90, 120, 150)
 SECONDS = 2
@@ -103,14 +102,9 @@ def _split(requests: int, succeeded: int, failed: int) -> Iterator[tuple[int, in
 
 def begin_middleware(live_folder: Path, run_id: str, cell: Cell) -> None:
     """What the controller of a running run has written after its first repetition of one cell."""
-    state = {
-        "experiment": "middleware", "state": "running", "run_id": run_id, "treatments": [],
-        "parameters": {"scenario": "middleware", "fidelity": "thesis", "messages": SECONDS, "repetitions": 1},
-        **live(10_000, [], trial(cell, 0, np.random.default_rng(3), by_cores, 1.0)),
-    }  # fmt: skip
-    fresh = live_folder / "state.json.new"
-    fresh.write_text(json.dumps(state))
-    fresh.replace(live_folder / "state.json")
+    parameters = {"scenario": "middleware", "messages": SECONDS}
+    told = live(10_000, [], trial(cell, 0, np.random.default_rng(3), by_cores, 1.0))
+    begin(live_folder, "middleware", run_id, parameters, **told)
 
 
 def write_middleware_run(
@@ -129,21 +123,13 @@ def write_middleware_run(
     rng = np.random.default_rng(11)
     cells = cells or (cores_cells() if scenario == "middleware" else nodes_cells())
     made = trials([trial(cell, at, rng, capacity, slower(cell)) for at in range(repetitions) for cell in cells])
-    run_id = f"{start}-{scenario}"
-    folder = results / run_id
-    folder.mkdir(parents=True)
-    for file in files(made):
-        lines = file.lines({}, range(len(made)))  # type: ignore[arg-type]
-        (folder / file.name).write_text("".join(f"{line}\n" for line in [file.header, *lines]))
-    treatments, wrong = judge(made), faults(len(made), made)
-    document = {
-        "schema": 1, "experiment": "middleware", "run_id": run_id, "scenario": scenario, "fidelity": "thesis",
-        "valid": not wrong, "invalid_because": wrong,
-        "parameters": {"repetitions": repetitions, "messages": SECONDS, "system": "magistrala"},
-        **contents(made, []),
-        "treatments": [treatment.as_json() for treatment in treatments],
-        "environment": MACHINE,
-    }  # fmt: skip
-    document.update(changes or {})
-    (folder / "run.json").write_text(json.dumps(document))
-    return folder
+    written = {file.name: [file.header, *file.lines({}, range(len(made)))] for file in files(made)}  # type: ignore[arg-type]
+    wrong = faults(len(made), made)
+    return finish(
+        results / f"{start}-{scenario}", "middleware", [],
+        {"repetitions": repetitions, "messages": SECONDS, "system": "magistrala"}, written,
+        **{
+            "valid": not wrong, "invalid_because": wrong, **contents(made, []),
+            "treatments": [treatment.as_json() for treatment in judge(made)], **(changes or {}),
+        },
+    )  # fmt: skip

@@ -1,10 +1,10 @@
 """A sweep of qos-delay that is being measured, made of known numbers, in the files that the experiment writes."""
 
-import json
 from pathlib import Path
 from time import perf_counter_ns
 
 from looplab.run.samples import ANSWERED, SampleStore
+from support.run_files import begin
 
 PAIRS_MS = ((10, 10), (20, 20))
 MESSAGES = 40
@@ -21,16 +21,7 @@ def begin_sweep(live: Path) -> None:
         store["received_ns"][row] = now + round(sum(PAIRS_MS[row // MESSAGES]) * 1e6)
         store["state"][row] = ANSWERED
     parameters = {
-        "scenario": "qos-delay", "fidelity": "thesis", "pairs_ms": PAIRS_MS, "qos": [0], "intervals_ms": [10],
-        "messages": MESSAGES, "repetitions": 1, "deadline_ms": 5000,
+        "scenario": "qos-delay", "pairs_ms": PAIRS_MS, "qos": [0], "intervals_ms": [10], "messages": MESSAGES,
+        "deadline_ms": 5000,
     }  # fmt: skip
-    state = {
-        "experiment": "qos-delay",
-        "state": "running",
-        "run_id": RUN_ID,
-        "parameters": parameters,
-        "treatments": [],
-    }
-    fresh = live / "state.json.new"
-    fresh.write_text(json.dumps(state))
-    fresh.replace(live / "state.json")
+    begin(live, "qos-delay", RUN_ID, parameters)

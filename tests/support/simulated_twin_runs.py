@@ -1,6 +1,5 @@
 """Runs of twin made of a known service time, in the very files that the experiment writes."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from looplab.experiments.twin.document import SAMPLES_HEADER, Measured, cell_document, sample_lines
 from looplab.experiments.twin.parameters import Cell
 from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SampleStore
-from support.simulated_runs import MACHINE
+from support.run_files import begin, finish, treatment
 
 # The paper's figure as a service time: 14.85 messages a second.
 PUBLISHED_S = 1 / 14.85
@@ -114,24 +113,12 @@ def write_twin_run(
         cell_document(asked, store, asked.rows(at), Measured(truth.cell, {}, truth.more, truth.faults))
         for at, truth in enumerate(truths)
     ]
-    run_id = f"{start}-{scenario}"
-    folder = results / run_id
-    folder.mkdir(parents=True)
     lines = [SAMPLES_HEADER, *sample_lines(asked, store, range(len(truths) * messages))]
-    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
-    document = {
-        "schema": 1, "experiment": "twin", "run_id": run_id, "scenario": scenario, "fidelity": fidelity,
-        "valid": True, "invalid_because": [], "cells": cells,
-        "parameters": {"scenario": scenario, "fidelity": fidelity, "messages": messages, "repetitions": 1},
-        "treatments": [{
-            "what": "instance", "wanted": "one process", "found": "one process", "verified": True, "required": True,
-            "note": "",
-        }],
-        "environment": MACHINE,
-    }  # fmt: skip
-    document.update(changes or {})
-    (folder / "run.json").write_text(json.dumps(document))
-    return folder
+    return finish(
+        results / f"{start}-{scenario}", "twin", cells,
+        {"scenario": scenario, "fidelity": fidelity, "messages": messages}, {"samples.csv": lines},
+        **{"fidelity": fidelity, "treatments": [treatment("instance", "one process")], **(changes or {})},
+    )  # fmt: skip
 
 
 RUNNING_ID = "20260701T000000Z-twin"
@@ -147,13 +134,8 @@ def begin_twin(live: Path) -> None:
         store["state"][row] = WAITING if row >= rows - 3 else ANSWERED
         if row < rows - 3:
             store["received_ns"][row] = now + 60_000_000
-    state = {
-        "experiment": "twin", "state": "running", "run_id": RUNNING_ID, "treatments": [],
-        "parameters": {
-            "scenario": "twin", "fidelity": "thesis", "intervals_ms": [100, 10], "messages": messages,
-            "repetitions": 1, "deadline_ms": 300_000, "cells": [vars(cell) for cell in cells],
-        },
+    parameters = {
+        "scenario": "twin", "intervals_ms": [100, 10], "messages": messages, "deadline_ms": 300_000,
+        "cells": [vars(cell) for cell in cells],
     }  # fmt: skip
-    fresh = live / "state.json.new"
-    fresh.write_text(json.dumps(state))
-    fresh.replace(live / "state.json")
+    begin(live, "twin", RUNNING_ID, parameters)

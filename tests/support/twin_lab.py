@@ -5,17 +5,16 @@ import csv
 import json
 import os
 import signal
-import sys
-import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from looplab.experiments.twin.instance.orders import read_order
 from looplab.system import processes
 from support.parts import HOST, Broker, Child, TreatmentsDouble, python
 from support.ports import free_port
 from support.postgres import Postgres
+from support.twin_second import SecondInstance
 from support.waiting import until
 
 INSTANCE = "looplab.experiments.twin.instance"
@@ -27,6 +26,8 @@ class TwinLab:
 
     def __init__(self, broker: Broker, postgres: Postgres, start: Callable[..., Child], folder: Path) -> None:
         self.broker, self.postgres, self.start = broker, postgres, start
+        # Others, beside it.
+        self.more_brokers: list[Broker] = []
         self.live, self.results = folder / "live", folder / "results"
         self.live.mkdir()
         self.results.mkdir()
@@ -44,36 +45,14 @@ class TwinLab:
         return self.children["instance"]
 
     @contextlib.contextmanager
-    def second_instance(self) -> Iterator[None]:
-        """Have workers of another instance store the messages of each order, too, until the end of the block."""
-        stop = threading.Event()
-        thread = threading.Thread(target=self._follow, args=(stop,))
-        thread.start()
+    def second_instance(self) -> Iterator[SecondInstance]:
+        """Have another instance store the messages of each order, too, until the end of the block."""
+        start = partial(self.start, DATABASE=self.postgres.conninfo())
+        second = SecondInstance(f"http://{HOST}:{self._port}", self.live, self.live.parent / "second", start)
         try:
-            yield
+            yield second
         finally:
-            stop.set()
-            thread.join()
-
-    def _follow(self, stop: threading.Event) -> None:
-        """Start a worker for each order; its name at the broker is not the first one's."""
-        program = (
-            "import sys; from pathlib import Path; from looplab.experiments.twin.instance import worker; "
-            "name = worker.MqttClient; "
-            "worker.MqttClient = lambda host, port, own, **more: name(host, port, own + '-second', **more); "
-            "worker.Counts = lambda folder: type('C', (), {'row': lambda self, n: [0] * len(worker.COUNTS)})(); "
-            "sys.exit(worker.main(Path(sys.argv[1]), 0))"
-        )
-        seen: dict[int, Child] = {}
-        while not stop.wait(0.02):
-            order = read_order(self.live)
-            if order is not None and order.cell not in seen:
-                for child in seen.values():
-                    child.close()
-                command = [sys.executable, "-c", program, str(self.live)]
-                seen[order.cell] = self.start(command, DATABASE=self.postgres.conninfo())
-        for child in seen.values():
-            child.close()
+            second.close()
 
     def kill_instance(self) -> None:
         """Kill the instance with its workers, at once."""
@@ -87,8 +66,9 @@ class TwinLab:
 
     def controller(self, **variables: str) -> Child:
         """Start a run of 300 messages, 5 ms apart, a commit a row; variables override."""
+        hosts = ",".join(f"{one.host}:{one.port}" for one in self._brokers())
         settings = {
-            "BROKER_HOSTS": f"{HOST}:{self.broker.port}", "RESULTS_DIR": str(self.results), "LIVE_DIR": str(self.live),
+            "BROKER_HOSTS": hosts, "RESULTS_DIR": str(self.results), "LIVE_DIR": str(self.live),
             "SCENARIO": "twin", "FIDELITY": "corrected", "INTERVALS_MS": "5", "MESSAGES": "300",
             "WRITE_MODE": "row", "INSTANCE_URL": f"http://{HOST}:{self._port}", "LOOPLAB_EVENTS": "json",
             "DATABASE": self.postgres.conninfo("twin_reader"), "TREATMENTS_URL": self._treatments.url,
@@ -128,9 +108,12 @@ class TwinLab:
     def close(self) -> None:
         self._treatments.close()
 
+    def _brokers(self) -> list[Broker]:
+        return [self.broker, *self.more_brokers]
+
     def _pids(self) -> dict[str, list[int]]:
         own = {role: [child.pid] for role, child in self.children.items() if child.process.poll() is None}
-        return {**own, "broker": [self.broker.pid], "workers": self.workers()}
+        return {**own, "broker": [one.pid for one in self._brokers()], "workers": self.workers()}
 
 
 def account(cell: dict[str, Any], samples: list[dict[str, str]]) -> dict[str, int]:

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ MEMORY_MB = 2048
 TIMEOUT_S = 1200
 # The machine's time is counted in its own instructions (2 ns each) and jumps over idleness: nothing that runs on the
 # host disturbs it.
-ICOUNT = "shift=1,sleep=off"
+ICOUNT = ("-icount", "shift=1,sleep=off")
 MARK = "RESULT "
 # What every init begins and ends with; the results end with ("end", {}) where the machine came to its end.
 BEGIN = """#!/bin/sh
@@ -72,9 +73,18 @@ def _run(*words: str, cwd: Path | None = None) -> str:
     return subprocess.run(words, cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 
-def unpack_kernel(folder: Path) -> tuple[Path, Path]:
+@dataclass(frozen=True)
+class Hardware:
+    """A Debian kernel and those of its modules that the machine has; more of QEMU's words, for its clock or devices."""
+
+    kernel: str = KERNEL
+    modules: tuple[str, ...] = MODULES
+    words: tuple[str, ...] = ICOUNT
+
+
+def unpack_kernel(folder: Path, name: str = KERNEL) -> tuple[Path, Path]:
     """(kernel, its modules) out of Debian's package."""
-    depends = _run("apt-cache", "depends", KERNEL).splitlines()
+    depends = _run("apt-cache", "depends", name).splitlines()
     package = next(line.split()[-1] for line in depends if "Depends: linux-image-" in line)
     _run("apt-get", "download", package, cwd=folder)
     _run("dpkg-deb", "-x", str(next(folder.glob("linux-image-*.deb"))), str(folder / "kernel"))
@@ -93,9 +103,11 @@ def export(image: str, place: Path) -> None:
         shutil.rmtree(place / unused, ignore_errors=True)
 
 
-def make_root(folder: Path, images: Mapping[str, str], modules: Path, init: str, files: Mapping[str, Path]) -> Path:
+def make_root(
+    folder: Path, images: Mapping[str, str], modules: Path, wanted: Iterable[str], init: str, files: Mapping[str, Path]
+) -> Path:
     """The images' files by their place in the root ("" for the root itself, more than one by commas), the kernel's
-    modules, the checkout's code, files by their place, and an init: packed as an initramfs."""
+    `wanted` modules, the checkout's code, files by their place, and an init: packed as an initramfs."""
     root = folder / "root"
     for place, names in images.items():
         (root / place).mkdir(parents=True, exist_ok=True)
@@ -107,7 +119,7 @@ def make_root(folder: Path, images: Mapping[str, str], modules: Path, init: str,
     for place, source in files.items():
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, root / place)
-    _add_modules(root, modules)
+    _add_modules(root, modules, wanted)
     (root / "init").write_text(BEGIN + init + END)
     (root / "init").chmod(0o755)
     archive = folder / "root.cpio"
@@ -117,9 +129,9 @@ def make_root(folder: Path, images: Mapping[str, str], modules: Path, init: str,
     return archive
 
 
-def _add_modules(root: Path, modules: Path) -> None:
+def _add_modules(root: Path, modules: Path, wanted: Iterable[str]) -> None:
     target = root / "usr/lib/modules" / modules.name
-    for name in MODULES:
+    for name in wanted:
         source, place = modules / "kernel" / name, target / "kernel" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
@@ -136,11 +148,11 @@ def _add_modules(root: Path, modules: Path) -> None:
     (root / "usr/sbin/modprobe").symlink_to("/usr/bin/busybox")
 
 
-def boot(kernel: Path, archive: Path) -> Results:
+def boot(kernel: Path, archive: Path, words: Iterable[str] = ICOUNT) -> Results:
     """Boot, echo the console to standard error, return (who, result) of each line."""
     command = [
         *("timeout", str(TIMEOUT_S), "qemu-system-x86_64", "-nographic", "-no-reboot", "-accel", "tcg"),
-        *("-m", str(MEMORY_MB), "-smp", "1", "-icount", ICOUNT),
+        *("-m", str(MEMORY_MB), "-smp", "1", *words),
         *("-kernel", str(kernel), "-initrd", str(archive), "-append", "console=ttyS0 quiet panic=-1 init=/init"),
     ]
     results = []
@@ -155,7 +167,13 @@ def boot(kernel: Path, archive: Path) -> Results:
     return results
 
 
-def run(images: Mapping[str, str], init: str, values: Mapping[str, object], files: Mapping[str, Path]) -> Results:
+def run(
+    images: Mapping[str, str],
+    init: str,
+    values: Mapping[str, object],
+    files: Mapping[str, Path],
+    hardware: Hardware = Hardware(),
+) -> Results:
     """Everything, with @NAME@ in the init replaced by its value; see make_root for images and files.
 
     Results end with ("end", {}) where the machine came to its end.
@@ -167,5 +185,6 @@ def run(images: Mapping[str, str], init: str, values: Mapping[str, object], file
         folder = Path(name)
         # apt's own user writes here.
         folder.chmod(0o755)
-        kernel, modules = unpack_kernel(folder)
-        return boot(kernel, make_root(folder, images, modules, init, files))
+        kernel, modules = unpack_kernel(folder, hardware.kernel)
+        root = make_root(folder, images, modules, hardware.modules, init, files)
+        return boot(kernel, root, hardware.words)

@@ -70,14 +70,17 @@ def _progress() -> Panel:
 
 
 def _current() -> Panel:
-    quantiles = last('asip_latency_quantile_seconds{metric="latency",q=~"0.5|0.99"}')
+    quantiles = {
+        name: last(f'asip_latency_quantile_seconds{{metric="latency",q="{q}"}}')
+        for name, q in (("p50", "0.5"), ("p99", "0.99"))
+    }
     wire = last("asip_wire_seconds")
     return numbers(
         "Latency of the slowest client, and the wire",
         "Median and p99 of the slowest client of the newest run of asip; the time of the bytes of one test on the "
         "wire is known once the run has ended.",
         {
-            "q {{q}}": f"max by (q) ({quantiles} and {FRESH})",
+            **{name: f"max({found} and {FRESH})" for name, found in quantiles.items()},
             "wire": f"max({wire} and {FRESH})",
         },
         unit="s",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from generator.dashboard import Dashboard, choice, dashboard
-from generator.looks import BAD, FIRST, GOOD, by_regex, colours
+from generator.looks import BAD, FIRST, GOOD, by_name, by_regex, colours
 from generator.panels import Panel, graph, numbers, parts
 from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded, whole
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
@@ -164,6 +164,7 @@ def _cpu() -> Panel:
         f'lab:part_cpu:cores{{part=~"{SERVICES}"}}',
         label="processors",
         stacked=True,
+        no_value=NOTHING_YET,
     )
 
 
@@ -175,6 +176,7 @@ def _memory() -> Panel:
         unit="bytes",
         label="memory",
         stacked=True,
+        no_value=NOTHING_YET,
     )
 
 
@@ -197,12 +199,18 @@ def _progress() -> Panel:
 
 
 def _current() -> Panel:
-    quantiles = last('middleware_latency_quantile_seconds{metric="response",q=~"0.5|0.99"}')
+    quantiles = {
+        name: last(f'middleware_latency_quantile_seconds{{metric="response",q="{q}"}}')
+        for name, q in (("p50", "0.5"), ("p99", "0.99"))
+    }
     return numbers(
         "Response of the newest cell, from due",
         "Median and p99 of all requests of the cell that is measured now, or was last. A value is missing where more "
         "requests failed.",
-        {"{{devices}} devices, {{placement}}, q {{q}}": f"max by (devices, placement, q) ({quantiles} and {CURRENT})"},
+        {
+            f"{{{{devices}}}} devices, {{{{placement}}}}, {name}": f"max by (devices, placement) ({one} and {CURRENT})"
+            for name, one in quantiles.items()
+        },
         unit="s",
         no_value=NOTHING_YET,
     )
@@ -236,6 +244,7 @@ def _table() -> Panel:
             # A quantile is missing where more requests have no good answer.
             by_regex("/^p[0-9]+$/", {"noValue": "∞"}),
             by_regex("/^failed$/", {"unit": "percentunit", "decimals": 2}),
+            by_name("in the middleware", {"custom.width": 140}),
             by_regex("/^MiB$/", {"unit": "none", "decimals": 0}),
         ],
     )

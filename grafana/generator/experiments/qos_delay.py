@@ -201,11 +201,17 @@ def _progress() -> Panel:
 
 
 def _current() -> Panel:
-    quantiles = last('qos_delay_latency_quantile_seconds{qos=~"$qos",q=~"0.5|0.99"}')
+    quantiles = {
+        name: last(f'qos_delay_latency_quantile_seconds{{qos=~"$qos",q="{q}"}}')
+        for name, q in (("p50", "0.5"), ("p99", "0.99"))
+    }
     return numbers(
         "Median and p99 of the newest sweep's slowest links",
         "The slowest of its links so far, at each quality of service chosen above, whatever fidelity is chosen.",
-        {"QoS {{qos}} q {{q}}": f"max by (qos, q) ({quantiles} and {FRESH} and on (fidelity) {NEWEST})"},
+        {
+            f"QoS {{{{qos}}}} {name}": f"max by (qos) ({found} and {FRESH} and on (fidelity) {NEWEST})"
+            for name, found in quantiles.items()
+        },
         unit="s",
         no_value=NOTHING_YET,
     )

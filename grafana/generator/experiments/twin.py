@@ -157,7 +157,7 @@ def _twin() -> Panel:
         no_value=NOTHING_YET,
         overrides=[
             by_name("temperature", {"unit": "celsius", "decimals": 1}),
-            by_name("stored", {"unit": "dateTimeAsLocal"}),
+            by_name("stored", {"unit": "time:HH:mm:ss"}),
         ],
     )
 
@@ -218,7 +218,7 @@ def _table() -> Panel:
         order="order",
         no_value=NOTHING_YET,
         row_title="cell",
-        row_px=360,
+        row_px=440,
         overrides=[
             by_regex("/^(sent|stored|queue)$/", counts),
             by_name("out", {"unit": "none", "decimals": 1}),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from looplab.report.statistics import Interval
 
 SIZE_INCHES = (4.7, 3.3)
 # A fixed place: matplotlib's own layout takes as long as the drawing.
@@ -39,6 +42,39 @@ class Drawing:
     alternative: str
     svg: bytes
     png: bytes
+
+
+@dataclass(frozen=True)
+class Point:
+    """One mark: x, and y with how far its interval reaches below and above."""
+
+    x: float
+    y: float
+    below: float = 0.0
+    above: float = 0.0
+
+
+def point(x: float, value: Interval, unit: float = 1.0) -> Point:
+    """Return the mark of an estimate in `unit`; no bar is drawn where an end is unknown or infinite."""
+    y, low, high = value.estimate / unit, value.low / unit, value.high / unit
+    return Point(x, y, *((end if math.isfinite(end) else 0.0) for end in (y - low, high - y)))
+
+
+def errorbars(axes: Axes, name: str, held: Sequence[Point], style: tuple[str, str, str], **more: Any) -> None:
+    """Draw a series of marks with their intervals, joined by a line; `style` is one of STYLES."""
+    colour, line, mark = style
+    axes.errorbar(
+        [p.x for p in held],
+        [p.y for p in held],
+        yerr=[[p.below for p in held], [p.above for p in held]],
+        **{"color": colour, "linestyle": line, "marker": mark, "capsize": 2.5, "label": name, **more},
+    )
+
+
+def under(titles: Mapping[str, Sequence[str]], made: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:
+    """Return the drawings below each heading of `titles`, which holds the numbers of its figures."""
+    found = [(title, "", [d for d in made if d.figure in numbers]) for title, numbers in titles.items()]
+    return [section for section in found if section[2]] or [("", "", [])]
 
 
 class Sketch(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from looplab.report.statistics import Interval
+    from looplab.report.verdicts import Claim, Verdict, Verdicts
 
 WIDTH_INCHES, ROW_INCHES, EDGES_INCHES = 9.6, 0.29, 1.0
 # Of the figure's width: claims on the left, verdicts on the right.
@@ -41,10 +42,23 @@ class Mark:
     published: float | None
 
 
-def overview(marks: Sequence[Mark], axis: str, same: str = "no change") -> list[Overview]:
-    """Return the figure of all claims that have runs; none where none has. `same` labels a share of zero."""
-    held = [mark for mark in marks if mark.outcome != NO_RUN]
-    return [Overview(held, axis, same)] if held else []
+def overview(
+    verdicts: Verdicts,
+    axis: str,
+    compared: Callable[[Claim, Verdict], tuple[Interval | None, float | None]],
+    same: str = "no change",
+) -> list[Overview]:
+    """Return the figure of all claims that have runs; none where none has. `same` labels a share of zero.
+
+    `compared` gives the share and the published one of a verdict.
+    """
+    marks = [
+        Mark(claim.title, fidelity, found.outcome, *compared(claim, found))
+        for claim, answers in verdicts
+        for fidelity, found in answers.items()
+        if found.outcome != NO_RUN
+    ]
+    return [Overview(marks, axis, same)] if marks else []
 
 
 @dataclass(frozen=True)

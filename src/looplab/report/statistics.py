@@ -51,6 +51,11 @@ class Interval:
         """Return the interval of the estimate divided by a number that is taken as exact."""
         return Interval(self.estimate / divisor, self.low / divisor, self.high / divisor)
 
+    @property
+    def change(self) -> Interval:
+        """The share by which a ratio differs from 1."""
+        return Interval(self.estimate - 1, self.low - 1, self.high - 1)
+
 
 UNKNOWN = Interval(math.nan, math.nan, math.nan)
 

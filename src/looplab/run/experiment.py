@@ -32,8 +32,8 @@ class Experiment:
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
     each claim compares, for `./lab study`. `images` are own images (names in looplab.lab.image_names), `upstream` the
     variables of upstream ones in .env, that no other experiment starts: only what runs this one gets or builds them.
-    `passwords` are the names of its Compose secrets, which `./lab` makes. With `host`, programs of it run on the host
-    as well: host.py has `beside(root, settings, image, say)`, a context manager that yields variables for Compose.
+    `passwords` are the names of its Compose secrets, which `./lab` makes. With `host`, it has a part on the host:
+    host.py has `beside(root, settings, image, say)`, a context manager that yields variables for Compose.
     """
 
     name: str

@@ -11,6 +11,9 @@ from looplab.run.process import Interrupted, heard, run_process
 from looplab.run.record import Record
 from looplab.treatments.judgement import Treatment
 
+# Between two looks of `wait_for`.
+STEP_S = 0.2
+
 
 class Run(ABC):
     """What an experiment does in its run: `Controller` in its controller.py; `record` is where it keeps it."""
@@ -68,8 +71,12 @@ def live(run: Run) -> dict[str, Any]:
     return document
 
 
+def _pause() -> None:
+    time.sleep(STEP_S)
+
+
 def wait_for(
-    ready: Callable[[], bool], timeout_s: float, pause: Callable[[], object], fault: Callable[[], LabError]
+    ready: Callable[[], object], timeout_s: float, fault: Callable[[], LabError], pause: Callable[[], object] = _pause
 ) -> None:
     """Wait until `ready()`, with `pause()` between two looks. Raises `fault()` once `timeout_s` have passed."""
     end_s = time.monotonic() + timeout_s

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.treatments import NO_LOAD
 
 FIDELITIES = ("thesis", "corrected")
 # How a sender waits for the next message: an interval after the last one left, or until start + k * interval.
 SLEEP, SCHEDULE = "sleep", "schedule"
 PACINGS = (SLEEP, SCHEDULE)
+HOST = r"[A-Za-z0-9_.-]{1,253}"
 MAX_SAMPLES = 20_000_000
 
 T = TypeVar("T")
@@ -26,6 +28,12 @@ class RunParameters(ABC):
     messages: int
     repetitions: int = 1
     deadline_ms: int = 1000
+    parts_timeout_s: int = 60
+    # Part of every run.json; only the loop's scenarios set them.
+    load: str = NO_LOAD
+    apply_priority: bool = False
+    priority_broker: int = 0
+    priority_controller: int = 0
 
     @property
     @abstractmethod
@@ -169,6 +177,17 @@ class Reader:
         if text not in ("on", "off"):
             raise self._wrong(name, text, "on or off")
         return text == "on"
+
+    def host(self, name: str, default: str) -> str:
+        return self.matching(name, default, HOST, "a host name or an address")
+
+    def words(self, name: str, default: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+        def one(text: str) -> str:
+            if text not in allowed:
+                raise ValueError(text)
+            return text
+
+        return self.list(name, default, one, f"one or more of {', '.join(allowed)}")
 
     def list(self, name: str, default: str, one: Callable[[str], T], expected: str) -> tuple[T, ...]:
         text = self._text(name, default)

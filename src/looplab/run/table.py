@@ -7,12 +7,18 @@ from typing import Any
 WIDTH = 80
 
 
-def title(run: dict[str, Any]) -> str:
-    """Return the first line of any run's table."""
-    return f"{run['scenario']}, fidelity {run['fidelity']}, run {run['run_id']}"
+def whole(run: dict[str, Any], lines: Iterable[str]) -> str:
+    """Return the table of a run: a title, `lines`, and whether it is valid; no line feed at its end."""
+    title = f"{run['scenario']}, fidelity {run['fidelity']}, run {run['run_id']}"
+    return "\n".join([title, *lines, *_verdict(run)])
 
 
-def verdict(run: dict[str, Any]) -> list[str]:
+def invalid(cell: dict[str, Any]) -> str:
+    """Return the end of a cell's line: a mark if the cell is INVALID."""
+    return "" if cell["valid"] else " !"
+
+
+def _verdict(run: dict[str, Any]) -> list[str]:
     """Return the last lines of any run's table: valid, or why not; then what was not as wanted and is not required."""
     beside = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
     if run["valid"]:

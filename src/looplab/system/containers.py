@@ -1,15 +1,18 @@
 """The container that a process is in, as its own /etc/hostname and control group show it (CAP_SYS_PTRACE)."""
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 _UNLIMITED = ("max", "-1")
+# Version 1 of control groups writes "no limit" as the largest multiple of a page.
+_NO_MEMORY_LIMIT = 1 << 60
 
 
 def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
-    """Return host name, quota in processors (None: no quota), CPU time of the whole group in ns, how often and for how
-    long (ns) the quota stopped it; None where the kernel or the engine does not show it."""
+    """Return host name, quota in processors and memory limit in bytes (None: no limit), CPU time of the whole group in
+    ns, how often and for how long (ns) the quota stopped it; None where kernel or engine does not show it."""
     root = proc / str(pid) / "root"
     group = root / "sys/fs/cgroup"
     found: dict[str, Any] = {"hostname": _text(root / "etc/hostname")}
@@ -17,19 +20,30 @@ def container_facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any]:
         counted = _table(group / "cpu.stat")
         quota, _, period = _text(group / "cpu.max").partition(" ")
         used_ns, stopped_ns = _scaled(counted, "usage_usec", 1000), _scaled(counted, "throttled_usec", 1000)
+        memory = _text(group / "memory.max")
     else:
         counted = _table(group / "cpu/cpu.stat")
         quota, period = _text(group / "cpu/cpu.cfs_quota_us"), _text(group / "cpu/cpu.cfs_period_us")
         used = _text(group / "cpuacct/cpuacct.usage")
         used_ns, stopped_ns = int(used) if used else None, _scaled(counted, "throttled_time", 1)
+        memory = _text(group / "memory/memory.limit_in_bytes")
     limit = None if quota in ("", *_UNLIMITED) or not period else round(int(quota) / int(period), 4)
     return {
         **found,
         "cpu_limit": limit,
+        "memory_limit": int(memory) if memory.isdigit() and int(memory) < _NO_MEMORY_LIMIT else None,
         "cpu_ns": used_ns,
         "throttled": counted.get("nr_throttled"),
         "throttled_ns": stopped_ns,
     }
+
+
+def files_of(pid: int, patterns: Iterable[str], proc: Path = Path("/proc")) -> list[str]:
+    """Return the files of the container of `pid` that match `patterns`, each relative to its root (CAP_SYS_PTRACE)."""
+    root = proc / str(pid) / "root"
+    with contextlib.suppress(OSError):
+        return sorted(str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern))
+    return []
 
 
 def _text(path: Path) -> str:

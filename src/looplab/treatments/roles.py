@@ -7,17 +7,20 @@ from dataclasses import dataclass
 class Role:
     """`comms` are the names in /proc/<pid>/comm; `fifo` is the SCHED_FIFO priority it always gets, 0 for none.
 
-    One that is `optional` need not be there in every run.
+    One that is `optional` need not be there in every run. `files` are patterns, relative to the root of its container:
+    a look names those that exist.
     """
 
     name: str
     comms: tuple[str, ...]
     fifo: int = 0
     optional: bool = False
+    files: tuple[str, ...] = ()
 
     def question(self, fifo: int = 0) -> dict[str, object]:
         """Return what the treatments service is asked about this role; `fifo` where a run gives it a priority."""
-        return {"comm": list(self.comms), "fifo": fifo or self.fifo}
+        files = {"files": list(self.files)} if self.files else {}
+        return {"comm": list(self.comms), "fifo": fifo or self.fifo, **files}
 
 
 BROKER = Role("broker", ("mosquitto",))

@@ -23,6 +23,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from looplab.errors import LabError
 from looplab.system import processes
+from looplab.system.containers import files_of
 from looplab.system.json_service import serve
 from looplab.system.processors import processor_times
 from looplab.treatments.noise import Probes
@@ -36,7 +37,11 @@ PUBLISHED_WAIT_NS = 1_300_000_000
 def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, Any]:
     """Apply what `request` asks for and return what is found before and afterwards, and what `probes` saw."""
     roles = {
-        name: treat([pid for comm in role["comm"] for pid in processes.named(comm)], int(role.get("fifo") or 0))
+        name: treat(
+            [pid for comm in role["comm"] for pid in processes.named(comm)],
+            int(role.get("fifo") or 0),
+            role.get("files", ()),
+        )
         for name, role in request.get("roles", {}).items()
     }
     reply: dict[str, Any] = {
@@ -50,11 +55,14 @@ def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, A
     return reply
 
 
-def treat(pids: Sequence[int], fifo: int) -> dict[str, Any]:
-    """Read the processes of a role, put them under SCHED_FIFO `fifo` (0: leave them), read them again."""
+def treat(pids: Sequence[int], fifo: int, files: Sequence[str] = ()) -> dict[str, Any]:
+    """Read the processes of a role, put them under SCHED_FIFO `fifo` (0: leave them), read them again.
+
+    Each one afterwards names the `files` (patterns) of its container that exist.
+    """
     before = [found for pid in pids if (found := processes.identity(pid)) is not None]
     refused = [why for pid in pids if fifo and (why := processes.set_fifo(pid, fifo))]
-    after = [found for pid in pids if (found := processes.facts(pid)) is not None]
+    after = [{**found, "files": files_of(pid, files)} for pid in pids if (found := processes.facts(pid)) is not None]
     return {"before": before, "processes": after, "refused": refused}
 
 

@@ -85,8 +85,7 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
     assert summary["interrupted"] is True
     assert summary["rounds"] >= 3
     time.sleep(2.5)  # the broker counts in steps of a second
-    # An interrupted flood does not wait for its senders: each of the five may hand over one message after the summary.
-    assert summary["published"] <= published_at(broker) <= summary["attempted"] + 5
+    assert summary["published"] <= published_at(broker) <= summary["attempted"]
 
 
 def test_repeat_limit_ends_a_forgotten_flood(flood_image: str, broker: Container) -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,34 @@ def test_progress_and_messages_are_the_newest_runs(lab: Lab) -> None:
     lab.run_to_its_end("scenario2", INTERVALS_MS="20")
     until(lambda: shown(lab, "live-loop", "Messages").get("sent") == [40], "one interval", 30)
     assert shown(lab, "live-loop", "Progress") == both
+
+
+def test_the_last_cell_of_an_earlier_run_is_not_taken_for_the_one_that_is_measured(tmp_path: Path) -> None:
+    """Prometheus, restarted between two runs, offers the earlier one's series for five minutes more."""
+    (expression,) = (target["expr"] for _name, panel, target in targets() if panel["title"] == "Deadline misses")
+    run = 'scenario="scenario5",fidelity="thesis"'
+
+    def cell(interval_ms: int, beyond: int, answered: int, started: int) -> dict[str, int]:
+        labels = f'{run},interval_ms="{interval_ms}",qos="0"'
+        return {
+            f"loop_messages_beyond_interval_total{{{labels}}}": beyond,
+            f'loop_messages_total{{{labels},outcome="answered"}}': answered,
+            f"loop_cell_current{{{labels}}}": 1,
+            f"loop_cell_run_started_timestamp_seconds{{{labels}}}": started,
+        }
+
+    of_run = {f"loop_run_started_timestamp_seconds{{{run}}}": 2000, f"loop_run_active{{{run}}}": 1}
+    series = {**cell(10, 996, 1000, 1000), **cell(100, 1, 200, 2000), **of_run}
+    expected = [{"labels": "{}", "value": 1 / 200}]
+    test = {
+        "interval": "1s",
+        "input_series": [{"series": name, "values": f"{value}x9"} for name, value in series.items()],
+        "promql_expr_test": [{"expr": expression, "eval_time": "5s", "exp_samples": expected}],
+    }
+    file = tmp_path / "test.yml"
+    file.write_text(json.dumps({"rule_files": [], "tests": [test]}))
+    done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def with_losses(whole: Path) -> Path:

@@ -223,7 +223,7 @@ def _treatments() -> panels.Panel:
             "required": "required",
             "Value": "as wanted",
         },
-        overrides=[by_name("as wanted", verdict)],
+        overrides=[by_name("as wanted", verdict), *widths({"treatment": 215, "required": 80, "as wanted": 90})],
     )
 
 

@@ -14,8 +14,15 @@ CHOSEN = f'scenario=~"$scenario",{CELLS},metric="$metric"'
 NEWEST = newest_run()
 # The newest run's cell that is being measured, or was measured last.
 CURRENT_CELL = f"on ({CELL}) (last_over_time(loop_cell_current[$__range]) == 1)\nand on (scenario, fidelity) {NEWEST}"
-# The same in a graph over time: at each moment the cell that was measured then.
-RUNNING_CELL = f"on ({CELL}) (loop_cell_current == 1) and on (scenario, fidelity) (loop_run_active == 1)"
+# The same in a graph over time: at each moment the cell that was measured then. A Prometheus that was restarted between
+# two runs still offers the last cell of the earlier one for five minutes.
+_OWN = (
+    "(loop_cell_run_started_timestamp_seconds "
+    "== on (scenario, fidelity) group_left () loop_run_started_timestamp_seconds)"
+)
+RUNNING_CELL = (
+    f"on ({CELL}) (loop_cell_current == 1) and on ({CELL}) {_OWN} and on (scenario, fidelity) (loop_run_active == 1)"
+)
 FRESH_CELLS = fresh_cells("loop", CELL)
 
 

@@ -11,7 +11,9 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
         void changed(boolean high, long stampNs);
     }
 
-    private static final long READY_MS = 5_000;
+    // A boot loader takes up to 2 s.
+    private static final long START_MS = 3_000;
+    private static final long ANSWER_MS = 5_000;
 
     private final Transport transport;
     private final Protocol protocol;
@@ -32,19 +34,29 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
         this.bit = bit;
     }
 
-    /** Opens the way to the board and waits until the board is ready. */
+    /**
+     * Opens the way to the board and waits until the board is ready. One that runs already, because opening its port
+     * does not reset it, says nothing before it is asked.
+     */
     void connect() throws IOException, Refused, InterruptedException {
         transport.open(this);
-        await(readies, "the board did not report that it is ready");
+        await(readies, START_MS);
+        synchronise();
     }
 
     /** Sets the mode of the pins, and waits until the board did. */
     void modes(int out, int in) throws IOException, Refused, InterruptedException {
         transport.write(protocol.mode(out, Protocol.OUTPUT));
         transport.write(protocol.mode(in, Protocol.INPUT));
+        synchronise();
+    }
+
+    private void synchronise() throws IOException, Refused, InterruptedException {
         infos.drainPermits();
         transport.write(protocol.ask());
-        await(infos, "the board did not answer");
+        if (!await(infos, ANSWER_MS)) {
+            throw new Refused("the board did not answer within " + ANSWER_MS / 1000 + " s");
+        }
     }
 
     byte[] digital(int pin, boolean high) {
@@ -67,6 +79,10 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
         return transport.reads();
     }
 
+    int largestRead() {
+        return transport.largestRead();
+    }
+
     /** Throws what went wrong on the transport's thread. */
     void check() throws Refused {
         if (failure != null) {
@@ -74,13 +90,12 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
         }
     }
 
-    private void await(Semaphore what, String otherwise) throws Refused, InterruptedException {
+    private boolean await(Semaphore what, long limitMs) throws Refused, InterruptedException {
         waiting = Thread.currentThread();
         try {
-            if (!what.tryAcquire(READY_MS, TimeUnit.MILLISECONDS)) {
-                check();
-                throw new Refused(otherwise + " within " + READY_MS / 1000 + " s");
-            }
+            boolean came = what.tryAcquire(limitMs, TimeUnit.MILLISECONDS);
+            check();
+            return came;
         } catch (InterruptedException stopped) {
             check();
             throw stopped;

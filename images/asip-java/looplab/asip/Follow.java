@@ -42,7 +42,9 @@ final class Follow implements Task {
             }
         }
         reads = board.reads() - reads;
-        return String.format("done changes=%d writes=%d reads=%d errors=%d", changes, writes, reads, board.errors());
+        return String.format(
+                "done changes=%d writes=%d reads=%d largest_read=%d errors=%d",
+                changes, writes, reads, board.largestRead(), board.errors());
     }
 
     /** Runs on the thread that read the change: no other has to be woken. */

@@ -40,8 +40,12 @@ final class Latency implements Task {
         reads = board.reads() - reads;
         tests.print(out);
         return String.format(
-                "done warmup_first_us=%.1f warmup_last_us=%.1f reads=%d errors=%d",
-                warmup.meanUs(0, AVERAGED), warmup.meanUs(warmup.size - AVERAGED, warmup.size), reads, board.errors());
+                "done warmup_first_us=%.1f warmup_last_us=%.1f reads=%d largest_read=%d errors=%d",
+                warmup.meanUs(0, AVERAGED),
+                warmup.meanUs(warmup.size - AVERAGED, warmup.size),
+                reads,
+                board.largestRead(),
+                board.errors());
     }
 
     private void changed(boolean isHigh, long stampNs) {

@@ -17,7 +17,7 @@ import org.eclipse.paho.client.mqttv3.MqttMessage;
 import org.eclipse.paho.client.mqttv3.persist.MemoryPersistence;
 
 /** The board behind the broker: lines to {@code <prefix>/in}, lines from {@code <prefix>/out}, by Eclipse Paho. */
-final class MqttTransport implements Transport, MqttCallback {
+final class MqttTransport extends Incoming implements MqttCallback {
     private static final long WAIT_MS = 5_000;
     private static final int SESSION_QOS = 1;
     // Paho's own limit is 10: a wave at 300 Hz has more on the way.
@@ -28,9 +28,6 @@ final class MqttTransport implements Transport, MqttCallback {
     private final int qos;
     private final boolean noDelay;
     private final BlockingQueue<String> states = new LinkedBlockingQueue<>();
-    private volatile boolean ending;
-    private volatile long reads;
-    private Sink sink;
 
     MqttTransport(Request request, String address) throws Refused {
         int slash = address.indexOf('/');
@@ -51,7 +48,7 @@ final class MqttTransport implements Transport, MqttCallback {
 
     @Override
     public void open(Sink to) throws Refused {
-        sink = to;
+        to(to);
         client.setCallback(this);
         try {
             client.connect(options()).waitForCompletion(WAIT_MS);
@@ -102,15 +99,13 @@ final class MqttTransport implements Transport, MqttCallback {
 
     @Override
     public void messageArrived(String topic, MqttMessage message) {
-        long stampNs = System.nanoTime();
         byte[] payload = message.getPayload();
         if (topic.endsWith("/out")) {
-            reads++;
-            sink.received(payload, payload.length, stampNs);
+            arrived(payload, payload.length);
         } else if (!message.isRetained()) {
             String state = new String(payload, StandardCharsets.UTF_8);
-            if (state.startsWith("error") && states.isEmpty() && sink != null) {
-                sink.failed("the bridge reports: " + state);
+            if (state.startsWith("error") && states.isEmpty()) {
+                failed("the bridge reports: " + state);
             }
             states.add(state);
         }
@@ -118,9 +113,7 @@ final class MqttTransport implements Transport, MqttCallback {
 
     @Override
     public void connectionLost(Throwable cause) {
-        if (!ending) {
-            sink.failed("the connection to the broker was lost: " + cause.getMessage());
-        }
+        failed("the connection to the broker was lost: " + cause.getMessage());
     }
 
     @Override
@@ -129,13 +122,8 @@ final class MqttTransport implements Transport, MqttCallback {
     }
 
     @Override
-    public long reads() {
-        return reads;
-    }
-
-    @Override
     public void close() {
-        ending = true;
+        end();
         try {
             if (client.isConnected()) {
                 session("close").waitForCompletion(WAIT_MS);

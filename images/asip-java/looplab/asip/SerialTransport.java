@@ -9,17 +9,14 @@ import jssc.SerialPort;
 import jssc.SerialPortException;
 
 /** A serial port by jSSC, 57600 8N1. Its event thread polls, so bytes are read by a thread that blocks. */
-final class SerialTransport implements Transport {
+final class SerialTransport extends Incoming {
     private static final int BAUD = 57_600;
     private static final int END_MS = 1_000;
 
     private final SerialPort port;
     private final boolean byByte;
     private final byte[] wake;
-    private final Thread reader = new Thread(this::read, "serial");
-    private volatile boolean ending;
-    private volatile long reads;
-    private Sink sink;
+    private Thread reader;
 
     SerialTransport(Request request, String address) throws Refused {
         this.port = new SerialPort(device(Path.of(address)).toString());
@@ -45,7 +42,7 @@ final class SerialTransport implements Transport {
 
     @Override
     public void open(Sink to) throws Refused {
-        sink = to;
+        to(to);
         try {
             port.openPort();
             // False, although it was set, where a port has no modem lines: a pseudo-terminal.
@@ -53,8 +50,7 @@ final class SerialTransport implements Transport {
         } catch (SerialPortException error) {
             throw new Refused("the port " + port.getPortName() + " cannot be opened: " + error.getExceptionType());
         }
-        reader.setDaemon(true);
-        reader.start();
+        reader = readAlways("serial", this::read);
     }
 
     @Override
@@ -68,36 +64,21 @@ final class SerialTransport implements Transport {
         }
     }
 
-    private void read() {
+    private void read() throws IOException {
         try {
-            while (!ending) {
-                byte[] first = port.readBytes(1);
-                long stampNs = System.nanoTime();
-                reads++;
-                sink.received(first, 1, stampNs);
-                int more = byByte ? 0 : port.getInputBufferBytesCount();
-                if (more > 0) {
-                    byte[] rest = port.readBytes(more);
-                    stampNs = System.nanoTime();
-                    reads++;
-                    sink.received(rest, more, stampNs);
-                }
+            arrived(port.readBytes(1), 1);
+            int more = byByte ? 0 : port.getInputBufferBytesCount();
+            if (more > 0) {
+                arrived(port.readBytes(more), more);
             }
         } catch (SerialPortException error) {
-            if (!ending) {
-                sink.failed("the serial port cannot be read: " + error.getExceptionType());
-            }
+            throw new IOException("the serial port cannot be read: " + error.getExceptionType());
         }
     }
 
     @Override
-    public long reads() {
-        return reads;
-    }
-
-    @Override
     public void close() {
-        ending = true;
+        end();
         if (!port.isOpened()) {
             return;
         }

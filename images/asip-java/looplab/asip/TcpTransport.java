@@ -4,46 +4,43 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 
 /** The bridge's TCP port: raw bytes, or the frames of {@code writeUTF}, as the published client sent them. */
-final class TcpTransport implements Transport {
+final class TcpTransport extends Incoming {
     private static final int CONNECT_MS = 5_000;
+    private static final int BLOCK_BYTES = 4_096;
 
     private final InetSocketAddress address;
     private final boolean noDelay;
     private final boolean frames;
-    private final int most;
+    private final byte[] buffer;
     private final Socket socket = new Socket();
-    private final Thread reader = new Thread(this::read, "tcp");
-    private volatile boolean ending;
-    private volatile long reads;
-    private Sink sink;
+    private DataInputStream in;
     private OutputStream out;
 
     TcpTransport(Request request, String address) throws Refused {
         this.address = Addresses.host(address);
         this.noDelay = request.on("nodelay");
         this.frames = "utf".equals(request.text("frames", "raw"));
-        this.most = "byte".equals(request.text("read", "block")) ? 1 : 4096;
+        this.buffer = new byte["byte".equals(request.text("read", "block")) ? 1 : BLOCK_BYTES];
     }
 
     @Override
     public void open(Sink to) throws Refused {
-        sink = to;
+        to(to);
         try {
             socket.setTcpNoDelay(noDelay);
             socket.connect(address, CONNECT_MS);
+            in = new DataInputStream(socket.getInputStream());
             out = socket.getOutputStream();
         } catch (IOException error) {
             throw new Refused("no connection to " + address + ": " + error.getMessage());
         }
-        reader.setDaemon(true);
-        reader.start();
+        readAlways("tcp", this::read);
     }
 
     @Override
@@ -57,35 +54,26 @@ final class TcpTransport implements Transport {
         return bytes.toByteArray();
     }
 
-    private void read() {
-        try (InputStream in = socket.getInputStream()) {
-            DataInputStream framed = new DataInputStream(in);
-            byte[] buffer = new byte[most];
-            while (true) {
-                byte[] bytes = frames ? framed.readUTF().getBytes(StandardCharsets.US_ASCII) : buffer;
-                int length = frames ? bytes.length : in.read(buffer);
-                long stampNs = System.nanoTime();
-                if (length < 0) {
-                    throw new IOException("the bridge closed the connection");
-                }
-                reads++;
-                sink.received(bytes, length, stampNs);
+    private void read() throws IOException {
+        try {
+            if (frames) {
+                byte[] text = in.readUTF().getBytes(StandardCharsets.US_ASCII);
+                arrived(text, text.length);
+                return;
             }
+            int length = in.read(buffer);
+            if (length < 0) {
+                throw new IOException("the bridge closed it");
+            }
+            arrived(buffer, length);
         } catch (IOException error) {
-            if (!ending) {
-                sink.failed("the connection to the bridge ended: " + error.getMessage());
-            }
+            throw new IOException("the connection to the bridge ended: " + error.getMessage(), error);
         }
     }
 
     @Override
-    public long reads() {
-        return reads;
-    }
-
-    @Override
     public void close() {
-        ending = true;
+        end();
         try {
             socket.close();
         } catch (IOException error) {

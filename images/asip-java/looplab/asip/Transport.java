@@ -20,6 +20,9 @@ interface Transport extends AutoCloseable {
     /** How often something was read. */
     long reads();
 
+    /** The most bytes that one read returned. */
+    int largestRead();
+
     @Override
     void close();
 

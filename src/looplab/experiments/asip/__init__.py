@@ -6,11 +6,16 @@ from looplab.treatments.roles import BROKER, CONTROLLER, Role
 NAME = "asip"
 THROUGHPUT = "asip-throughput"
 BRIDGE = Role("bridge", ("lab-asip-bridge",))
+# Named as the languages are; a run may do without either.
+CLIENTS = (
+    Role("python", ("lab-asip-client",), optional=True),
+    Role("java", ("lab-asip-java",), optional=True),
+)
 EXPERIMENT = Experiment(
     NAME,
     __name__,
     scenarios=f"compose/experiments/{NAME}*",
-    roles=(CONTROLLER, BROKER, BRIDGE),
+    roles=(CONTROLLER, BROKER, BRIDGE, *CLIENTS),
     images=("asip_java",),
     # The claims that compare cells of one run: their unit is the run.
     studies={

@@ -4,31 +4,20 @@ The port is open only during a session: opening it resets the board. A TCP sessi
 begins and ends with a message on `<topic>/session`, whose answer is on `<topic>/session/state`.
 """
 
-import contextlib
 import gc
 import os
 import signal
 import socket
 import sys
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
 import serial
 
 from looplab.errors import LabError
-from looplab.experiments.asip.transports import (
-    BLOCK_BYTES,
-    CLOSE,
-    CLOSED,
-    IN,
-    OPEN,
-    OPENED,
-    OUT,
-    SESSION,
-    STATE,
-    open_port,
-)
+from looplab.experiments.asip.parameters import FRAMES
+from looplab.experiments.asip.sessions import MOST_WAITING_BYTES, OverMqtt, Session, TcpSession
+from looplab.experiments.asip.transports import BLOCK_BYTES, CLOSE, CLOSED, IN, OPEN, OPENED, SESSION, STATE, open_port
 from looplab.mqtt.client import MqttClient
 from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
@@ -37,68 +26,6 @@ PROCESS_NAME = "lab-asip-bridge"
 PORT = 5000
 TOPIC = "asip/board"
 IDLE_NS = 200_000_000
-# What may wait for a client that does not read, or for a board that does not: then the session ends.
-MOST_WAITING_BYTES = 65536
-LONGEST_LINE = 2000
-
-
-class Session(ABC):
-    """One client: the way back to it, on which only whole lines go, or with `raw` whatever comes."""
-
-    raw = False
-    _rest = b""
-
-    def take(self, data: bytes) -> None:
-        """Send the lines that are whole by now. Raises OSError if the client does not take them."""
-        if self.raw:
-            self._send(data)
-            return
-        lines, end, self._rest = (self._rest + data).rpartition(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            raise OSError("the board sends bytes that are no lines")
-        if end:
-            self._send(lines + end)
-
-    @abstractmethod
-    def _send(self, data: bytes) -> None:
-        """Send whole lines."""
-
-    @abstractmethod
-    def end(self, why: str) -> None:
-        """Let the client know that the session is over."""
-
-
-class TcpSession(Session):
-    """A TCP connection."""
-
-    def __init__(self, sock: socket.socket, nodelay: bool) -> None:
-        self.socket = sock
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
-        self._waiting = b""
-
-    def _send(self, data: bytes) -> None:
-        self._waiting += data
-        with contextlib.suppress(BlockingIOError):
-            self._waiting = self._waiting[self.socket.send(self._waiting) :]
-        if len(self._waiting) > MOST_WAITING_BYTES:
-            raise OSError(f"{len(self._waiting)} bytes wait for a client that does not read")
-
-    def end(self, why: str) -> None:
-        self.socket.close()
-
-
-class OverMqtt(Session):
-    """Messages of whole lines."""
-
-    def __init__(self, client: MqttClient, topic: str, qos: int) -> None:
-        self._client, self._topic, self._qos = client, topic, qos
-
-    def _send(self, data: bytes) -> None:
-        self._client.publish(f"{self._topic}/{OUT}", data, self._qos)
-
-    def end(self, why: str) -> None:
-        self._client.publish(f"{self._topic}/{STATE}", why.encode(), 1)
 
 
 @dataclass(frozen=True)
@@ -114,6 +41,7 @@ class Settings:
     qos: int = 0
     # Firmata has no lines.
     raw: bool = False
+    frames: bool = False
 
 
 @dataclass
@@ -137,6 +65,12 @@ class Bridge:
         self._listener = socket.create_server(("", settings.port))
         self._listener.setblocking(False)
         self.address = self._listener.getsockname()
+        # Questions of the controller come to the same number, by UDP.
+        self._asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._asked.setblocking(False)
+        self._asked.bind(self.address)
+        self._most = 1 if settings.by_byte else BLOCK_BYTES
+        self._largest = {"from_board": 0, "from_client": 0}
         self._mqtt = MqttClient(
             *settings.broker,
             f"asip-bridge-{os.getpid()}",
@@ -168,9 +102,10 @@ class Bridge:
         self._end("the bridge was stopped")
         self._mqtt.close()
         self._listener.close()
+        self._asked.close()
 
     def _descriptors(self) -> list[int]:
-        found = [self._listener.fileno()]
+        found = [self._listener.fileno(), self._asked.fileno()]
         if self._port is not None:
             found.append(self._port.fileno())
         if isinstance(self._session, TcpSession):
@@ -182,6 +117,20 @@ class Bridge:
             self._from_board()
         elif isinstance(self._session, TcpSession) and descriptor == self._session.socket.fileno():
             self._from_tcp(self._session)
+        elif descriptor == self._asked.fileno():
+            self._answer()
+
+    def _answer(self) -> None:
+        """Tell the most bytes that one read has returned since the last question."""
+        try:
+            _, where = self._asked.recvfrom(BLOCK_BYTES)
+            self._asked.sendto(" ".join(f"{name}={size}" for name, size in self._largest.items()).encode(), where)
+        except OSError:
+            return  # it is asked again
+        self._largest = dict.fromkeys(self._largest, 0)
+
+    def _read(self, side: str, size: int) -> None:
+        self._largest[side] = max(self._largest[side], size)
 
     def _accept(self) -> None:
         try:
@@ -192,7 +141,7 @@ class Bridge:
             _say("refused a TCP client: the board is in use")
             sock.close()
             return
-        self._begin(TcpSession(sock, self._settings.nodelay))
+        self._begin(TcpSession(sock, self._settings.nodelay, self._settings.frames))
 
     def _begin(self, session: Session) -> bool:
         """Open the port for a session; false if it cannot be opened."""
@@ -219,25 +168,27 @@ class Bridge:
         if self._port is None or self._session is None:
             return
         try:
-            data = os.read(self._port.fileno(), 1 if self._settings.by_byte else BLOCK_BYTES)
+            data = os.read(self._port.fileno(), self._most)
         except OSError:
             data = b""
         if not data:
             self._end("the board's port is gone")
             return
+        self._read("from_board", len(data))
         try:
             self._session.take(data)
         except OSError as error:
-            self._end(f"the client is gone: {error}")
+            self._end(f"the client cannot be served: {error}")
 
     def _from_tcp(self, session: TcpSession) -> None:
         try:
-            data = session.socket.recv(1 if self._settings.by_byte else BLOCK_BYTES)
+            data = session.socket.recv(self._most)
         except OSError as error:
             self._end(f"the client is gone: {error}")
             return
+        self._read("from_client", len(data))
         if data:
-            self._queue(data)
+            self._queue(session.for_board(data))
         else:
             self._end("the client closed it")
 
@@ -300,6 +251,7 @@ def read_settings(environment: dict[str, str]) -> Settings:
         by_byte=get.choice("READ", "block", ("block", "byte")) == "byte",
         qos=get.integer("ASIP_QOS", 0, 0, 2),
         raw=get.choice("PROTOCOL", "asip", ("asip", "firmata")) == "firmata",
+        frames=get.choice("FRAMES", "raw", FRAMES) == "utf",
     )
 
 

@@ -25,12 +25,13 @@ from looplab.experiments.asip.document import (
     cell_document,
     faults,
     files,
-    judge,
 )
 from looplab.experiments.asip.edges import copied, settle
-from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
+from looplab.experiments.asip.oscilloscope import BoardCounts, Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters, Cell
 from looplab.experiments.asip.protocols import PROTOCOLS
+from looplab.experiments.asip.questions import Asked
+from looplab.experiments.asip.treatments import judge
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
@@ -39,11 +40,12 @@ from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, on_off
 from looplab.treatments.looks import Look, TreatmentsClient
 
-STEP_S = 0.2
 BOARD = "asip-board:4001"
 ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
 # Modes, identity, the ready line: bytes of a session that belong to no test.
 SESSION_BYTES = 200
+# Every client copies it: the bytes of an edge are counted there.
+WARMUP_HZ = 10.0
 
 
 class Controller(Run):
@@ -56,6 +58,7 @@ class Controller(Run):
         self._board: Board = BOARDS[p.board]
         self._protocol = PROTOCOLS[p.protocol]()
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
+        self._bridge = Asked("bridge", _address("tcp"), "asip-bridge")
         # A real board has no oscilloscope.
         self._simulated = p.robot == "virtual"
         self._client = TreatmentsClient(EXPERIMENT.roles)
@@ -107,16 +110,25 @@ class Controller(Run):
             measured.runtime = worker.hello()
             if measured.cell.language == "java" and ("JIT" in measured.runtime) != self.parameters.jit:
                 measured.faults.append(f"JIT={on_off(self.parameters.jit)} did not take: {measured.runtime}")
-            if not self._simulated:
-                self._loop_back(index, measured, worker)
-                return
-            self._scope.lag_us()
+            self._ask(measured.cell)
             if self.parameters.throughput:
                 self._bisect(index, measured, worker)
             else:
                 self._loop_back(index, measured, worker)
-                self._copy(index, measured, worker)
-            measured.lag_us = self._scope.lag_us()
+                if self._simulated:
+                    self._copy(index, measured, worker)
+            measured.board, reads = self._ask(measured.cell)
+            measured.largest_reads |= reads
+
+    def _ask(self, cell: Cell) -> tuple[BoardCounts | None, dict[str, int]]:
+        """Return what board and bridge have counted since they were last asked: lags and times, the largest reads."""
+        board = self._scope.counts() if self._simulated else None
+        if cell.transport == "serial":
+            return board, {}
+        counts = self._bridge.counts()
+        # A session over MQTT brings messages, no bytes of a client.
+        sides = ("board", "client") if cell.transport == "tcp" else ("board",)
+        return board, {f"bridge from the {side}": int(counts[f"from_{side}"]) for side in sides}
 
     def _words(self, cell: Cell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
@@ -124,10 +136,11 @@ class Controller(Run):
         port, bit = self._protocol.place(self._board, pin)
         return {
             "transport": cell.transport,
-            "address": os.environ.get(f"ASIP_{cell.transport.upper()}") or ADDRESSES[cell.transport],
+            "address": _address(cell.transport),
             "qos": p.qos,
             "nodelay": "on" if p.tcp_nodelay else "off",
             "read": p.read,
+            "frames": p.frames,
             "protocol": p.protocol,
             "out": OUTPUT_PIN,
             "in": pin,
@@ -153,6 +166,7 @@ class Controller(Run):
             "first_us": float(said["warmup_first_us"]),
             "last_us": float(said["warmup_last_us"]),
         }
+        self._note_reads(measured, said)
         self._wire(measured, before)
         store, first = self.record.store, p.rows(index).start
         for test, due_ns, sent_ns, received_ns in samples:
@@ -188,7 +202,7 @@ class Controller(Run):
         p = self.parameters
         worker.follow(self._words(measured.cell, WAVE_PIN))
         try:
-            self._step(-1, p.low_hz * 5, measured, worker)
+            self._step(-1, WARMUP_HZ, measured, worker)
             search = Bisection(p.low_hz, p.high_hz, p.resolution)
             for number, row in enumerate(p.rows(index)):
                 if (frequency_hz := search.next_hz()) is None:
@@ -198,7 +212,7 @@ class Controller(Run):
                 measured.steps = [*measured.steps, step]
                 self._keep(row, step)
         finally:
-            worker.stop()
+            self._note_reads(measured, worker.stop())
 
     def _step(self, number: int, frequency_hz: float, measured: Measured, worker: WorkerClient) -> Step:
         """Have one frequency copied; step -1 warms the client up and is not kept."""
@@ -235,6 +249,12 @@ class Controller(Run):
         # Last: the exporter counts the row from now on.
         store["sent_ns"][row] = now_ns
 
+    @staticmethod
+    def _note_reads(measured: Measured, said: Mapping[str, str]) -> None:
+        # Over MQTT a library reads.
+        if measured.cell.transport != "mqtt":
+            measured.largest_reads["client"] = int(said["largest_read"])
+
     def _wire(self, measured: Measured, before: Scope | None) -> None:
         """Note the bytes of a test; what a simulated board counted since `before`, over all of them, must agree."""
         p = self.parameters
@@ -267,7 +287,7 @@ class Controller(Run):
 
     def _wait(self, what: str, ready: Callable[[], bool], fault: Callable[[], LabError]) -> None:
         self.record.say("waiting", what=what)
-        wait_for(ready, self.parameters.parts_timeout_s, lambda: time.sleep(STEP_S), fault)
+        wait_for(ready, self.parameters.parts_timeout_s, fault)
 
     def _answers(self, language: str) -> bool:
         try:
@@ -293,6 +313,10 @@ class Controller(Run):
         left_s = (len(p.cells) - index) * p.whole_s / len(p.cells)
         answered = sum(state == ANSWERED for state in self.record.store["state"][:done])
         self.record.progress(str(cell), answered, done, left_s)
+
+
+def _address(transport: str) -> str:
+    return os.environ.get(f"ASIP_{transport.upper()}") or ADDRESSES[transport]
 
 
 def _worker(language: str, environment: Mapping[str, str] = os.environ) -> str:

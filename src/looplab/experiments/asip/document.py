@@ -1,16 +1,15 @@
-"""From a run's samples, edges and looks to run.json: cells, treatments, what makes either invalid."""
+"""From a run's samples and edges to its files and the cells of run.json."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters, Cell
 from looplab.run.accounting import OUTCOMES, Columns, lateness, summarise, tally, total_ns
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
-from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, unverified
-from looplab.treatments.looks import Look
 
 KEY_HEADER = "language,transport,placement"
 SAMPLES_HEADER = (
@@ -21,10 +20,6 @@ EDGES_HEADER = f"{KEY_HEADER},step,pin,level,cycle"
 # Columns of the sample store beside the common ones: of a test, and of a step.
 COLUMNS = ("edge_in_cycle", "edge_out_cycle", "frequency_uhz", "edges_in", "edges_out")
 CYCLE_NS = 62.5
-MQTT_PORT = 1883
-# Beyond, the simulator was so late that the client waited for it and not for the wire.
-MOST_LAG_US = 1000.0
-_ROLES = ("broker", "controller")
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,8 @@ class Measured:
     """One cell as far as it was measured.
 
     `edges` are (step, pin, level, cycle) in the order of cycles, step -1 outside a bisection. `wire_bytes` are those of
-    one test, counted at the board: `to_board` and `to_client`.
+    one test, counted at the board: `to_board` and `to_client`. `largest_reads` are the most bytes that a read returned,
+    by part. `board` is what the simulated board has counted.
     """
 
     cell: Cell
@@ -64,7 +60,8 @@ class Measured:
     wire_bytes: Mapping[str, float] | None = None
     byte_us: float = 170.0
     wire_hz: float | None = None
-    lag_us: Mapping[str, float] | None = None
+    board: BoardCounts | None = None
+    largest_reads: dict[str, int] = field(default_factory=dict)
     edges: Sequence[tuple[int, int, int, int]] = ()
     steps: Sequence[Step] = ()
     faults: list[str] = field(default_factory=list)
@@ -135,6 +132,7 @@ def cell_document(parameters: AsipParameters, columns: Columns, rows: range, mea
         "factors": {
             "tcp_nodelay": parameters.tcp_nodelay,
             "read": parameters.read,
+            "frames": parameters.frames,
             "adapter": parameters.adapter,
             "jit": parameters.jit,
             "cpus": parameters.client_cpus,
@@ -143,23 +141,10 @@ def cell_document(parameters: AsipParameters, columns: Columns, rows: range, mea
         **fates,
         **own,
         "runtime": measured.runtime,
-        "board_lag_us": measured.lag_us,
+        "board_lag_us": None if measured.board is None else measured.board.lag_us,
         "valid": not measured.faults,
         "invalid_because": measured.faults,
     }
-
-
-def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Sequence[Measured]) -> list[Treatment]:
-    """Return every treatment, as wanted and as found over the whole run."""
-    found = unverified(looks)
-    if not found:
-        good = [look for look in looks if look is not None]
-        roles = _ROLES if "mqtt" in parameters.transports else ("controller",)
-        found += [judge_process(good, role) for role in roles]
-        found += [judge_policy(good, role, 0) for role in roles]
-        if "mqtt" in parameters.transports:
-            found += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in ("broker", "bridge")]
-    return [*found, _board_clock(measured)]
 
 
 def faults(parameters: AsipParameters, measured: Sequence[Measured], cut_short: str) -> list[str]:
@@ -212,14 +197,3 @@ def _steps(measured: Measured) -> dict[str, Any]:
         "wire_hz": measured.wire_hz,
         "steps": [step.as_json() for step in measured.steps],
     }
-
-
-def _board_clock(measured: Sequence[Measured]) -> Treatment:
-    """Judge whether the simulated board kept to real time; a real one does."""
-    lags = [one.lag_us["max"] for one in measured if one.lag_us]
-    wanted = f"at most {MOST_LAG_US / 1000:g} ms behind"
-    if not lags:
-        return Treatment("board clock", wanted, "a real board", True)
-    note = "" if max(lags) <= MOST_LAG_US else "the machine was busy: see noise_floor"
-    # A stall of the machine lengthens single tests, which the quantiles show: it makes no run invalid.
-    return Treatment("board clock", wanted, f"{max(lags) / 1000:.2f} ms behind", not note, required=False, note=note)

@@ -7,8 +7,8 @@ from typing import Any
 from looplab.experiments.asip import THROUGHPUT
 from looplab.experiments.asip.document import COLUMNS
 from looplab.experiments.asip.parameters import PLACEMENTS
-from looplab.metrics.distributions import Cell, Distribution, bounds_s, joined
-from looplab.metrics.runs import cell_started_text, current_text
+from looplab.metrics import cells as shared
+from looplab.metrics.distributions import Cell, Distribution, bounds_s
 from looplab.metrics.text_format import line
 from looplab.metrics.view import CellsView
 
@@ -33,11 +33,7 @@ VIEW = CellsView("client", "client", "answered within x, client ", {"latency": "
 BROKER_TOPICS: Mapping[str, Callable[[bytes], Mapping[str, str]]] = {}
 # 0.1 ms to 1 s.
 BOUNDS_S = bounds_s(-4, 0)
-_QUANTILES = {"min": "0", "p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
-_OUTCOMES = ("answered", "late", "lost")
 _LATENCIES = {"latency": "latency_us", "edge": "edge_latency_us"}
-_STARTED = "asip_cell_run_started_timestamp_seconds"
-_HISTOGRAMS = ("asip_latency_seconds", "asip_send_lateness_seconds")
 
 
 def cell_labels(scenario: str, fidelity: str, key: tuple[str, str, str], qos: int) -> dict[str, str]:
@@ -83,43 +79,25 @@ def cells(parameters: Mapping[str, Any]) -> list[AsipCell]:
 
 
 def cell_texts(run_id: str, found: Sequence[Cell]) -> dict[str, str]:
-    """Return the sample lines of the running run; the histogram is that of the cell that is measured."""
+    """Return the sample lines of the running run."""
     begun = [cell for cell in found if cell.sent and isinstance(cell, AsipCell)]
-    parts = [cell.texts() for cell in begun]
+    mean, tracked, step = "asip_latency_mean_seconds", "asip_tracked_hz", "asip_step_tracked_ratio"
     latencies = [({**cell.labels, "metric": "latency"}, cell.latencies["latency"]) for cell in begun]
-    texts = {
-        **joined([{family: text for family, text in part.items() if family not in _HISTOGRAMS} for part in parts]),
-        "asip_latency_mean_seconds": "".join(
-            line("asip_latency_mean_seconds", labels, held.sum_ns / held.count / 1e9)
-            for labels, held in latencies
-            if held.count
+    return {
+        **shared.running_texts(FAMILY, run_id, begun),
+        mean: "".join(line(mean, labels, held.sum_ns / held.count / 1e9) for labels, held in latencies if held.count),
+        tracked: "".join(line(tracked, cell.labels, max(cell.steps)) for cell in begun if cell.steps),
+        step: "".join(
+            line(step, {**cell.labels, **more}, ratio) for cell in begun for more, ratio in _steps(cell.steps.items())
         ),
-        "asip_tracked_hz": "".join(
-            line("asip_tracked_hz", cell.labels, max(cell.steps)) for cell in begun if cell.steps
-        ),
-        "asip_step_tracked_ratio": "".join(_step_text(cell.labels, cell.steps.items()) for cell in begun),
-        "asip_cell_current": current_text(FAMILY, begun),
-        _STARTED: cell_started_text(FAMILY, run_id, [cell.labels for cell in begun]),
     }
-    return {**texts, _HISTOGRAMS[0]: parts[-1].get(_HISTOGRAMS[0], "")} if parts else texts
 
 
 def stored_texts(folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
     """Return the sample lines of a run.json. Raises KeyError, TypeError or ValueError if it is none."""
     found = [(_labels(run, cell), cell) for cell in run["cells"] if cell.get("valid", True)]
-    by_frequency = run["scenario"] == THROUGHPUT
-    own = _frequency_texts(found) if by_frequency else _latency_texts(found)
-    counts = "asip_messages_total"
-    return {
-        **own,
-        _STARTED: cell_started_text(FAMILY, folder.name, [labels for labels, _cell in found]),
-        counts: "".join(
-            line(counts, {**labels, "outcome": outcome}, cell[outcome])
-            for labels, cell in found
-            for outcome in _OUTCOMES
-        ),
-        "asip_messages_sent_total": _gauge("asip_messages_sent_total", found, "tests"),
-    }
+    own = _OF_FREQUENCY if run["scenario"] == THROUGHPUT else _OF_LATENCY
+    return shared.stored_texts(FAMILY, folder.name, found, {**_FIGURES, **own})
 
 
 def _labels(run: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, str]:
@@ -127,50 +105,29 @@ def _labels(run: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, str]:
     return cell_labels(str(run["scenario"]), str(run["fidelity"]), key, int(cell["qos"]))
 
 
-Found = Sequence[tuple[dict[str, str], Mapping[str, Any]]]
+def _steps(steps: Iterable[tuple[float, float]]) -> shared.Values:
+    """Return the ratio of edges by frequency; a frequency that was tried twice counts once."""
+    return [({"frequency_hz": hz}, ratio) for hz, ratio in {f"{hz:.4g}": ratio for hz, ratio in sorted(steps)}.items()]
 
 
-def _latency_texts(found: Found) -> dict[str, str]:
-    quantiles, means, wire = "asip_latency_quantile_seconds", "asip_latency_mean_seconds", "asip_wire_seconds"
-    held = [({**labels, "metric": name}, cell[key]) for labels, cell in found for name, key in _LATENCIES.items()]
-    return {
-        quantiles: "".join(
-            line(quantiles, {**labels, "q": q}, figures[stat] / 1e6)
-            for labels, figures in held
-            for stat, q in _QUANTILES.items()
-            if figures.get(stat) is not None
-        ),
-        means: "".join(
-            line(means, labels, figures["avg"] / 1e6) for labels, figures in held if figures.get("avg") is not None
-        ),
-        wire: _gauge(wire, found, "wire_us", 1e6),
-    }
-
-
-def _frequency_texts(found: Found) -> dict[str, str]:
-    return {
-        **{
-            family: _gauge(family, found, family.removeprefix("asip_"))
-            for family in ("asip_tracked_hz", "asip_wire_hz")
-        },
-        "asip_step_tracked_ratio": "".join(
-            _step_text(
-                labels, ((s["frequency_hz"], s["edges_out"] / s["edges_in"]) for s in cell["steps"] if s["edges_in"])
-            )
-            for labels, cell in found
-        ),
-    }
-
-
-def _step_text(labels: Mapping[str, str], steps: Iterable[tuple[float, float]]) -> str:
-    # A frequency that was tried twice counts once.
-    return "".join(
-        line("asip_step_tracked_ratio", {**labels, "frequency_hz": f"{hz:.4g}"}, ratio)
-        for hz, ratio in {f"{hz:.4g}": (hz, ratio) for hz, ratio in sorted(steps)}.values()
+def _stored_steps(cell: shared.StoredCell) -> shared.Values:
+    return _steps(
+        (step["frequency_hz"], step["edges_out"] / step["edges_in"]) for step in cell["steps"] if step["edges_in"]
     )
 
 
-def _gauge(family: str, found: Found, key: str, divisor: float = 1) -> str:
-    """Return a figure of each cell that has it."""
-    held = [(labels, cell.get(key)) for labels, cell in found]
-    return "".join(line(family, labels, value / divisor) for labels, value in held if value is not None)
+_FIGURES = {"messages_total": shared.counts("answered", "late", "lost"), "messages_sent_total": shared.figure("tests")}
+_OF_LATENCY = {
+    "latency_quantile_seconds": shared.together(
+        *(shared.quantiles(key, metric=name) for name, key in _LATENCIES.items())
+    ),
+    "latency_mean_seconds": shared.together(
+        *(shared.figure(key, "avg", divisor=1e6, metric=name) for name, key in _LATENCIES.items())
+    ),
+    "wire_seconds": shared.figure("wire_us", divisor=1e6),
+}
+_OF_FREQUENCY = {
+    "tracked_hz": shared.figure("tracked_hz"),
+    "wire_hz": shared.figure("wire_hz"),
+    "step_tracked_ratio": _stored_steps,
+}

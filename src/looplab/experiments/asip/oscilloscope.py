@@ -1,14 +1,11 @@
 """The simulated board's generator and oscilloscope, asked over UDP (images/robot, signals.c)."""
 
 import secrets
-import socket
 from dataclasses import dataclass
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError
 from looplab.experiments.asip.board import CLOCK_HZ
-
-TIMEOUT_S = 0.5
-TRIES = 10
+from looplab.experiments.asip.questions import Asked
 
 
 @dataclass(frozen=True)
@@ -31,16 +28,25 @@ class Scope:
     bytes_to_client: int
 
 
+@dataclass(frozen=True)
+class BoardCounts:
+    """How late the simulated board was (`max`, `mean`), the longest that its adapter held a byte, its processor."""
+
+    lag_us: dict[str, float]
+    held_max_us: float
+    processor: str
+
+
 class Oscilloscope:
-    """Generator and oscilloscope at `address`, host:port. Each question is asked until it is answered."""
+    """Generator and oscilloscope at `address`, host:port."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self._board = Asked("simulated board", address, "asip-board")
 
     def answers(self) -> bool:
         """Return whether the board answers."""
         try:
-            self._ask(b"edges 0", 1)
+            self._board.ask(b"edges 0", 1)
         except LabError:
             return False
         return True
@@ -48,7 +54,7 @@ class Oscilloscope:
     def wave(self, frequency_hz: float, edges: int) -> float:
         """Begin a square wave of so many edges; return its frequency, a whole number of cycles each half period."""
         half = round(CLOCK_HZ / frequency_hz / 2)
-        answer = self._ask(b"wave %d %d %d" % (secrets.randbits(62) + 1, half, edges))
+        answer = self._board.ask(b"wave %d %d %d" % (secrets.randbits(62) + 1, half, edges))
         if not answer.startswith("wave="):
             raise LabError(f"The generator refused {frequency_hz:g} Hz: {answer.strip()}.", "Set HIGH_HZ lower.")
         return CLOCK_HZ / (2 * half)
@@ -57,10 +63,11 @@ class Oscilloscope:
         """Return where the oscilloscope stands."""
         return self._edges_from(1 << 62)[0]
 
-    def lag_us(self) -> dict[str, float]:
-        """Return how late the simulated board was since the last question: `max` and `mean`."""
-        facts = dict(pair.split("=") for pair in self._ask(b"?").split())
-        return {"max": float(facts["lag_max_us"]), "mean": float(facts["lag_mean_us"])}
+    def counts(self) -> BoardCounts:
+        """Return what the simulated board has counted since the last question."""
+        found = self._board.counts()
+        lag_us = {"max": float(found["lag_max_us"]), "mean": float(found["lag_mean_us"])}
+        return BoardCounts(lag_us, float(found["held_max_us"]), found["processor"])
 
     def edges(self, first: int) -> list[Edge]:
         """Return every edge from number `first` on."""
@@ -72,25 +79,8 @@ class Oscilloscope:
                 return found
 
     def _edges_from(self, first: int) -> tuple[Scope, list[Edge]]:
-        head, *lines = self._ask(b"edges %d" % first).splitlines()
+        head, *lines = self._board.ask(b"edges %d" % first).splitlines()
         facts = dict(pair.split("=") for pair in head.split())
         del facts["from"]
         edges = [Edge(pin, int(level), int(cycle)) for pin, level, cycle in map(str.split, lines)]
         return Scope(**{name: int(value) for name, value in facts.items()}), edges
-
-    def _ask(self, question: bytes, tries: int = TRIES) -> str:
-        host, _, port = self._address.rpartition(":")
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.settimeout(TIMEOUT_S)
-            for _ in range(tries):
-                try:
-                    sock.connect((host, int(port)))
-                    sock.send(question)
-                    return sock.recv(65535).decode("ascii")
-                except OSError:
-                    continue
-        raise LabError(
-            f"The simulated board at {self._address} does not answer.",
-            "See `docker compose logs asip-board`.",
-            EXIT_MACHINE,
-        )

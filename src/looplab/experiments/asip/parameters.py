@@ -8,13 +8,14 @@ from typing import Any
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.run.parameters import FIDELITIES, FIDELITY, MESSAGES, Option, Reader, RunParameters, check_samples
-from looplab.treatments.loads import NO_LOAD
 
 FOLDER = f"compose/experiments/{NAME}"
 LANGUAGES = ("python", "java")
 TRANSPORTS = ("serial", "tcp", "mqtt")
 # What runs elsewhere, over the lab's emulated link, and the transports that pass there.
 PLACEMENTS = {"one": TRANSPORTS, "bridge": ("tcp", "mqtt"), "broker": ("mqtt",)}
+# What a TCP connection to the bridge carries: the bytes alone, or the frames of Java's writeUTF.
+FRAMES = ("raw", "utf")
 ADAPTERS = ("none", "ch340", "ftdi-1", "ftdi-16")
 OPTIONS = (
     Option("--languages", "LANGUAGES", "python,java", "languages of the client, e.g. python"),
@@ -53,6 +54,7 @@ class AsipParameters(RunParameters):
     board: str
     adapter: str
     read: str
+    frames: str
     tcp_nodelay: bool
     jit: bool
     client_cpus: float
@@ -66,12 +68,6 @@ class AsipParameters(RunParameters):
     resolution: float
     bridge_delay_ms: float
     broker_delay_ms: float
-    parts_timeout_s: int
-    # Priorities and load belong to the loop's scenarios.
-    apply_priority: bool = False
-    priority_broker: int = 0
-    priority_controller: int = 0
-    load: str = NO_LOAD
 
     @property
     def cells(self) -> list[Cell]:
@@ -113,14 +109,15 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         fidelity=fidelity,
         messages=get.integer("MESSAGES", 100, 1, 100_000),
         deadline_ms=get.integer("DEADLINE_MS", 1000, 10, 60_000),
-        languages=_words(get, "LANGUAGES", LANGUAGES),
-        transports=_words(get, "TRANSPORTS", TRANSPORTS),
-        placements=_words(get, "PLACEMENTS", tuple(PLACEMENTS), "one"),
+        languages=get.words("LANGUAGES", " ".join(LANGUAGES), LANGUAGES),
+        transports=get.words("TRANSPORTS", " ".join(TRANSPORTS), TRANSPORTS),
+        placements=get.words("PLACEMENTS", "one", tuple(PLACEMENTS)),
         protocol=get.choice("PROTOCOL", "asip", ("asip", "firmata")),
         robot=get.choice("ROBOT", "virtual", ("virtual", "usb")),
         board=get.choice("BOARD", "mega", ("mega", "uno")),
         adapter=get.choice("ADAPTER", "none", ADAPTERS),
         read=get.choice("READ", "block", ("block", "byte")),
+        frames=get.choice("FRAMES", "raw", FRAMES),
         tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
         jit=get.switch("JIT", True),
         client_cpus=get.number("CLIENT_CPUS", 0, 0, 64),
@@ -143,6 +140,12 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
             "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
             EXIT_USAGE,
         )
+    if parameters.frames == "utf" and (parameters.protocol, parameters.read) != ("asip", "block"):
+        raise LabError(
+            "FRAMES=utf carries text, which PROTOCOL=firmata has not, and READ=byte cannot split a frame.",
+            "Set FRAMES=raw, or PROTOCOL=asip and READ=block.",
+            EXIT_USAGE,
+        )
     if parameters.throughput and parameters.robot != "virtual":
         raise LabError(
             f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.",
@@ -157,12 +160,3 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         )
     check_samples(parameters, "MESSAGES")
     return parameters
-
-
-def _words(get: Reader, name: str, allowed: tuple[str, ...], default: str = "") -> tuple[str, ...]:
-    def one(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(text)
-        return text
-
-    return get.list(name, default or " ".join(allowed), one, f"of {', '.join(allowed)}, each once")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from looplab.run.table import milliseconds, number, title, verdict
+from looplab.run.table import invalid, milliseconds, number, whole
 
 _KEY = f"{'client':<8}{'way':<7}{'place':<7}"
 _LATENCY = f"{_KEY}{'tests':>6} {'lost':>5} {'mean':>9} {'p95':>9} {'edge':>9} {'wire':>9}"
@@ -18,34 +18,28 @@ def table(run: dict[str, Any]) -> str:
         else "mean, p95: set to notice, by the client; edge: mean, by the oscilloscope; in ms"
     )
     lines = [
-        title(run),
         about,
         "",
         _THROUGHPUT if by_frequency else _LATENCY,
         *(_step_line(cell) if by_frequency else _line(cell) for cell in run["cells"]),
         "",
-        *verdict(run),
     ]
-    return "\n".join(lines)
+    return whole(run, lines)
 
 
 def _line(cell: dict[str, Any]) -> str:
     latency = cell["latency_us"]
     figures = [milliseconds(latency["avg"]), milliseconds(latency["p95"])]
     figures += [milliseconds(cell["edge_latency_us"]["avg"]), milliseconds(cell["wire_us"])]
-    return f"{_key(cell)}{cell['tests']:>6} {cell['lost']:>5} {' '.join(figures)}{_mark(cell)}"
+    return f"{_key(cell)}{cell['tests']:>6} {cell['lost']:>5} {' '.join(figures)}{invalid(cell)}"
 
 
 def _step_line(cell: dict[str, Any]) -> str:
     tracked, wire = cell["tracked_hz"], cell["wire_hz"]
     share = tracked / wire if tracked is not None and wire else None
     figures = [number(cell[name], 9, 1) for name in ("tracked_hz", "untracked_hz", "wire_hz")]
-    return f"{_key(cell)}{cell['tests']:>6} {' '.join(figures)} {number(share, 7, 2)}{_mark(cell)}"
+    return f"{_key(cell)}{cell['tests']:>6} {' '.join(figures)} {number(share, 7, 2)}{invalid(cell)}"
 
 
 def _key(cell: dict[str, Any]) -> str:
     return f"{cell['language']:<8}{cell['transport']:<7}{cell['placement']:<7}"
-
-
-def _mark(cell: dict[str, Any]) -> str:
-    return "" if cell["valid"] else " !"

@@ -12,6 +12,7 @@ from time import perf_counter_ns
 import serial
 
 from looplab.errors import EXIT_MACHINE, LabError
+from looplab.experiments.asip.frames import Frames, framed
 from looplab.mqtt.client import MqttClient
 
 BAUD_RATE = 57600
@@ -33,12 +34,15 @@ class Way:
     nodelay: bool = True
     by_byte: bool = False
     qos: int = 0
+    # TCP alone: frames of Java's writeUTF.
+    frames: bool = False
 
 
 class Transport(ABC):
-    """Bytes to the board and back; `reads` counts the system calls that returned some."""
+    """Bytes to the board and back; `reads` counts the reads that returned some, `largest_read` is the most bytes."""
 
     reads = 0
+    largest_read = 0
 
     @abstractmethod
     def write(self, data: bytes) -> None:
@@ -119,6 +123,7 @@ class _Descriptor(Transport):
         if not data:
             raise _gone(self.what)
         self.reads += 1
+        self.largest_read = max(self.largest_read, len(data))
         return data
 
 
@@ -154,6 +159,16 @@ class TcpConnection(_Descriptor):
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(way.nodelay))
         self.fd = self._socket.fileno()
+        self._frames = Frames() if way.frames else None
+
+    def write(self, data: bytes) -> None:
+        super().write(framed(data) if self._frames else data)
+
+    def read(self, until_ns: int) -> bytes:
+        data = super().read(until_ns)
+        while data and self._frames and not (text := self._frames.take(data)):
+            data = super().read(until_ns)
+        return text if data and self._frames else data
 
     def close(self) -> None:
         self._socket.close()

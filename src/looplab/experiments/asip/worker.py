@@ -129,8 +129,7 @@ class Worker:
         for number, times in enumerate(found):
             self._say(f"sample {number} {times[0]} {times[1]} {times[2]}")
         first, last = _mean(warm[:10]), _mean(warm[-10:])
-        reads = client.transport.reads
-        self._say(f"done warmup_first_us={first:.1f} warmup_last_us={last:.1f} reads={reads} errors={client.errors}")
+        self._say(f"done warmup_first_us={first:.1f} warmup_last_us={last:.1f} {_counted(client)}")
 
     def _follow(self, words: Words) -> None:
         out, mask = int(words["out"]), 1 << int(words["in_bit"])
@@ -165,8 +164,7 @@ class Worker:
             gc.enable()
             self._socket.setblocking(True)
             client.close()
-        reads = client.transport.reads
-        self._say(f"done changes={changes} writes={changes} reads={reads} errors={client.errors}")
+        self._say(f"done changes={changes} writes={changes} {_counted(client)}")
 
     def _told(self) -> bool:
         """Return whether the controller has sent a line, or has left."""
@@ -180,6 +178,11 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
+def _counted(client: AsipClient) -> str:
+    transport = client.transport
+    return f"reads={transport.reads} largest_read={transport.largest_read} errors={client.errors}"
+
+
 def _open(words: Words) -> AsipClient:
     way = Way(
         words["transport"],
@@ -187,6 +190,7 @@ def _open(words: Words) -> AsipClient:
         words.get("nodelay", "on") == "on",
         words.get("read", "block") == "byte",
         int(words.get("qos", "0")),
+        words.get("frames", "raw") == "utf",
     )
     protocol = PROTOCOLS[words.get("protocol", "asip")]()
     client = AsipClient(connect(way, f"asip-python-{os.getpid()}"), protocol)

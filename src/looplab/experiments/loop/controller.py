@@ -33,9 +33,9 @@ from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
 from looplab.run.samples import WAITING, SampleStore
+from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import NO_LOAD
 
 WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
@@ -158,10 +158,10 @@ class Controller(Run):
         self._wait_for_bridge()
         if p.link != NO_LINK:
             say("waiting", what="link")
-            wait_for(lambda: not self.looks.link_fault(), p.parts_timeout_s, self._step, self._no_link)
+            wait_for(lambda: not self.looks.link_fault(), p.parts_timeout_s, self._no_link, self._step)
         if p.load != NO_LOAD:
             say("waiting", what=p.load)
-            wait_for(self.looks.load_runs, p.parts_timeout_s, self._step, self._no_load)
+            wait_for(self.looks.load_runs, p.parts_timeout_s, self._no_load, self._step)
 
     def _connect(self) -> None:
         client, timeout_s = self._client, self.parameters.parts_timeout_s

@@ -25,8 +25,9 @@ from looplab.run.parameters import (
     read_number,
     read_qos,
 )
+from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import NO_LOAD, loads
+from looplab.treatments.loads import loads
 
 ROBOTS = ("virtual", "usb", "remote")
 PUBLISHED, RANDOM = "published", "random"
@@ -67,13 +68,9 @@ class Parameters(RunParameters):
     qos: tuple[int, ...]
     command: str
     robot: str
-    load: str
     load_settings: dict[str, str]
-    priority_broker: int
-    priority_controller: int
     tcp_nodelay: bool
     robot_framing: str
-    apply_priority: bool
     pacing: str
     link: str
     warmup_messages: int
@@ -81,7 +78,6 @@ class Parameters(RunParameters):
     broker_port: int
     broker_tls: bool
     bridge_tls: bool
-    parts_timeout_s: int
     order: str = PUBLISHED
     order_seed: int = 0
     cell_order: tuple[tuple[float, int], ...] = ()

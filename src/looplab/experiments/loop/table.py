@@ -8,7 +8,7 @@ from looplab.experiments.loop.document import robot_free_us
 from looplab.experiments.loop.fitted import depends, fitted
 from looplab.experiments.loop.losses import CAUSES
 from looplab.run import stalls
-from looplab.run.table import WIDTH, milliseconds, title, verdict
+from looplab.run.table import WIDTH, milliseconds, whole
 
 MOST_ABSENCES = 10
 _CPU = "_cpu_s"
@@ -30,7 +30,7 @@ _FITTED = "*"
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), latencies in milliseconds, no line feed at its end."""
     parameters = run.get("parameters", {})
-    lines = [title(run), "latencies in ms", ""]
+    lines = ["latencies in ms", ""]
     for cell in run["cells"]:
         lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
         for label, figure in _ROWS:
@@ -43,7 +43,7 @@ def table(run: dict[str, Any]) -> str:
         lines += stalls.lines(cell)
         lines.append("")
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
-    return "\n".join([*lines, *verdict(run)])
+    return whole(run, lines)
 
 
 def _counts(cell: dict[str, Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 from functools import partial
@@ -23,8 +22,6 @@ from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, unverified
 from looplab.treatments.looks import Look, TreatmentsClient
 from looplab.treatments.roles import CONTROLLER
-
-STEP_S = 0.2
 
 
 class Controller(Run):
@@ -99,7 +96,7 @@ class Controller(Run):
             self.record.say("waiting", what=one.name)
             remedy = f"See `docker compose logs`, service {one.name}."
             away = LabError(f"{one.name} does not answer.", remedy, EXIT_MACHINE)
-            wait_for(one.answers, self.parameters.parts_timeout_s, _step, partial(_same, away))
+            wait_for(one.answers, self.parameters.parts_timeout_s, partial(_same, away))
 
     def _find_limit(self) -> None:
         """Measure what this machine answers at most, if the loads are shares of it."""
@@ -162,7 +159,3 @@ def needs_host(p: MiddlewareParameters) -> bool:
 
 def _same(error: LabError) -> LabError:
     return error
-
-
-def _step() -> None:
-    time.sleep(STEP_S)

@@ -8,8 +8,8 @@ from typing import Any
 
 from looplab.experiments.middleware.cells import placement
 from looplab.experiments.middleware.histogram import Histogram
+from looplab.metrics import cells as shared
 from looplab.metrics.distributions import Cell, bounds_s
-from looplab.metrics.runs import cell_started_text
 from looplab.metrics.text_format import Texts, labels_text, line
 from looplab.metrics.view import CellsView
 
@@ -44,9 +44,7 @@ COLUMNS = ()
 BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 # 0.1 ms to 10 s: an overloaded middleware answers late.
 BOUNDS_S = bounds_s(-4, 1)
-_QUANTILES = {"min": "0", "p25": "0.25", "p50": "0.5", "p75": "0.75", "p95": "0.95", "p99": "0.99", "max": "1"}
 _METRICS = ("response", "sent_response", "server")
-_OUTCOMES = ("succeeded", "failed", "unfinished")
 
 
 def load_labels(scenario: str, fidelity: str, cell: Mapping[str, Any]) -> dict[str, str]:
@@ -98,37 +96,11 @@ def _texts(
 ) -> tuple[dict[str, str], list[dict[str, str]]]:
     """Return the sample lines of these cells, and their labels; `run` names scenario and fidelity."""
     found = [(load_labels(str(run["scenario"]), str(run["fidelity"]), cell), cell) for cell in held]
-    labels = [one for one, _cell in found]
-    texts = {
-        "middleware_cell_run_started_timestamp_seconds": cell_started_text(FAMILY, run_id, labels),
-        **{
-            family: "".join(line(family, {**one, **more}, value) for one, cell in found for more, value in values(cell))
-            for family, values in _VALUES.items()
-        },
-    }
-    return texts, labels
+    return shared.stored_texts(FAMILY, run_id, found, _FIGURES), [one for one, _cell in found]
 
 
-# Labels beside those of the cell, and the value.
-_Values = list[tuple[dict[str, str], float]]
-
-
-def _one(figure: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Mapping[str, Any]], _Values]:
+def _one(figure: Callable[[shared.StoredCell], float | None]) -> Callable[[shared.StoredCell], shared.Values]:
     return lambda cell: [({}, value)] if (value := figure(cell)) is not None else []
-
-
-def _quantiles(cell: Mapping[str, Any]) -> _Values:
-    return [
-        ({"metric": metric, "q": q}, value / 1e6)
-        for metric in _METRICS
-        for name, q in _QUANTILES.items()
-        if (value := (cell.get(f"{metric}_us") or {}).get(name)) is not None
-    ]
-
-
-def _lateness(cell: Mapping[str, Any]) -> _Values:
-    held = cell.get("send_lateness_us") or {}
-    return [({"q": q}, value / 1e6) for name, q in _QUANTILES.items() if (value := held.get(name)) is not None]
 
 
 def _processed(cell: Mapping[str, Any]) -> float | None:
@@ -141,15 +113,10 @@ def _failed_ratio(cell: Mapping[str, Any]) -> float | None:
     return float(cell["failed"] / ended) if ended else None
 
 
-def _memory(cell: Mapping[str, Any]) -> _Values:
-    found = {when: cell.get(f"memory_bytes_at_{when}") for when in ("start", "end")}
-    return [({"when": when}, value) for when, value in found.items() if value is not None]
-
-
-def _by_service(name: str) -> Callable[[Mapping[str, Any]], _Values]:
+def _by_service(name: str) -> Callable[[shared.StoredCell], shared.Values]:
     """Return a function that gives the mean of a figure by service over the repetitions."""
 
-    def values(cell: Mapping[str, Any]) -> _Values:
+    def values(cell: shared.StoredCell) -> shared.Values:
         held = [one.get(name) or {} for one in cell["by_repetition"]]
         services = dict.fromkeys(service for one in held for service in one)
         return [({"service": service}, sum(one.get(service, 0) for one in held) / len(held)) for service in services]
@@ -157,18 +124,20 @@ def _by_service(name: str) -> Callable[[Mapping[str, Any]], _Values]:
     return values
 
 
-_VALUES: Mapping[str, Callable[[Mapping[str, Any]], _Values]] = {
-    "middleware_messages_total": lambda cell: [({"outcome": name}, cell[name]) for name in _OUTCOMES],
-    "middleware_messages_sent_total": _one(lambda cell: cell["requests"]),
-    "middleware_failures_total": lambda cell: [({"cause": k}, n) for k, n in cell.get("failed_by", {}).items()],
-    "middleware_latency_quantile_seconds": _quantiles,
-    "middleware_send_lateness_quantile_seconds": _lateness,
-    "middleware_processed_per_second": _one(_processed),
-    "middleware_failed_ratio": _one(_failed_ratio),
-    "middleware_cpu_seconds_per_request": _one(lambda cell: cell.get("cpu_s_per_request")),
-    "middleware_memory_bytes": _memory,
-    "middleware_service_cpu_seconds": _by_service("cpu_s"),
-    "middleware_service_memory_bytes": _by_service("memory_end_bytes"),
+_FIGURES: Mapping[str, Callable[[shared.StoredCell], shared.Values]] = {
+    "messages_total": shared.counts("succeeded", "failed", "unfinished"),
+    "messages_sent_total": shared.figure("requests"),
+    "failures_total": lambda cell: [({"cause": k}, n) for k, n in cell.get("failed_by", {}).items()],
+    "latency_quantile_seconds": shared.together(*(shared.quantiles(f"{name}_us", metric=name) for name in _METRICS)),
+    "send_lateness_quantile_seconds": shared.quantiles("send_lateness_us"),
+    "processed_per_second": _one(_processed),
+    "failed_ratio": _one(_failed_ratio),
+    "cpu_seconds_per_request": shared.figure("cpu_s_per_request"),
+    "memory_bytes": shared.together(
+        *(shared.figure(f"memory_bytes_at_{when}", when=when) for when in ("start", "end"))
+    ),
+    "service_cpu_seconds": _by_service("cpu_s"),
+    "service_memory_bytes": _by_service("memory_end_bytes"),
 }
 
 

@@ -12,7 +12,6 @@ from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.placement import default_cores, default_layouts, default_loads, others
 from looplab.experiments.middleware.systems import SYSTEMS, load
 from looplab.run.parameters import FIDELITIES, FIDELITY, REPETITIONS, Option, Reader, RunParameters
-from looplab.treatments.loads import NO_LOAD
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER, BARE = "container", "bare"
@@ -73,12 +72,6 @@ class MiddlewareParameters(RunParameters):
     certificate_life_s: int
     processors: int
     order_seed: int
-    parts_timeout_s: int
-    # Priorities and load belong to the loop's scenarios.
-    apply_priority: bool = False
-    priority_broker: int = 0
-    priority_controller: int = 0
-    load: str = NO_LOAD
 
     @property
     def cells(self) -> list[Cell]:
@@ -158,7 +151,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewarePa
         limit_per_s=None,
         load_processes=get.integer("LOAD_PROCESSES", len(others(processors)), 1, 64),
         cores=get.list("CORES", _text(default_cores(processors)), _count(processors), f"from 1 to {processors}"),
-        containers=get.list("WHERE", f"{CONTAINER} {BARE}", _where, "container, bare, or both"),
+        containers=tuple(where == CONTAINER for where in get.words("WHERE", f"{CONTAINER} {BARE}", (CONTAINER, BARE))),
         layouts=get.list("LAYOUTS", _text(default_layouts(processors)), _layout, "e.g. 1x2-direct,1x2,2x1"),
         repetitions=get.integer("REPETITIONS", 7, 1, 1000),
         messages=seconds,
@@ -215,12 +208,6 @@ def _load(text: str) -> int | float:
             raise ValueError(text)
         return float(found[1])
     return int(_count(100_000)(text))
-
-
-def _where(text: str) -> bool:
-    if text not in (CONTAINER, BARE):
-        raise ValueError(text)
-    return text == CONTAINER
 
 
 def _layout(text: str) -> str:

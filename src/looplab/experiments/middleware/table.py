@@ -3,7 +3,7 @@
 from typing import Any
 
 from looplab.experiments.middleware.cells import placement
-from looplab.run.table import milliseconds, number, title, verdict
+from looplab.run.table import milliseconds, number, whole
 
 _HEAD = "devices   done/s  failed  unfin.  resp p50  resp p99   cpu/req    MiB"
 
@@ -11,7 +11,6 @@ _HEAD = "devices   done/s  failed  unfin.  resp p50  resp p99   cpu/req    MiB"
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), times in milliseconds, no line feed at its end."""
     lines = [
-        title(run),
         "done/s: requests that succeeded while the load lasted, in a second",
         "resp: from due to answered, in ms; - if too many requests had no good answer",
         "cpu/req: processor ms of a request in the middleware; MiB: its memory at start",
@@ -23,7 +22,7 @@ def table(run: dict[str, Any]) -> str:
             lines += ["", f"{place}:", _HEAD]
             where = place
         lines.append(_line(cell))
-    return "\n".join([*lines, "", *verdict(run)])
+    return whole(run, [*lines, ""])
 
 
 def _line(cell: dict[str, Any]) -> str:

@@ -23,7 +23,6 @@ from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, TreatmentsClient
 
-STEP_S = 0.2
 # After this and four end-to-end delays, what the handshakes of QoS 2 still had to send has been sent.
 QUIET_NS = 50_000_000
 
@@ -43,7 +42,7 @@ class Controller(Run):
     def measure(self) -> None:
         """Wait for the parts, send every cell for as long as the emulators are there."""
         self._wait_for_emulator()
-        wait_for(lambda: capture.answers(self._capture), self.parameters.parts_timeout_s, _step, self._no_capture)
+        wait_for(lambda: capture.answers(self._capture), self.parameters.parts_timeout_s, self._no_capture)
         p, record = self.parameters, self.record
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
         record.begin()
@@ -140,7 +139,7 @@ class Controller(Run):
                 return False
             return True
 
-        wait_for(answers, self.parameters.parts_timeout_s, _step, lambda: errors[-1])
+        wait_for(answers, self.parameters.parts_timeout_s, lambda: errors[-1])
 
     def _no_capture(self) -> LabError:
         remedy = "See `docker compose logs qd-capture`."
@@ -201,10 +200,6 @@ class Controller(Run):
         left_s = (p.samples - done) * p.interval_ms / 1000 + (len(p.cells) - index) * p.overhead_s
         answered = sum(received[row] >= 0 for row in range(done))
         self.record.progress(f"{cell.pair} ms QoS {cell.qos}", answered, done, left_s)
-
-
-def _step() -> None:
-    time.sleep(STEP_S)
 
 
 class _EmulatorGone(Exception):

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from looplab.experiments.qos_delay import NAME
-from looplab.metrics.distributions import Cell, Distribution, bounds_s, joined
-from looplab.metrics.runs import cell_started_text, current_text
+from looplab.metrics import cells as shared
+from looplab.metrics.distributions import Cell, Distribution, bounds_s
 from looplab.metrics.text_format import Texts, line
 from looplab.metrics.view import CellsView
 
@@ -29,10 +29,6 @@ COLUMNS = ()
 BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 # 1 ms to 10 s: at QoS 2 a message may take seven times the longest delay.
 BOUNDS_S = bounds_s(-3, 1)
-_QUANTILES = {"min": "0", "p50": "0.5", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}
-_OUTCOMES = ("answered", "late", "lost")
-_STARTED = "qos_delay_cell_run_started_timestamp_seconds"
-_HISTOGRAMS = ("qos_delay_latency_seconds", "qos_delay_send_lateness_seconds")
 
 
 def delay_labels(fidelity: str, delay_pb_ms: float, delay_bs_ms: float, qos: int) -> dict[str, str]:
@@ -66,18 +62,14 @@ def cells(parameters: Mapping[str, Any]) -> list[DelayCell]:
 
 
 def cell_texts(run_id: str, found: Sequence[Cell]) -> dict[str, str]:
-    """Return the sample lines of the running run; histograms of the cell that is measured alone, for cells are many."""
+    """Return the sample lines of the running run."""
     begun = [cell for cell in found if cell.sent]
-    parts = [cell.texts() for cell in begun]
     name = "qos_delay_latency_mean_seconds"
     means = [(cell.labels, cell.latencies["L"]) for cell in begun]
-    texts = {
-        **joined([{family: text for family, text in part.items() if family not in _HISTOGRAMS} for part in parts]),
+    return {
+        **shared.running_texts(FAMILY, run_id, begun),
         name: "".join(line(name, labels, mean.sum_ns / mean.count / 1e9) for labels, mean in means if mean.count),
-        "qos_delay_cell_current": current_text(FAMILY, begun),
-        _STARTED: cell_started_text(FAMILY, run_id, [cell.labels for cell in begun]),
     }
-    return {**texts, _HISTOGRAMS[0]: parts[-1].get(_HISTOGRAMS[0], "")} if parts else texts
 
 
 def stored_texts(folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
@@ -88,45 +80,15 @@ def stored_texts(folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
         for cell in run["cells"]
         if cell.get("valid", True)
     ]
-    quantiles, messages = "qos_delay_latency_quantile_seconds", "qos_delay_messages_total"
-    return {
-        _STARTED: cell_started_text(FAMILY, folder.name, [labels for labels, _cell in found]),
-        quantiles: "".join(
-            line(quantiles, {**labels, "metric": "L", "q": q}, cell["L_us"][stat] / 1e6)
-            for labels, cell in found
-            for stat, q in _QUANTILES.items()
-            if cell["L_us"].get(stat) is not None
-        ),
-        messages: "".join(
-            line(messages, {**labels, "outcome": outcome}, cell[outcome])
-            for labels, cell in found
-            for outcome in _OUTCOMES
-        ),
-        **{
-            family: "".join(
-                line(family, labels, value) for labels, cell in found if (value := figure(cell)) is not None
-            )
-            for family, figure in _FIGURES.items()
-        },
-    }
-
-
-def _figure(scale: float, *keys: str) -> Callable[[Mapping[str, Any]], float | None]:
-    """Return a function that looks a figure up in a cell of run.json, None where it was not measured."""
-
-    def look_up(cell: Mapping[str, Any]) -> float | None:
-        found: Any = cell
-        for key in keys:
-            found = (found or {}).get(key)
-        return None if found is None else found / scale if scale != 1 else found
-
-    return look_up
+    return shared.stored_texts(FAMILY, folder.name, found, _FIGURES)
 
 
 _FIGURES = {
-    "qos_delay_messages_sent_total": _figure(1, "sent"),
-    "qos_delay_latency_mean_seconds": _figure(1e6, "L_us", "avg"),
-    "qos_delay_latency_ratio": _figure(1, "L_over_delay"),
-    "qos_delay_end_to_end_seconds": _figure(1000, "end_to_end_ms", "total"),
-    "qos_delay_packets_per_segment": _figure(1, "segments", "publisher", "mqtt_packets_per_segment", "mean"),
+    "messages_total": shared.counts("answered", "late", "lost"),
+    "messages_sent_total": shared.figure("sent"),
+    "latency_quantile_seconds": shared.quantiles("L_us", metric="L"),
+    "latency_mean_seconds": shared.figure("L_us", "avg", divisor=1e6),
+    "latency_ratio": shared.figure("L_over_delay"),
+    "end_to_end_seconds": shared.figure("end_to_end_ms", "total", divisor=1000),
+    "packets_per_segment": shared.figure("segments", "publisher", "mqtt_packets_per_segment", "mean"),
 }

@@ -25,7 +25,6 @@ from looplab.run.parameters import (
     read_number,
     read_qos,
 )
-from looplab.treatments.loads import NO_LOAD
 
 FOLDER = EXPERIMENT.scenarios
 OPTIONS = (
@@ -44,7 +43,6 @@ SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
 # Beyond, the client would take the network for gone (mqtt_link.PEER_TIMEOUT_MS).
 MAX_DELAY_MS = 500.0
-HOST = r"[A-Za-z0-9_.-]{1,253}"
 # A run's token and its dash come before the number of the message.
 TOKEN_BYTES = 9
 DIGITS = 9
@@ -91,12 +89,6 @@ class QosDelayParameters(RunParameters):
     own_pb: str
     own_bs: str
     broker_port: int
-    parts_timeout_s: int
-    # Priorities and load belong to the loop's scenarios.
-    apply_priority: bool = False
-    priority_broker: int = 0
-    priority_controller: int = 0
-    load: str = NO_LOAD
 
     @property
     def cells(self) -> list[Cell]:
@@ -147,10 +139,10 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
         pacing=get.choice("PACING", SCHEDULE, PACINGS),
         deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),
         warmup_messages=get.integer("WARMUP_MESSAGES", 20, 1, 10_000),
-        host_pb=get.matching("BROKER_PB", "broker-pb", HOST, "a host name or an address"),
-        host_bs=get.matching("BROKER_BS", "broker-bs", HOST, "a host name or an address"),
-        own_pb=get.matching("CONTROLLER_PB", "controller-pb", HOST, "a host name or an address"),
-        own_bs=get.matching("CONTROLLER_BS", "controller-bs", HOST, "a host name or an address"),
+        host_pb=get.host("BROKER_PB", "broker-pb"),
+        host_bs=get.host("BROKER_BS", "broker-bs"),
+        own_pb=get.host("CONTROLLER_PB", "controller-pb"),
+        own_bs=get.host("CONTROLLER_BS", "controller-bs"),
         broker_port=get.integer("BROKER_PORT", 1883, 1, 65535),
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from looplab.run.table import milliseconds, number, title, verdict
+from looplab.run.table import invalid, milliseconds, number, whole
 
 _HEAD = (
     f"{'delay':>7} {'QoS':>3} {'sent':>6} {'late':>5} {'lost':>5} {'end-to-end':>10} {'L avg':>9} {'L p99':>9} "
@@ -13,15 +13,13 @@ _HEAD = (
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), latencies in milliseconds, no line feed at its end."""
     lines = [
-        title(run),
         "L: publisher to subscriber, in ms; delay: publisher-broker and broker-subscriber",
         "",
         _HEAD,
         *(_line(cell) for cell in run["cells"]),
         "",
-        *verdict(run),
     ]
-    return "\n".join(lines)
+    return whole(run, lines)
 
 
 def _line(cell: dict[str, Any]) -> str:
@@ -36,4 +34,4 @@ def _line(cell: dict[str, Any]) -> str:
         number(publisher.get("mean"), 7, 2),
     ]
     counts = f"{pair:>7} {cell['qos']:>3} {cell['sent']:>6} {cell['late']:>5} {cell['lost']:>5}"
-    return f"{counts} {' '.join(figures)}{'' if cell['valid'] else ' !'}"
+    return f"{counts} {' '.join(figures)}{invalid(cell)}"

@@ -1,9 +1,11 @@
 """The experiment twin: where the limit of a digital twin is, at the broker or where each message is stored."""
 
 from looplab.run.experiment import Experiment
-from looplab.treatments.roles import BROKER, CONTROLLER, Role
+from looplab.treatments.roles import CONTROLLER, Role
 
 NAME = "twin"
+# A broker with persistence keeps one file for each of its ports.
+BROKER = Role("broker", ("mosquitto",), files=("mosquitto/data/*/mosquitto.db",))
 INSTANCE = Role("instance", ("lab-twin",))
 WORKERS = Role("workers", ("lab-twin-store",), optional=True)
 DATABASE = Role("database", ("postgres",))
@@ -15,4 +17,5 @@ EXPERIMENT = Experiment(
     images=("sqlclient",),
     upstream=("POSTGRES_IMAGE",),
     passwords=("database_owner", "database_writer", "database_reader"),
+    host=True,
 )

@@ -1,7 +1,6 @@
 """One run of twin: waits for database and instance, then sends, drains and judges cell by cell."""
 
 import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,16 +12,15 @@ from looplab.experiments.twin.document import Measured, cell_document, faults, f
 from looplab.experiments.twin.parameters import Cell, TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import INSTANCE, Parts, Sending, Sent, clear, new_token
-from looplab.experiments.twin.treatments import judge
+from looplab.experiments.twin.treatments import judge, used_hosts
 from looplab.experiments.twin.usage import usage
+from looplab.experiments.twin.window import windows
 from looplab.run.life import Run, wait_for
 from looplab.run.record import File, Place, Record
 from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, TreatmentsClient
-
-STEP_S = 0.2
 
 
 class Controller(Run):
@@ -40,13 +38,14 @@ class Controller(Run):
         self._looks: list[Look | None] = []
         self._measured: list[Measured] = []
         self._started: set[str] = set()
+        self._windows: list[Treatment] = []
 
     def measure(self) -> None:
         """Wait for the parts, then measure every cell."""
         p, record = self.parameters, self.record
         record.say("waiting", what="database and twin instance")
-        wait_for(self._database.answers, p.parts_timeout_s, _step, _no_database)
-        wait_for(self._instance_answers, p.parts_timeout_s, _step, _no_instance)
+        wait_for(self._database.answers, p.parts_timeout_s, _no_database)
+        wait_for(self._instance_answers, p.parts_timeout_s, _no_instance)
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
         record.begin()
         parts = Parts(p, record, self._database, self._look, self._lines)
@@ -56,9 +55,13 @@ class Controller(Run):
             self._measured.append(self._measure(parts, index, cell))
             record.append(p.rows(index))
             record.state("running", self.treatments())
+        # Last, for its messages would count in the brokers' own counters.
+        self._windows = windows(used_hosts(p), p.max_inflight)
 
     def treatments(self) -> list[Treatment]:
-        return judge(self.parameters, self._looks, self._database.facts(), self._started) if self._measured else []
+        if not self._measured:
+            return []
+        return [*judge(self.parameters, self._looks, self._database.facts(), self._started), *self._windows]
 
     def contents(self) -> dict[str, Any]:
         p, store = self.parameters, self.record.store
@@ -136,10 +139,6 @@ def counts(sent: Sent) -> dict[str, int]:
         "database_errors": sent.counted("database_errors"),
         "unstamped": sent.unstamped,
     }
-
-
-def _step() -> None:
-    time.sleep(STEP_S)
 
 
 def _no_database() -> LabError:

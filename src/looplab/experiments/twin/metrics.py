@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.metrics.distributions import Cell, Distribution, bounds_s, joined
-from looplab.metrics.runs import cell_started_text, current_text
+from looplab.metrics import cells as shared
+from looplab.metrics.distributions import Cell, Distribution, bounds_s
 from looplab.metrics.text_format import Texts, line
 from looplab.metrics.view import CellsView
 
@@ -34,9 +34,6 @@ BOUNDS_S = bounds_s(-4, 2)
 # The outcome of a live row, as this experiment names it.
 OUTCOMES = {"answered": "stored", "late": "stored", "robot_error": "refused", "lost": "lost"}
 _STORED = ("stored", "lost", "refused")
-_QUANTILES = {"min": "0", "p50": "0.5", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}
-_STARTED = "twin_cell_run_started_timestamp_seconds"
-_HISTOGRAMS = ("twin_latency_seconds", "twin_send_lateness_seconds")
 
 
 def twin_labels(run: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, str]:
@@ -89,64 +86,38 @@ def cells(parameters: Mapping[str, Any]) -> list[TwinCell]:
 
 
 def cell_texts(run_id: str, found: Sequence[Cell]) -> dict[str, str]:
-    """Return the sample lines of the running run; histograms of the cell that is measured alone, for cells are many."""
+    """Return the sample lines of the running run."""
     begun = [cell for cell in found if isinstance(cell, TwinCell) and cell.sent]
-    if not begun:
-        return {}
-    parts = [cell.texts() for cell in begun]
     name = "twin_queue_length"
     return {
-        **joined([{family: text for family, text in part.items() if family not in _HISTOGRAMS} for part in parts]),
+        **shared.running_texts(FAMILY, run_id, begun),
         name: "".join(line(name, cell.labels, cell.queue) for cell in begun),
-        "twin_cell_current": current_text(FAMILY, begun),
-        _STARTED: cell_started_text(FAMILY, run_id, [cell.labels for cell in begun]),
-        _HISTOGRAMS[0]: parts[-1].get(_HISTOGRAMS[0], ""),
     }
 
 
 def stored_texts(folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
     """Return the sample lines of a run.json. Raises KeyError, TypeError or ValueError if it is none."""
     found = [(twin_labels(run, cell), cell) for cell in run["cells"] if cell.get("valid", True)]
-    quantiles, messages, limit = "twin_latency_quantile_seconds", "twin_messages_total", "twin_limit_per_second"
-    return {
-        _STARTED: cell_started_text(FAMILY, folder.name, [labels for labels, _cell in found]),
-        quantiles: "".join(
-            line(quantiles, {**labels, "metric": "S", "q": q}, cell["storage_delay_us"][stat] / 1e6)
-            for labels, cell in found
-            for stat, q in _QUANTILES.items()
-            if cell["storage_delay_us"].get(stat) is not None
-        ),
-        messages: "".join(
-            line(messages, {**labels, "outcome": outcome}, cell[outcome])
-            for labels, cell in found
-            for outcome in _STORED
-        ),
-        "twin_broker_rate_per_second": "".join(_broker_lines(labels, cell) for labels, cell in found),
-        limit: "".join(
-            line(limit, {**labels, "limited_by": str(cell["limited_by"])}, cell["limit_per_s"])
-            for labels, cell in found
-            if cell.get("limit_per_s") is not None
-        ),
-        **{
-            family: "".join(line(family, labels, cell[key]) for labels, cell in found if cell[key] is not None)
-            for family, key in _FIGURES.items()
-        },
-    }
+    return shared.stored_texts(FAMILY, folder.name, found, _FIGURES)
 
 
+def _limit(cell: shared.StoredCell) -> shared.Values:
+    return [({"limited_by": str(cell["limited_by"]), **more}, value) for more, value in _LIMIT(cell)]
+
+
+def _broker_rates(cell: shared.StoredCell) -> shared.Values:
+    rates = ((str(one["broker"]), one["rate_out_per_s"]) for one in cell["per_broker"])
+    return [({"broker": broker}, rate) for broker, rate in rates if rate is not None]
+
+
+_LIMIT = shared.figure("limit_per_s")
 _FIGURES = {
-    "twin_messages_sent_total": "sent",
-    "twin_queue_max": "queue_max",
-    "twin_drained_seconds": "drained_s",
-    "twin_rate_out_per_second": "rate_out_per_s",
+    "messages_total": shared.counts(*_STORED),
+    "messages_sent_total": shared.figure("sent"),
+    "latency_quantile_seconds": shared.quantiles("storage_delay_us", metric="S"),
+    "queue_max": shared.figure("queue_max"),
+    "drained_seconds": shared.figure("drained_s"),
+    "rate_out_per_second": shared.figure("rate_out_per_s"),
+    "broker_rate_per_second": _broker_rates,
+    "limit_per_second": _limit,
 }
-
-
-def _broker_lines(labels: Mapping[str, str], cell: Mapping[str, Any]) -> str:
-    """Return the rate through each broker."""
-    name = "twin_broker_rate_per_second"
-    return "".join(
-        line(name, {**labels, "broker": str(one["broker"])}, one["rate_out_per_s"])
-        for one in cell["per_broker"]
-        if one["rate_out_per_s"] is not None
-    )

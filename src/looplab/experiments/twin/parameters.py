@@ -11,10 +11,11 @@ from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.twin import NAME
-from looplab.experiments.twin.message import LEAST_BYTES
+from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
 from looplab.run.parameters import (
     FIDELITIES,
     FIDELITY,
+    HOST,
     INTERVALS,
     MESSAGES,
     PACING,
@@ -29,16 +30,16 @@ from looplab.run.parameters import (
     read_number,
     read_qos,
 )
-from looplab.treatments.loads import NO_LOAD
 
 FOLDER = f"compose/experiments/{NAME}"
 LIMIT, BROKERS = "twin-limit", "twin-brokers"
 # published: a sleep and a new session for each message, a commit a row; sleep and session: one of these causes alone.
 WRITE_MODES = ("published", "sleep", "session", "row", "pipeline", "copy")
 SLEEPING, RECONNECTING = ("published", "sleep"), ("published", "session")
-SINGLE, CENTRAL, DISTRIBUTED = PLACEMENTS = ("single", "central", "distributed")
+# bridged: a machine each, and all hand on to the first, from which alone the instance takes.
+SINGLE, CENTRAL, DISTRIBUTED, BRIDGED = PLACEMENTS = ("single", "central", "distributed", "bridged")
 SESSIONS = ("", "message", "kept")
-CONFINEMENTS = ("quota", "cpuset")
+QUOTA, CPUSET = CONFINEMENTS = ("quota", "cpuset")
 OPTIONS = (
     INTERVALS,
     MESSAGES,
@@ -53,6 +54,8 @@ OPTIONS = (
         recorded="write_modes",
     ),
     Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
+    Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each"),
+    Option("--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS),
     FIDELITY,
     PACING,
 )
@@ -71,9 +74,8 @@ PUBLISHED_SLEEP_MS = 50.0
 PUBLISHED_STORE_MS = 10.0
 # What a cell takes beside its messages: the workers' start, looks, questions to the database.
 CELL_OVERHEAD_S = 2.0
-HOST = r"[A-Za-z0-9_.-]{1,253}"
-# Of published machines: virtual processors of type 1, 2 and 3.
-MACHINE_VCPUS = {1: 1, 2: 2, 3: 4}
+# MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin/parts.yaml.
+PLAIN_SCALE = 0.5
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class TwinParameters(RunParameters):
     max_inflight: int
     persistence: bool
     confinement: str
-    machine_cpus: dict[str, float]
+    machine_scale: float
     drain_timeout_s: int
     search: bool
     step_s: float
@@ -129,12 +131,6 @@ class TwinParameters(RunParameters):
     broker_hosts: str
     database_host: str
     instance_url: str
-    parts_timeout_s: int
-    # Priorities and load belong to the loop's scenarios.
-    apply_priority: bool = False
-    priority_broker: int = 0
-    priority_controller: int = 0
-    load: str = NO_LOAD
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -159,7 +155,8 @@ class TwinParameters(RunParameters):
         if self.search:
             return self.sending_s + overhead_s
         return overhead_s + sum(
-            max(cell.interval_ms, self._store_ms(cell) / cell.brokers) * self.messages / 1000 for cell in self.cells
+            max(cell.interval_ms, self._store_ms(cell) / len(self.taken(cell))) * self.messages / 1000
+            for cell in self.cells
         )
 
     def _store_ms(self, cell: Cell) -> float:
@@ -188,6 +185,14 @@ class TwinParameters(RunParameters):
             named = [host.rpartition(":") for host in self.broker_hosts.split(",")]
             return [(host, int(port)) for host, _, port in named[: cell.brokers]]
         return [(f"broker-{at + 1}", 1883) for at in range(cell.brokers)]
+
+    def taken(self, cell: Cell) -> list[tuple[str, int]]:
+        """Return host and port of each broker from which the instance takes."""
+        return self.hosts(cell)[: 1 if cell.placement == BRIDGED else None]
+
+    def prefix(self, cell: Cell) -> str:
+        """Return what the topics of a cell begin with."""
+        return BRIDGED_PREFIX if cell.placement == BRIDGED else ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the effective parameters as run.json stores them."""
@@ -218,9 +223,9 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         messages=messages,
         deadline_ms=drain_s * 1000,
         intervals_ms=(1000 / max_rate,) if search else _intervals(get),
-        brokers=get.list("BROKERS", "1", _brokers, "1, 2 or 4, e.g. 1,2,4"),
-        placements=get.list("PLACEMENTS", "distributed", _placement, "central or distributed"),
-        write_modes=get.list("WRITE_MODE", _default_mode(fidelity), _mode, ", ".join(WRITE_MODES)),
+        brokers=tuple(map(int, get.words("BROKERS", "1", ("1", "2", "4")))),
+        placements=get.words("PLACEMENTS", DISTRIBUTED, PLACEMENTS[1:]),
+        write_modes=get.words("WRITE_MODE", "published" if fidelity == "thesis" else "row", WRITE_MODES),
         qos=get.list("QOS", "1", read_qos, "0, 1 or 2, e.g. 0,1,2"),
         iterations=get.integer("REPETITIONS", 1, 1, 1000),
         devices=get.integer("DEVICES", 1, 1, 100),
@@ -233,10 +238,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         batch_ms=get.number("BATCH_MS", 10, 0, 10_000),
         max_inflight=get.integer("MAX_INFLIGHT", 20 if fidelity == "thesis" else 0, 0, 65_535),
         persistence=get.switch("PERSISTENCE", False),
-        confinement=get.choice("CONFINEMENT", "quota", CONFINEMENTS),
-        machine_cpus={
-            str(kind): get.number(f"TWIN_CPUS_{kind}", vcpus / 2, 0, 1024) for kind, vcpus in MACHINE_VCPUS.items()
-        },
+        confinement=get.choice("CONFINEMENT", QUOTA, CONFINEMENTS),
+        machine_scale=read_scale(get, PLAIN_SCALE),
         drain_timeout_s=drain_s,
         search=search,
         step_s=step_s,
@@ -245,7 +248,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
         delay_limit_ms=get.integer("DELAY_LIMIT_MS", 100, 1, 60_000),
         tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
         broker_hosts=_hosts(environment.get("BROKER_HOSTS", "").strip()),
-        database_host=get.matching("DATABASE_HOST", "twin-database", HOST, "a host name or an address"),
+        database_host=get.host("DATABASE_HOST", "twin-database"),
         instance_url=environment.get("INSTANCE_URL", "").strip() or "http://instance:9108",
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
@@ -255,8 +258,9 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParamete
     return parameters
 
 
-def _default_mode(fidelity: str) -> str:
-    return "published" if fidelity == "thesis" else "row"
+def read_scale(get: Reader, default: float) -> float:
+    """Return MACHINE_SCALE, which multiplies the published machines."""
+    return get.number("MACHINE_SCALE", default, 0.01, 100)
 
 
 def _intervals(get: Reader) -> tuple[float, ...]:
@@ -269,24 +273,6 @@ def _interval(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or not 0.05 <= float(text) <= 60_000:
         raise ValueError(text)
     return read_number(text)
-
-
-def _brokers(text: str) -> int:
-    if text not in ("1", "2", "4"):
-        raise ValueError(text)
-    return int(text)
-
-
-def _placement(text: str) -> str:
-    if text not in (CENTRAL, DISTRIBUTED):
-        raise ValueError(text)
-    return text
-
-
-def _mode(text: str) -> str:
-    if text not in WRITE_MODES:
-        raise ValueError(text)
-    return text
 
 
 def _hosts(text: str) -> str:

@@ -67,6 +67,7 @@ class Sending:
         p = parts.parameters
         self._parts, self._index, self._cell, self._token = parts, index, cell, token
         self._hosts = p.hosts(cell)
+        self._taken = p.taken(cell)
         self._counters = BrokerCounters(self._hosts, token, tcp_nodelay=p.tcp_nodelay)
         self._devices = Devices(
             self._hosts,
@@ -100,24 +101,24 @@ class Sending:
         p, cell = self._parts.parameters, self._cell
         order = {
             "token": self._token, "cell": self._index, "first": rows.start, "last": rows.stop - 1,
-            "brokers": self._hosts, "qos": cell.qos, "write_mode": cell.write_mode, "sleep_ms": p.sleep(cell),
+            "brokers": self._taken, "qos": cell.qos, "write_mode": cell.write_mode, "sleep_ms": p.sleep(cell),
             "session": p.session_of(cell), "batch_rows": p.batch_of(cell), "batch_ms": p.batch_ms,
-            "tcp_nodelay": p.tcp_nodelay, "workers": p.workers,
+            "tcp_nodelay": p.tcp_nodelay, "workers": p.workers, "prefix": p.prefix(cell),
         }  # fmt: skip
         INSTANCE.ask(f"{p.instance_url}/begin", "POST", order)
-        self._devices.begin(self._token, self._index)
+        self._devices.begin(self._token, self._index, p.prefix(cell))
         if not self._devices.connect(p.parts_timeout_s):
             raise LabError(
                 f"No broker: {self._devices.last_error} after {p.parts_timeout_s} s.",
                 "See `docker compose logs` of the brokers.",
                 EXIT_MACHINE,
             )
-        wait_for(self._workers_ready, p.parts_timeout_s, self._pause, self._not_ready)
+        wait_for(self._workers_ready, p.parts_timeout_s, self._not_ready, self._pause)
 
     def _workers_ready(self) -> bool:
         p = self._parts.parameters
         workers = INSTANCE.ask(f"{p.instance_url}/state", "GET")["workers"]
-        return len(workers) == len(self._hosts) * p.workers and all(worker["ready"] for worker in workers)
+        return len(workers) == len(self._taken) * p.workers and all(worker["ready"] for worker in workers)
 
     def _not_ready(self) -> LabError:
         return LabError(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from looplab.run.table import number, title, verdict
+from looplab.run.table import invalid, number, whole
 
 _HEAD = (
     f"{'ms':>7} {'brokers':>9} {'mode':>9} {'QoS':>3} {'sent':>6} {'lost':>4} {'queue':>6} {'drain':>6} {'out/s':>7} "
@@ -24,17 +24,16 @@ LIMITS = {
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), delays in milliseconds, no line feed at its end."""
     lines = [
-        title(run),
         "queue: longest, in messages; drain: s from last sent to last stored;",
         "lost: lost and refused; delay: from sent to stored, in ms",
         "",
         _HEAD,
         *(_line(cell) for cell in run["cells"]),
+        *_stops(run["cells"]),
         *_limits([cell for cell in run["cells"] if cell.get("limit_per_s") is not None]),
         "",
-        *verdict(run),
     ]
-    return "\n".join(lines)
+    return whole(run, lines)
 
 
 def _line(cell: dict[str, Any]) -> str:
@@ -47,7 +46,18 @@ def _line(cell: dict[str, Any]) -> str:
     ]
     counts = f"{cell['interval_ms']:>7.4g} {brokers:>9} {cell['write_mode']:>9} {cell['qos']:>3} {cell['sent']:>6}"
     lost = cell["lost"] + cell["refused"]
-    return f"{counts} {lost:>4} {cell['queue_max']:>6} {' '.join(figures)}{'' if cell['valid'] else ' !'}"
+    return f"{counts} {lost:>4} {cell['queue_max']:>6} {' '.join(figures)}{invalid(cell)}"
+
+
+def _stops(cells: list[dict[str, Any]]) -> list[str]:
+    """Return how often and for how long its quota stopped each machine, a line each; [] where none was stopped."""
+    found: dict[str, tuple[int, float]] = {}
+    for cell in cells:
+        for host, count in cell.get("throttled", {}).items():
+            times, seconds = found.get(host, (0, 0.0))
+            found[host] = (times + count, seconds + cell["throttled_s"][host])
+    said = [f"  {host}: {times} times, {held:.1f} s in all" for host, (times, held) in found.items() if times]
+    return ["", "The quota of processors stopped a machine:", *said] if said else []
 
 
 def _limits(found: list[dict[str, Any]]) -> list[str]:

@@ -1,14 +1,16 @@
 """Whether a run's parts were as wanted: the same in every cell, on their machines, commits on disk."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from looplab.experiments.twin import NAME
 from looplab.experiments.twin.database import Facts
-from looplab.experiments.twin.parameters import BROKERS, CENTRAL, LIMIT, TwinParameters
-from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, unverified
+from looplab.experiments.twin.machines import MIB, Sizes, broker_machines
+from looplab.experiments.twin.parameters import BRIDGED, CPUSET, QUOTA, TwinParameters
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
 from looplab.treatments.loads import loads
-from looplab.treatments.looks import Look, processes
+from looplab.treatments.looks import Look, mqtt_sockets, processes
 
+NO_LIMIT = "no limit"
 _ROLES = ("broker", "instance", "controller")
 
 
@@ -18,54 +20,120 @@ def judge(
     """Judge every treatment of a run from the looks taken before and after each sending."""
     if found := unverified(looks):
         return found
-    ports = {port for cell in parameters.cells for _host, port in parameters.hosts(cell)}
+    ports = {port for _host, port in used_hosts(parameters)}
     good = [look for look in looks if look is not None]
     found += [judge_process(good, role) for role in _ROLES]
     found += [judge_policy(good, role, 0) for role in _ROLES]
-    found += [judge_nodelay(good, role, parameters.tcp_nodelay, *ports) for role in ("broker", "controller")]
-    found += _machines(parameters, good)
+    found.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
+    found.append(judge_nodelay([_accepted(look, ports) for look in good], "broker", parameters.tcp_nodelay, *ports))
+    found += [*_machines(parameters, good), *_persistence(parameters, good), *_bridges(parameters, good)]
     found.append(_committed(database))
     same = "the same in every cell"
     found.append(Treatment("database process", same, same if len(started) == 1 else "restarted", len(started) == 1))
     return [*found, *(load.judge(good, wanted=False) for load in loads().values())]
 
 
-def machines(parameters: TwinParameters) -> dict[str, float | None]:
-    """Return the processors that each broker's container shall have, by host name; None for no limit."""
-    cpus = {kind: limit or None for kind, limit in parameters.machine_cpus.items()}
-    wanted: dict[str, float | None] = {}
-    for cell in parameters.cells:
-        for host, _port in parameters.hosts(cell):
-            if cell.placement == CENTRAL:
-                wanted[host] = cpus["2" if cell.brokers == 2 else "3"]
-            else:
-                wanted[host] = {NAME: cpus["3"], BROKERS: cpus["1"], LIMIT: None}[parameters.scenario]
-    return wanted
-
-
 def _machines(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
+    """Judge processors and memory of each broker's container; none where the brokers are not the lab's own."""
     if parameters.broker_hosts:
         return []
-    found: dict[str, set[str]] = {}
+    found: dict[str, tuple[set[str], set[str]]] = {}
     for look in looks:
         for process in processes(look, "broker"):
-            container = process["container"]
-            seen = container["cpu_limit"] if parameters.confinement == "quota" else len(process["cpus"])
-            found.setdefault(str(container["hostname"]), set()).add(_shown(seen))
-    return [_machine(parameters, host, limit, found.get(host, set())) for host, limit in machines(parameters).items()]
+            seen = found.setdefault(str(process["container"]["hostname"]), (set(), set()))
+            seen[0].add(_processors(parameters.confinement, process))
+            seen[1].add(_memory(process["container"]["memory_limit"]))
+    judged = []
+    for host, sizes in broker_machines(parameters).items():
+        seen = found.get(host, (set(), set()))
+        judged.append(_machine(f"{host} processors", _wanted_processors(parameters.confinement, sizes), seen[0]))
+        judged.append(_machine(f"{host} memory", _memory(sizes and sizes.memory_bytes), seen[1]))
+    return judged
 
 
-def _machine(parameters: TwinParameters, host: str, limit: float | None, found: set[str]) -> Treatment:
-    wanted = _shown(limit)
+def _machine(what: str, wanted: str, found: set[str]) -> Treatment:
     seen = ", ".join(sorted(found)) or "not running"
-    note = "" if seen == wanted else "set `TWIN_CPUS_1` … `TWIN_CPUS_3` in .env to what this machine has"
+    note = "" if seen == wanted else "only `./lab run` scales machines: with plain Compose leave MACHINE_SCALE empty"
     # Without a limit any set of processors will do.
-    verified = seen == wanted or (parameters.confinement == "cpuset" and limit is None and bool(found))
-    return Treatment(f"{host} processors", wanted, seen, verified, note=note)
+    unlimited = wanted == NO_LIMIT and bool(found) and all(word.startswith("set of") for word in found)
+    verified = seen == wanted or unlimited
+    return Treatment(what, wanted, seen, verified, note=note)
 
 
-def _shown(limit: float | None) -> str:
-    return "no limit" if limit is None else f"{limit:g}"
+def _wanted_processors(confinement: str, sizes: Sizes | None) -> str:
+    if sizes is None:
+        return NO_LIMIT
+    return f"quota {sizes.cpus:g}" if confinement == QUOTA else f"set of {sizes.whole_cpus}"
+
+
+def _processors(confinement: str, process: Mapping[str, Any]) -> str:
+    """Return what confines a process; a quota always counts, a set only where one is wanted."""
+    quota = process["container"]["cpu_limit"]
+    if quota is not None:
+        return f"quota {quota:g}"
+    return f"set of {len(process['cpus'])}" if confinement == CPUSET else NO_LIMIT
+
+
+def _memory(limit: int | None) -> str:
+    return NO_LIMIT if limit is None else f"{limit / MIB:g} MiB"
+
+
+def _persistence(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
+    """Judge whether each broker keeps its queue in a file, by the file."""
+    if parameters.broker_hosts:
+        return []
+    # The brokers write it within a second; before the first look that may not have passed.
+    kept: dict[str, list[str]] = {}
+    for process in processes(looks[-1], "broker"):
+        kept.setdefault(str(process["container"]["hostname"]), []).extend(process["files"])
+    ports: dict[str, set[int]] = {}
+    for host, port in used_hosts(parameters):
+        ports.setdefault(host, set()).add(port)
+    wanted = on_off(parameters.persistence)
+    judged = []
+    for host, own in ports.items():
+        files = set(kept.get(host, []))
+        there = [f"mosquitto/data/{port}/mosquitto.db" in files for port in sorted(own)]
+        found = on_off(there[0]) if len(set(there)) == 1 else "on for some of its brokers"
+        judged.append(Treatment(f"{host} persistence", wanted, found, found == wanted))
+    return judged
+
+
+def _bridges(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
+    """Judge whether every broker but the first was connected to the first one in every look."""
+    most = max((cell.brokers for cell in parameters.cells if cell.placement == BRIDGED), default=0)
+    if not most:
+        return []
+    ports = {port for _host, port in used_hosts(parameters)}
+    counts = [
+        sum(not isinstance(entry, str) and _dialled(entry, ports) for entry in mqtt_sockets([look], "broker", ports))
+        for look in looks
+    ]
+    wanted, found = most - 1, min(counts)
+    note = "TCP_NODELAY stays off on them: Mosquitto sets it on connections that it accepts"
+    return [Treatment("bridges to the first broker", f"{wanted}", f"{found}", found >= wanted, note=note)]
+
+
+def _accepted(look: Look, ports: Collection[int]) -> Look:
+    """Return a look whose brokers have no bridge's sockets."""
+    brokers = look["roles"]["broker"]
+    left = [
+        process
+        if isinstance(process["sockets"], str)
+        else {**process, "sockets": [entry for entry in process["sockets"] if not _dialled(entry, ports)]}
+        for process in brokers["processes"]
+    ]
+    return {**look, "roles": {**look["roles"], "broker": {**brokers, "processes": left}}}
+
+
+def _dialled(entry: Mapping[str, Any], ports: Collection[int]) -> bool:
+    """Return whether a broker's socket is a bridge's, which the broker itself has dialled."""
+    return entry["peer_port"] in ports and entry["local_port"] not in ports
+
+
+def used_hosts(parameters: TwinParameters) -> list[tuple[str, int]]:
+    """Return host and port of every broker of a run, once each."""
+    return list(dict.fromkeys(place for cell in parameters.cells for place in parameters.hosts(cell)))
 
 
 def _committed(database: Facts) -> Treatment:

@@ -12,10 +12,11 @@ def usage(parameters: TwinParameters, cell: Cell, sent: Sent) -> dict[str, Any]:
     """Return what goes into a cell of run.json beside what its rows tell; null where nothing was read."""
     before, after = sent.looks
     cost = sent.costs
-    shares, stopped = ({}, {}) if before is None or after is None else _parts(parameters, cell, before, after)
+    shares, stops = ({}, {}) if before is None or after is None else _parts(parameters, cell, before, after)
     return {
         "cpu_share": shares,
-        "throttled_s": stopped,
+        "throttled_s": {host: round(ns / 1e9, 6) for host, (_count, ns) in stops.items()},
+        "throttled": {host: count for host, (count, _ns) in stops.items()},
         "fsync": None
         if cost is None
         else {
@@ -32,7 +33,7 @@ def usage(parameters: TwinParameters, cell: Cell, sent: Sent) -> dict[str, Any]:
 
 
 def _parts(p: TwinParameters, cell: Cell, before: Look, after: Look) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return shares of one processor by part, and seconds for which a quota stopped each broker's container."""
+    """Return shares of one processor by part; how often, and for how many ns, its quota stopped each machine."""
     elapsed_ns = after["clock_ns"] - before["clock_ns"]
     hosts = {host for host, _port in p.hosts(cell)}
     brokers = [
@@ -50,14 +51,14 @@ def _parts(p: TwinParameters, cell: Cell, before: Look, after: Look) -> tuple[di
             _share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in survivors(before, after, "controller")
         ),
     }
-    stopped = {
-        str(now["container"]["hostname"]): round(
-            (now["container"]["throttled_ns"] - was["container"]["throttled_ns"]) / 1e9, 6
-        )
-        for was, now in brokers
-        if None not in (was["container"]["throttled_ns"], now["container"]["throttled_ns"])
+    machines = {str(now["container"]["hostname"]): (was["container"], now["container"]) for was, now in brokers}
+    keys = ("throttled", "throttled_ns")
+    stops = {
+        host: tuple(now[key] - was[key] for key in keys)
+        for host, (was, now) in machines.items()
+        if None not in [one[key] for one in (was, now) for key in keys]
     }
-    return shares, stopped
+    return shares, stops
 
 
 def _group_share(before: Look, after: Look, role: str, elapsed_ns: int) -> float | None:

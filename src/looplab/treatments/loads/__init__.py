@@ -7,9 +7,9 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from looplab.treatments.loads.load import NO_LOAD, Load
+from looplab.treatments.loads.load import Load
 
-__all__ = ["NO_LOAD", "Load", "loads"]
+__all__ = ["Load", "loads"]
 
 
 @cache

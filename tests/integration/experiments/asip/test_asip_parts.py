@@ -1,14 +1,19 @@
 """The whole experiment on loopback, and what its parts do when others fail; every part is the real one."""
 
+import contextlib
 import os
 import random
+import select
 import socket
 import time
+import tty
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support.asip_parts import AsipParts
-from support.parts import HOST
+from support.parts import HOST, Broker, Child, python
+from support.ports import free_port
 from support.waiting import LIMIT_S, until
 
 from looplab.errors import LabError
@@ -65,7 +70,7 @@ def test_a_run_over_every_transport_accounts_for_every_test_and_edge(parts: Star
 
 def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_oscilloscope_saw(parts: Start) -> None:
     _, run = parts().run(
-        SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_SECONDS="1", LOW_HZ="40", HIGH_HZ="640", RESOLUTION="0.2"
+        SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_SECONDS="1", LOW_HZ="80", HIGH_HZ="640", RESOLUTION="0.2"
     )
     (cell,) = run["cells"]
     assert cell["wire_hz"] == pytest.approx(309.6, abs=0.1)
@@ -76,6 +81,35 @@ def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_osci
     # Far beyond the limit most edges are missing.
     fastest = max(cell["steps"], key=lambda step: step["frequency_hz"])
     assert 0 < fastest["edges_out"] < 0.9 * fastest["edges_in"]
+
+
+def test_board_adapter_and_reads_are_judged_by_what_the_parts_report(parts: Start) -> None:
+    """The second run claims what its parts do not do: its cells are measured, and the run is INVALID."""
+    here = parts(ADAPTER="ftdi-1", READ="byte")
+    few = {"MESSAGES": "10", "WARMUP_TESTS": "20", "INTERVAL_MS": "20", "EDGE_HZ": "50", "TRANSPORTS": "serial,tcp"}
+    _, run = here.run(**few)
+    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    found = {one["what"]: one for one in run["treatments"]}
+    assert all(found[what]["verified"] for what in ("board", "USB adapter", "largest read"))
+    # Seconds, because run folders are named by them.
+    time.sleep(1)
+    _, run = here.run(**{**few, "TRANSPORTS": "tcp"}, ADAPTER="none", READ="block")
+    assert [cell["answered"] for cell in run["cells"]] == [10]
+    assert sorted(why.partition(":")[0] for why in run["invalid_because"]) == [
+        "USB adapter", "largest read", "treatments service",
+    ]  # fmt: skip
+
+
+def test_frames_of_write_utf_carry_every_test(parts: Start) -> None:
+    here = parts(FRAMES="utf")
+    _, run = here.run(MESSAGES="10", WARMUP_TESTS="20", INTERVAL_MS="20", EDGE_HZ="50", TRANSPORTS="tcp")
+    (cell,) = run["cells"]
+    assert cell["answered"] == cell["edge_answered"] == 10
+    assert cell["factors"]["frames"] == "utf"
+    # On the wire there are no frames.
+    assert cell["wire_bytes"] == {"to_board": 9, "to_client": 10}
+    # A client without frames gets nothing that it understands.
+    assert not serves(here, "tcp")
 
 
 @pytest.mark.parametrize("first", TRANSPORTS)
@@ -160,6 +194,57 @@ def test_random_bytes_from_both_sides_do_no_harm(parts: Start) -> None:
     assert serves(here, "tcp")
     assert serves(here, "mqtt")
     assert "Traceback" not in here.bridge.said()
+
+
+def _noise_in_lines(chance: random.Random, size: int) -> bytes:
+    """Bytes at random, among them line feeds, and none in a row longer than a line may be."""
+    return bytes(10 if chance.random() < 0.01 else byte for byte in chance.randbytes(size)) + b"\n"
+
+
+@pytest.mark.timeout(300 + FUZZ_BYTES // 5000)
+def test_random_bytes_pass_the_bridge_unchanged_both_ways(tmp_path: Path) -> None:
+    """A port that sends noise as fast as the bridge takes it; what comes out is what went in."""
+    chance, sent = random.Random(16), 0
+    board, port = os.openpty()
+    tty.setraw(port)
+    os.set_blocking(board, False)
+    broker, number = Broker(tmp_path), free_port()
+    variables = {
+        "ASIP_DEVICE": os.ttyname(port), "BROKER_HOST": HOST, "BROKER_PORT": str(broker.port),
+        "BRIDGE_PORT": str(number), "FIDELITY": "corrected",
+    }  # fmt: skip
+    bridge = Child(python("looplab.experiments.asip.bridge"), tmp_path / "bridge.log", variables)
+    try:
+        until(lambda: "waits" in bridge.said(), "the bridge waits")
+        with socket.create_connection((HOST, number)) as client:
+            client.setblocking(False)
+            # The port is open once the bridge passes a byte.
+            assert exchange(board, client, b"\n", b"") == (b"\n", b"")
+            while sent < FUZZ_BYTES:
+                down, up = (_noise_in_lines(chance, chance.randrange(1, 3000)) for _ in range(2))
+                assert exchange(board, client, down, up) == (down, up)
+                sent += len(down)
+        assert "Traceback" not in bridge.said()
+    finally:
+        bridge.close()
+        broker.stop()
+        os.close(board)
+        os.close(port)
+
+
+def exchange(board: int, client: socket.socket, down: bytes, up: bytes) -> tuple[bytes, bytes]:
+    """Send `down` from the client and `up` from the board; return what the board and the client got."""
+    got = {board: b"", client.fileno(): b""}
+    left = {board: up, client.fileno(): down}
+    end_s = time.monotonic() + LIMIT_S
+    while (len(got[board]) < len(down) or len(got[client.fileno()]) < len(up)) and time.monotonic() < end_s:
+        writers = [descriptor for descriptor, data in left.items() if data]
+        for descriptor in select.select(list(got), writers, [], 0.1)[0]:
+            got[descriptor] += os.read(descriptor, 4096)
+        for descriptor in writers:
+            with contextlib.suppress(BlockingIOError):
+                left[descriptor] = left[descriptor][os.write(descriptor, left[descriptor]) :]
+    return got[board], got[client.fileno()]
 
 
 def test_the_worker_answers_nonsense_with_errors_and_goes_on(parts: Start) -> None:

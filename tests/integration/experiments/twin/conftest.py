@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.parts import Broker, Child
@@ -24,11 +25,11 @@ def make_lab(
     """Return a function that starts broker and instance beside a PostgreSQL."""
     labs: list[TwinLab] = []
 
-    def make(postgres: Postgres, more: str = "", inflight: int = 0) -> TwinLab:
+    def make(postgres: Postgres, more: str = "", inflight: int = 0, **broker: Any) -> TwinLab:
         limits = f"max_queued_messages 0\nmax_inflight_messages {inflight}\n"
         text = f"allow_anonymous true\n{limits}sys_interval 1\n{more}"
         postgres.do("TRUNCATE message")
-        labs.append(TwinLab(start_broker(more=text), postgres, start_command, tmp_path))
+        labs.append(TwinLab(start_broker(more=text, **broker), postgres, start_command, tmp_path))
         return labs[-1]
 
     yield make

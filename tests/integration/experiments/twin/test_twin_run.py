@@ -1,7 +1,16 @@
 """A run on real parts: every message is stored once, in every write mode and at every QoS."""
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import pytest
+from support.parts import HOST, Broker
+from support.ports import free_port
+from support.postgres import Postgres
 from support.twin_lab import TwinLab, account
+
+from looplab.experiments.twin.search import NO_ROOM
+from looplab.experiments.twin.window import windows
 
 
 @pytest.mark.parametrize("qos", ["0", "1", "2"])
@@ -43,9 +52,42 @@ def test_workers_that_share_a_subscription_store_each_message_once(lab: TwinLab)
     (cell,) = run["cells"]
     assert account(cell, lab.samples()) == {"stored": 60, "lost": 0, "refused": 0}
     assert cell["duplicates"] == 0
-    # Each sleeps 50 ms after a message: one alone stores fewer than 20 a second.
     assert cell["instance_s"]["sleep"] == 3.0
-    assert cell["rate_out_per_s"] > 20
+    # Each sleeps 50 ms after a message: of one alone, no commit follows another sooner.
+    committed_ns = sorted(int(row["committed_ns"]) for row in lab.samples())
+    assert sum(after - before < 50_000_000 for before, after in pairwise(committed_ns)) > 15
+
+
+def test_bridged_brokers_hand_all_on_to_the_first(
+    lab: TwinLab, start_broker: Callable[..., Broker], cluster: Postgres
+) -> None:
+    """Devices spread their messages over both; the one worker takes all from the first."""
+    bridge = f"connection first\naddress {HOST}:{lab.broker.port}\ntopic bridged/# out 2\nrestart_timeout 1\n"
+    limits = "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\nsys_interval 1\n"
+    lab.more_brokers.append(start_broker(more=f"{limits}{bridge}notifications false\n"))
+    run = lab.whole(SCENARIO="twin-brokers", BROKERS="2", PLACEMENTS="bridged", QOS="2", MESSAGES="80")
+    assert run["valid"], run["invalid_because"]
+    assert len(cluster.ask("SELECT DISTINCT run FROM message")) == 1
+    (cell,) = run["cells"]
+    assert account(cell, lab.samples()) == {"stored": 80, "lost": 0, "refused": 0}
+    assert (cell["placement"], cell["duplicates"]) == ("bridged", 0)
+    assert [one["stored"] for one in cell["per_broker"]] == [40, 40]
+    # One worker: from one broker alone it took them.
+    assert len(cell["cpu_share"]["instance"]) == 1
+    (bridges,) = [one for one in run["treatments"] if one["what"] == "bridges to the first broker"]
+    assert (bridges["wanted"], bridges["found"]) == ("1", "1")
+
+
+def test_a_brokers_window_is_asked_of_the_running_broker(start_broker: Callable[..., Broker]) -> None:
+    hosts = []
+    for inflight in (7, 0):
+        more = f"allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages {inflight}\n"
+        hosts.append((HOST, start_broker(more=more).port))
+    hosts.append((HOST, free_port()))
+    found = [(one.found, one.verified) for one in windows(hosts, 7, 1_500_000_000)]
+    assert found == [("7 messages", True), ("no limit", False), ("no answer", False)]
+    found = [(one.found, one.verified) for one in windows(hosts[:2], 0)]
+    assert found == [("7 messages", False), ("no limit", True)]
 
 
 def test_the_queue_is_what_the_brokers_counters_allow(lab: TwinLab) -> None:
@@ -60,14 +102,20 @@ def test_the_queue_is_what_the_brokers_counters_allow(lab: TwinLab) -> None:
 
 
 def test_the_search_finds_a_limit_that_was_put_in(lab: TwinLab) -> None:
-    """With a sleep of 20 ms after each message no more than 50 a second are stored."""
+    """With a sleep of 40 ms after each message no more than 25 a second are stored."""
     run = lab.whole(
-        SCENARIO="twin-limit", SLEEP_MS="20", STEP_S="2", MAX_RATE_PER_S="200", SEARCH_STEPS="6", DRAIN_TIMEOUT_S="1"
-    )
+        SCENARIO="twin-limit", SLEEP_MS="40", STEP_S="3", MAX_RATE_PER_S="100", SEARCH_STEPS="6", DRAIN_TIMEOUT_S="1",
+        DELAY_LIMIT_MS="500",
+    )  # fmt: skip
     (cell,) = run["cells"]
-    assert 20 < cell["limit_per_s"] < 50
-    assert cell["limited_by"] == "sleep"
-    assert cell["evidence"]["sleep"] > 0.6
+    # What too much of it stored is what this machine could do at that moment, sleep and all.
+    overloaded = [step for step in cell["steps"] if not step["sustained"]]
+    assert 0.6 * min(step["stored_per_s"] for step in overloaded) < cell["limit_per_s"] < 25
+    evidence = cell["evidence"]
+    assert (cell["limited_by"], evidence["sleep"] > 0.6) == ("sleep", True) or (
+        # Others on this machine leave no processor time.
+        evidence["machine"] >= NO_ROOM and cell["limited_by"] in ("sleep", "machine")
+    )
     assert not cell["steps"][0]["sustained"]
     assert cell["steps"][-1]["sustained"]
     assert (cell["lost"], cell["stored"]) == (0, cell["sent"])

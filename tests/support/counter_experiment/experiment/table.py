@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from looplab.run.table import milliseconds, title, verdict
+from looplab.run.table import milliseconds, whole
 
 
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document)."""
     cells = [f"{cell['sleep_ms']:>6g} ms {milliseconds(cell['S_us']['avg'])} ms" for cell in run["cells"]]
-    return "\n".join([title(run), *cells, *verdict(run)])
+    return whole(run, cells)

@@ -7,10 +7,11 @@ import pytest
 from support.simulated_asip_runs import write_latency_run, write_throughput_run
 
 from looplab.errors import LabError
-from looplab.experiments.asip import document
 from looplab.experiments.asip.document import COLUMNS, Measured, Step, cell_document, faults, files
+from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters, Cell, read_parameters
 from looplab.experiments.asip.table import table
+from looplab.experiments.asip.treatments import judge
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
 
 
@@ -84,11 +85,11 @@ def test_a_cell_with_a_fault_makes_the_run_invalid() -> None:
 
 def test_a_board_behind_real_time_is_seen() -> None:
     p = parameters(TRANSPORTS="serial")
-    behind = Measured(p.cells[0], lag_us={"max": 2_500.0, "mean": 10.0})
-    clock = document.judge(p, [], [behind])[-1]
+    behind = Measured(p.cells[0], board=BoardCounts({"max": 2_500.0, "mean": 10.0}, 0.0, "atmega2560"))
+    clock = judge(p, [], [behind])[-1]
     assert (clock.what, clock.verified, clock.required) == ("board clock", False, False)
     assert "2.50 ms" in clock.found
-    assert document.judge(p, [], [Measured(p.cells[0])])[-1].found == "a real board"
+    assert judge(p, [], [Measured(p.cells[0])])[-1].found == "a real board"
 
 
 @pytest.mark.parametrize("write_one", [write_latency_run, write_throughput_run])

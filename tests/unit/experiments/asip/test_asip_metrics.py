@@ -1,32 +1,17 @@
 """Runs of asip on the exporter's page, running and finished."""
 
-import json
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from support import exposition
+from support.exposition import Samples
+from support.run_files import begin
 from support.simulated_asip_runs import WIRE_US, as_published, near_the_wire, write_latency_run, write_throughput_run
 
 from looplab.experiments.asip.document import COLUMNS
 from looplab.experiments.asip.metrics import cell_labels
-from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter.live import LiveFolder
-from looplab.exporter.parts import all_families
-from looplab.exporter.stored import StoredRuns
-from looplab.metrics.text_format import page
 from looplab.run.samples import ANSWERED, SampleStore
-
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-def samples(parts: Any) -> Samples:
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(page(parts, all_families(EXPERIMENTS)).decode())
-        for sample in family.samples
-    }
 
 
 def labels(scenario: str, language: str, transport: str) -> dict[str, str]:
@@ -34,16 +19,13 @@ def labels(scenario: str, language: str, transport: str) -> dict[str, str]:
 
 
 def at(found: Samples, name: str, held: dict[str, str], **more: str) -> float:
-    return found[name, frozenset({**held, **more}.items())]
+    return exposition.at(found, name, **held, **more)
 
 
 def test_stored_cells_have_their_figures(tmp_path: Path) -> None:
     write_latency_run(tmp_path, lost=3)
     write_throughput_run(tmp_path)
-    runs = StoredRuns(tmp_path, EXPERIMENTS)
-    assert runs.refresh()
-    assert runs.damaged == frozenset()
-    found = samples(texts for _run_id, texts in runs.newest.values())
+    found = exposition.stored(tmp_path)
     cell = labels("asip", "java", "tcp")
     mean_s = at(found, "asip_latency_mean_seconds", cell, metric="latency")
     assert mean_s == pytest.approx(near_the_wire("java", "tcp", "one") / 1e6, rel=0.01)
@@ -69,12 +51,8 @@ def live(folder: Path, scenario: str, rows: list[dict[str, int]]) -> Samples:
     for row, values in enumerate(rows):
         for name, value in values.items():
             store[name][row] = value
-    state = {"experiment": "asip", "state": "running", "run_id": f"20260401T000000Z-{scenario}", "treatments": []}
-    (folder / "state.json").write_text(json.dumps({**state, "parameters": parameters}))
-    folder_of_runs = LiveFolder(folder, EXPERIMENTS)
-    run = folder_of_runs.run(frozenset())
-    assert run is not None
-    return samples([folder_of_runs.texts(run)])
+    begin(folder, "asip", f"20260401T000000Z-{scenario}", parameters)
+    return exposition.running(folder)
 
 
 def test_a_running_latency_run_has_the_distribution_of_its_current_cell(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.experiments.asip import oscilloscope
-from looplab.experiments.asip.oscilloscope import Edge, Oscilloscope
+from looplab.experiments.asip import questions
+from looplab.experiments.asip.oscilloscope import BoardCounts, Edge, Oscilloscope
 
 
 class Board(threading.Thread):
@@ -45,12 +45,12 @@ class Board(threading.Thread):
             first = int(words[0])
             head = f"from={first} count={len(self.edges)} cycle=900 left=0 bytes_to_board=18 bytes_to_client=20\n"
             return head + "".join(f"{pin} {level} {cycle}\n" for pin, level, cycle in self.edges[first : first + 2])
-        return "lag_max_us=120 lag_mean_us=3.5 lags_over_1ms=0 deadlines=9\n"
+        return "lag_max_us=120 lag_mean_us=3.5 lags_over_1ms=0 deadlines=9 held_max_us=1990 processor=atmega328p\n"
 
 
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
-    monkeypatch.setattr(oscilloscope, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(questions, "TIMEOUT_S", 0.05)
     found = Board()
     found.start()
     yield found
@@ -81,8 +81,9 @@ def test_a_wave_that_the_generator_refuses_is_an_error(board: Board) -> None:
         Oscilloscope(board.address).wave(1_000_000, 10)
 
 
-def test_the_lag_is_in_us(board: Board) -> None:
-    assert Oscilloscope(board.address).lag_us() == {"max": 120.0, "mean": 3.5}
+def test_the_counts_are_in_us(board: Board) -> None:
+    counts = Oscilloscope(board.address).counts()
+    assert counts == BoardCounts({"max": 120.0, "mean": 3.5}, 1990.0, "atmega328p")
 
 
 def test_a_board_that_is_gone_is_an_error(board: Board) -> None:

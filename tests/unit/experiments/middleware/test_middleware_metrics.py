@@ -1,24 +1,21 @@
 """Runs of the middleware on the exporter's page: stored ones, and the running one from its live state."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from support import exposition
+from support.exposition import Samples, samples, stored, text
+from support.run_files import begin
 from support.simulated_middleware_runs import by_cores, trial, write_middleware_run
 
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.document import live
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.live import LiveFolder, StatedRun
-from looplab.exporter.parts import all_families
-from looplab.exporter.stored import StoredRuns
 from looplab.lab.watch.data import parse
-from looplab.metrics.text_format import Texts, page
 
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 CELL = Cell(True, True, 2, 1, 60)
 LABELS = {
     **{"scenario": "middleware-nodes", "fidelity": "thesis", "placement": "2 nodes x 1 core, balancer"},
@@ -26,27 +23,13 @@ LABELS = {
 }
 
 
-def text(parts: Iterable[Texts]) -> str:
-    return page(parts, all_families(EXPERIMENTS)).decode()
-
-
-def samples(parts: Iterable[Texts]) -> Samples:
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text(parts))
-        for sample in family.samples
-    }
-
-
 def at(found: Samples, name: str, **more: str) -> float:
-    return found[name, frozenset({**LABELS, **more}.items())]
+    return exposition.at(found, name, **LABELS, **more)
 
 
 def test_each_cell_of_a_stored_run_has_its_figures(tmp_path: Path) -> None:
     write_middleware_run(tmp_path, "middleware-nodes", cells=[CELL, Cell(True, False, 1, 2, 150)], repetitions=2)
-    runs = StoredRuns(tmp_path, EXPERIMENTS)
-    assert runs.refresh()
-    found = samples(texts for _run_id, texts in runs.newest.values())
+    found = stored(tmp_path)
     assert at(found, "middleware_messages_sent_total") == 2 * 240
     assert at(found, "middleware_messages_total", outcome="succeeded") == 2 * 240
     assert at(found, "middleware_processed_per_second") == pytest.approx(120)
@@ -65,28 +48,20 @@ def test_an_invalid_cell_is_left_out(tmp_path: Path) -> None:
     run = json.loads((folder / "run.json").read_text())
     run["cells"][0]["valid"] = False
     (folder / "run.json").write_text(json.dumps(run))
-    runs = StoredRuns(tmp_path, EXPERIMENTS)
-    runs.refresh()
-    assert not any(name.startswith("middleware_") for name, _ in samples(t for _id, t in runs.newest.values()))
+    assert not any(name.startswith("middleware_") for name, _ in stored(tmp_path))
 
 
 def test_the_running_run_is_followed_from_its_state(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    state = {
-        "experiment": "middleware", "state": "running", "run_id": "20260301T000000Z-middleware-nodes",
-        "parameters": {"scenario": "middleware-nodes", "fidelity": "thesis", "messages": 2, "repetitions": 1},
-        "treatments": [],
-    }  # fmt: skip
+    run_id, parameters = "20260301T000000Z-middleware-nodes", {"scenario": "middleware-nodes", "messages": 2}
     folder = LiveFolder(tmp_path, EXPERIMENTS)
-    (tmp_path / "state.json").write_text(json.dumps(state))
+    begin(tmp_path, "middleware", run_id, parameters)
     run = folder.run(frozenset())
     assert isinstance(run, StatedRun)
     assert not any(name.startswith("middleware_") for name in folder.texts(run))
     first, second = (trial(CELL, at, rng, by_cores, 1.0) for at in (0, 1))
     for done, running in (([], first), ([first], second)):
-        fresh = tmp_path / "state.json.new"
-        fresh.write_text(json.dumps({**state, **live(480, done, running)}))
-        fresh.replace(tmp_path / "state.json")
+        begin(tmp_path, "middleware", run_id, parameters, **live(480, done, running))
         run = folder.run(frozenset())
         assert run is not None
         assert run.active
@@ -99,7 +74,7 @@ def test_the_running_run_is_followed_from_its_state(tmp_path: Path) -> None:
         (float(dict(labels)["le"]), count) for (name, labels), count in found.items() if name.endswith("_bucket")
     )
     assert next(le for le, count in buckets if count >= 240) == pytest.approx(median_s, rel=0.06)
-    assert folder.run(frozenset({str(state["run_id"])})) is None
+    assert folder.run(frozenset({run_id})) is None
 
     view = parse(text([folder.texts(run)]))
     assert (view.experiment, view.current) == ("middleware", ("2 nodes x 1 core, balancer", "60"))

@@ -1,39 +1,16 @@
 """Finished runs of qos-delay on the exporter's page."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from support.exposition import at, running, stored
+from support.run_files import begin
 from support.simulated_delay_runs import as_published, one_way, write_delay_run
 
 from looplab.experiments.qos_delay.metrics import delay_labels
-from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter.live import LiveFolder
-from looplab.exporter.parts import all_families
-from looplab.exporter.stored import StoredRuns
-from looplab.metrics.text_format import Texts, page
 from looplab.run.samples import ANSWERED, SampleStore
-
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-def samples(parts: Iterable[Texts]) -> Samples:
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(page(parts, all_families(EXPERIMENTS)).decode())
-        for sample in family.samples
-    }
-
-
-def stored(runs: StoredRuns) -> Samples:
-    return samples(texts for _run_id, texts in runs.newest.values())
-
-
-def at(found: Samples, name: str, **labels: str) -> float:
-    return found[name, frozenset(labels.items())]
 
 
 def labels(pb: float, bs: float, qos: int, fidelity: str = "thesis") -> dict[str, str]:
@@ -43,9 +20,7 @@ def labels(pb: float, bs: float, qos: int, fidelity: str = "thesis") -> dict[str
 def test_each_cell_has_its_figures(tmp_path: Path) -> None:
     write_delay_run(tmp_path)
     write_delay_run(tmp_path, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
-    runs = StoredRuns(tmp_path, EXPERIMENTS)
-    assert runs.refresh()
-    found = stored(runs)
+    found = stored(tmp_path)
     cell = labels(20, 20, 2)
     assert at(found, "qos_delay_latency_mean_seconds", **cell) == pytest.approx(
         0.040 * as_published(20, 20, 2), rel=0.02
@@ -68,10 +43,7 @@ def test_an_invalid_cell_and_a_damaged_run_are_left_out(tmp_path: Path, capsys: 
     run = json.loads((folder / "run.json").read_text())
     del run["cells"][0]["L_us"]
     (folder / "run.json").write_text(json.dumps(run))
-    runs = StoredRuns(tmp_path, EXPERIMENTS)
-    runs.refresh()
-    found = stored(runs)
-    assert runs.damaged == {folder.name}
+    found = stored(tmp_path, folder)
     assert len(capsys.readouterr().err.splitlines()) == 1
     cells = [held for name, held in found if name == "qos_delay_end_to_end_seconds"]
     assert len(cells) == 29
@@ -88,18 +60,8 @@ def test_the_running_cell_has_a_distribution_the_others_figures(tmp_path: Path) 
     for row in range(6):
         store["due_ns"][row], store["sent_ns"][row] = now, now + 10_000
         store["received_ns"][row], store["state"][row] = now + 10_000 + 20_000_000 * (1 + row // 4), ANSWERED
-    state = {
-        "experiment": "qos-delay",
-        "state": "running",
-        "run_id": "20260301T000000Z-qos-delay",
-        "parameters": parameters,
-        "treatments": [],
-    }
-    (tmp_path / "state.json").write_text(json.dumps(state))
-    live = LiveFolder(tmp_path, EXPERIMENTS)
-    run = live.run(frozenset())
-    assert run is not None
-    found = samples([live.texts(run)])
+    begin(tmp_path, "qos-delay", "20260301T000000Z-qos-delay", parameters)
+    found = running(tmp_path)
     first, second = labels(2, 18, 0, "corrected"), labels(20, 20, 0, "corrected")
     assert at(found, "qos_delay_messages_sent_total", **first) == 4
     assert at(found, "qos_delay_latency_mean_seconds", **first) == pytest.approx(0.020)

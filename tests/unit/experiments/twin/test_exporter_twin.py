@@ -1,36 +1,17 @@
 """Runs of twin on the exporter's page: the running one with its queue, finished ones with their figures."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from support.exposition import at, running, stored
+from support.run_files import begin
 from support.simulated_twin_runs import Truth, single, write_twin_run
 
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.experiments.twin.metrics import twin_labels
 from looplab.experiments.twin.parameters import Cell
-from looplab.exporter.live import LiveFolder
-from looplab.exporter.parts import all_families
-from looplab.exporter.stored import StoredRuns
-from looplab.metrics.text_format import Texts, page
 from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SampleStore
-
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-def samples(parts: Iterable[Texts]) -> Samples:
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(page(parts, all_families(EXPERIMENTS)).decode())
-        for sample in family.samples
-    }
-
-
-def at(found: Samples, name: str, **labels: str) -> float:
-    return found[name, frozenset(labels.items())]
 
 
 def labels(cell: Cell, scenario: str = "twin", fidelity: str = "thesis") -> dict[str, str]:
@@ -41,10 +22,7 @@ def test_a_finished_run_has_its_figures(tmp_path: Path) -> None:
     slow = single(10, lost=2, refused=1, more={"limit_per_s": 14.8, "limited_by": "instance"})
     several = Truth(Cell(10, 2, "central", "copy", 1, 1), 0.05, (1.0, 2.0))
     write_twin_run(tmp_path, [slow, several])
-    runs = StoredRuns(tmp_path, EXPERIMENTS)
-    assert runs.refresh()
-    assert not runs.damaged
-    found = samples(texts for _run_id, texts in runs.newest.values())
+    found = stored(tmp_path)
     first, second = labels(slow.cell), labels(several.cell)
     assert at(found, "twin_messages_total", **first, outcome="stored") == 197
     assert at(found, "twin_messages_total", **first, outcome="lost") == 2
@@ -65,11 +43,8 @@ def test_an_invalid_cell_and_a_damaged_run_are_left_out(tmp_path: Path, capsys: 
     run = json.loads((folder / "run.json").read_text())
     del run["cells"][0]["storage_delay_us"]
     (folder / "run.json").write_text(json.dumps(run))
-    runs = StoredRuns(tmp_path, EXPERIMENTS)
-    runs.refresh()
-    assert runs.damaged == {folder.name}
+    found = stored(tmp_path, folder)
     assert len(capsys.readouterr().err.splitlines()) == 1
-    found = samples(texts for _run_id, texts in runs.newest.values())
     assert [name for name, _held in found].count("twin_queue_max") == 1
 
 
@@ -88,15 +63,8 @@ def test_the_running_cell_has_its_queue(tmp_path: Path) -> None:
         "scenario": "twin", "fidelity": "thesis", "intervals_ms": [100, 10], "messages": 8, "repetitions": 1,
         "deadline_ms": 300_000, "cells": [vars(cell) for cell in cells],
     }  # fmt: skip
-    state = {
-        "experiment": "twin", "state": "running", "run_id": "20260301T000000Z-twin", "parameters": parameters,
-        "treatments": [],
-    }  # fmt: skip
-    (tmp_path / "state.json").write_text(json.dumps(state))
-    live = LiveFolder(tmp_path, EXPERIMENTS)
-    run = live.run(frozenset())
-    assert run is not None
-    found = samples([live.texts(run)])
+    begin(tmp_path, "twin", "20260301T000000Z-twin", parameters)
+    found = running(tmp_path)
     first, second = (labels(cell) for cell in cells)
     assert at(found, "twin_queue_length", **first) == 0
     assert at(found, "twin_queue_length", **second) == 2

@@ -20,6 +20,7 @@ _FREQUENCIES = Layout(
         "BOARD": ("board", "mega"),
         "ADAPTER": ("adapter", "none"),
         "READ": ("read", "block"),
+        "FRAMES": ("frames", "raw"),
         "JIT": ("jit", "on"),
         "CLIENT_CPUS": ("client_cpus", "0"),
         "ASIP_QOS": ("qos", "0"),

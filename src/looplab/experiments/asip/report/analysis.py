@@ -12,14 +12,14 @@ from looplab.experiments.asip.report.figures import NAMES, TITLES, measured_rows
 from looplab.experiments.asip.report.findings import add_causes, cells, claims, usable
 from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import QUANTILES
-from looplab.report.drawing import Drawing, Sketch
+from looplab.report.drawing import Drawing, Sketch, under
 from looplab.report.finding import Finding, finding_rows
-from looplab.report.overview import Mark, Overview, overview
+from looplab.report.overview import overview
 from looplab.report.page import show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import Verdicts, judge
+from looplab.report.verdicts import Claim, Verdict, judge
 
 MEASURES = {THROUGHPUT: THROUGHPUT_HZ, NAME: LATENCY_MS}
 
@@ -32,7 +32,6 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     add_causes(runs, verdicts)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        figures = [(title, "", [d for d in drawn if d.figure in held]) for title, held in TITLES.items()]
         return {
             "sections": {
                 "claims": "Claims",
@@ -40,7 +39,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
                 "factors": "Factors",
                 "cells": "Cells",
             }.items(),
-            "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
+            "figures": under(TITLES, drawn),
             "show": show,
             "beside": [table for m in usual for table in _beside(m)],
             "factored": factored(measured),
@@ -53,25 +52,19 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "asip-cells.csv": [row for m in measured for row in _cell_rows(m)],
         "asip-findings.csv": finding_rows(verdicts),
     }
-    drawable: list[Sketch] = [*_overview(verdicts)]
+    axis = "second side over first (Java over Python, and so on)"
+    drawable: list[Sketch] = [*overview(verdicts, axis, _compared)]
     for run in usual:
         drawable += sketches(run)
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
 
 
-def _overview(verdicts: Verdicts) -> list[Overview]:
-    marks = []
-    for claim, answers in verdicts:
-        for fidelity, found in answers.items():
-            assert isinstance(found, Finding)
-            first = found.lines[0] if found.lines else None
-            compared = first is not None and first.published and first.unit == "×" and " " not in first.published
-            share = first.value if compared and first is not None else None
-            if share is not None:
-                share = Interval(share.estimate - 1, share.low - 1, share.high - 1)
-            printed = float(first.published) - 1 if compared and first is not None else None
-            marks.append(Mark(claim.title, fidelity, found.outcome, share, printed))
-    return overview(marks, "second side over first (Java over Python, and so on)")
+def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
+    assert isinstance(found, Finding)
+    for first in found.lines[:1]:
+        if first.published and first.unit == "×" and " " not in first.published:
+            return first.value.change, float(first.published) - 1
+    return None, None
 
 
 def _beside(run: Measured) -> Iterator[tuple[str, str, list[tuple[str, list[Interval | None]]]]]:

@@ -15,11 +15,11 @@ from looplab.experiments.loop.report.tables import Table, tables
 from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing
 from looplab.report.drawing import Sketch as AnySketch
-from looplab.report.overview import Mark, Overview, overview
+from looplab.report.overview import overview
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
-from looplab.report.statistics import Comparison
-from looplab.report.verdicts import NO_RUN, Verdicts, judge
+from looplab.report.statistics import Comparison, Interval
+from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts, judge
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
@@ -55,26 +55,15 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "figures.csv": _curve_rows(curves),
         "ledger.csv": makeup.ledger_rows(measured),
     }
-    drawable: list[AnySketch] = [*_overview(verdicts), *curves, *makeup.makeups(runs)]
+    axis = "change of O (of the response's p95 where the client is prioritised)"
+    drawable: list[AnySketch] = [*overview(verdicts, axis, _compared), *curves, *makeup.makeups(runs)]
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
 
 
-def _overview(verdicts: Verdicts) -> list[Overview]:
-    marks = []
-    for claim, answers in verdicts:
-        for fidelity, verdict in answers.items():
-            assert isinstance(verdict, Comparing)
-            effect = verdict.effects.get(verdict.judged)
-            marks.append(
-                Mark(
-                    claim.title,
-                    fidelity,
-                    verdict.outcome,
-                    effect.share if effect else None,
-                    verdict.published_share,
-                )
-            )
-    return overview(marks, "change of O (of the response's p95 where the client is prioritised)")
+def _compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:
+    assert isinstance(verdict, Comparing)
+    effect = verdict.effects.get(verdict.judged)
+    return effect.share if effect else None, verdict.published_share
 
 
 def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[dict[str, object]]:

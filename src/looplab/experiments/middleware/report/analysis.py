@@ -11,13 +11,14 @@ from looplab.experiments.middleware.report.figures import TITLES, sketches
 from looplab.experiments.middleware.report.findings import claims, published_change
 from looplab.experiments.middleware.report.optimum import RESAMPLES, by_place, load_cells, optima, optimum, usable
 from looplab.experiments.middleware.report.published import published
-from looplab.report.drawing import Drawing, Sketch
+from looplab.report.drawing import Drawing, Sketch, under
 from looplab.report.finding import finding_rows
-from looplab.report.overview import Mark, overview
+from looplab.report.overview import overview
 from looplab.report.page import show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
-from looplab.report.verdicts import Verdicts, judge
+from looplab.report.statistics import Interval
+from looplab.report.verdicts import Claim, Verdict, judge
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
@@ -26,10 +27,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     verdicts = judge(claims(), runs)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        figures = [(title, "", [d for d in drawn if d.figure in of]) for title, of in TITLES.items()]
         return {
             "sections": {"claims": "Findings", "optima": "Optimal loads", "cells": "Cells"}.items(),
-            "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
+            "figures": under(TITLES, drawn),
             "show": show,
             "optima": [(m, list(optima(m).values())) for m in measured],
             "table_1": [(m, list(_table_1(m))) for m in measured if any(cell.place[1] for cell in usable(m))],
@@ -44,24 +44,14 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "middleware-repetitions.csv": _repetition_rows(measured),
         "middleware-findings.csv": finding_rows(verdicts),
     }
-    drawable: list[Sketch] = [*overview(_marks(verdicts), "after over before")]
+    drawable: list[Sketch] = [*overview(verdicts, "after over before", _compared)]
     for held in runs.values():
         drawable += sketches(held)
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
 
 
-def _marks(verdicts: Verdicts) -> list[Mark]:
-    return [
-        Mark(
-            claim.title,
-            fidelity,
-            found.outcome,
-            found.tested.share if found.tested else None,
-            published_change(claim.name),
-        )
-        for claim, answers in verdicts
-        for fidelity, found in answers.items()
-    ]
+def _compared(claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
+    return found.tested.share if found.tested else None, published_change(claim.name)
 
 
 def _table_1(run: Measured) -> Iterator[dict[str, Any]]:

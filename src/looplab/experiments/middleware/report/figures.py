@@ -19,9 +19,8 @@ from looplab.experiments.middleware.report.comparisons import (
 )
 from looplab.experiments.middleware.report.findings import CORES, NODES
 from looplab.experiments.middleware.report.optimum import by_place, optima, usable
-from looplab.report.drawing import STYLES, Drawing, drawn
+from looplab.report.drawing import STYLES, Drawing, Point, drawn, errorbars, point
 from looplab.report.samples import Measured
-from looplab.report.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,16 +37,6 @@ _PLACE = (0.165, 0.145, 0.81, 0.70)
 _DEVICES = "devices"
 _QUARTILES = "Points are medians, bars the quartiles"
 _GREY = "#777777"
-
-
-@dataclass(frozen=True)
-class Point:
-    """One mark: x, y, and how far its bar reaches below and above."""
-
-    x: float
-    y: float
-    below: float = 0.0
-    above: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -89,21 +78,10 @@ class Sketch:
         if self.level is not None:
             axes.axhline(self.level, color=_GREY, linewidth=0.9)
         for at, (name, held) in enumerate(self.series.items()):
-            colour, line, mark = STYLES[at % len(STYLES)]
+            style = STYLES[at % len(STYLES)]
             if name in self.best:
-                axes.axvline(self.best[name], color=colour, linestyle=":", linewidth=1.1)
-            axes.errorbar(
-                [p.x for p in held],
-                [p.y for p in held],
-                yerr=[[p.below for p in held], [p.above for p in held]],
-                color=colour,
-                linestyle=line,
-                marker=mark,
-                markersize=4.5,
-                linewidth=1.5,
-                capsize=2.5,
-                label=name,
-            )
+                axes.axvline(self.best[name], color=style[0], linestyle=":", linewidth=1.1)
+            errorbars(axes, name, held, style, markersize=4.5, linewidth=1.5)
         axes.set_xlabel(_DEVICES)
         axes.set_ylabel(self.y_label)
         if self.share:
@@ -180,7 +158,7 @@ def _sketch(
     run: Measured,
     figure: str,
     places: Mapping[Place, Sequence[LoadCell]],
-    point: Callable[[LoadCell], Point | None],
+    mark: Callable[[LoadCell], Point | None],
     y_label: str,
     caption: str,
     *,
@@ -189,7 +167,7 @@ def _sketch(
     share: bool = False,
 ) -> Sketch:
     name = _nodes_text if run.run.scenario == NODES else _cores_text
-    series = {name(place): [p for cell in held if (p := point(cell))] for place, held in places.items()}
+    series = {name(place): [p for cell in held if (p := mark(cell))] for place, held in places.items()}
     held = {name: points for name, points in series.items() if points}
     return Sketch(figure, run.run.fidelity, held, y_label, caption, best or {}, level, share)
 
@@ -233,12 +211,6 @@ def _differences(run: Measured, figure: str, value: Figure, what: str) -> Sketch
     for pair in container_pairs(usable(run)):
         found = difference(pair, value)
         if not math.isnan(found.estimate):
-            series.setdefault(_cores_text(pair[0].place), []).append(_interval(pair[0].devices, found))
+            series.setdefault(_cores_text(pair[0].place), []).append(point(pair[0].devices, found))
     caption = f"(bare metal - container) / bare metal of the {what}. Bars are 95 % intervals over the repetitions."
     return Sketch(figure, run.run.fidelity, series, "difference", caption, level=0.0, share=True)
-
-
-def _interval(devices: int, found: Interval) -> Point:
-    if not found.known:
-        return Point(devices, found.estimate)
-    return Point(devices, found.estimate, found.estimate - found.low, found.high - found.estimate)

@@ -10,14 +10,14 @@ import numpy as np
 from looplab.experiments.qos_delay.report.figures import TITLES, sketches
 from looplab.experiments.qos_delay.report.findings import add_causes, claims, delay_cells
 from looplab.report.cell import QUANTILES
-from looplab.report.drawing import Drawing, Sketch
-from looplab.report.finding import Finding, Line, finding_rows
-from looplab.report.overview import Mark, Overview, overview
+from looplab.report.drawing import Drawing, Sketch, under
+from looplab.report.finding import Finding, finding_rows
+from looplab.report.overview import overview
 from looplab.report.page import show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import UNKNOWN, Interval
-from looplab.report.verdicts import Verdicts, judge
+from looplab.report.verdicts import Claim, Verdict, judge
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
@@ -27,10 +27,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     add_causes(runs, verdicts)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        figures = [(title, "", [d for d in drawn if d.figure == number]) for number, title in TITLES.items()]
         return {
             "sections": {"claims": "Findings", "cells": "Cells"}.items(),
-            "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
+            "figures": under(TITLES, drawn),
             "show": show,
         }
 
@@ -38,29 +37,21 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "qos-delay-cells.csv": _cell_rows(runs),
         "qos-delay-findings.csv": finding_rows(verdicts),
     }
-    drawable: list[Sketch] = [*_overview(verdicts)]
+    axis = "measured over published (mean of the cells)"
+    drawable: list[Sketch] = [*overview(verdicts, axis, _compared, "as published")]
     for run in runs.values():
         drawable += sketches(run)
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
 
 
-def _overview(verdicts: Verdicts) -> list[Overview]:
-    marks = []
-    for claim, answers in verdicts:
-        for fidelity, found in answers.items():
-            assert isinstance(found, Finding)
-            share = _over_published(found.lines)
-            marks.append(Mark(claim.title, fidelity, found.outcome, share, None if share is None else 0.0))
-    return overview(marks, "measured over published (mean of the cells)", "as published")
-
-
-def _over_published(lines: Sequence[Line]) -> Interval | None:
+def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
     """Return how far the figures are from the published ones, as a share; None where none was published."""
-    printed = [(line.value, line.published.split()[-1]) for line in lines if line.published]
-    over = [value.over(float(number)) for value, number in printed]
+    assert isinstance(found, Finding)
+    over = [line.value.over(float(line.published.split()[-1])) for line in found.lines if line.published]
     if not over:
-        return None
-    return Interval(*(float(np.mean([getattr(one, end) for one in over])) - 1 for end in ("estimate", "low", "high")))
+        return None, None
+    mean = Interval(*(float(np.mean([getattr(one, end) for one in over])) for end in ("estimate", "low", "high")))
+    return mean.change, 0.0
 
 
 def show(value: float, unit: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from looplab.experiments.qos_delay.report.cell import DelayCell
 from looplab.experiments.qos_delay.report.findings import QOS, places, symmetrical, usable
-from looplab.report.drawing import STYLES, Drawing, drawn
+from looplab.report.drawing import STYLES, Drawing, Point, drawn, errorbars, point
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
 
@@ -17,24 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TITLES = {
-    "3a": "Figure 3a: latency",
-    "3b": "Figure 3b: latency over the end-to-end delay",
-    "4": "Figure 4: aggregation",
-    "5": "Figure 5: the broker's place",
+    "Figure 3a: latency": ("3a",),
+    "Figure 3b: latency over the end-to-end delay": ("3b",),
+    "Figure 4: aggregation": ("4",),
+    "Figure 5: the broker's place": ("5",),
 }
 _DELAY = "mean end-to-end delay that was made, in ms"
 _BARS = "Symmetrical links; bars are 95 % intervals, where they are wider than the mark."
 _GREY = "#777777"
-
-
-@dataclass(frozen=True)
-class Point:
-    """One mark: x, and y with how far its interval reaches below and above."""
-
-    x: float
-    y: float
-    below: float = 0.0
-    above: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -80,20 +70,9 @@ class Sketch:
 
 
 def _series(axes: Axes, qos: int, held: Sequence[Point]) -> None:
-    colour, line, mark = {0: STYLES[0], 1: ("#d55e00", "--", "s"), 2: ("#009e73", ":", "^")}[qos]
-    axes.errorbar(
-        [p.x for p in held],
-        [p.y for p in held],
-        yerr=[[p.below for p in held], [p.above for p in held]],
-        color=colour,
-        linestyle=line,
-        marker=mark,
-        markersize=8 if qos == 1 else 5,
-        markerfacecolor="none" if qos == 1 else colour,
-        linewidth=1.6,
-        capsize=2.5,
-        label=f"QoS {qos}",
-    )
+    style = {0: STYLES[0], 1: ("#d55e00", "--", "s"), 2: ("#009e73", ":", "^")}[qos]
+    face, size = ("none", 8) if qos == 1 else (style[0], 5)
+    errorbars(axes, f"QoS {qos}", held, style, markersize=size, markerfacecolor=face, linewidth=1.6)
 
 
 def sketches(run: Measured) -> list[Sketch]:
@@ -121,19 +100,13 @@ def sketches(run: Measured) -> list[Sketch]:
 
 
 def _point(cell: DelayCell, value: Interval | None, unit: float) -> Point | None:
-    if value is None or math.isnan(value.estimate):
-        return None
-    y = value.estimate / unit
-    if not value.known:
-        return Point(cell.made_ms, y)
-    # Where the interval ends beyond the largest value, no bar can be drawn.
-    return Point(cell.made_ms, y, y - value.low / unit, value.high / unit - y if math.isfinite(value.high) else 0.0)
+    return None if value is None or math.isnan(value.estimate) else point(cell.made_ms, value, unit)
 
 
 def _over_delay(
-    run: Measured, figure: str, point: Callable[[DelayCell], Point | None], y_label: str, says: str
+    run: Measured, figure: str, mark: Callable[[DelayCell], Point | None], y_label: str, says: str
 ) -> Sketch | None:
-    points = {qos: [p for cell in symmetrical(run, qos) if (p := point(cell)) is not None] for qos in QOS}
+    points = {qos: [p for cell in symmetrical(run, qos) if (p := mark(cell)) is not None] for qos in QOS}
     points = {qos: held for qos, held in points.items() if held}
     if not points:
         return None

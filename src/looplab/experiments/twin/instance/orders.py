@@ -21,7 +21,8 @@ COUNTS = (
 class Order:
     """One cell as the instance handles it: rows `first` … `last` of the samples, `workers` for each of `brokers`.
 
-    Several workers of a broker share one subscription: the broker gives each message to one of them.
+    Several workers of a broker share one subscription: the broker gives each message to one of them. Topics begin with
+    `prefix`.
     """
 
     token: str
@@ -37,6 +38,7 @@ class Order:
     batch_ms: float
     tcp_nodelay: bool
     workers: int = 1
+    prefix: str = ""
 
     @property
     def count(self) -> int:

@@ -46,6 +46,7 @@ class Worker:
     """
 
     def __init__(self, order: Order, number: int, conninfo: str, samples: SharedSamples, counts: memoryview) -> None:
+        topics = topic(order.token, order.cell, "+", order.prefix)
         host, port = order.brokers[number % len(order.brokers)]
         self._order, self._counts = order, counts
         self._token = order.token.encode()
@@ -60,7 +61,7 @@ class Worker:
             int(str(port)),
             f"twin-{order.token}-{order.cell}-{number}",
             tcp_nodelay=order.tcp_nodelay,
-            subscriptions=[(SHARED * (order.workers > 1) + topic(order.token, order.cell, "+"), order.qos)],
+            subscriptions=[(SHARED * (order.workers > 1) + topics, order.qos)],
             on_message=self._take,
             max_inflight=0,
             persistent=True,

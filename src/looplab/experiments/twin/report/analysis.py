@@ -11,13 +11,13 @@ from looplab.experiments.twin.report.findings import claims
 from looplab.experiments.twin.report.groups import groups
 from looplab.experiments.twin.table import LIMITS
 from looplab.report.cell import QUANTILES
-from looplab.report.drawing import Drawing, Sketch
+from looplab.report.drawing import Drawing, Sketch, under
 from looplab.report.finding import Finding, finding_rows
-from looplab.report.overview import Mark, Overview, overview
+from looplab.report.overview import overview
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import Verdicts, judge
+from looplab.report.verdicts import Claim, Verdict, judge
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
@@ -26,10 +26,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     verdicts = judge(claims(), runs)
 
     def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        figures = [(title, "", [d for d in drawn if d.figure in names]) for title, names in TITLES.items()]
         return {
             "sections": {"claims": "Findings", "cells": "Cells"}.items(),
-            "figures": [figure for figure in figures if figure[2]] or [("", "", [])],
+            "figures": under(TITLES, drawn),
             "show": show,
             "limits": LIMITS,
         }
@@ -39,7 +38,8 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "twin-brokers.csv": _broker_rows(measured),
         "twin-findings.csv": finding_rows(verdicts),
     }
-    drawable: list[Sketch] = [*_overview(verdicts)]
+    axis = "measured over published (first figure of each finding)"
+    drawable: list[Sketch] = [*overview(verdicts, axis, _compared)]
     for held in runs.values():
         drawable += sketches(held)
     return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
@@ -54,25 +54,14 @@ def show(value: float, unit: str) -> str:
     return f"{value:,.0f}" if unit == "messages" or value >= 1000 else f"{value:.3g}" if value < 1 else f"{value:.2f}"
 
 
-def _overview(verdicts: Verdicts) -> list[Overview]:
-    """Return the figure of all findings: the first figure of each over the published one."""
-    marks = []
-    for claim, answers in verdicts:
-        for fidelity, found in answers.items():
-            assert isinstance(found, Finding)
-            share = _over_published(found)
-            marks.append(Mark(claim.title, fidelity, found.outcome, share, None if share is None else 0.0))
-    return overview(marks, "measured over published (first figure of each finding)")
-
-
-def _over_published(found: Finding) -> Interval | None:
+def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
     """Return how far the finding's first figure is from the published one, as a share; None if none was published."""
+    assert isinstance(found, Finding)
     for line in found.lines:
         printed = line.published.split()[-1:]
         if printed and printed[0].replace(".", "", 1).isdigit():
-            over = line.value.over(float(printed[0]))
-            return Interval(over.estimate - 1, over.low - 1, over.high - 1)
-    return None
+            return line.value.over(float(printed[0])).change, 0.0
+    return None, None
 
 
 def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:

@@ -1,0 +1,67 @@
+package looplab.asip;
+
+import java.io.IOException;
+
+/** What all transports do with what arrives: stamp it, count it, hand it on; and end without a false alarm. */
+abstract class Incoming implements Transport {
+    /** One blocking read, which hands on what it got. */
+    interface Read {
+        void once() throws IOException;
+    }
+
+    private volatile boolean ending;
+    private volatile long reads;
+    private volatile int largestRead;
+    private Sink sink;
+
+    final void to(Sink wanted) {
+        sink = wanted;
+    }
+
+    /** Hands bytes on that a read has just returned. */
+    final void arrived(byte[] bytes, int length) {
+        long stampNs = System.nanoTime();
+        reads++;
+        largestRead = Math.max(largestRead, length);
+        sink.received(bytes, length, stampNs);
+    }
+
+    /** Starts a thread that reads until the transport ends. */
+    final Thread readAlways(String name, Read read) {
+        Thread reader = new Thread(() -> untilTheEnd(read), name);
+        reader.setDaemon(true);
+        reader.start();
+        return reader;
+    }
+
+    private void untilTheEnd(Read read) {
+        try {
+            while (!ending) {
+                read.once();
+            }
+        } catch (IOException error) {
+            failed(error.getMessage());
+        }
+    }
+
+    /** Reports why the way is gone, unless it is being closed. */
+    final void failed(String why) {
+        if (!ending && sink != null) {
+            sink.failed(why);
+        }
+    }
+
+    final void end() {
+        ending = true;
+    }
+
+    @Override
+    public final long reads() {
+        return reads;
+    }
+
+    @Override
+    public final int largestRead() {
+        return largestRead;
+    }
+}

@@ -1,0 +1,41 @@
+"""Questions to a part that measures: one UDP datagram each, one for the answer."""
+
+import contextlib
+import socket
+
+from looplab.errors import EXIT_MACHINE, LabError
+
+TIMEOUT_S = 0.5
+TRIES = 10
+# Any other question asks for what a part has counted since the last one.
+COUNTS = b"?"
+
+
+class Asked:
+    """The part `what` at `address`, host:port. Each question is asked until it is answered.
+
+    Raises LabError (exit code 3) if no answer comes; `log` names the service whose log explains it.
+    """
+
+    def __init__(self, what: str, address: str, log: str) -> None:
+        self._what, self._address, self._log = what, address, log
+
+    def ask(self, question: bytes, tries: int = TRIES) -> str:
+        """Return the answer."""
+        host, _, port = self._address.rpartition(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(TIMEOUT_S)
+            for _ in range(tries):
+                with contextlib.suppress(OSError):
+                    sock.connect((host, int(port)))
+                    sock.send(question)
+                    return sock.recv(65535).decode("ascii")
+        raise LabError(
+            f"The {self._what} at {self._address} does not answer.",
+            f"See `docker compose logs {self._log}`.",
+            EXIT_MACHINE,
+        )
+
+    def counts(self) -> dict[str, str]:
+        """Return what the part has counted since the last question, by name."""
+        return dict(pair.split("=", 1) for pair in self.ask(COUNTS).split())

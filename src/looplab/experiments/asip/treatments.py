@@ -1,0 +1,103 @@
+"""What was done to the parts of a run, as wanted and as found: processes, sockets, quotas, board, adapter, reads."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from looplab.experiments.asip.board import BOARDS
+from looplab.experiments.asip.document import Measured
+from looplab.experiments.asip.parameters import AsipParameters
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, unverified
+from looplab.treatments.looks import Look, processes
+
+MQTT_PORT = 1883
+# Beyond, the simulator was so late that the client waited for it and not for the wire.
+MOST_LAG_US = 1000.0
+# The longest that an adapter holds a byte back, in ms: its latency timer, the wait for a frame, and a frame.
+HELD_MS: Mapping[str, tuple[float, float]] = {
+    "none": (0, 0.1),
+    "ch340": (1.0, 2.1),
+    "ftdi-1": (2.2, 3.1),
+    "ftdi-16": (10.0, 18.1),
+}
+_ROLES = ("broker", "controller")
+_REAL = "a real board"
+
+
+def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Sequence[Measured]) -> list[Treatment]:
+    """Return every treatment, as wanted and as found over the whole run."""
+    found = unverified(looks)
+    if not found:
+        good = [look for look in looks if look is not None]
+        roles = _ROLES if "mqtt" in parameters.transports else ("controller",)
+        found += [judge_process(good, role) for role in roles]
+        found += [judge_policy(good, role, 0) for role in roles]
+        if "mqtt" in parameters.transports:
+            found += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in ("broker", "bridge")]
+        found += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
+    over = [one for one in measured if not one.faults]
+    return [*found, _board(parameters, over), _adapter(parameters, over), _reads(parameters, over), _clock(measured)]
+
+
+def _quota(wanted: float, looks: Sequence[Look], language: str) -> Treatment:
+    """Judge the share of processors that the container of a client may use."""
+    limits = {process["container"]["cpu_limit"] for look in looks for process in processes(look, language)}
+    found = _listed(_limit(limit) for limit in limits) or "not running"
+    return Treatment(f"{language} client processors", _limit(wanted), found, found == _limit(wanted))
+
+
+def _limit(processors: float | None) -> str:
+    return f"{processors:g}" if processors else "no limit"
+
+
+def _board(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
+    """Judge the processor that the firmware ran on."""
+    wanted = BOARDS[parameters.board].processor
+    found = _listed(one.board.processor for one in measured if one.board)
+    if not found:
+        return _unknown("board", wanted, measured)
+    return Treatment("board", wanted, found, found == wanted, note="" if found == wanted else "see `BOARD`")
+
+
+def _adapter(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
+    """Judge the USB adapter by the longest that it held back a byte of the board."""
+    low_ms, high_ms = HELD_MS[parameters.adapter]
+    wanted = f"{parameters.adapter}: held at most {low_ms:g} to {high_ms:g} ms"
+    held_ms = [one.board.held_max_us / 1000 for one in measured if one.board]
+    if not held_ms:
+        return _unknown("USB adapter", wanted, measured)
+    verified = all(low_ms <= each <= high_ms for each in held_ms)
+    return Treatment("USB adapter", wanted, f"held at most {min(held_ms):.2f} to {max(held_ms):.2f} ms", verified)
+
+
+def _reads(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
+    """Judge how client and bridge read port and socket by the most bytes that one read returned."""
+    parts: dict[str, list[int]] = {}
+    for one in measured:
+        for part, size in one.largest_reads.items():
+            parts.setdefault(f"{one.cell.language} client" if part == "client" else part, []).append(size)
+    found = ", ".join(f"{part} {max(sizes)}" for part, sizes in sorted(parts.items()))
+    sizes = [size for all_of_part in parts.values() for size in all_of_part]
+    wanted = "1 byte a read" if parameters.read == "byte" else "more than 1 byte in a read"
+    if not found:
+        return _unknown("largest read", wanted, measured)
+    verified = max(sizes) == 1 if parameters.read == "byte" else min(sizes) > 1
+    return Treatment("largest read", wanted, found, verified, note="" if verified else "see `READ`")
+
+
+def _clock(measured: Sequence[Measured]) -> Treatment:
+    """Judge whether the simulated board kept to real time; a real one does."""
+    lags = [one.board.lag_us["max"] for one in measured if one.board]
+    wanted = f"at most {MOST_LAG_US / 1000:g} ms behind"
+    if not lags:
+        return Treatment("board clock", wanted, _REAL, True)
+    note = "" if max(lags) <= MOST_LAG_US else "the machine was busy: see noise_floor"
+    # A stall of the machine lengthens single tests, which the quantiles show: it makes no run invalid.
+    return Treatment("board clock", wanted, f"{max(lags) / 1000:.2f} ms behind", not note, required=False, note=note)
+
+
+def _unknown(what: str, wanted: str, measured: Sequence[Measured]) -> Treatment:
+    """Return the entry of what no cell could be asked about: a real board, or no cell without a fault."""
+    return Treatment(what, wanted, _REAL if measured else "not measured", False, required=False)
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(sorted(set(values)))

@@ -1,0 +1,87 @@
+"""The processes of asip in a virtual machine whose kernel finds the board on its USB: QEMU's FTDI adapter, ftdi_sio.
+
+The board is the simulator on this machine, behind a pseudo-terminal. QEMU cannot pass the adapter's DTR line to it:
+opening the port resets nothing.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from support import virtual_machine
+from support.asip_parts import ASIP_FILES, AsipBoard
+from support.containers import copy_out, own_image
+
+KERNEL = "linux-image-amd64"
+DEVICE = "/dev/ttyUSB0"
+# The machine's processor is emulated, and other work may share the host's.
+SETTINGS = {
+    "SCENARIO": "asip",
+    "ROBOT": "usb",
+    "FIDELITY": "corrected",
+    "MESSAGES": 10,
+    "WARMUP_TESTS": 10,
+    "INTERVAL_MS": 200,
+    "DEADLINE_MS": 5000,
+    "PARTS_TIMEOUT_S": 600,
+}
+HOSTS = "127.0.0.1 localhost broker treatments asip-bridge asip-python asip-java\n"
+BROKER = "listener 1883\nallow_anonymous true\nset_tcp_nodelay true\n"
+INIT = """
+for module in xhci_pci ftdi_sio; do busybox modprobe $module; done
+for second in $(busybox seq 60); do [ -e @DEVICE@ ] && break; busybox sleep 1; done
+port=/sys/bus/usb-serial/devices/ttyUSB0
+echo "RESULT adapter {\\"driver\\": \\"$(busybox basename $(busybox readlink $port/driver))\\",\
+ \\"latency_ms\\": $(busybox cat $port/latency_timer)}"
+busybox mkdir -p /results /broker/proc /broker/dev
+mount -t proc proc /broker/proc; mount -t devtmpfs dev /broker/dev
+chroot /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
+export @SETTINGS@ RESULTS_DIR=/results ASIP_DEVICE=@DEVICE@ ASIP_SERIAL=@DEVICE@ ASIP_JAVA=asip-java:5101
+python3 -m looplab.treatments.service >/run/treatments.log 2>&1 &
+python3 -m looplab.experiments.asip.bridge >/run/bridge.log 2>&1 &
+python3 -m looplab.experiments.asip.worker >/run/python.log 2>&1 &
+WORKER_PORT=5101 start >/run/java.log 2>&1 &
+python3 -m looplab.experiments.asip
+echo "RESULT exit_code {\\"code\\": $?}"
+for run in /results/*/run.json; do
+    echo "RESULT run $(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' $run)"
+done
+for log in /run/*.log; do busybox sed "s,^,# $log: ," $log; done
+"""
+
+
+def images() -> list[str]:
+    """Those whose files the machine has, and last the broker's."""
+    broker = os.environ.get("MOSQUITTO_IMAGE") or "eclipse-mosquitto:2.0.22"
+    return [own_image("controller"), own_image("asip_java"), broker]
+
+
+def run() -> virtual_machine.Results:
+    """(what, document): the adapter as the kernel has it, the experiment's exit code, its run.json."""
+    *own, broker = images()
+    settings = " ".join(f"{name}={value}" for name, value in SETTINGS.items())
+    with tempfile.TemporaryDirectory(prefix="looplab-vm-") as name:
+        folder = Path(name)
+        copy_out(own_image("robot"), folder, *ASIP_FILES)
+        files = _written(folder, {"etc/hosts": HOSTS, "broker/mosquitto/config/mosquitto.conf": BROKER})
+        board = AsipBoard(folder, folder, "mega", "--boot-ms", "0")
+        words = (
+            *("-device", "qemu-xhci", "-chardev", f"serial,id=board,path={board.device}"),
+            *("-device", "usb-serial,chardev=board"),
+        )
+        hardware = virtual_machine.Hardware(KERNEL, (*virtual_machine.MODULES, "drivers/usb"), words)
+        try:
+            return virtual_machine.run(
+                {"": ",".join(own), "broker": broker}, INIT, {"SETTINGS": settings, "DEVICE": DEVICE}, files, hardware
+            )
+        finally:
+            board.close()
+
+
+def _written(folder: Path, texts: Mapping[str, str]) -> dict[str, Path]:
+    found = {}
+    for number, (place, text) in enumerate(texts.items()):
+        found[place] = folder / f"file-{number}"
+        found[place].write_text(text)
+    return found

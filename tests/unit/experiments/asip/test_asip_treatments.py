@@ -1,0 +1,81 @@
+"""Each factor is judged by what the parts report, not by what they were given."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from looplab.experiments.asip.document import Measured
+from looplab.experiments.asip.oscilloscope import BoardCounts
+from looplab.experiments.asip.parameters import read_parameters
+from looplab.experiments.asip.treatments import judge
+from looplab.treatments.judgement import Treatment
+
+
+def judged(what: str, variables: dict[str, str], measured: Sequence[Measured], looks: Sequence[Any] = ()) -> Treatment:
+    p = read_parameters({"LANGUAGES": "python", "TRANSPORTS": "serial", **variables})
+    return next(found for found in judge(p, looks, measured) if found.what == what)
+
+
+def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = (), **reads: int) -> Measured:
+    counts = BoardCounts({"max": 90.0, "mean": 10.0}, held_us, processor)
+    first = read_parameters({"LANGUAGES": "python"}).cells[0]
+    return Measured(first, board=counts, largest_reads=dict(reads), faults=list(faults))
+
+
+@pytest.mark.parametrize(
+    ("adapter", "held_us", "verified"),
+    [
+        ("none", 0, True), ("none", 1_990, False),
+        ("ch340", 1_990, True), ("ch340", 0, False), ("ch340", 2_900, False),
+        ("ftdi-1", 2_900, True), ("ftdi-1", 1_990, False),
+        ("ftdi-16", 17_400, True), ("ftdi-16", 2_900, False),
+    ],
+)  # fmt: skip
+def test_an_adapter_is_known_by_how_long_it_holds_a_byte(adapter: str, held_us: float, verified: bool) -> None:
+    found = judged("USB adapter", {"ADAPTER": adapter}, [cell(held_us=held_us)])
+    assert (found.verified, found.required) == (verified, True)
+    assert f"{held_us / 1000:.2f} ms" in found.found
+
+
+def test_one_cell_with_another_adapter_is_enough_to_fail() -> None:
+    assert not judged("USB adapter", {"ADAPTER": "ch340"}, [cell(held_us=1_900), cell(held_us=0)]).verified
+
+
+@pytest.mark.parametrize(("board", "verified"), [("mega", True), ("uno", False)])
+def test_a_board_is_known_by_its_processor(board: str, verified: bool) -> None:
+    found = judged("board", {"BOARD": board}, [cell(processor="atmega2560")])
+    assert (found.verified, found.found) == (verified, "atmega2560")
+
+
+@pytest.mark.parametrize(
+    ("read", "reads", "verified"),
+    [
+        ("byte", {"client": 1}, True), ("byte", {"client": 1, "bridge": 10}, False),
+        ("block", {"client": 10, "bridge": 7}, True), ("block", {"client": 10, "bridge": 1}, False),
+    ],
+)  # fmt: skip
+def test_reads_are_known_by_the_most_bytes_that_one_returned(read: str, reads: dict[str, int], verified: bool) -> None:
+    assert judged("largest read", {"READ": read}, [cell(**reads)]).verified == verified
+
+
+@pytest.mark.parametrize(
+    ("wanted", "limit", "verified"), [("0", None, True), ("0.25", 0.25, True), ("0.25", None, False)]
+)
+def test_a_clients_quota_is_that_of_its_container(wanted: str, limit: float | None, verified: bool) -> None:
+    process = {
+        "pid": 7, "started_ticks": 1, "container": {"cpu_limit": limit}, "threads": [{"scheduling": "SCHED_OTHER"}],
+        "sockets": [],
+    }  # fmt: skip
+    roles = {name: {"before": [process], "processes": [process], "refused": []} for name in ("controller", "python")}
+    found = judged("python client processors", {"CLIENT_CPUS": wanted}, [cell()], [{"roles": roles}])
+    assert (found.verified, found.required) == (verified, True)
+
+
+@pytest.mark.parametrize("what", ["board", "USB adapter", "largest read"])
+def test_what_nobody_could_be_asked_about_is_not_verified_and_makes_nothing_invalid(what: str) -> None:
+    real = Measured(cell().cell)
+    assert judged(what, {}, [real]).found == "a real board"
+    for measured in ([real], [cell(faults=["the bridge is gone"])], []):
+        found = judged(what, {}, measured)
+        assert (found.verified, found.required) == (False, False)

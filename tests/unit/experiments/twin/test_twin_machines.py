@@ -1,0 +1,163 @@
+"""Machines of twin: sizes by scale, what ./lab gives Compose, and what a run finds of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.places import ROOT
+
+from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.twin.database import Facts
+from looplab.experiments.twin.host import beside, variables
+from looplab.experiments.twin.machines import fitting_scale
+from looplab.experiments.twin.parameters import read_parameters
+from looplab.experiments.twin.treatments import judge
+from looplab.system.containers import container_facts, files_of
+from looplab.system.env_files import read_env
+
+FACTS = Facts("17.0", "on", "on", "1")
+GIB = 1 << 30
+
+
+def test_the_published_machines_are_scaled_to_the_computer() -> None:
+    assert [fitting_scale(count) for count in (1, 2, 4, 64)] == [0.25, 0.5, 1, 1]
+    found = variables({"SCENARIO": "twin"}, range(2))
+    assert found["MACHINE_SCALE"] == "0.5"
+    assert [found[f"TWIN_CPUS_{kind}"] for kind in (1, 2, 3)] == ["0.5", "1", "2"]
+    assert [int(found[f"TWIN_MEMORY_{kind}"]) for kind in (1, 2, 3)] == [GIB, 2 * GIB, 4 * GIB]
+    assert {value for name, value in found.items() if "CPUSET" in name} == {""}
+
+
+def test_sets_are_whole_processors_and_machines_of_type_1_lie_side_by_side() -> None:
+    found = variables({"CONFINEMENT": "cpuset", "MACHINE_SCALE": "1"}, (4, 5, 6, 7))
+    assert [found[f"TWIN_CPUS_{kind}"] for kind in (1, 2, 3)] == ["0", "0", "0"]
+    assert [found[f"TWIN_CPUSET_{kind}"] for kind in (1, 2, 3)] == ["4", "4,5", "4,5,6,7"]
+    assert [found[f"TWIN_CPUSET_BROKER_{place}"] for place in (1, 2, 3, 4)] == ["4", "5", "6", "7"]
+    halved = variables({"CONFINEMENT": "cpuset"}, (0, 1))
+    # Two halves of a processor share one.
+    assert [halved[f"TWIN_CPUSET_BROKER_{place}"] for place in (1, 2, 3, 4)] == ["0", "0", "1", "1"]
+
+
+def test_a_machine_larger_than_the_computer_is_refused_before_anything_starts() -> None:
+    with pytest.raises(LabError) as caught:
+        variables({"SCENARIO": "twin", "MACHINE_SCALE": "1"}, range(2))
+    assert caught.value.exit_code == EXIT_USAGE
+    assert "MACHINE_SCALE=0.5" in caught.value.remedy
+    # Its brokers have no limits.
+    assert variables({"SCENARIO": "twin-limit", "MACHINE_SCALE": "1"}, range(2))["MACHINE_SCALE"] == "1"
+
+
+def test_compose_reads_each_variable_and_has_the_same_machines_by_itself() -> None:
+    files = [ROOT / "compose/experiments" / name for name in ("twin/parts.yaml", "twin-brokers/compose.yaml")]
+    text = "".join(path.read_text() for path in files)
+    with beside(ROOT, {"SCENARIO": "twin", "MACHINE_SCALE": "0.01"}, str, print) as given:
+        assert all(f"${{{name}:-" in text for name in given)
+    assert "MACHINE_SCALE: ${MACHINE_SCALE:-0.5}" in text
+    for kind, (cpus, memory) in {1: ("0.5", "1g"), 2: ("1", "2g"), 3: ("2", "4g")}.items():
+        assert f"cpus: ${{TWIN_CPUS_{kind}:-{cpus}}}" in text
+        assert text.count(f"${{TWIN_MEMORY_{kind}:-{memory}}}") == 2
+    assert read_env(ROOT / ".env")["MACHINE_SCALE"] == ""
+
+
+def process(host: str, **more: Any) -> dict[str, Any]:
+    """Return what a look finds of one broker: by default a machine of type 3, without persistence."""
+    container = {"hostname": host, "cpu_limit": more.pop("quota", 2.0), "memory_limit": more.pop("memory", 4 * GIB)}
+    sockets = [
+        {"local_port": local, "peer_port": peer, "tcp_nodelay": nodelay}
+        for local, peer, nodelay in more.pop("sockets", [(1883, 5000, True)])
+    ]
+    found = {"pid": 1, "started_ticks": 1, "threads": [{"tid": 1, "scheduling": "SCHED_OTHER"}], "cpus": [0, 1]}
+    return {**found, "sockets": sockets, "container": container, "files": [], **more}
+
+
+def judged(brokers: list[dict[str, Any]], **settings: str) -> dict[str, tuple[str, str, bool]]:
+    """Return wanted, found and verified of each treatment of a corrected run."""
+    other = [{**process("other"), "sockets": [{"local_port": 5000, "peer_port": 1883, "tcp_nodelay": True}]}]
+    roles = {
+        name: {"before": found, "processes": found, "refused": []}
+        for name, found in (
+            ("broker", brokers), ("instance", other), ("controller", other), ("stress", []), ("flood", []),
+        )
+    }  # fmt: skip
+    parameters = read_parameters({"FIDELITY": "corrected", **settings})
+    found = judge(parameters, [{"roles": roles}, {"roles": roles}], FACTS, {"1"})
+    return {one.what: (one.wanted, one.found, one.verified) for one in found}
+
+
+def test_processors_and_memory_of_a_machine_are_read_from_its_container() -> None:
+    found = judged([process("broker-1")])
+    assert found["broker-1 processors"] == ("quota 2", "quota 2", True)
+    assert found["broker-1 memory"] == ("4096 MiB", "4096 MiB", True)
+    found = judged([process("broker-1", quota=1.0, memory=None)])
+    assert found["broker-1 processors"] == ("quota 2", "quota 1", False)
+    assert found["broker-1 memory"] == ("4096 MiB", "no limit", False)
+    assert judged([], MESSAGES="5")["broker-1 memory"] == ("4096 MiB", "not running", False)
+
+
+def test_a_set_of_processors_has_no_quota() -> None:
+    found = judged([process("broker-1", quota=None)], CONFINEMENT="cpuset")
+    assert found["broker-1 processors"] == ("set of 2", "set of 2", True)
+    assert not judged([process("broker-1", quota=2.0)], CONFINEMENT="cpuset")["broker-1 processors"][2]
+    assert not judged([process("broker-1", quota=None, cpus=[0])], CONFINEMENT="cpuset")["broker-1 processors"][2]
+
+
+@pytest.mark.parametrize("confinement", ["quota", "cpuset"])
+def test_brokers_of_the_search_have_no_limits(confinement: str) -> None:
+    settings = {"SCENARIO": "twin-limit", "CONFINEMENT": confinement, "MAX_RATE_PER_S": "10", "STEP_S": "1"}
+    assert judged([process("broker-1", quota=None, memory=None)], **settings)["broker-1 processors"][2]
+    found = judged([process("broker-1", quota=0.5, memory=GIB)], **settings)
+    assert not found["broker-1 processors"][2]
+    assert not found["broker-1 memory"][2]
+
+
+def test_persistence_is_read_from_the_brokers_file() -> None:
+    kept = process("broker-1", files=["mosquitto/data/1883/mosquitto.db"])
+    assert judged([kept], PERSISTENCE="on")["broker-1 persistence"] == ("on", "on", True)
+    assert judged([kept])["broker-1 persistence"] == ("off", "on", False)
+    assert judged([process("broker-1")], PERSISTENCE="on")["broker-1 persistence"] == ("on", "off", False)
+    several = {"SCENARIO": "twin-brokers", "BROKERS": "2", "PLACEMENTS": "central", "PERSISTENCE": "on"}
+    one = process("central-2", quota=1.0, memory=2 * GIB, files=["mosquitto/data/1884/mosquitto.db"])
+    assert judged([one], **several)["central-2 persistence"] == ("on", "on for some of its brokers", False)
+
+
+def test_bridges_are_found_and_judged_apart() -> None:
+    """Mosquitto cannot set TCP_NODELAY on them."""
+    several = {"SCENARIO": "twin-brokers", "BROKERS": "2", "PLACEMENTS": "bridged"}
+    small: dict[str, Any] = {"quota": 0.5, "memory": GIB}
+    first = process("broker-1", sockets=[(1883, 5000, True), (1883, 5001, True)], **small)
+    second = process("broker-2", sockets=[(1883, 5002, True), (5001, 1883, False)], **small)
+    found = judged([first, second], **several)
+    assert found["bridges to the first broker"] == ("1", "1", True)
+    assert found["broker TCP_NODELAY"] == ("on", "on", True)
+    apart = process("broker-2", sockets=[(1883, 5002, True)], **small)
+    assert judged([first, apart], **several)["bridges to the first broker"] == ("1", "0", False)
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({"cpu.max": "max 100000", "memory.max": "1073741824"}, GIB),
+        ({"cpu.max": "max 100000", "memory.max": "max"}, None),
+        ({"cpu/cpu.cfs_quota_us": "-1", "memory/memory.limit_in_bytes": "1073741824"}, GIB),
+        ({"cpu/cpu.cfs_quota_us": "-1", "memory/memory.limit_in_bytes": "9223372036854771712"}, None),
+        ({}, None),
+    ],
+)
+def test_the_memory_limit_of_both_versions_of_control_groups(
+    tmp_path: Path, files: dict[str, str], limit: int | None
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / "7/root/sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert container_facts(7, tmp_path)["memory_limit"] == limit
+
+
+def test_files_of_a_container_are_named_from_its_root(tmp_path: Path) -> None:
+    for port in (1883, 1884):
+        path = tmp_path / f"7/root/mosquitto/data/{port}/mosquitto.db"
+        path.parent.mkdir(parents=True)
+        path.touch()
+    found = files_of(7, ["mosquitto/data/*/mosquitto.db", "absent/*"], tmp_path)
+    assert found == ["mosquitto/data/1883/mosquitto.db", "mosquitto/data/1884/mosquitto.db"]
+    assert files_of(8, ["mosquitto/*"], tmp_path) == []
