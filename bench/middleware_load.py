@@ -1,7 +1,7 @@
 """How fast one process of devices is, against k6 on the same endpoint; its memory a device, and in a long run.
 
 The endpoint is nginx on processor 0, which answers at once; either load has processor 1 for itself. k6 is no part of
-the lab: `go install go.k6.io/k6@v0.57.0` gets it, checksum h1:l1jivNtbCQYNhgvl+O6SfzwabqNlazr8OLYjxm8lNGw=; --k6 names it.
+the lab: `go install go.k6.io/k6@v0.57.0`, checksum h1:l1jivNtbCQYNhgvl+O6SfzwabqNlazr8OLYjxm8lNGw=; --k6 names it.
 """
 
 import argparse
