@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prove that the README's commands work from nothing: bench/bare_root.sh [debian|ubuntu] [COMMAND…]
+# Prove that the README's commands work from nothing: bench/bare_root.sh [debian|ubuntu|ubuntu-22.04] [COMMAND…]
 # As root, on Debian or Ubuntu with debootstrap and slirp4netns. Makes a bare system (Python, git and certificates alone) and a
 # clean copy of this checkout's HEAD, and runs each COMMAND in it, by default the four below. The system has its own
 # processes, mounts and network, so that its engine disturbs no other; it shares the kernel and the control groups.
@@ -12,8 +12,9 @@ kind=${1:-debian}
 student="cd /home/student/lab && runuser -u student -- ./lab test --unit"
 [ $# -gt 0 ] || set -- "./lab test --unit" "$student" "./lab run scenario5 --quick" "./lab test"
 suite=bookworm components=main trust=()
-if [ "$kind" = ubuntu ]; then
-    suite=noble components=main,universe
+if [ "$kind" != debian ]; then
+    components=main,universe
+    [ "$kind" = ubuntu ] && suite=noble || suite=jammy
     # Debian has no keyring of Ubuntu's; noble is bootstrapped as every release of Ubuntu is.
     [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || trust=(--no-check-gpg)
     script=/usr/share/debootstrap/scripts/gutsy

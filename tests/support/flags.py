@@ -32,7 +32,7 @@ FLAGS = {
         Flag("LAB_ALL_HANDOUTS", "11 min", "every handout typed, not only two"),
         Flag("LAB_FLASH", "1 min", "avrdude from Debian's archive"),
         Flag("LAB_FROM_REGISTRY", "5 min", "docker-registry from Debian's archive; images pinned by digest"),
-        Flag("LAB_GRAFANA_SCENES", "5 min", "640 MB of npm packages"),
+        Flag("LAB_GRAFANA_SCENES", "8 min", "1.3 GB of npm packages, chromium, pngquant, fonts-inter, PostgreSQL"),
         Flag(
             "LAB_MIDDLEWARE_FAULTS",
             "12 min",
@@ -44,6 +44,6 @@ FLAGS = {
         Flag(
             "LAB_USB_VM", "10 min", "qemu-system-x86, busybox-static, a kernel package; asip's board on a virtual USB"
         ),
-        Flag("LAB_UNPLUGGED", "6 min", "root, a second engine; a bundle in a room without a network"),
+        Flag("LAB_UNPLUGGED", "20 min", "root, a second engine; a bundle in a room without a network"),
     )
 }

@@ -69,6 +69,7 @@ def class_figure(scenario: str, fidelity: str, held: Sequence[HandedIn]) -> Clas
     if key is None or not held[0].run.layout.metrics:
         return None
     metric = _metric(held)
+    words = metric.replace("_", " ")
     curves = [
         StudentCurve(handed, cells[key], np.sort(cells[key].latency_us[metric]))
         for handed, cells in read.items()
@@ -89,14 +90,14 @@ def class_figure(scenario: str, fidelity: str, held: Sequence[HandedIn]) -> Clas
             _draw(axes, curve, style_of[machine], label)
             if len(curves) <= MOST_NAMES:
                 _name(axes, curve, (number + 1) / (len(curves) + 1))
-        shares(axes, metric, "share of messages sent", logarithmic=_wants_log(curves))
+        shares(axes, words, "share of messages sent", logarithmic=_wants_log(curves))
 
     caption = (
-        f"{metric} of {scenario} at {curves[0].cell.text}, one curve a student, one style a machine. "
+        f"{words} of {scenario} at {curves[0].cell.text}, one curve a student, one style a machine. "
         "A curve ends below 100 % where messages were lost."
     )
     name = f"class_{scenario}_{fidelity}"
-    drawing = drawn(name, scenario, fidelity, caption, _alternative(metric, scenario, curves), put)
+    drawing = drawn(name, scenario, fidelity, caption, _alternative(words, scenario, curves), put)
     return ClassFigure(scenario, fidelity, drawing, [curve.row() for curve in curves])
 
 

@@ -161,7 +161,7 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
         (
             run.repetitions >= exercise.repetitions and run.messages >= exercise.messages,
             f"{run.run_id} has {run.repetitions} x {run.messages} messages; at least "
-            f"{exercise.repetitions} x {exercise.messages} are wanted: {command}",
+            f"{exercise.repetitions} x {exercise.messages} are wanted: {command}{_repetitions(exercise, run)}",
         ),
     ]
 
@@ -176,6 +176,11 @@ def _no_run(wanted: WantedRun, found: Sequence[StoredRun | Unusable]) -> str:
 def _command(wanted: WantedRun, fidelity: str) -> str:
     set_by_hand = "".join(f"{name.upper()}={_setting(value)} " for name, value in wanted.parameters.items())
     return f"{set_by_hand}./lab run {wanted.scenario}" + (f" --fidelity {fidelity}" if fidelity else "")
+
+
+def _repetitions(exercise: Exercise, run: StoredRun) -> str:
+    wanted = exercise.repetitions
+    return f" --repetitions {wanted}" if run.repetitions < wanted else ""
 
 
 def _setting(value: Any) -> str:

@@ -81,7 +81,8 @@ def _add_options(run: argparse.ArgumentParser) -> None:
     for option, names in _options().items():
         group = groups[names[0]] if len(names) == 1 else run
         form: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": option.metavar}
-        group.add_argument(option.flag, dest=option.variable, help=option.help, **form)
+        # argparse fills in its own values at a per cent sign.
+        group.add_argument(option.flag, dest=option.variable, help=option.help.replace("%", "%%"), **form)
     run.add_argument("--quick", action="store_true", help="a few cells and messages: seconds of sending")
     run.add_argument("--full", dest=FULL, action="store_const", const="on", help="the published length: hours")
     run.add_argument("--json", dest="as_json", action="store_true", help="one JSON document on standard output")

@@ -25,14 +25,12 @@ def command(root: Path, folders: Sequence[Path], out: Path | None = None) -> int
     Exit code 0, also if students lost points: the table is the result. LabError (2) for a folder without students.
     """
     found = collect(root, folders, EXPERIMENTS)
-    figures = [
-        figure
-        for (scenario, fidelity), held in found.newest().items()
-        if (figure := class_figure(scenario, fidelity, held)) is not None
-    ]
+    made = {key: class_figure(*key, held) for key, held in found.newest().items()}
+    figures = [figure for figure in made.values() if figure is not None]
+    undrawn = sorted({scenario for (scenario, _fidelity), figure in made.items() if figure is None})
     place = out or root / DEFAULT_OUT
     try:
-        _write(place, found, figures)
+        _write(place, found, figures, undrawn)
     except OSError as error:
         message = f"The class cannot be written to {place}: {error.strerror}."
         raise LabError(message, "Name another folder: --out DIR", EXIT_MACHINE) from error
@@ -43,7 +41,8 @@ def command(root: Path, folders: Sequence[Path], out: Path | None = None) -> int
 
 def overview(found: Collection) -> str:
     """Return each student's scores and what was handed in twice, in lines of at most 80 columns."""
-    lines = [f"{len(found.students)} students, {len(found.runs)} runs, {len(found.machines)} machines"]
+    counts = {"student": len(found.students), "run": len(found.runs), "machine": len(found.machines)}
+    lines = [", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())]
     for student in found.students:
         scores = [
             f"{name} {scored.marked.got}/{scored.marked.worth}"
@@ -56,7 +55,7 @@ def overview(found: Collection) -> str:
     return fitted("\n".join(lines), sys.stdout, " " * 23)
 
 
-def _write(place: Path, found: Collection, figures: Sequence[ClassFigure]) -> None:
+def _write(place: Path, found: Collection, figures: Sequence[ClassFigure], undrawn: Sequence[str]) -> None:
     place.mkdir(parents=True, exist_ok=True)
     tables: dict[str, Sequence[Row]] = {
         "scores.csv": score_rows(found.scores),
@@ -70,5 +69,6 @@ def _write(place: Path, found: Collection, figures: Sequence[ClassFigure]) -> No
         tables[f"{name}.csv"] = figure.rows
     for name, rows in tables.items():
         write_csv(place / name, rows)
-    text = page(TEMPLATE, {"found": found, "figures": figures, "columns": SHOWN, "files": list(tables)})
+    given = {"found": found, "figures": figures, "undrawn": undrawn, "columns": SHOWN, "files": list(tables)}
+    text = page(TEMPLATE, given)
     (place / PAGE).write_text(text, encoding="utf-8")
