@@ -94,6 +94,7 @@ static void reset_robot(void)
     usb_serial_clear(&usb);
     pace_start(boot_end_ns, mcu_cycle());
     statistics.resets++;
+    statistics.held_us = 0;
     if (trace)
         fprintf(trace, "reset cycle=%" PRIu64 "\n", mcu_cycle());
 }

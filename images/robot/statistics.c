@@ -28,8 +28,8 @@ void statistics_deadline(uint64_t due_ns, uint64_t done_ns)
 void statistics_held(uint64_t from_cycle, uint64_t due_cycle)
 {
     const uint64_t held_us = due_cycle > from_cycle ? (due_cycle - from_cycle) / MCU_CYCLES_PER_US : 0;
-    if (held_us > statistics.held_us_unasked)
-        statistics.held_us_unasked = held_us;
+    if (held_us > statistics.held_us)
+        statistics.held_us = held_us;
 }
 
 size_t statistics_since_asked(const char *processor, char *text, size_t size)
@@ -40,9 +40,8 @@ size_t statistics_since_asked(const char *processor, char *text, size_t size)
         snprintf(text, size,
                  "lag_max_us=%" PRIu64 " lag_mean_us=%.1f lags_over_1ms=%" PRIu64 " deadlines=%" PRIu64
                  " held_max_us=%" PRIu64 " processor=%s\n",
-                 lags.max_ns / 1000, mean_us, lags.over_limit, lags.deadlines, statistics.held_us_unasked, processor);
+                 lags.max_ns / 1000, mean_us, lags.over_limit, lags.deadlines, statistics.held_us, processor);
     statistics.lags_unasked = (struct lags){0};
-    statistics.held_us_unasked = 0;
     return length < 0 ? 0 : (size_t)length < size ? (size_t)length : size - 1;
 }
 

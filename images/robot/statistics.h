@@ -27,7 +27,7 @@ struct statistics {
     uint64_t wakeups;
     struct lags lags;         /* since the start */
     struct lags lags_unasked; /* since the last question */
-    uint64_t held_us_unasked; /* the longest that the adapter held a byte back since then */
+    uint64_t held_us;         /* the longest that the adapter held a byte back since the last reset */
 };
 
 extern struct statistics statistics;
@@ -41,7 +41,7 @@ void statistics_held(uint64_t from_cycle, uint64_t due_cycle);
 /* One line of name=value pairs on standard error. */
 void statistics_print(uint64_t cycles, uint64_t refused_clients, uint64_t overrun_bytes);
 
-/* Writes one line of name=value pairs about what was since the last call; returns its length. */
+/* Writes one line of name=value pairs, lags since the last call; returns its length. */
 size_t statistics_since_asked(const char *processor, char *text, size_t size);
 
 #endif

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.engine
 PIECE_BYTES = 60
 # On so many boards, which pytest's workers (-n) run beside each other.
 FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 12_000)
-SEEDS = range(4)
+SEEDS = range(8)
 REQUESTS = (
     "#,?", "#,N", "#,S", "#,R", "I,P,{pin},{mode}", "I,d,{pin},{bit}", "I,a,{pin},{level}", "I,A,{level}", "I,M",
     "I,m", "I,p", "I,c", "Q,{pin}", "I,{pin}", "!{pin}", "I,P,{pin}", "I,d,{pin},{bit},1", "",

@@ -121,13 +121,12 @@ class Bridge:
             self._answer()
 
     def _answer(self) -> None:
-        """Tell the most bytes that one read has returned since the last question."""
+        """Answer with the most bytes that one read has returned since a session began."""
         try:
             _, where = self._asked.recvfrom(BLOCK_BYTES)
             self._asked.sendto(" ".join(f"{name}={size}" for name, size in self._largest.items()).encode(), where)
         except OSError:
             return  # it is asked again
-        self._largest = dict.fromkeys(self._largest, 0)
 
     def _read(self, side: str, size: int) -> None:
         self._largest[side] = max(self._largest[side], size)
@@ -152,6 +151,7 @@ class Bridge:
             _say(error.message)
             return False
         session.raw = self._settings.raw
+        self._largest = dict.fromkeys(self._largest, 0)
         self._session, self._to_board = session, b""
         return True
 

@@ -121,7 +121,7 @@ class Controller(Run):
             measured.largest_reads |= reads
 
     def _ask(self, cell: Cell) -> tuple[BoardCounts | None, dict[str, int]]:
-        """Return what board and bridge have counted since they were last asked: lags and times, the largest reads."""
+        """Return the board's lags since it was last asked, and what board and bridge saw since the port was opened."""
         board = self._scope.counts() if self._simulated else None
         if cell.transport == "serial":
             return board, {}

@@ -64,7 +64,7 @@ class Oscilloscope:
         return self._edges_from(1 << 62)[0]
 
     def counts(self) -> BoardCounts:
-        """Return what the simulated board has counted since the last question."""
+        """Return what the board has counted: lags since the last question, the rest since its port was opened."""
         found = self._board.counts()
         lag_us = {"max": float(found["lag_max_us"]), "mean": float(found["lag_mean_us"])}
         return BoardCounts(lag_us, float(found["held_max_us"]), found["processor"])

@@ -7,7 +7,7 @@ from looplab.errors import EXIT_MACHINE, LabError
 
 TIMEOUT_S = 0.5
 TRIES = 10
-# Any other question asks for what a part has counted since the last one.
+# Any other question asks for what a part has counted.
 COUNTS = b"?"
 
 
@@ -37,5 +37,5 @@ class Asked:
         )
 
     def counts(self) -> dict[str, str]:
-        """Return what the part has counted since the last question, by name."""
+        """Return what the part has counted, by name."""
         return dict(pair.split("=", 1) for pair in self.ask(COUNTS).split())

@@ -14,8 +14,8 @@ MOST_LAG_US = 1000.0
 # The longest that an adapter holds a byte back, in ms: its latency timer, the wait for a frame, and a frame.
 HELD_MS: Mapping[str, tuple[float, float]] = {
     "none": (0, 0.1),
-    "ch340": (1.0, 2.1),
-    "ftdi-1": (2.2, 3.1),
+    "ch340": (1.0, 2.05),
+    "ftdi-1": (2.05, 3.1),
     "ftdi-16": (10.0, 18.1),
 }
 _ROLES = ("broker", "controller")
