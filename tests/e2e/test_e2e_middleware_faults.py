@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.e2e_lab import Background, Lab
-from support.middleware import kill_service
+from support.middleware import exhaust_memory, kill_service
 from support.ports import free_port
 from support.waiting import until
 
@@ -173,18 +173,31 @@ def test_too_few_file_descriptors_fail_requests_and_no_account(lab: Lab) -> None
     assert trial["failed"] + trial["unfinished"] > 0, trial["failed_by"]
 
 
-@pytest.mark.parametrize("megabytes", [2000, 100])
-def test_a_memory_limit_is_kept_or_is_a_result(lab: Lab, megabytes: int) -> None:
+def test_a_node_with_2_gb_of_memory_serves(lab: Lab) -> None:
     words = ("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", "1")
-    done = lab.run(*words, WARM_UP_S="3", MEMORY_LIMIT_MB=str(megabytes))
-    (cell,) = one_run(done.stdout)["cells"]
+    (cell,) = one_run(lab.run(*words, WARM_UP_S="3", MEMORY_LIMIT_MB="2000").stdout)["cells"]
     (trial,) = cell["by_repetition"]
     check_accounts(trial)
-    assert cell["out_of_memory"] is (megabytes < 2000), trial
-    if cell["out_of_memory"]:
-        assert trial["invalid_because"] == []
-    else:
-        assert trial["succeeded"] == trial["requests"], trial["failed_by"]
+    assert cell["out_of_memory"] is False
+    assert trial["succeeded"] == trial["requests"], trial["failed_by"]
+
+
+def test_to_run_out_of_memory_is_a_result(lab: Lab) -> None:
+    running = lab.start(
+        *("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", "1"),
+        WARM_UP_S="3",
+        DEADLINE_MS="2000",
+        MEMORY_LIMIT_MB="400",
+    )
+    running.wait_for("1 core, container")
+    exhaust_memory(lab, "mw-node", "http", megabytes=400)
+    (cell,) = ended(running)["cells"]
+    (trial,) = cell["by_repetition"]
+    check_accounts(trial)
+    assert cell["out_of_memory"] is True, trial
+    assert any("http" in name for name in trial["dead"]), trial["dead"]
+    assert trial["invalid_because"] == []
+    assert trial["failed"] + trial["unfinished"] > 0
 
 
 def test_a_port_that_is_taken_is_named(lab: Lab) -> None:

@@ -11,7 +11,6 @@ from looplab.link.settings import LinkSettings
 # An entry of a table is this many times the deviation it means (NETEM_DIST_SCALE of Linux).
 TABLE_SCALE = 8192
 TABLE_FOLDERS = ("/usr/lib/tc", "/usr/share/tc", "/usr/share/iproute2")
-TABLES = ("normal", "pareto", "paretonormal")
 
 
 def sampler(link: LinkSettings, rng: random.Random) -> Callable[[], int]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
     "avg": np.mean,
     **{name: partial(np.quantile, q=share) for name, share in QUANTILES.items()},
 }
+T = TypeVar("T")
 # What identifies a cell of a run, e.g. interval in ms and QoS: numbers, and words such as "serial".
 Key = tuple[Any, ...]
 
@@ -36,6 +37,16 @@ def _key_text(name: str, value: float | str) -> str:
     return f"{'QoS' if name == 'qos' else name} {value:g}"
 
 
+class KeyPart(Generic[T]):
+    """A part of a cell's key as an attribute: `brokers = KeyPart(1, int)`."""
+
+    def __init__(self, at: int, kind: Callable[[Any], T]) -> None:
+        self._at, self._kind = at, kind
+
+    def __get__(self, cell: "Cell", _owner: type) -> T:
+        return self._kind(cell.key[self._at])
+
+
 @dataclass
 class Cell:
     """One cell, named by `text`: latencies in microseconds by metric, their repetitions, the cell of run.json.
@@ -52,6 +63,8 @@ class Cell:
     response_us: Floats = field(default_factory=lambda: np.empty(0))
     response_repetition: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     runs: Sequence["Cell"] = ()
+    # Figures of a kind of cell that are no latencies: attributes of it, or entries of run.json.
+    figures: ClassVar[Sequence[str]] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -125,6 +138,10 @@ class Cell:
         """
         if not self.valid:
             return None
+        if name in self.figures:
+            found = getattr(self, name) if hasattr(type(self), name) else self.document.get(name)
+            found = found.estimate if isinstance(found, Interval) else found
+            return None if found is None or math.isnan(found) else float(found)
         metric, _, statistic = name.partition(".")
         if metric in self.latency_us:
             return self.statistic(metric, statistic)

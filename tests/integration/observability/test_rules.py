@@ -2,20 +2,19 @@
 
 import subprocess
 
+import pytest
 from support.places import ROOT
 
 
-def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["promtool", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_configuration_and_rules_are_well_formed() -> None:
-    done = promtool("check", "config", "compose/prometheus/prometheus.yml")
+@pytest.mark.parametrize(
+    ("asked", "file", "said"),
+    [
+        ("check config", "compose/prometheus/prometheus.yml", "rules found"),
+        ("test rules", "tests/integration/observability/rules_test.yml", "SUCCESS"),
+    ],
+)
+def test_configuration_and_rules_are_well_formed_and_do_what_they_say(asked: str, file: str, said: str) -> None:
+    command = ["promtool", *asked.split(), file]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "rules found" in done.stdout
-
-
-def test_rules_do_what_they_say() -> None:
-    done = promtool("test", "rules", "tests/integration/observability/rules_test.yml")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "SUCCESS" in done.stdout
+    assert said in done.stdout

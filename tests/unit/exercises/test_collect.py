@@ -1,15 +1,14 @@
 """./lab collect: a class of students whose runs, scores and copies are known."""
 
-import csv
 import json
 import os
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.places import ROOT
+from support.reports import Page, rows
 from support.simulated_runs import MACHINE, nine_scenarios
 
 from looplab.errors import LabError
@@ -51,11 +50,6 @@ def group(tmp_path: Path) -> Path:
     return group
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_a_class_becomes_tables_and_a_figure_a_scenario(
     group: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,28 +72,14 @@ def test_a_class_becomes_tables_and_a_figure_a_scenario(
     assert [row["student"] for row in figures] == ["ada", "ben", "mia"]
 
 
-class Images(HTMLParser):
-    """The alternative texts of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "img":
-            self.texts.append(dict(attrs).get("alt") or "")
-
-
 def test_the_page_says_in_words_what_its_figures_show(group: Path, tmp_path: Path) -> None:
     command(ROOT, [group], tmp_path / "out")
-    text = (tmp_path / "out/index.html").read_text()
-    images = Images()
-    images.feed(text)
-    assert len(images.texts) == 2
-    assert "for 3 students" in images.texts[1]
-    assert "machine A, 2 student(s): median" in images.texts[1]
-    assert "machine B, 1 student(s): median" in images.texts[1]
-    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
+    page = Page(tmp_path / "out/index.html")
+    assert len(page.alternatives) == 2
+    assert "for 3 students" in page.alternatives[1]
+    assert "machine A, 2 student(s): median" in page.alternatives[1]
+    assert "machine B, 1 student(s): median" in page.alternatives[1]
+    assert "http" not in page.text.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 
 def test_the_same_run_is_found_by_its_token_under_another_name(group: Path) -> None:

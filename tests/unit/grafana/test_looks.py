@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from support.contrast import contrast
 from support.dashboards import PATHS, each_panel, generator, load
 from support.places import ROOT
 
@@ -63,13 +64,6 @@ _PAGES = ("#FFFFFF", "#181B1F")
 
 
 def test_every_colour_is_seen_on_a_light_and_on_a_dark_page() -> None:
-    generator()
-    from generator.looks import luminance
-
-    def contrast(one: str, other: str) -> float:
-        low, high = sorted((luminance(one), luminance(other)))
-        return (high + 0.05) / (low + 0.05)
-
     text = "".join(path.read_text(encoding="utf-8") for path in PATHS)
     found = set(re.findall(r'"(#[0-9A-Fa-f]{6})"', text))
     assert len(found) > 15

@@ -4,6 +4,7 @@ import re
 from itertools import combinations
 
 import pytest
+from support.contrast import contrast
 from support.places import ROOT
 
 from looplab.report.drawing import STYLES
@@ -11,18 +12,6 @@ from looplab.report.drawing import STYLES
 CSS = (ROOT / "src/looplab/report/page.css").read_text()
 # What WCAG 2.2 wants: 4.5 for text, 3 for the lines of a figure.
 TEXT, GRAPHICS = 4.5, 3.0
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance of "#rrggbb", 0 to 1."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
 
 
 def variables() -> dict[str, str]:

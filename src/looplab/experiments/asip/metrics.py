@@ -63,7 +63,7 @@ class AsipCell(Cell):
         if frequency_uhz > 0 < edges_in:
             self.steps[frequency_uhz / 1e6] = edges_out / edges_in
         else:
-            self.latencies["latency"].add(total_ns)
+            super().add_latency(total_ns)
 
 
 def cells(parameters: Mapping[str, Any]) -> list[AsipCell]:

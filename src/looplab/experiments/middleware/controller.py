@@ -36,6 +36,7 @@ class Controller(Run):
         self._client = TreatmentsClient([CONTROLLER])
         self._looks: list[Look | None] = []
         self._cut_short = ""
+        self._starved: LabError | None = None
         cells = p.cells
         self._parts = Parts(
             load(p.system),
@@ -115,8 +116,14 @@ class Controller(Run):
         p = self.parameters
         first = Cell(container=p.cells[0].container, balancer=False, nodes=1, cores=1, devices=1)
         self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
-        way = self._parts.start(first, p)
-        self._parts.provision(max(p.devices), way["routes"], self.record.token)
+        try:
+            way = self._parts.start(first, p)
+            self._parts.provision(max(p.devices), way["routes"], self.record.token)
+        except LabError as error:
+            # Too little memory is a result: no repetition has an answer.
+            if not self._parts.killed_for_memory(first):
+                raise
+            self._starved = error
 
     def _measure(self, number: int, repetition: int, cell: Cell) -> Trial:
         self._progress(number, str(cell))
@@ -127,7 +134,8 @@ class Controller(Run):
             self.record.store["state"][first + round(running.seconds) - 1] = ANSWERED
             self.record.state("running", more=document.live(self.parameters.requests, self._trials, running))
 
-        return Measurement(self.parameters, self._parts, cell, repetition, name, second).run()
+        measurement = Measurement(self.parameters, self._parts, cell, repetition, name, second)
+        return measurement.not_started(self._starved) if self._starved else measurement.run()
 
     def _note(self, number: int) -> None:
         """Have a repetition on disk and in the live state."""

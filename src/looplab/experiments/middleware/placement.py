@@ -1,7 +1,5 @@
 """Which processors each part uses: the middleware from the first one on, everything else from the last one back."""
 
-from collections.abc import Sequence
-
 # As published: shares of 40 processors, and of the 20 that several nodes divide.
 PUBLISHED, PUBLISHED_CORES, PUBLISHED_NODES = 40, (2, 4, 20, 40), (1, 2, 5, 7, 10)
 # From 870 devices in steps of 290, as shares of the optimal load of the whole machine: 2320.
@@ -43,8 +41,3 @@ def default_layouts(processors: int) -> list[str]:
 def default_loads() -> list[str]:
     """Return the published loads as shares of what a machine answers at most: 37.5% to 112.5%."""
     return [f"{100 * devices / PUBLISHED_OPTIMUM:g}%" for devices in PUBLISHED_LOADS]
-
-
-def name_list(processors: Sequence[int]) -> str:
-    """Return processors as taskset writes them: 0,1."""
-    return ",".join(map(str, processors))

@@ -48,7 +48,7 @@ class Measurement:
         try:
             way = parts.start(cell, p)
         except LabError as error:
-            return self._not_started(error)
+            return self.not_started(error)
         ready = parts.snapshot(cell)
         plan = self._plan(way)
         parts.load.begin(p.system, plan)
@@ -61,7 +61,7 @@ class Measurement:
         last = parts.snapshot(cell)
         return self._trial(plan, ended, (ready, before, after, last))
 
-    def _not_started(self, error: LabError) -> Trial:
+    def not_started(self, error: LabError) -> Trial:
         """Return a repetition whose middleware did not get ready: no request was answered."""
         starved = self._parts.killed_for_memory(self._cell)
         due = round(self._cell.devices * self._p.seconds * 1000 / self._p.period_ms)

@@ -49,10 +49,6 @@ class DelayCell(Cell):
     def __init__(self, labels: dict[str, str]) -> None:
         super().__init__(FAMILY, labels, {"L": Distribution(BOUNDS_S)})
 
-    def add_latency(self, total_ns: int, *more: int) -> None:
-        """Count one message received, in time or late."""
-        self.latencies["L"].add(total_ns)
-
 
 def cells(parameters: Mapping[str, Any]) -> list[DelayCell]:
     """Return the cells of a run in the order in which they are measured."""

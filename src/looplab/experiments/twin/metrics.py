@@ -68,10 +68,6 @@ class TwinCell(Cell):
         """Count one message whose fate is known."""
         super().add_outcome(OUTCOMES[outcome])
 
-    def add_latency(self, total_ns: int, *more: int) -> None:
-        """Count one message stored so long after it was sent."""
-        self.latencies["S"].add(total_ns)
-
     @property
     def queue(self) -> int:
         """Messages that were sent and have no outcome yet."""

@@ -29,10 +29,6 @@ class CounterCell(Cell):
         labels = {"scenario": "counter", "fidelity": fidelity, "sleep_ms": f"{sleep_ms:g}", "qos": "0"}
         super().__init__(FAMILY, labels, {"S": Distribution()})
 
-    def add_latency(self, total_ns: int, *more: int) -> None:
-        """Count one sleep."""
-        self.latencies["S"].add(total_ns)
-
 
 def cells(parameters: Mapping[str, Any]) -> list[CounterCell]:
     """Return the cells of a run in their order."""

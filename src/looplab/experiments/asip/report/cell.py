@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from looplab.report.cell import Cell
+from looplab.report.cell import Cell, KeyPart
 from looplab.report.statistics import UNKNOWN, Interval, over_runs
 
 # Figures of a cell that are no latencies. `over_wire`: mean latency over the time of its bytes on the wire.
@@ -14,17 +14,10 @@ FIGURES = ("over_wire", "wire_us", "wire_bytes", "tracked_hz", "wire_hz", "track
 class AsipCell(Cell):
     """One client over one transport; `placement` is what runs elsewhere."""
 
-    @property
-    def language(self) -> str:
-        return str(self.key[0])
-
-    @property
-    def transport(self) -> str:
-        return str(self.key[1])
-
-    @property
-    def placement(self) -> str:
-        return str(self.key[2])
+    figures = FIGURES
+    language = KeyPart(0, str)
+    transport = KeyPart(1, str)
+    placement = KeyPart(2, str)
 
     @property
     def sent(self) -> int:
@@ -76,13 +69,6 @@ class AsipCell(Cell):
     def edge(self, name: str) -> float:
         """Return a statistic of the oscilloscope's latency in us, NaN if it was not measured."""
         return _number((self.document.get("edge_latency_us") or {}).get(name))
-
-    def figure(self, name: str) -> float | None:
-        if name not in FIGURES or not self.valid:
-            return super().figure(name)
-        found = getattr(self, name)
-        value = found.estimate if isinstance(found, Interval) else float(found)
-        return None if math.isnan(value) else value
 
 
 def _number(value: Any) -> float:

@@ -9,19 +9,10 @@ FIGURES = ("delivered_share", "beyond_interval")
 class LoopCell(Cell):
     """One interval at one QoS."""
 
+    figures = FIGURES
+
     @property
     def delivered_share(self) -> float | None:
         """Of a run that does not know why messages were lost, all lost ones count as not delivered."""
         merged = self.document.get("lost_by", {}).get("merged", 0)
         return 1 - (self.lost - merged) / self.sent if self.sent else None
-
-    @property
-    def beyond_interval(self) -> float | None:
-        value: float | None = self.document.get("beyond_interval")
-        return value
-
-    def figure(self, name: str) -> float | None:
-        if name not in FIGURES or not self.valid:
-            return super().figure(name)
-        found: float | None = getattr(self, name)
-        return found

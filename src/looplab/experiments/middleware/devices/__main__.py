@@ -27,7 +27,6 @@ from looplab.system import processes
 from looplab.system.json_service import Request, serve
 
 ASK_TIMEOUT_S = 30.0
-SPAWN_S = 0.05
 
 
 class Service:

@@ -63,10 +63,6 @@ class LoadCell(Cell):
     def devices(self) -> int:
         return int(self.key[4])
 
-    @property
-    def cores_in_all(self) -> int:
-        return self.place[2] * self.place[3]
-
     def __str__(self) -> str:
         return f"{self.devices} devices, {placement(*self.place)}"
 

@@ -1,10 +1,9 @@
 """One cell of qos-delay: the delay of each link, the latency over it, what the publisher's segments carried."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.report.cell import Cell
+from looplab.report.cell import Cell, KeyPart
 from looplab.report.statistics import UNKNOWN, Interval, over_runs
 
 # Figures of a cell that are no latencies: latency over delay, MQTT packets in a TCP segment.
@@ -14,13 +13,9 @@ FIGURES = ("ratio", "packets_per_segment", "largest_segment_bytes")
 class DelayCell(Cell):
     """One pair of link delays at one QoS."""
 
-    @property
-    def delay_pb_ms(self) -> float:
-        return float(self.key[0])
-
-    @property
-    def delay_bs_ms(self) -> float:
-        return float(self.key[1])
+    figures = FIGURES
+    delay_pb_ms = KeyPart(0, float)
+    delay_bs_ms = KeyPart(1, float)
 
     @property
     def end_to_end_ms(self) -> float:
@@ -58,14 +53,6 @@ class DelayCell(Cell):
     def packets_per_message(self) -> Mapping[str, float]:
         """The MQTT control packets of each type that one message cost."""
         return self.document.get("packets_per_message") or {}
-
-    def figure(self, name: str) -> float | None:
-        if name not in FIGURES or not self.valid:
-            return super().figure(name)
-        if name != "ratio":
-            value: float | None = getattr(self, name)
-            return value
-        return None if math.isnan(self.ratio.estimate) else self.ratio.estimate
 
     @property
     def _publisher(self) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from looplab.report.cell import Cell
+from looplab.report.cell import Cell, KeyPart
 
 # Figures of a cell that are no latencies.
 FIGURES = ("queue_max", "drained_s", "rate_in_per_s", "rate_out_per_s", "rate_out_peak_per_s", "limit_per_s")
@@ -14,25 +14,15 @@ QUEUE_SHARE = 0.05
 class TwinCell(Cell):
     """One interval, set of brokers, write mode and QoS; repetitions are cells of their own."""
 
-    @property
-    def brokers(self) -> int:
-        return int(self.key[1])
-
-    @property
-    def placement(self) -> str:
-        return str(self.key[2])
-
-    @property
-    def write_mode(self) -> str:
-        return str(self.key[3])
+    figures = FIGURES
+    brokers = KeyPart(1, int)
+    placement = KeyPart(2, str)
+    write_mode = KeyPart(3, str)
+    iteration = KeyPart(5, int)
 
     @property
     def qos(self) -> int:
         return int(self.key[4])
-
-    @property
-    def iteration(self) -> int:
-        return int(self.key[5])
 
     @property
     def answered(self) -> int:
@@ -62,9 +52,3 @@ class TwinCell(Cell):
     def broker_figures(self, name: str) -> list[float]:
         """Return a figure of each broker, in their order; brokers without one are left out."""
         return [float(one[name]) for one in self.per_broker if one[name] is not None]
-
-    def figure(self, name: str) -> float | None:
-        if name not in FIGURES or not self.valid:
-            return super().figure(name)
-        value = self.document.get(name)
-        return None if value is None else float(value)

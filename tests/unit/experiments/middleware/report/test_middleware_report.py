@@ -18,7 +18,7 @@ from looplab.experiments.middleware.report.optimum import LAST, optima, usable
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Verdict
 
 LOADS = (30, 60, 120)
-TWO_CORES, TWO_NODES = (True, False, 1, 2), (True, True, 2, 1)
+TWO_CORES = (True, False, 1, 2)
 
 
 def some(loads: tuple[int, ...] = LOADS, boxes: tuple[bool, ...] = (False, True)) -> list[Cell]:
