@@ -143,7 +143,7 @@ def test_the_table_of_exercises_gives_the_minutes_of_their_cards() -> None:
     told = {}
     rows = re.findall(r"^\| (.+?) \| ([\d, ]+) \| .+ \|$", (ROOT / "docs/teaching.md").read_text(), re.MULTILINE)
     for names, minutes in rows:
-        named = [re.sub(r"\[(.+)\]\(.+\)", r"\1", name) for name in names.split(", ")]
+        named = [re.sub(r"\[(.+)\]\(.+\)", r"\1", name) for name in re.split(r", (?![^\[]*\])", names)]
         told |= dict(zip(named, map(int, minutes.split(", ")), strict=True))
     assert {by_name.get(name, by_title.get(name)).name: told[name] for name in told} == {  # type: ignore[union-attr]
         name: exercise.card.minutes for name, exercise in by_name.items()

@@ -10,6 +10,8 @@ from looplab.experiments.middleware.histogram import Histogram, merged
 _TOTALS = ("in_time", "drops", "refreshes")
 PROVISION_TIMEOUT_S = 600.0
 END_TIMEOUT_S = 60.0
+# A process takes requests of 64 KiB at most.
+AT_ONCE = 20
 
 
 class Process(Protocol):
@@ -33,7 +35,8 @@ class Load:
         first, *rest = self._processes
         made = first.ask("provision", body, PROVISION_TIMEOUT_S)
         for one in rest:
-            one.ask("entries", {"entries": made["entries"]})
+            for at in range(0, len(made["entries"]), AT_ONCE):
+                one.ask("entries", {"first": at, "entries": made["entries"][at : at + AT_ONCE]})
 
     def begin(self, system: str, plan: Plan) -> None:
         """Start a plan."""

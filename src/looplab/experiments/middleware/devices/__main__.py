@@ -62,8 +62,8 @@ class Service:
         return {"devices": len(made), "entries": made}
 
     def _take(self, request: Request) -> dict[str, Any]:
-        """Take the entries of another process, which has provisioned."""
-        self._entries = dict(enumerate(request.body["entries"]))
+        """Take entries of another process, which has provisioned, from number `first` on."""
+        self._entries.update(enumerate(request.body["entries"], request.body["first"]))
         return {"devices": len(self._entries)}
 
     def _begin(self, request: Request) -> dict[str, Any]:
