@@ -1,6 +1,7 @@
 """asip with ROBOT=usb: a USB adapter, the kernel's own driver for it, and both languages over all three transports.
 
-Some minutes of software emulation: only where LAB_USB_VM=1 says so.
+Some minutes of software emulation: only where LAB_USB_VM=1 says so. Not yet seen to its end: the one start,
+beside other work on two processors, was cut off after nine minutes.
 """
 
 from typing import Any
