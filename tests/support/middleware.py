@@ -39,4 +39,5 @@ def kill_service(
 def exhaust_memory(lab: Lab, service: str, program: str, megabytes: int) -> None:
     """Take memory in a part's container, 3 s after its program has started, until the kernel ends that program."""
     script = SCRIPT.format(program=program, after=program, wait_s=3, act=EXHAUST.format(megabytes=megabytes))
-    subprocess.run(["docker", "exec", lab.container(service), "python3", "-c", script], check=True)
+    # The kernel may end this program as well; the run names the one that matters.
+    subprocess.run(["docker", "exec", lab.container(service), "python3", "-c", script], check=False)
