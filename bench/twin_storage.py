@@ -1,13 +1,25 @@
 #!/usr/bin/env python3
 """Measure how many messages a second the twin's instance stores, beside what a user would write and what is possible.
 
-One mosquitto, one PostgreSQL, one publisher at QoS 1 that sends as fast as the broker takes it; by turns:
-discard (a subscriber that confirms all and keeps nothing), copy, pipeline and row (a worker of the instance), many and
-each (the usual tutorial script: paho and psycopg, executemany of 100 rows, or a commit a message), telegraf (its MQTT
-consumer and its PostgreSQL output, with batches as large as ours; built by bench/telegraf.sh), raw (COPY without MQTT).
-Prints messages a second from the first one sent to the last one stored: the median of the rounds, and each round.
+One mosquitto, one PostgreSQL, one publisher at QoS 1 that sends prepared packets as fast as the broker takes them; by
+turns:
 
-    PYTHONPATH=src:tests .venv/bin/python bench/twin_storage.py [--messages 20000] [--rounds 3] [--telegraf FILE]
+    publish    nobody subscribes: publisher and broker alone
+    discard    a subscriber that confirms all and keeps nothing
+    copy, pipeline, row    a worker of the instance
+    many, each    the usual script of a tutorial: paho and psycopg, executemany of 100 rows, or a commit a message
+    many2, each2  the same with psycopg2, whose executemany waits for each row (--psycopg2)
+    telegraf   its MQTT consumer and its PostgreSQL output, with batches as large as ours (--telegraf)
+    flood      the lab's own flood, publisher and discarding subscriber in one process (--flood)
+    raw        one COPY without MQTT
+
+Prints messages a second from the first one sent to the last one stored (median, and each round), and the processor time
+of each part for a message: a part that needs 20 us a message on one thread ends at 50 000 a second.
+
+    PYTHONPATH=src:tests .venv/bin/python bench/twin_storage.py [--messages 60000] [--rounds 3]
+        [--psycopg2 PYTHON] [--telegraf FILE] [--flood FILE]
+
+PYTHON has paho-mqtt 2 and psycopg2; bench/telegraf.sh builds Telegraf; `docker cp` takes /flood from the lab's image.
 
 With --steady RATE: so many a second on a schedule for --seconds, stored by copy: the delay from sent to stored, and the
 worker's own memory (RssAnon, without the samples that it maps) in the first and in the last tenth of the time.
@@ -15,6 +27,7 @@ worker's own memory (RssAnon, without the samples that it maps) in the first and
 
 import argparse
 import contextlib
+import json
 import multiprocessing
 import os
 import select
@@ -24,9 +37,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 from support.parts import HOST, Broker, Child, python
@@ -35,20 +49,24 @@ from support.postgres import Postgres, open_folder
 from looplab.experiments.twin.instance.orders import Counts, Order, end_order
 from looplab.experiments.twin.message import payload, topic
 from looplab.run.samples import WAITING, SampleStore
+from looplab.system.processors import processor_times
 
 TOKEN = "0123abcd"
-WINDOW, CHUNK, BYTES = 20_000, 500, 64
+# The broker numbers what a subscriber has not confirmed with 16 bits: more than 65 535 messages would share numbers.
+WINDOW, CHUNK, BYTES, MOST = 20_000, 500, 64, 65_000
 LIMIT_S = 120.0
 # As by default (compose/experiments/twin/params.env).
 BATCH_ROWS = 5000
+# Ways that take a commit a message get so many times fewer messages.
+SLOW = {"row": 20, "each": 20, "each2": 20}
 TUTORIAL = """
+import importlib
 import sys
 import paho.mqtt.client as mqtt
-import psycopg
 from paho.mqtt.enums import CallbackAPIVersion
 
 port, conninfo, topic, together = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
-connection = psycopg.connect(conninfo)
+connection = importlib.import_module(sys.argv[5]).connect(conninfo)
 waiting = []
 
 def on_message(client, data, message):
@@ -94,6 +112,14 @@ TELEGRAF = """
 TABLE = "mqtt_consumer"
 
 
+class Outcome(NamedTuple):
+    """One round of a way: messages a second, processor time of each part in us a message, busy share of the machine."""
+
+    rate: float
+    cpu_us: Mapping[str, float]
+    busy: float
+
+
 class Bench:
     """The parts that all ways share."""
 
@@ -101,20 +127,48 @@ class Bench:
         self.broker, self.postgres, self.folder, self.messages = broker, postgres, folder, messages
         self.topic = topic(TOKEN, 0, "1")
 
-    def publish(self) -> None:
-        """Send every message, at most WINDOW of them unconfirmed."""
+    def publish(self) -> Outcome:
+        """Return the rate at which the broker takes messages for which it has no subscriber."""
+        return self._timed({}, lambda: True, self.messages)
+
+    def _timed(self, parts: Mapping[str, int], done: Callable[[], bool], count: int) -> Outcome:
+        """Publish; return the rate until `done`. `parts` are the processes beside publisher, broker and database."""
+        chunks = list(self._packets())
+        measured = {"publisher": os.getpid(), "broker": self.broker.pid, "database": self.postgres.pid, **parts}
+        before, idle_s = {part: _cpu_s(pid) for part, pid in measured.items()}, _idle_s()
+        begun_s = time.perf_counter()
+        self._send(chunks)
+        while not done():
+            if time.perf_counter() - begun_s > LIMIT_S:
+                sys.exit(f"not done after {LIMIT_S:.0f} s")
+            time.sleep(0.002)
+        seconds = time.perf_counter() - begun_s
+        cpu_us = {part: (_cpu_s(pid) - before[part]) / count * 1e6 for part, pid in measured.items()}
+        return Outcome(count / seconds, cpu_us, 1 - (_idle_s() - idle_s) / seconds / len(processor_times()))
+
+    def _packets(self) -> Iterator[bytes]:
+        """Yield the packets of CHUNK messages at a time."""
         name = self.topic.encode()
-        with socket.create_connection((HOST, self.broker.port)) as sock:
-            sock.sendall(b"\x10\x11\x00\x04MQTT\x04\x02\x00\x00\x00\x05blast")
-            assert sock.recv(4) == b"\x20\x02\x00\x00"
+        for first in range(0, self.messages, CHUNK):
+            yield b"".join(self._packet(name, row) for row in range(first, first + CHUNK))
+
+    def _send(self, chunks: list[bytes]) -> None:
+        """Send every message, at most WINDOW of them unconfirmed."""
+        with self._connected(b"blast") as sock:
             confirmed = 0.0
-            for first in range(0, self.messages, CHUNK):
-                rows = range(first, min(first + CHUNK, self.messages))
-                sock.sendall(b"".join(self._packet(name, row) for row in rows))
-                while rows.stop - confirmed > WINDOW:
-                    confirmed += len(sock.recv(65536)) / 4
-            while confirmed < self.messages:
-                confirmed += len(sock.recv(65536)) / 4
+            for at, chunk in enumerate([*chunks, b""]):
+                while at * CHUNK - confirmed > (WINDOW if chunk else 0):
+                    # Not for each confirmation: the publisher's processor time is taken from the others.
+                    time.sleep(0.002)
+                    confirmed += len(sock.recv(1 << 18)) / 4
+                sock.sendall(chunk)
+
+    def _connected(self, client: bytes) -> socket.socket:
+        """Return a socket on which the broker has accepted `client`, a name of five letters."""
+        sock = socket.create_connection((HOST, self.broker.port))
+        sock.sendall(b"\x10\x11\x00\x04MQTT\x04\x02\x00\x00\x00\x05" + client)
+        assert sock.recv(4) == b"\x20\x02\x00\x00"
+        return sock
 
     def _packet(self, name: bytes, row: int) -> bytes:
         data = payload(TOKEN.encode(), 1, row, time.perf_counter_ns(), BYTES)
@@ -122,26 +176,23 @@ class Bench:
         assert len(body) < 128
         return b"\x32" + bytes((len(body),)) + body
 
-    def discard(self) -> float:
+    def discard(self) -> Outcome:
         """Return the rate of a subscriber that confirms all and keeps nothing."""
         ready, done = multiprocessing.Event(), multiprocessing.Event()
         subscriber = multiprocessing.Process(target=self._throw_away, args=(ready, done))
         subscriber.start()
+        assert subscriber.pid is not None
         ready.wait(LIMIT_S)
-        begun_s = time.perf_counter()
-        self.publish()
-        done.wait(LIMIT_S)
-        rate = self.messages / (time.perf_counter() - begun_s)
+        outcome = self._timed({"subscriber": subscriber.pid}, done.is_set, self.messages)
+        subscriber.kill()
         subscriber.join()
-        return rate
+        return outcome
 
     def _throw_away(self, ready: Event, done: Event) -> None:
         """Confirm every message. All packets have one length: none needs to be parsed."""
         name = self.topic.encode()
         size, at = len(self._packet(name, 0)), 4 + len(name)
-        with socket.create_connection((HOST, self.broker.port)) as sock:
-            sock.sendall(b"\x10\x11\x00\x04MQTT\x04\x02\x00\x00\x00\x05sinks")
-            assert sock.recv(4) == b"\x20\x02\x00\x00"
+        with self._connected(b"sinks") as sock:
             sock.sendall(bytes((0x82, 5 + len(name), 0, 1, 0, len(name))) + name + b"\x01")
             assert sock.recv(5)[:1] == b"\x90"
             ready.set()
@@ -152,17 +203,31 @@ class Bench:
                 ids = [rest[start + at : start + at + 2] for start in range(0, whole * size, size)]
                 sock.sendall(b"".join(b"\x40\x02" + number for number in ids))
                 seen, rest = seen + whole, rest[whole * size :]
-        done.set()
+            done.set()
+            # Its processor time is read before it ends.
+            time.sleep(LIMIT_S)
 
-    def worker(self, mode: str) -> float:
+    def flood(self, program: Path) -> Outcome:
+        """Return the rate of the lab's flood: four clients, each with 100 messages unconfirmed."""
+        count = str(self.messages // 4)
+        words = ["-broker", f"tcp://{HOST}:{self.broker.port}", "-num-clients", "4", "-num-messages", count, "-json"]
+        words += ["-publisher-qos", "1", "-subscriber-qos", "1", "-min-msg-chars", str(BYTES), "-max-msg-chars"]
+        before, used_s, idle_s = _cpu_s(self.broker.pid), _children_s(), _idle_s()
+        begun_s = time.perf_counter()
+        done = subprocess.run([str(program), *words, str(BYTES)], stdout=subprocess.PIPE, text=True, check=True)
+        busy = 1 - (_idle_s() - idle_s) / (time.perf_counter() - begun_s) / len(processor_times())
+        found = json.loads(done.stdout.splitlines()[-1])
+        assert found["received"] == self.messages, found
+        spent_s = {"broker": _cpu_s(self.broker.pid) - before, "flood": _children_s() - used_s}
+        cpu_us = {part: seconds / self.messages * 1e6 for part, seconds in spent_s.items()}
+        return Outcome(found["received_per_s"], cpu_us, busy)
+
+    def worker(self, mode: str) -> Outcome:
         """Return the rate of a worker of the instance."""
         _store, child = self._worker(mode)
         counts = Counts(self.folder)
         try:
-            begun_s = time.perf_counter()
-            self.publish()
-            _until(lambda: counts.row(0)[2] >= self.messages, child)
-            return self.messages / (time.perf_counter() - begun_s)
+            return self._timed({"worker": child.pid}, lambda: counts.row(0)[2] >= self.messages, self.messages)
         finally:
             child.close()
             end_order(self.folder)
@@ -182,23 +247,22 @@ class Bench:
         _until(lambda: counts.row(0)[0] == 1, child)
         return store, child
 
-    def tutorial(self, together: int) -> float:
+    def tutorial(self, together: int, interpreter: str, driver: str) -> Outcome:
         """Return the rate of the usual script."""
-        words = [str(self.broker.port), self.postgres.conninfo(), self.topic, str(together)]
-        with subprocess.Popen([sys.executable, "-c", TUTORIAL, *words], stdout=subprocess.PIPE, text=True) as script:
+        words = [str(self.broker.port), self.postgres.conninfo(), self.topic, str(together), driver]
+        whole = self.messages // together * together
+        last = f"SELECT 1 FROM message WHERE run = '{TOKEN}' AND device = 1 AND sequence = {whole - 1}"
+        with (
+            subprocess.Popen([interpreter, "-c", TUTORIAL, *words], stdout=subprocess.PIPE, text=True) as script,
+            psycopg.connect(self.postgres.conninfo("owner"), autocommit=True) as session,
+        ):
             assert script.stdout is not None
             assert script.stdout.readline() == "ready\n"
-            begun_s = time.perf_counter()
-            self.publish()
-            whole = self.messages // together * together
-            with psycopg.connect(self.postgres.conninfo("owner"), autocommit=True) as session:
-                while _count(session) < whole:
-                    time.sleep(0.05)
-            rate = whole / (time.perf_counter() - begun_s)
+            outcome = self._timed({"script": script.pid}, lambda: bool(session.execute(last).fetchall()), whole)  # type: ignore[arg-type]
             script.terminate()
-        return rate
+        return outcome
 
-    def telegraf(self, program: Path) -> float:
+    def telegraf(self, program: Path) -> Outcome:
         """Return the rate of Telegraf."""
         self.postgres.do(f"DROP TABLE IF EXISTS {TABLE}")
         database = f"host={HOST} port={self.postgres.port} dbname=twin user=owner sslmode=disable"
@@ -214,14 +278,9 @@ class Bench:
         child = Child([str(program), "--config", str(settings)], log)
         try:
             _until(lambda: "Connected" in child.said(), child)
-            begun_s = time.perf_counter()
-            self.publish()
             with psycopg.connect(self.postgres.conninfo("owner"), autocommit=True) as session:
-                while _count(session, TABLE) < self.messages:
-                    if time.perf_counter() - begun_s > LIMIT_S:
-                        sys.exit(f"Telegraf stored {_count(session, TABLE)}: {child.said()}")
-                    time.sleep(0.05)
-            return self.messages / (time.perf_counter() - begun_s)
+                # It writes batches side by side: the last one sent need not be the last one stored.
+                return self._timed({"telegraf": child.pid}, lambda: _stored(session) >= self.messages, self.messages)
         finally:
             child.close()
 
@@ -249,10 +308,8 @@ class Bench:
     def _send_steadily(self, store: SampleStore, rate: int, every: Callable[[float], None]) -> None:
         """Send each message when it is due, at most a millisecond late; call `every` once a second."""
         name = self.topic.encode()
-        with socket.create_connection((HOST, self.broker.port)) as sock:
+        with self._connected(b"blast") as sock:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.sendall(b"\x10\x11\x00\x04MQTT\x04\x02\x00\x00\x00\x05blast")
-            assert sock.recv(4) == b"\x20\x02\x00\x00"
             begun_s, row, told = time.perf_counter(), 0, 0
             while row < self.messages:
                 at_s = time.perf_counter() - begun_s
@@ -278,25 +335,51 @@ class Bench:
             if not sock.recv(65536):
                 return
 
-    def raw(self) -> float:
+    def raw(self) -> Outcome:
         """Return the rate of one COPY without MQTT."""
         data = [payload(TOKEN.encode(), 1, row, 0, BYTES).hex() for row in range(self.messages)]
-        lines = [f"{TOKEN}\t1\t{row}\t0\t0\t\\\\x{text}\n" for row, text in enumerate(data)]
+        lines = "".join(f"{TOKEN}\t1\t{row}\t0\t0\t\\\\x{text}\n" for row, text in enumerate(data))
+        before, idle_s = _cpu_s(self.postgres.pid), _idle_s()
         with psycopg.connect(self.postgres.conninfo("owner"), autocommit=True) as session, session.cursor() as cursor:
             begun_s = time.perf_counter()
             with cursor.copy("COPY message (run, device, sequence, sent_ns, arrived_ns, payload) FROM STDIN") as copy:
-                copy.write("".join(lines))
-            return self.messages / (time.perf_counter() - begun_s)
+                copy.write(lines)
+            seconds = time.perf_counter() - begun_s
+            busy = 1 - (_idle_s() - idle_s) / seconds / len(processor_times())
+            database_us = (_cpu_s(self.postgres.pid) - before) / self.messages * 1e6
+        return Outcome(self.messages / seconds, {"database": database_us}, busy)
 
 
-def _count(session: "psycopg.Connection[tuple[object, ...]]", table: str = "message") -> int:
+def _stored(session: "psycopg.Connection[tuple[object, ...]]") -> int:
+    """Return how many rows Telegraf's table has; asked seldom, because counting takes the database's time."""
+    time.sleep(0.1)
     try:
-        found = session.execute(f"SELECT count(*) FROM {table}").fetchone()  # type: ignore[arg-type]
+        found = session.execute(f"SELECT count(*) FROM {TABLE}").fetchone()  # type: ignore[arg-type]
     except psycopg.errors.UndefinedTable:
         # Telegraf makes it for its first batch.
         return 0
     assert found is not None
     return int(str(found[0]))
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the processor time of a process and of all its children, in ticks of 10 ms."""
+    root = Path(f"/proc/{pid}")
+    fields = (root / "stat").read_text().rpartition(")")[2].split()
+    own_s = sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    if pid == os.getpid():
+        return time.process_time()
+    return own_s + sum(_cpu_s(int(child)) for child in (root / f"task/{pid}/children").read_text().split())
+
+
+def _children_s() -> float:
+    """Return the processor time of the children that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _idle_s() -> float:
+    return sum(times["idle_s"] for times in processor_times().values())
 
 
 def _own_mb(pid: int) -> float:
@@ -331,36 +414,58 @@ def parts(messages: int) -> Iterator[Bench]:
 def main() -> int:
     """Measure by turns, print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--messages", type=int, default=20_000)
+    options.add_argument("--messages", type=int, default=60_000)
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--ways", default="", help="default: all")
+    options.add_argument("--ways", default="", help="default: all for which there is a program")
+    options.add_argument("--psycopg2", metavar="PYTHON")
     options.add_argument("--telegraf", type=Path, metavar="FILE")
+    options.add_argument("--flood", type=Path, metavar="FILE")
     options.add_argument("--steady", type=int, metavar="RATE")
     options.add_argument("--seconds", type=float, default=30.0)
     given = options.parse_args()
-    ways = "discard,copy,pipeline,row,many,each,raw" + (",telegraf" if given.telegraf else "")
-    rates: dict[str, list[float]] = {}
+    if given.messages > MOST:
+        options.error(f"--messages: at most {MOST}")
+    found: dict[str, list[Outcome]] = {}
     with parts(given.messages) as bench:
         if given.steady:
             print(f"load {os.getloadavg()[0]:.1f}; {bench.steady(given.steady, given.seconds)}")
             return 0
+        known = ways(bench, given)
         for _ in range(given.rounds):
-            for way in (given.ways or ways).split(","):
+            for way in given.ways.split(",") if given.ways else known:
                 bench.postgres.do("TRUNCATE message")
-                slow = way in ("row", "each")
-                bench.messages = given.messages // 10 if slow else given.messages
-                call = {
-                    "discard": bench.discard,
-                    "raw": bench.raw,
-                    "many": lambda: bench.tutorial(100),
-                    "each": lambda: bench.tutorial(1),
-                    "telegraf": lambda: bench.telegraf(given.telegraf),
-                }
-                rates.setdefault(way, []).append(call[way]() if way in call else bench.worker(way))
+                bench.messages = given.messages // SLOW.get(way, 1) // CHUNK * CHUNK
+                found.setdefault(way, []).append(known[way]())
     print(f"load {os.getloadavg()[0]:.1f}; {given.messages} messages of {BYTES} bytes, QoS 1, a second:")
-    for way, found in rates.items():
-        print(f"  {way:<9} {statistics.median(found):>8.0f}   rounds {' '.join(f'{rate:.0f}' for rate in found)}")
+    for way, outcomes in found.items():
+        show(way, outcomes)
     return 0
+
+
+def ways(bench: Bench, given: argparse.Namespace) -> dict[str, Callable[[], Outcome]]:
+    """Return every way for which there is a program, in their order."""
+    known: dict[str, Callable[[], Outcome]] = {"publish": bench.publish, "discard": bench.discard}
+    if given.flood:
+        known["flood"] = lambda: bench.flood(given.flood)
+    known |= {mode: lambda mode=mode: bench.worker(mode) for mode in ("copy", "pipeline", "row")}
+    known |= {"many": lambda: bench.tutorial(100, sys.executable, "psycopg")}
+    known |= {"each": lambda: bench.tutorial(1, sys.executable, "psycopg")}
+    if given.psycopg2:
+        known["many2"] = lambda: bench.tutorial(100, given.psycopg2, "psycopg2")
+        known["each2"] = lambda: bench.tutorial(1, given.psycopg2, "psycopg2")
+    if given.telegraf:
+        known["telegraf"] = lambda: bench.telegraf(given.telegraf)
+    return {**known, "raw": bench.raw}
+
+
+def show(way: str, outcomes: list[Outcome]) -> None:
+    """Print a way's line: rates, then the median of each part's processor time."""
+    rates = " ".join(f"{one.rate:.0f}" for one in outcomes)
+    spent = {part: statistics.median(one.cpu_us[part] for one in outcomes) for part in outcomes[0].cpu_us}
+    said = ", ".join(f"{part} {us:.1f}" for part, us in spent.items() if us >= 0.05)
+    busy = statistics.median(one.busy for one in outcomes)
+    print(f"  {way:<9} {statistics.median(one.rate for one in outcomes):>8.0f}   rounds {rates}")
+    print(f"  {'':<9} us a message: {said}; processors {busy:.0%} busy")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from support.containers import docker
 from support.e2e_lab import Lab
 from support.hardening import judge_container
 from support.places import ROOT
+from support.ports import free_port
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run
@@ -58,11 +59,11 @@ def test_a_run_stores_every_message_with_no_more_rights_than_it_needs(lab: Lab) 
 
 
 def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
-    """The passwords are then the placeholders of the checkout; no port leads to the database."""
+    """The passwords are then the placeholders of the checkout; a port leads to the database where one is asked for."""
     lab.forget_runs()
     variables = {
         "INTERVALS_MS": "10", "MESSAGES": "50", "WRITE_MODE": "row", "TWIN_SECRETS": "",
-        "PERSISTENCE": "on", "FIDELITY": "corrected",
+        "PERSISTENCE": "on", "FIDELITY": "corrected", "TWIN_DATABASE_PORT": "on", "LAB_DATABASE_PORT": str(free_port()),
     }  # fmt: skip
     lab.compose("--profile", "*", "down", code=0)
     lab.compose("--profile", "twin", "up", "--detach", code=0, **variables)
@@ -70,4 +71,7 @@ def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
     _, run = lab.newest()
     assert run["valid"], run["invalid_because"]
     assert run["cells"][0]["stored"] == 50
-    assert (ROOT / "compose/experiments/twin/passwords/database_reader").is_file()
+    password = (ROOT / "compose/experiments/twin/passwords/database_reader").read_text().strip()
+    asked = f"host=127.0.0.1 port={variables['LAB_DATABASE_PORT']} dbname=twin user=twin_reader"
+    with psycopg.connect(f"{asked} password={password}") as reader:
+        assert reader.execute("SELECT count(*) FROM message").fetchone() == (50,)

@@ -66,6 +66,11 @@ class Postgres:
     def data(self) -> Path:
         return self.folder / "data"
 
+    @property
+    def pid(self) -> int:
+        assert self._server is not None
+        return self._server.pid
+
     def conninfo(self, user: str = "twin_writer") -> str:
         return f"host={HOST} port={self.port} dbname=twin user={user} password=test"
 

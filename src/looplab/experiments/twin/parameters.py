@@ -68,6 +68,8 @@ QUICK = {
     "MAX_RATE_PER_S": "4000",
     "SEARCH_STEPS": "5",
 }
+# Five ways of placing brokers: more than the published interval takes longer than three minutes.
+QUICK_OF = {BROKERS: {"INTERVALS_MS": "10"}}
 # The published sleep of the instance's event loop.
 PUBLISHED_SLEEP_MS = 50.0
 # What storing a message takes in the published way beside the sleep: for the estimate of a run's length alone.

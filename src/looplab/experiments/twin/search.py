@@ -23,6 +23,8 @@ FIRST_SHARE = 0.8
 USED_UP = 0.6
 # One part that is nearly used up counts before a machine that has no processor time left for anybody.
 NEARLY_ALL, NO_ROOM = 0.85, 0.95
+# `limited_by` where even the highest rate tried was sustained, or where no part was used up.
+TRIED, UNKNOWN = "tried", "unknown"
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
     step, why = attempt(p.max_rate_per_s)
     steps, good, bad = [step], 0.0, float(p.max_rate_per_s)
     if step.sustained:
-        good = bad
+        good, why = bad, {**why, "limited_by": TRIED}
     rate = _within(p, FIRST_SHARE * step.stored_per_s)
     while len(steps) < p.search_steps - 1 and not (good and bad / good < CLOSE):
         step, found = attempt(rate)
@@ -140,7 +142,7 @@ def _spent(used: Mapping[str, Any], sent: Sent) -> dict[str, float]:
 
 
 def _limiting(evidence: Mapping[str, float]) -> str:
-    """Return the part that is used up, "unknown" where none is.
+    """Return the part that is used up, UNKNOWN where none is.
 
     A worker that waits for commits most of the time is limited by what a commit consists of. A full window is the limit
     only where no part behind it is used up: every slow instance fills it.
@@ -155,7 +157,7 @@ def _limiting(evidence: Mapping[str, float]) -> str:
         return most
     if evidence.get("store", 0.0) >= USED_UP:
         return "fsync" if evidence.get("fsync", 0.0) >= evidence.get("database", 0.0) else "database"
-    return "inflight" if evidence.get("inflight", 0.0) >= 1.0 else "unknown"
+    return "inflight" if evidence.get("inflight", 0.0) >= 1.0 else UNKNOWN
 
 
 def _growth(sent_ns: list[int], committed_ns: list[int]) -> float | None:

@@ -17,6 +17,9 @@ LIMITS = {
     "inflight": "the window of unconfirmed messages",
     "device": "the device that sends",
     "machine": "the processors of the whole machine",
+    "sleep": "the sleep of the instance's event loop",
+    "session": "opening a database session",
+    "tried": "the highest rate tried",
     "unknown": "not found",
 }
 

@@ -96,6 +96,25 @@ def test_a_broker_that_ends_in_order_keeps_its_queue_with_persistence(
     assert (disk / "mosquitto.db").stat().st_size > 0
 
 
+def test_a_broker_that_is_killed_loses_nothing_that_its_file_has(
+    make_lab: Callable[..., TwinLab], cluster: Postgres, disk: Path
+) -> None:
+    """It writes sessions and queue to disk every second or two: what was confirmed before that comes again."""
+    lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
+    # 25 a second: the devices have sent all long before the queue is empty.
+    lab.controller(WRITE_MODE="row", SLEEP_MS="40", MESSAGES="150")
+    lab.until_stored(30)
+    sent_by_ns, now_s = time.perf_counter_ns(), time.time()
+    until(lambda: (disk / "mosquitto.db").stat().st_mtime > now_s, "the broker has saved its queue")
+    lab.broker.kill()
+    waiting = 150 - lab.stored()
+    lab.broker.start()
+    _cell, found = result(lab)
+    assert max(int(row["sent_ns"]) for row in lab.samples()) < sent_by_ns
+    assert waiting > 10
+    assert found == {"stored": 150, "lost": 0, "refused": 0}
+
+
 def test_a_broker_that_is_killed_loses_what_it_held(make_lab: Callable[..., TwinLab], cluster: Postgres) -> None:
     lab = make_lab(cluster, inflight=5)
     # Far slower than the device: the broker holds many when it is killed.

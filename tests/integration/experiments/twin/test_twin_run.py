@@ -9,7 +9,6 @@ from support.ports import free_port
 from support.postgres import Postgres
 from support.twin_lab import TwinLab, account
 
-from looplab.experiments.twin.search import NO_ROOM
 from looplab.experiments.twin.window import windows
 
 
@@ -102,20 +101,17 @@ def test_the_queue_is_what_the_brokers_counters_allow(lab: TwinLab) -> None:
 
 
 def test_the_search_finds_a_limit_that_was_put_in(lab: TwinLab) -> None:
-    """With a sleep of 40 ms after each message no more than 25 a second are stored."""
+    """A sleep of 500 ms after each message: fewer than 2 a second are stored, however busy this machine is."""
     run = lab.whole(
-        SCENARIO="twin-limit", SLEEP_MS="40", STEP_S="3", MAX_RATE_PER_S="100", SEARCH_STEPS="6", DRAIN_TIMEOUT_S="1",
-        DELAY_LIMIT_MS="500",
+        SCENARIO="twin-limit", SLEEP_MS="500", STEP_S="8", MAX_RATE_PER_S="50", SEARCH_STEPS="3", DRAIN_TIMEOUT_S="1",
+        DELAY_LIMIT_MS="1000",
     )  # fmt: skip
     (cell,) = run["cells"]
     # What too much of it stored is what this machine could do at that moment, sleep and all.
     overloaded = [step for step in cell["steps"] if not step["sustained"]]
-    assert 0.6 * min(step["stored_per_s"] for step in overloaded) < cell["limit_per_s"] < 25
-    evidence = cell["evidence"]
-    assert (cell["limited_by"], evidence["sleep"] > 0.6) == ("sleep", True) or (
-        # Others on this machine leave no processor time.
-        evidence["machine"] >= NO_ROOM and cell["limited_by"] in ("sleep", "machine")
-    )
+    assert 0.6 * min(step["stored_per_s"] for step in overloaded) < cell["limit_per_s"] < 2
+    assert cell["limited_by"] == "sleep", cell["evidence"]
+    assert cell["evidence"]["sleep"] > 0.6
     assert not cell["steps"][0]["sustained"]
     assert cell["steps"][-1]["sustained"]
     assert (cell["lost"], cell["stored"]) == (0, cell["sent"])

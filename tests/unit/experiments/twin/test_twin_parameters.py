@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from support.places import ROOT
 
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
 from looplab.experiments.twin.parameters import QUICK, read_parameters
+from looplab.lab.run_options import variables
 
 
 def test_the_published_sweep_is_the_default() -> None:
@@ -18,6 +20,23 @@ def test_the_published_sweep_is_the_default() -> None:
     assert (p.messages, p.payload_bytes, p.max_inflight, p.tcp_nodelay) == (1000, 64, 20, False)
     corrected = read_parameters({"FIDELITY": "corrected"})
     assert (corrected.write_modes, corrected.max_inflight, corrected.tcp_nodelay) == (("row",), 0, True)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "own", "cells"),
+    [
+        ("twin", {}, 3),
+        ("twin-brokers", {"BROKERS": "1,2,4", "PLACEMENTS": "central,distributed"}, 5),
+        ("twin-limit", {"WRITE_MODE": "published,row,pipeline,copy"}, 4),
+    ],
+)
+def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str], cells: int) -> None:
+    """`own` is what params.env sets beside."""
+    quick = variables(ROOT, [scenario], {}, quick=True)
+    p = read_parameters({"SCENARIO": scenario, **own, **quick})
+    assert len(p.cells) == cells
+    assert p.whole_s < 170
+    assert variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)["INTERVALS_MS"] == QUICK["INTERVALS_MS"]
 
 
 @pytest.mark.parametrize(

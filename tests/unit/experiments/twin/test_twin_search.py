@@ -47,8 +47,8 @@ def test_the_search_finds_the_limit_of_a_queue(capacity: float) -> None:
 
 def test_a_machine_that_takes_the_highest_rate_ends_the_search_at_once() -> None:
     p = parameters()
-    found = search(p, lambda rate: (queueing(p, rate, 10_000), {}))
-    assert (found["limit_per_s"], len(found["steps"])) == (1000, 1)
+    found = search(p, lambda rate: (queueing(p, rate, 10_000), {"limited_by": "device"}))
+    assert (found["limit_per_s"], len(found["steps"]), found["limited_by"]) == (1000, 1, "tried")
 
 
 def test_nothing_sustained_is_no_limit() -> None:

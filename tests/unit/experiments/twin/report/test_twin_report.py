@@ -147,7 +147,8 @@ def test_equal_variances_are_not_called_different(tmp_path: Path) -> None:
         (("broker", "broker"), REPRODUCED),
         (("fsync", "instance"), NOT_REPRODUCED),
         (("fsync", "broker"), UNDECIDED),
-        (("unknown", "unknown"), UNDECIDED),
+        (("unknown", "tried"), UNDECIDED),
+        (("fsync", "tried"), NOT_REPRODUCED),
     ],
 )
 def test_the_limit_that_the_searches_found(tmp_path: Path, by: tuple[str, str], outcome: str) -> None:
