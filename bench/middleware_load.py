@@ -41,6 +41,7 @@ const params = { headers: { Authorization: 'Thing key', 'Content-Type': 'applica
 export default function () { http.post('ADDRESS/channels/c/messages', body, params); }
 """
 CONNECTIONS = 50
+TMP = ("--tmpfs", "/tmp:mode=1777")
 KIB = 1024
 
 
@@ -48,9 +49,9 @@ KIB = 1024
 def container(*words: str) -> Iterator[int]:
     """Run a container as long as the context lasts; yield the pid of its first process."""
     name = subprocess.run(
-        ["docker", "run", "--detach", "--rm", "--network", "host", "--tmpfs", "/tmp:mode=1777", *words],
+        ["docker", "run", "--detach", "--rm", "--network", "host", "--ulimit", "nofile=20000", *TMP, *words],
         check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
     ).stdout.strip()
     try:

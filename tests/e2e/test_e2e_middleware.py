@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.e2e_lab import Lab
 from support.hardening import judge_container
-from support.middleware import kill_service
+from support.middleware import bare_metal, kill_service
 from support.ports import free_port
 
 from looplab.experiments.registry import EXPERIMENTS
@@ -32,12 +32,6 @@ def listening() -> set[str]:
     """Return the programs that listen on a TCP port of the host."""
     lines = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
     return set(re.findall(r'\(\("([^"]+)"', lines))
-
-
-def of_bare_metal() -> list[str]:
-    """Return the processes of bare metal that are left."""
-    found = subprocess.run(["pgrep", "-f", r"\.cache/magistrala/"], capture_output=True, text=True, check=False)
-    return found.stdout.split()
 
 
 @needs_root
@@ -67,7 +61,7 @@ def test_both_places_answer_every_request_and_nothing_is_left_on_the_host(lab: L
     assert any(t["what"] == "processors of the middleware" and t["verified"] for t in run["treatments"])
     assert not seen & {"spicedb", "auth", "users", "things", "http", "lab-agent"}
     assert not listening() & {"spicedb", "things", "lab-agent"}
-    assert not of_bare_metal()
+    assert not bare_metal()
     folder, stored = lab.newest()
     assert stored == run
     assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.e2e_lab import Background, Lab
-from support.middleware import exhaust_memory, kill_service
+from support.middleware import bare_metal, exhaust_memory, kill_service, load_host
 from support.ports import free_port
 from support.waiting import until
 
@@ -200,6 +200,73 @@ def test_to_run_out_of_memory_is_a_result(lab: Lab) -> None:
     assert trial["failed"] + trial["unfinished"] > 0
 
 
+def test_memory_that_ends_while_devices_register_is_a_result(lab: Lab) -> None:
+    running = lab.start(
+        *("run", "middleware", "--cores", "1", "--where", "container", "--devices", "400", "--seconds", "3"),
+        *("--repetitions", "2", "--json"),
+        MEMORY_LIMIT_MB="400",
+    )
+    running.wait_for("to know 400 devices")
+    exhaust_memory(lab, "mw-node", "things", megabytes=400, after="http")
+    check_starved(ended(running), requests=2400)
+
+
+@pytest.mark.parametrize("megabytes", ["65", "85"])
+def test_too_little_memory_to_start_is_a_result(lab: Lab, megabytes: str) -> None:
+    words = ("run", "middleware", "--cores", "1", "--where", "container", "--devices", "20", "--seconds", "3")
+    done = lab.run(*words, "--repetitions", "2", "--json", code=0, timeout_s=500, MEMORY_LIMIT_MB=megabytes)
+    check_starved(one_run(done.stdout), requests=120)
+
+
+def test_a_node_that_restarts_behind_the_balancer_is_named(lab: Lab) -> None:
+    running = lab.start(
+        *("run", "middleware-nodes", "--layouts", "2x1", "--devices", "20", "--seconds", "10"),
+        *("--repetitions", "1", "--allow-invalid", "--json"),
+        WARM_UP_S="4",
+        DEADLINE_MS="2000",
+        LAB_BALANCER_PORT=str(free_port()),
+    )
+    running.wait_for("2 nodes x 1 core")
+    # 3 s after its last program.
+    kill_service(lab, "mn-node-2", "http", number=0)
+    subprocess.run(["docker", "restart", "-t", "0", lab.container("mn-node-2")], check=True, capture_output=True)
+    run = ended(running)
+    (trial,) = run["cells"][0]["by_repetition"]
+    check_accounts(trial)
+    assert any("http of node-2" in name for name in trial["dead"]), trial["dead"]
+    assert not run["valid"]
+    # nginx goes on with the other node.
+    assert trial["succeeded"] > trial["requests"] / 2, trial["failed_by"]
+
+
+def test_bare_metal_ends_with_a_lab_that_is_killed(lab: Lab) -> None:
+    running = lab.start("run", "middleware", "--cores", "1", "--where", "bare", *SHORT, WARM_UP_S="3")
+    running.wait_for("1 core, bare metal")
+    until(bare_metal, "bare metal", 60)
+    running.process.kill()
+    until(lambda: not bare_metal(), "the end of bare metal", 30)
+
+
+def test_devices_on_another_host_drive_the_nodes(lab: Lab) -> None:
+    with load_host("secret", processes=2) as host:
+        settings = {
+            "LAB_BIND": host.lab,
+            "LAB_BALANCER_PORT": str(free_port()),
+            "LOAD_HOSTS": f"{host.address},{host.address}:9211",
+            "WARM_UP_S": "3",
+        }
+        words = ("run", "middleware-nodes", "--layouts", "1x1,2x1", *SHORT, "--repetitions", "1")
+        refused = lab.run(*words, code=2, LOAD_TOKEN="wrong", **settings)
+        assert "LOAD_TOKEN" in refused.stderr
+        run = one_run(lab.run(*words, code=0, LOAD_TOKEN="secret", **settings).stdout)
+        assert host.processor_s() > 0.5
+    assert run["valid"], run["invalid_because"]
+    for cell in run["cells"]:
+        check_accounts(cell)
+        assert cell["succeeded"] == cell["requests"] == 100, cell["failed_by"]
+        assert (cell["lost"], cell["stored"]) == (0, 100)
+
+
 def test_a_port_that_is_taken_is_named(lab: Lab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
@@ -207,6 +274,15 @@ def test_a_port_that_is_taken_is_named(lab: Lab) -> None:
         done = lab.run(*words, code=3, LAB_BALANCER_PORT=str(port))
     assert str(port) in done.stderr
     assert "LAB_BALANCER_PORT" in done.stderr
+
+
+def check_starved(run: dict[str, Any], requests: int) -> None:
+    """No repetition was loaded for lack of memory, which is a valid result."""
+    (cell,) = run["cells"]
+    assert cell["out_of_memory"] is True
+    assert (cell["requests"], cell["unfinished"]) == (requests, requests)
+    assert cell["dead"], cell
+    assert run["valid"], run["invalid_because"]
 
 
 def one_run(output: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from looplab.experiments.middleware.cells import Cell, placement
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import HOST_AGENT, Parts
-from looplab.experiments.middleware.systems import load
 from looplab.experiments.middleware.trial import Measurement
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
@@ -35,16 +34,8 @@ class Controller(Run):
         self.record = Record(p, place, (), document.files(self._trials), {"experiment": NAME})
         self._client = TreatmentsClient([CONTROLLER])
         self._looks: list[Look | None] = []
-        self._cut_short = ""
         self._starved: LabError | None = None
-        cells = p.cells
-        self._parts = Parts(
-            load(p.system),
-            p.most_nodes,
-            p.load_processes,
-            bare=needs_host(p),
-            balanced=any(cell.balancer for cell in cells),
-        )
+        self._parts = Parts(p)
 
     def measure(self) -> None:
         """Wait for the parts, provision the devices, measure every repetition."""
@@ -75,7 +66,7 @@ class Controller(Run):
     def faults(self) -> Sequence[str]:
         """Return why repetitions are INVALID, and why not every one was measured."""
         p = self.parameters
-        return document.faults(len(p.cells) * p.repetitions, self._trials, self._cut_short)
+        return document.faults(len(p.cells) * p.repetitions, self._trials)
 
     def close(self) -> None:
         """Stop the middleware."""
@@ -94,8 +85,7 @@ class Controller(Run):
     def _wait_for_parts(self) -> None:
         for one in self._parts.all():
             self.record.say("waiting", what=one.name)
-            remedy = f"See `docker compose logs`, service {one.name}."
-            away = LabError(f"{one.name} does not answer.", remedy, EXIT_MACHINE)
+            away = LabError(f"{one.name} does not answer.", one.remedy, EXIT_MACHINE)
             wait_for(one.answers, self.parameters.parts_timeout_s, partial(_same, away))
 
     def _find_limit(self) -> None:
@@ -105,7 +95,14 @@ class Controller(Run):
             return
         cell = limit.largest(p.cells)
         self.record.say("waiting", what=f"limit of this machine: {placement(*astuple(cell)[:4])}")
-        found = limit.measure(self._parts, cell, p, self.record.token)
+        before = self._parts.shortage(cell)
+        try:
+            found = limit.measure(self._parts, cell, p, self.record.token)
+        except LabError as error:
+            if not self._parts.starved(cell, before):
+                raise
+            what = f"Out of memory while the limit of this machine was measured: {error.message}"
+            raise LabError(what, "Raise MEMORY_LIMIT_MB, or give DEVICES as numbers.", EXIT_MACHINE) from None
         self.parameters = p.at_limit(found)
         self.record.settle(self.parameters)
         loads = ", ".join(map(str, self.parameters.devices))
@@ -114,14 +111,17 @@ class Controller(Run):
     def _provision(self) -> None:
         """Make the devices of the largest cell known, once: they stay in the database."""
         p = self.parameters
-        first = Cell(container=p.cells[0].container, balancer=False, nodes=1, cores=1, devices=1)
+        # Bare metal has no memory limit.
+        boxed = all(cell.container for cell in p.cells)
+        first = Cell(container=boxed, balancer=False, nodes=1, cores=1, devices=1)
         self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
+        before = self._parts.shortage(first)
         try:
-            way = self._parts.start(first, p)
-            self._parts.provision(max(p.devices), way["routes"], self.record.token)
+            self._parts.start(first, p)
+            self._parts.provision(first, max(p.devices), self.record.token)
         except LabError as error:
             # Too little memory is a result: no repetition has an answer.
-            if not self._parts.killed_for_memory(first):
+            if not self._parts.starved(first, before):
                 raise
             self._starved = error
 
@@ -135,7 +135,7 @@ class Controller(Run):
             self.record.state("running", more=document.live(self.parameters.requests, self._trials, running))
 
         measurement = Measurement(self.parameters, self._parts, cell, repetition, name, second)
-        return measurement.not_started(self._starved) if self._starved else measurement.run()
+        return measurement.not_started(self._starved, True) if self._starved else measurement.run()
 
     def _note(self, number: int) -> None:
         """Have a repetition on disk and in the live state."""

@@ -61,12 +61,13 @@ class Trial:
     service, `under_test` names those of the middleware. `warm_up` and `loaded` hold what each second saw.
     `wanted_processors` and `affinity` are processors by part and by service; `processor_share` is the load of the
     busiest processor of the devices, from 0 to 1, `load_memory_bytes` their memory.
-    `dead` names services that ended during the repetition.
+    `dead` names services that ended during the repetition. Without `started` the middleware never got ready.
     """
 
     cell: Cell
     repetition: int
     seconds: float = 0.0
+    started: bool = True
     requests: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -196,11 +197,13 @@ def judge(trials: Sequence[Trial]) -> list[Treatment]:
         return []
     misplaced = sorted({name for trial in trials for name in trial.misplaced})
     shared = any(trial.shared for trial in trials)
-    read = [trial.read_back for trial in trials if trial.read_back]
-    whole, cold = len(trials), sum(trial.cold for trial in trials)
-    loads = [trial.processor_share for trial in trials if trial.processor_share is not None]
-    found = f"{max(loads):.0%} at most" if loads else "unknown"
-    free = bool(loads) and max(loads) <= SATURATED
+    # A middleware without the memory to start was never loaded.
+    loaded = [trial for trial in trials if trial.started]
+    read = [trial.read_back for trial in loaded if trial.read_back]
+    whole, cold = len(loaded), sum(trial.cold for trial in loaded)
+    loads = [trial.processor_share for trial in loaded if trial.processor_share is not None]
+    found = f"{max(loads):.0%} at most" if loads else "unknown" if loaded else "no repetition was loaded"
+    free = max(loads, default=1 if loaded else 0) <= SATURATED
     return [
         Treatment(
             "processors of the middleware",
@@ -241,16 +244,18 @@ def files(trials: Sequence[Trial]) -> list[File]:
 
 def sample_lines(trial: Trial) -> Iterator[str]:
     """Yield the lines of samples.csv for one repetition: one a second of its load."""
+    key = _key(trial)
     for second in trial.loaded:
         values = ("" if value is None else str(value) for value in astuple(second))
-        yield f"{_key(trial)},{','.join(values)}"
+        yield f"{key},{','.join(values)}"
 
 
 def histogram_lines(trial: Trial) -> Iterator[str]:
     """Yield the lines of histograms.csv for one repetition: one a bucket that is not empty."""
+    key = _key(trial)
     for name in (name for name in STORED_TIMES if name in trial.histograms):
         for upper, count in sorted(trial.histograms[name].counts.items()):
-            yield f"{_key(trial)},{name},{upper},{count}"
+            yield f"{key},{name},{upper},{count}"
 
 
 def _key(trial: Trial) -> str:

@@ -25,7 +25,7 @@ def largest(cells: list[Cell]) -> Cell:
 def measure(parts: Parts, cell: Cell, p: MiddlewareParameters, token: str) -> float:
     """Return the requests a second that succeed when more devices ask than the middleware answers. Raises LabError."""
     way = parts.start(cell, p)
-    parts.provision(DEVICES, way["routes"], f"{token}-limit")
+    parts.provision(cell, DEVICES, f"{token}-limit")
     plan = Plan(
         name=f"{token}-limit",
         first=0,

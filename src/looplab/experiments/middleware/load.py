@@ -22,27 +22,32 @@ class Process(Protocol):
 
 
 class Load:
-    """All processes of devices; each drives a slice of a plan's devices, at least one."""
+    """All processes of devices; each driver has a slice of a plan's devices, at least one.
 
-    def __init__(self, processes: Sequence[Process]) -> None:
-        self._processes = processes
+    The first of `processes` makes the devices known. `drivers` are others where devices run on other hosts.
+    """
+
+    def __init__(self, processes: Sequence[Process], drivers: Sequence[Process] = ()) -> None:
+        self._processes, self._drivers = processes, drivers or processes
         self._running: Sequence[Process] = []
         self._responses: dict[int, Histogram] = {}
         self._failures: list[list[int]] = []
 
     def provision(self, body: Mapping[str, Any]) -> None:
-        """Have the first process make devices known to the middleware; all get their entries. Raises LabError."""
-        first, *rest = self._processes
+        """Have the first process make devices known to the middleware; drivers get the entries. Raises LabError."""
+        first = self._processes[0]
         made = first.ask("provision", body, PROVISION_TIMEOUT_S)
-        for one in rest:
+        for one in self._drivers:
+            if one is first:
+                continue
             for at in range(0, len(made["entries"]), AT_ONCE):
                 one.ask("entries", {"first": at, "entries": made["entries"][at : at + AT_ONCE]})
 
     def begin(self, system: str, plan: Plan) -> None:
         """Start a plan."""
         self._responses, self._failures = {}, []
-        parts = slices(plan, len(self._processes))
-        self._running = self._processes[: len(parts)]
+        parts = slices(plan, len(self._drivers))
+        self._running = self._drivers[: len(parts)]
         for one, part in zip(self._running, parts, strict=True):
             one.ask("begin", {"system": system, "plan": vars(part)})
 

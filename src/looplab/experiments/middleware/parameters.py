@@ -9,9 +9,10 @@ from typing import Any
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.middleware import EXPERIMENT, NAME, NODES
 from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.devices import TOKEN
 from looplab.experiments.middleware.placement import default_cores, default_layouts, default_loads, others
 from looplab.experiments.middleware.systems import SYSTEMS, load
-from looplab.run.parameters import FIDELITIES, FIDELITY, REPETITIONS, Option, Reader, RunParameters
+from looplab.run.parameters import FIDELITIES, FIDELITY, HOST, REPETITIONS, Option, Reader, RunParameters
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER, BARE = "container", "bare"
@@ -59,6 +60,7 @@ class MiddlewareParameters(RunParameters):
     shares: tuple[float, ...]
     limit_per_s: float | None
     load_processes: int
+    load_hosts: tuple[str, ...]
     cores: tuple[int, ...]
     containers: tuple[bool, ...]
     layouts: tuple[str, ...]
@@ -150,6 +152,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewarePa
         shares=tuple(load for load in loads if isinstance(load, float)),
         limit_per_s=None,
         load_processes=get.integer("LOAD_PROCESSES", len(others(processors)), 1, 64),
+        load_hosts=tuple(filter(None, get.list("LOAD_HOSTS", "", _host, "hosts, e.g. 192.0.2.7,192.0.2.7:9211"))),
         cores=get.list("CORES", _text(default_cores(processors)), _count(processors), f"from 1 to {processors}"),
         containers=tuple(where == CONTAINER for where in get.words("WHERE", f"{CONTAINER} {BARE}", (CONTAINER, BARE))),
         layouts=get.list("LAYOUTS", _text(default_layouts(processors)), _layout, "e.g. 1x2-direct,1x2,2x1"),
@@ -170,6 +173,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewarePa
     )
     _check_loads(parameters)
     _check_layouts(parameters)
+    _check_load_hosts(parameters, environment)
     return parameters
 
 
@@ -190,6 +194,29 @@ def _check_layouts(parameters: MiddlewareParameters) -> None:
                 f"Lower the cores in LAYOUTS ({FOLDER}-nodes/params.env or --layouts).",
                 EXIT_USAGE,
             )
+
+
+def _check_load_hosts(parameters: MiddlewareParameters, environment: Mapping[str, str]) -> None:
+    if not parameters.load_hosts:
+        return
+    if not all(cell.balancer for cell in parameters.cells):
+        raise LabError(
+            "LOAD_HOSTS: devices on another host reach the balancer alone, and a cell of this run has none.",
+            f"Use ./lab run {NODES} with layouts such as 1x1,2x1.",
+            EXIT_USAGE,
+        )
+    if not environment.get(TOKEN):
+        raise LabError(
+            f"LOAD_HOSTS needs {TOKEN}: the devices obey whom it names.",
+            f"Set {TOKEN} to the same secret here and on each of these hosts.",
+            EXIT_USAGE,
+        )
+
+
+def _host(text: str) -> str:
+    if text and not re.fullmatch(rf"{HOST}(:[0-9]{{1,5}})?", text):
+        raise ValueError(text)
+    return text
 
 
 def _count(most: int) -> Any:

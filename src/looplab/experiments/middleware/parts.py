@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
 from looplab.experiments.middleware import agent, devices
 from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.cells import Cell
@@ -16,10 +16,11 @@ from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
 from looplab.experiments.middleware.secret_files import read_secrets
-from looplab.experiments.middleware.systems import System
+from looplab.experiments.middleware.systems import load
 from looplab.system.json_service import Service
 
-START_TIMEOUT_S = 120.0
+# An agent gives up after 90 s, and then stops what it has started.
+START_TIMEOUT_S = 150.0
 FACTS_TIMEOUT_S = 10.0
 # Where the agent of bare metal listens, as ./lab hands it over: name:port, and the token of its orders.
 HOST_AGENT, HOST_TOKEN = "HOST_AGENT", "HOST_TOKEN"
@@ -30,23 +31,32 @@ NODE = "node-1"
 
 @dataclass(frozen=True)
 class Agent:
-    """One agent: `name` is its host or alias."""
+    """One agent: `name` is its host or alias; `far` says that another host runs it."""
 
     name: str
     port: int = agent.PORT
     token: str = ""
+    far: bool = False
+
+    @property
+    def remedy(self) -> str:
+        """What to do if it does not answer."""
+        if self.far:
+            return f"Start the devices on {self.name}, or correct LOAD_HOSTS."
+        return f"See `docker compose logs`, service {self.name}."
 
     def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = FACTS_TIMEOUT_S) -> Any:
         """Return its answer to POST /what. Raises LabError."""
-        service = Service(self.name, f"See `docker compose logs`, service {self.name}.")
         url = f"http://{self.name}:{self.port}/{what}"
-        return service.ask(url, "POST", {"token": self.token, **(body or {})}, timeout_s)
+        return Service(self.name, self.remedy).ask(url, "POST", {"token": self.token, **(body or {})}, timeout_s)
 
     def answers(self) -> bool:
-        """Return whether it is there."""
+        """Return whether it is there. Raises LabError (exit code 2) if it is, and rejects the token."""
         try:
             self.ask("facts", {"light": True})
-        except LabError:
+        except LabError as error:
+            if error.exit_code == EXIT_USAGE:
+                raise
             return False
         return True
 
@@ -87,15 +97,20 @@ class Snapshot:
 class Parts:
     """Every part that one run needs."""
 
-    def __init__(self, system: System, most_nodes: int, load_processes: int, *, bare: bool, balanced: bool) -> None:
-        self.system = system
+    def __init__(self, p: MiddlewareParameters) -> None:
+        self.system = load(p.system)
         self.secrets = read_secrets()
-        self.nodes = [Agent(f"node-{number + 1}") for number in range(most_nodes)]
-        self.data = {name: Agent(os.environ.get(f"{name.upper()}_HOST", name)) for name in system.data}
-        self.devices = [Agent("devices", devices.PORT + number) for number in range(load_processes)]
-        self.load = Load(self.devices)
-        self.balancer = Agent(NGINX) if balanced else None
-        self.host = _host_agent() if bare else None
+        self.nodes = [Agent(f"node-{number + 1}") for number in range(p.most_nodes)]
+        self.data = {name: Agent(os.environ.get(f"{name.upper()}_HOST", name)) for name in self.system.data}
+        here = [Agent("devices", devices.PORT + number) for number in range(p.load_processes)]
+        far = [_far_agent(where) for where in p.load_hosts]
+        self.devices = [*here, *far]
+        self.load = Load(here, far or here)
+        self._limit_bytes = p.memory_limit_bytes
+        # Other hosts reach the port that the balancer's container publishes.
+        self._entry = os.environ.get("LAB_BALANCER_PORT") if far else balancer.PORT
+        self.balancer = Agent(NGINX) if any(cell.balancer for cell in p.cells) else None
+        self.host = None if all(cell.container for cell in p.cells) else _host_agent()
 
     def all(self) -> list[Agent]:
         """Return every agent that must answer before the run begins."""
@@ -135,7 +150,7 @@ class Parts:
             "processors": [],
         }
         answer = self.balancer.ask("start", order, START_TIMEOUT_S)
-        return {"routes": {"": f"https://{NGINX}:{balancer.PORT}"}, "certificate": answer["certificate"]}
+        return {"routes": {"": f"https://{NGINX}:{self._entry}"}, "certificate": answer["certificate"]}
 
     def used(self, cell: Cell) -> list[Agent]:
         """Return the agents of the cell's nodes."""
@@ -150,13 +165,13 @@ class Parts:
         with ThreadPoolExecutor(len(there)) as pool:
             list(pool.map(_stop, there))
 
-    def provision(self, count: int, routes: Mapping[str, str], token: str) -> None:
-        """Make `count` devices known to the middleware that runs."""
+    def provision(self, cell: Cell, count: int, token: str) -> None:
+        """Make `count` devices known to the middleware that runs as `cell` has it, past its balancer."""
         body = {
             "system": self.system.name,
             "password": self.secrets["admin"],
             "devices": count,
-            "routes": routes,
+            "routes": self._routes(self.used(cell)[0].address()),
             "token": token,
         }
         self.load.provision(body)
@@ -174,13 +189,23 @@ class Parts:
                 found.dead.append(f"{one.name}: does not answer")
         return found
 
-    def killed_for_memory(self, cell: Cell) -> bool:
-        """Return whether the kernel killed a process of a node that has a memory limit."""
-        found = []
+    def shortage(self, cell: Cell) -> tuple[int, int]:
+        """Return how many processes of the cell's nodes the kernel has killed for memory, and the bytes read again."""
+        killed = read_again = 0
         for one in self.used(cell):
             with contextlib.suppress(LabError):
-                found.append(one.ask("facts", {"light": True})["killed_for_memory"])
-        return any(found)
+                facts = one.ask("facts", {"light": True})
+                killed += facts["killed_for_memory"]
+                read_again += facts["read_again_bytes"]
+        return killed, read_again
+
+    def starved(self, cell: Cell, before: tuple[int, int]) -> bool:
+        """Return whether a middleware that did not get ready lacked memory since `before`, an earlier shortage.
+
+        It did if the kernel killed for it, or as much as the limit had to be read again.
+        """
+        killed, read_again = (now - then for now, then in zip(self.shortage(cell), before, strict=True))
+        return killed > 0 or 0 < self._limit_bytes <= read_again
 
     def cpu_s(self, cell: Cell) -> float | None:
         """Return the CPU time of the middleware so far; None if a node does not answer."""
@@ -199,6 +224,11 @@ def _stop(one: Agent) -> None:
         one.ask("stop", timeout_s=START_TIMEOUT_S)
     except LabError:
         return
+
+
+def _far_agent(where: str) -> Agent:
+    host, _, port = where.partition(":")
+    return Agent(host, int(port or devices.PORT), os.environ.get(devices.TOKEN, ""), far=True)
 
 
 def _host_agent() -> Agent:

@@ -7,6 +7,7 @@ from typing import Any
 
 from looplab.errors import LabError
 from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware.devices.ledger import Ledger
 from looplab.experiments.middleware.devices.plan import Plan
 from looplab.experiments.middleware.document import ReadBack, Second, Trial
 from looplab.experiments.middleware.histogram import Histogram
@@ -45,26 +46,28 @@ class Measurement:
     def run(self) -> Trial:
         """Return what was measured. Raises LabError if the devices cannot be started."""
         p, parts, cell = self._p, self._parts, self._cell
+        before = parts.shortage(cell)
         try:
             way = parts.start(cell, p)
         except LabError as error:
-            return self.not_started(error)
+            return self.not_started(error, parts.starved(cell, before))
         ready = parts.snapshot(cell)
         plan = self._plan(way)
         parts.load.begin(p.system, plan)
         self._watch(0, p.warm_up_s)
-        before = parts.snapshot(cell)
+        begun = parts.snapshot(cell)
         self._watch(p.warm_up_s, p.warm_up_s + p.seconds)
         after = parts.snapshot(cell)
         self._drain()
         ended = parts.load.end()
         last = parts.snapshot(cell)
-        return self._trial(plan, ended, (ready, before, after, last))
+        return self._trial(plan, ended, (ready, begun, after, last))
 
-    def not_started(self, error: LabError) -> Trial:
-        """Return a repetition whose middleware did not get ready: no request was answered."""
-        starved = self._parts.killed_for_memory(self._cell)
-        due = round(self._cell.devices * self._p.seconds * 1000 / self._p.period_ms)
+    def not_started(self, error: LabError, starved: bool) -> Trial:
+        """Return a repetition whose middleware did not get ready, for lack of memory if `starved`."""
+        plan = self._plan({"routes": {}, "certificate": ""})
+        rows = Ledger(plan).seconds(plan.warm_up_ns + plan.load_ns)[self._p.warm_up_s :]
+        due = sum(row["due"] for row in rows)
         return Trial(
             cell=self._cell,
             repetition=self._repetition,
@@ -72,6 +75,8 @@ class Measurement:
             requests=due,
             unfinished=due,
             in_time=0,
+            started=False,
+            loaded=[self._row(row) for row in rows],
             dead=[error.message],
             out_of_memory=starved,
             faults=[] if starved else [error.message],
@@ -245,12 +250,18 @@ def server_times(*snapshots: Snapshot) -> Histogram:
 
 
 def dead(found: Snapshots) -> list[str]:
-    """Return the services that ended during a repetition, or were started again."""
+    """Return the services that ended during a repetition, were started again, or went with their node."""
     first = found[0].pids
+    gone = [
+        f"{name} of {where}: gone"
+        for snapshot in found
+        for where, name in first
+        if (where, name) not in snapshot.pids and f"{where}: does not answer" not in snapshot.dead
+    ]
     again = [
         f"{name} of {where}: started again"
         for snapshot in found
         for (where, name), pid in snapshot.pids.items()
         if first.get((where, name), pid) != pid
     ]
-    return sorted({*again, *(one for snapshot in found for one in snapshot.dead)})
+    return sorted({*gone, *again, *(one for snapshot in found for one in snapshot.dead)})

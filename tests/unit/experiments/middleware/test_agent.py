@@ -5,6 +5,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.waiting import until
@@ -50,6 +51,8 @@ def test_a_program_runs_on_its_processors_alone_and_its_use_is_seen(programs: Pr
     assert facts["cpu_s"] > 0
     assert facts["memory_bytes"] > 1_000_000
     assert facts["ended"] is None
+    # The kernel ends it before the agent.
+    assert int(Path(f"/proc/{facts['pid']}/oom_score_adj").read_text()) >= 500
 
 
 def test_what_its_children_used_is_its_own(programs: Programs) -> None:
@@ -80,6 +83,34 @@ def test_one_that_never_gets_ready_is_named_with_what_it_printed(programs: Progr
     with pytest.raises(LabError, match=r"broken is not ready: (no such table|it printed nothing)"):
         programs.start([broken], [])
     assert programs.facts()["services"] == {}
+
+
+def test_what_never_ends_is_named(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("looplab.experiments.middleware.agent.programs.START_TIMEOUT_S", 0.5)
+    endless = ((sys.executable, "-c", "import time; time.sleep(60)"),)
+    with pytest.raises(LabError, match="does not end"):
+        programs.start([program("time.sleep(60)", free_port(), first=endless)], [])
+    with pytest.raises(LabError, match="one is not ready"):
+        programs.start([Program("one", (sys.executable, "-c", endless[0][2]), health=free_port())], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "pages"),
+    [
+        ("memory.stat", "anon 4096\nworkingset_refault_anon 3\nworkingset_refault_file 7\n", 7),
+        ("memory/memory.stat", "cache 9\nworkingset_refault_file 12\n", 12),
+        ("memory/memory.stat", "cache 9\n", 0),
+        ("none", "", 0),
+    ],
+)
+def test_what_is_read_again_for_lack_of_memory_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, pages: int
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    monkeypatch.setattr(usage, "STAT_FILES", [tmp_path / path.relative_to(usage.CGROUP) for path in usage.STAT_FILES])
+    assert usage.read_again_bytes() == pages * usage.PAGE_BYTES
 
 
 def test_what_comes_first_must_end_well(programs: Programs) -> None:

@@ -1,5 +1,6 @@
 """When a device's requests are due, and what becomes of them."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,6 +52,14 @@ def test_the_load_holds_what_is_due_after_the_warm_up_and_before_its_end() -> No
 def test_a_device_slower_than_the_warm_up_still_has_its_share_of_the_load() -> None:
     p = plan(period_ns=10 * S, warm_up_ns=S, load_ns=10 * S)
     assert all(len(p.loading(device)) == 1 for device in range(20))
+
+
+def test_a_plan_of_the_published_length_begins_at_once() -> None:
+    # A controller waits 10 s for it.
+    begun_s = time.process_time()
+    rows = Ledger(plan(devices=2320, period_ns=S, warm_up_ns=60 * S, load_ns=600 * S)).seconds()
+    assert time.process_time() - begun_s < 5
+    assert {row["due"] for row in rows} == {2320}
 
 
 def test_every_request_due_has_one_fate() -> None:
@@ -126,7 +135,17 @@ def test_the_devices_are_divided_among_the_processes() -> None:
 class Process:
     """A real ledger behind the orders that a process of devices carries out."""
 
+    def __init__(self) -> None:
+        self.entries: dict[int, Any] = {}
+
     def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = 10.0) -> Any:
+        if what == "provision":
+            assert body is not None
+            return {"entries": [f"device {number}" for number in range(body["devices"])]}
+        if what == "entries":
+            assert body is not None
+            self.entries.update(enumerate(body["entries"], body["first"]))
+            return {}
         if what == "begin":
             assert body is not None
             self.plan = Plan.from_json(body["plan"])
@@ -151,6 +170,17 @@ class Process:
             "processor_share": self.plan.devices / 10,
             "memory_bytes": 100,
         }
+
+
+def test_devices_on_other_hosts_know_what_was_made_here_and_do_all_the_work() -> None:
+    here, far = Process(), [Process(), Process()]
+    load = Load([here], far)
+    load.provision({"devices": 45})
+    assert [one.entries for one in far] == [{number: f"device {number}" for number in range(45)}] * 2
+    load.begin("magistrala", plan(devices=7))
+    assert [one.plan.devices for one in far] == [4, 3]
+    assert load.progress()["left"] == 2
+    assert not here.entries
 
 
 def test_two_processes_count_what_one_would() -> None:

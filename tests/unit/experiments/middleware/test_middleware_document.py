@@ -9,7 +9,9 @@ from support.simulated_middleware_runs import by_cores, trial
 
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
+from looplab.experiments.middleware.parts import Snapshot
 from looplab.experiments.middleware.table import table
+from looplab.experiments.middleware.trial import dead
 
 ONE, TWO = Cell(True, False, 1, 1, 30), Cell(False, False, 1, 2, 60)
 
@@ -93,6 +95,29 @@ def test_a_warm_up_that_had_not_ended_is_told() -> None:
     cold = made(warm_up=[Second(at, succeeded=10, cpu_us=60_000 - 5000 * at) for at in range(6)])
     assert treatments(cold)["warm-up"] == (False, "not ended in 1 of 1 repetitions")
     assert not next(one for one in judge([cold]) if one.what == "warm-up").required
+
+
+def test_a_middleware_without_the_memory_to_start_is_a_result() -> None:
+    starved = Trial(
+        cell=ONE, repetition=0, seconds=2, started=False, requests=60, unfinished=60, in_time=0, out_of_memory=True
+    )
+    assert all(one.verified or not one.required for one in judge([starved]))
+    assert treatments(starved)["devices' processor"] == (True, "no repetition was loaded")
+    assert treatments(starved, made(TWO))["database read back"] == (True, "1 of 1 repetitions")
+    [cell] = contents([starved], [])["cells"]
+    assert (cell["valid"], cell["out_of_memory"], cell["unfinished"], cell["stored"]) == (True, True, 60, None)
+    assert not treatments(made(processor_share=None))["devices' processor"][0]
+
+
+def test_services_that_went_with_their_node_are_named() -> None:
+    every = {("node-2", "http"): 7, ("postgres", "postgres"): 9}
+    whole, idle = Snapshot(pids=every), Snapshot(pids={("postgres", "postgres"): 9})
+    away = Snapshot(pids={("postgres", "postgres"): 9}, dead=["node-2: does not answer"])
+    assert dead((whole, whole, whole, whole)) == []
+    assert dead((whole, whole, idle, idle)) == ["http of node-2: gone"]
+    assert dead((whole, whole, away, away)) == ["node-2: does not answer"]
+    again = Snapshot(pids={**every, ("postgres", "postgres"): 10})
+    assert dead((whole, whole, whole, again)) == ["postgres of postgres: started again"]
 
 
 def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:

@@ -1,5 +1,6 @@
 """Programs of one part: started one after another, each once the one before is ready; stopped in reverse."""
 
+import contextlib
 import os
 import re
 import signal
@@ -10,17 +11,21 @@ import time
 import urllib.request
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import Program
 
-START_TIMEOUT_S = 60.0
+# Of all programs of a part together.
+START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
 KEPT_LINES = 20
 PR_SET_PDEATHSIG = 1
+# Where memory ends, the kernel ends a program, not the agent that reports it.
+EXPENDABLE = "500"
 # As Go prints a duration: 1.234567ms, 850.3µs, 1m2.5s.
 _DURATION = re.compile(r'"duration":"([^"]+)"')
 _PIECE = re.compile(r"([0-9.]+)(h|ms|m|s|µs|ns)")
@@ -30,16 +35,17 @@ _US = {"h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3, "µs": 1.0, "ns": 1e-3}
 class Running:
     """One program that was started on `processors`; its last lines are kept."""
 
-    def __init__(self, program: Program, processors: Sequence[int], note: Callable[[float], None]) -> None:
+    def __init__(
+        self, program: Program, processors: Sequence[int], note: Callable[[float], None], end_s: float
+    ) -> None:
         self.program = program
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self._note = note
-        end_s = time.monotonic() + START_TIMEOUT_S
+        self._note, self._end_s = note, end_s
         while not all(connects(*needed) for needed in program.after) and time.monotonic() < end_s:
             time.sleep(LOOK_S)
         environment = {"PATH": os.environ.get("PATH", ""), **program.environment}
         for command in program.first:
-            _call(program, command, environment)
+            _call(program, command, environment, end_s)
         try:
             self.process = subprocess.Popen(
                 program.command,
@@ -58,9 +64,8 @@ class Running:
 
     def wait_until_ready(self) -> None:
         """Return once it answers. Raises LabError (exit code 3) with its last line if it ends or takes too long."""
-        end_s = time.monotonic() + START_TIMEOUT_S
         while not answers(self.program.health):
-            if self.process.poll() is not None or time.monotonic() > end_s:
+            if self.process.poll() is not None or time.monotonic() > self._end_s:
                 last = self.lines[-1] if self.lines else "it printed nothing"
                 raise LabError(f"{self.program.name} is not ready: {last}", "", EXIT_MACHINE)
             time.sleep(LOOK_S)
@@ -108,9 +113,10 @@ class Programs:
         """Start them in order. Raises LabError (exit code 3), and stops all, if one does not get ready."""
         self.stop()
         self._durations_us.clear()
+        end_s = time.monotonic() + START_TIMEOUT_S
         try:
             for program in programs:
-                self._running.append(Running(program, processors, self._note))
+                self._running.append(Running(program, processors, self._note, end_s))
                 self._running[-1].wait_until_ready()
         except BaseException:
             self.stop()
@@ -127,6 +133,7 @@ class Programs:
         return {
             "services": {one.program.name: one.facts(pids[one.process.pid], light=light) for one in self._running},
             "killed_for_memory": usage.killed_for_memory(),
+            "read_again_bytes": usage.read_again_bytes(),
         }
 
     def durations(self) -> dict[str, int]:
@@ -170,10 +177,21 @@ def connects(host: str, port: int) -> bool:
     return True
 
 
-def _call(program: Program, command: Sequence[str], environment: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        command, env=environment, cwd=program.folder, capture_output=True, text=True, errors="replace", check=False
-    )
+def _call(program: Program, command: Sequence[str], environment: Mapping[str, str], end_s: float) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=program.folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            preexec_fn=lambda: _confine(()),
+            timeout=max(1.0, end_s - time.monotonic()),
+        )
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{program.name}: {command[0]} does not end.", "", EXIT_MACHINE) from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise LabError(
@@ -182,9 +200,12 @@ def _call(program: Program, command: Sequence[str], environment: Mapping[str, st
 
 
 def _confine(processors: Sequence[int]) -> None:
-    """In the child: use these processors only, and end with the agent, however that ends."""
+    """In the child: use these processors only, end with the agent, however that ends, and before it for memory."""
     import ctypes
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # Some containers are more expendable already.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(EXPENDABLE)
     if processors:
         os.sched_setaffinity(0, processors)

@@ -9,7 +9,12 @@ PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Fields of /proc/<pid>/stat after the name: parent, and utime, stime, cutime, cstime.
 PARENT, TIMES = 1, slice(11, 15)
-OOM_FILES = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
+CGROUP = Path("/sys/fs/cgroup")
+OOM_FILES = (CGROUP / "memory.events", CGROUP / "memory/memory.oom_control")
+STAT_FILES = (CGROUP / "memory.stat", CGROUP / "memory/memory.stat")
+# Pages of files, programs above all, that were given up for lack of memory and soon wanted back.
+REFAULTS = "workingset_refault_file"
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def family(pids: Iterable[int]) -> dict[int, list[int]]:
@@ -54,6 +59,15 @@ def killed_for_memory() -> int:
         with contextlib.suppress(OSError, ValueError):
             facts = dict(line.split(" ", 1) for line in path.read_text().splitlines())
             return int(facts.get("oom_kill", 0))
+    return 0
+
+
+def read_again_bytes() -> int:
+    """Return how much this container had to read again for lack of memory; 0 if the kernel does not count."""
+    for path in STAT_FILES:
+        with contextlib.suppress(OSError, ValueError):
+            facts = dict(line.split(" ", 1) for line in path.read_text().splitlines())
+            return int(facts.get(REFAULTS, 0)) * PAGE_BYTES
     return 0
 
 

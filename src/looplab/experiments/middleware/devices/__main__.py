@@ -11,22 +11,23 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import gevent
 from locust.env import Environment
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
-from looplab.experiments.middleware.devices import PORT, PROCESS, count
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, count, processors
 from looplab.experiments.middleware.devices.device import Device, Fleet
 from looplab.experiments.middleware.devices.plan import Plan
-from looplab.experiments.middleware.placement import others
 from looplab.experiments.middleware.systems import part
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
 
 ASK_TIMEOUT_S = 30.0
+Order = Callable[[Request], dict[str, Any]]
 
 
 class Service:
@@ -38,9 +39,9 @@ class Service:
         self._environment: Environment | None = None
         self._load_cpu_s: list[float] = []
 
-    def routes(self) -> dict[str, Any]:
+    def routes(self) -> dict[str, Order]:
         """Return what it answers."""
-        return {
+        orders: dict[str, Order] = {
             "POST /provision": self._provision,
             "POST /entries": self._take,
             "POST /begin": self._begin,
@@ -48,6 +49,7 @@ class Service:
             "POST /end": self._end,
             "POST /facts": lambda _request: {"pid": os.getpid(), "processors": sorted(os.sched_getaffinity(0))},
         }
+        return {route: partial(_allowed, os.environ.get(TOKEN, ""), act) for route, act in orders.items()}
 
     def _provision(self, request: Request) -> dict[str, Any]:
         body = request.body
@@ -158,11 +160,17 @@ def _ask(url: str, method: str, bearer: str, document: object) -> dict[str, Any]
     return json.loads(text) if text.strip() else {}
 
 
+def _allowed(token: str, act: Order, request: Request) -> dict[str, Any]:
+    if token and (request.body or {}).get("token") != token:
+        raise LabError(f"The order has the wrong {TOKEN}.", "Set the same one on both hosts.", EXIT_USAGE)
+    return act(request)
+
+
 def main() -> int:
     """Serve until a signal, as process number `argv[1]` of several; the first one starts the others."""
     number = int(sys.argv[1]) if sys.argv[1:] else 0
     processes.set_name(PROCESS)
-    os.sched_setaffinity(0, others(os.cpu_count() or 1))
+    os.sched_setaffinity(0, processors())
     stop = processes.stop_event()
     further = [] if number else [_another(one) for one in range(1, count())]
     try:

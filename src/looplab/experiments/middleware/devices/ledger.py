@@ -24,8 +24,8 @@ class Ledger:
         self.failures: list[tuple[int, int]] = []
         self.drops = self.refreshes = self.in_time = 0
         for device in self.devices():
-            for number in range(plan.loading(device).stop):
-                self._counts["due"][plan.due_ns(device, number) // SECOND_NS] += 1
+            for due_ns in range(plan.offset_ns(device), plan.warm_up_ns + plan.load_ns, plan.period_ns):
+                self._counts["due"][due_ns // SECOND_NS] += 1
 
     def devices(self) -> range:
         """Return the numbers of this process's devices."""

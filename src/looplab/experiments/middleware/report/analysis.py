@@ -109,8 +109,8 @@ def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
                 **dict(zip(("q1_per_s", "median_per_s", "q3_per_s"), map(number, quartiles), strict=True)),
                 "without_extremes_per_s": number(cell.without_extremes()),
                 **{
-                    f"{name}_{statistic}_us": number((cell.document.get(f"{name}_us") or {}).get(statistic))
-                    for name in ("response", "sent_response", "server")
+                    f"{name}_{statistic}_us": number(times.get(statistic))
+                    for name, times in ((name, cell.times_us(name)) for name in ("response", "sent_response", "server"))
                     for statistic in ("p50", "p99")
                 },
                 **spread("cpu_s_per_request", cell.over(lambda one: one.cpu_per_request), ".7f"),

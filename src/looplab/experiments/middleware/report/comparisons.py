@@ -12,6 +12,8 @@ from looplab.report.rules import MATTERS
 from looplab.report.statistics import FEWEST_REPETITIONS, SIGNIFICANCE, UNKNOWN, Comparison, Interval, compare
 from looplab.report.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Rule
 
+# A load of which so much is processed does not show what a placement can do.
+ALL = 0.99
 # A figure of one repetition, None where it is unknown.
 Figure = Callable[[Repetition], float | None]
 Pair = tuple[LoadCell, LoadCell]
@@ -68,6 +70,18 @@ def tested(before: Sequence[float], after: Sequence[float], rule: Rule) -> Findi
         have = f"{len(before)} and {len(after)}"
         return Finding(UNDECIDED, f"{FEWEST_REPETITIONS} sound repetitions a side are needed; there are {have}.")
     return Finding(UNDECIDED, "", tested=found, rule=rule)
+
+
+def throughput(pairs: Sequence[Pair], rule: Rule, measured: Iterable[LoadCell]) -> Finding:
+    """Return the finding on what both sides process; undecided if the only load `measured` asks too little of both."""
+    if len({cell.devices for cell in measured}) == 1 and all(_whole(cell) for pair in pairs for cell in pair):
+        return Finding(UNDECIDED, "Both sides process all of the only load: a higher one is needed.")
+    return tested(*sides(pairs, processed), rule)
+
+
+def _whole(cell: LoadCell) -> bool:
+    offered = sum(float(one.document["requests"] / one.document["seconds"]) for one in cell.every)
+    return sum(one.processed for one in cell.every) >= ALL * offered
 
 
 def difference(pair: Pair, figure: Figure) -> Interval:

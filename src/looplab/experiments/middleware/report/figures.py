@@ -33,7 +33,7 @@ TITLES = {
     "Figures 13 and 14: time of a request at the client, several nodes": ("13", "14"),
 }
 # Room for percentages on the left and two lines of names above.
-_PLACE = (0.165, 0.145, 0.81, 0.70)
+_PLACE = (0.19, 0.145, 0.785, 0.70)
 _DEVICES = "devices"
 _QUARTILES = "Points are medians, bars the quartiles"
 _GREY = "#777777"
@@ -73,7 +73,7 @@ class Sketch:
         return f"{self.y_label} over the number of devices. {'; '.join(told)}.{best}"
 
     def _put(self, axes: Axes) -> None:
-        from matplotlib.ticker import PercentFormatter
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
 
         if self.level is not None:
             axes.axhline(self.level, color=_GREY, linewidth=0.9)
@@ -83,6 +83,7 @@ class Sketch:
                 axes.axvline(self.best[name], color=style[0], linestyle=":", linewidth=1.1)
             errorbars(axes, name, held, style, markersize=4.5, linewidth=1.5)
         axes.set_xlabel(_DEVICES)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_ylabel(self.y_label)
         if self.share:
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 
 from looplab.experiments.middleware.cells import placement
 from looplab.experiments.middleware.report.cell import LoadCell, Place
@@ -16,8 +17,18 @@ from looplab.experiments.middleware.report.comparisons import (
     server_us,
     sides,
     tested,
+    throughput,
 )
-from looplab.experiments.middleware.report.optimum import FIRST, Optimum, by_place, load_cells, optima, optimum, usable
+from looplab.experiments.middleware.report.optimum import (
+    FIRST,
+    ONLY,
+    Optimum,
+    by_place,
+    load_cells,
+    optima,
+    optimum,
+    usable,
+)
 from looplab.experiments.middleware.report.published import BEST, BEYOND, DIRECT, ONE, change, published
 from looplab.report.finding import Finding, Line, asked, exact
 from looplab.report.rules import directed, no_gain
@@ -61,6 +72,8 @@ def _cores(run: Measured) -> Finding:
     found = [best for place, best in optima(run).items() if place[0]] or list(optima(run).values())
     if len(found) < 2:
         return Finding(NO_RUN, "The run has loads on one number of cores only.")
+    if any(best.edge == ONLY for best in found):
+        return Finding(NO_RUN, "The run has one load only: an optimal one needs several.")
     rule = directed("The optimal load", +1, published_change("cores-move-optimum"))
     finding = tested(found[0].by_round, found[-1].by_round, rule)
     loads = published("optimal load")
@@ -76,6 +89,8 @@ def _at_edge(best: Optimum) -> str:
     where, load = placement(*best.place), f"{best.load} devices"
     if best.edge == FIRST:
         return f"{where}: overloaded from the first load on; the optimal load may be below {load}."
+    if best.edge == ONLY:
+        return f"{where}: no other load than {load} was measured."
     return f"{where}: the last load was still the best; the optimal load may be above {load}."
 
 
@@ -84,7 +99,7 @@ def _container(run: Measured) -> Finding:
     if not pairs:
         return Finding(NO_RUN, "The run has no load in a container and on bare metal.")
     best = at_optimum(pairs)
-    finding = tested(*sides(best, processed), no_gain("The throughput in a container"))
+    finding = throughput(best, no_gain("The throughput in a container"), usable(run))
     finding.lines = [_line(pair, "processed") for pair in _ordered(pairs)]
     if found := compare(*sides(best, lambda one: one.cpu_per_request)):
         share = found.share
@@ -214,7 +229,7 @@ def _against(places: dict[Place, list[LoadCell]], before: Place, after: Place, w
         return Finding(NO_RUN, f"There is no sound cell of {best.load} devices on both.")
     printed = published_change(claim)
     rule = no_gain(what) if claim == "balancer-free" else directed(what, +1, printed)
-    finding = tested(*sides([(pair[0], pair[1])], processed), rule)
+    finding = throughput([(pair[0], pair[1])], rule, chain(*places.values()))
     finding.lines = [Line(str(cell), cell.processed, "", "requests") for cell in pair if cell]
     if finding.tested and printed is not None:
         finding.lines = [*finding.lines, Line("change", finding.tested.share, f"{printed:+.1%}", "share")]

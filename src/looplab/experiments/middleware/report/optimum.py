@@ -11,15 +11,15 @@ from looplab.report.statistics import FEWEST_REPETITIONS, Floats, Interval
 from looplab.report.verdicts import SEED
 
 RESAMPLES = 4000
-# Where the optimum is the first or the last of the loads, the true one may be beyond.
-FIRST, LAST = "first", "last"
+# Where the optimum is the first or the last of the loads, the true one may be beyond; an only load has none.
+FIRST, LAST, ONLY = "first", "last", "only"
 
 
 @dataclass(frozen=True)
 class Optimum:
     """`devices` has an interval from resampled rounds; `by_round` holds the best load of each round.
 
-    `edge` is FIRST or LAST where that is the first or the last load measured, else "".
+    `edge` is FIRST, LAST or ONLY where that is the first, last or only load measured, else "".
     """
 
     place: Place
@@ -59,7 +59,7 @@ def optimum(cells: Sequence[LoadCell]) -> Optimum:
     rounds = _rounds(cells)
     means = np.array([cell.processed.estimate for cell in cells])
     best = int(np.argmax(means))
-    edge = "" if len(cells) < 2 else FIRST if best == 0 else LAST if best == len(cells) - 1 else ""
+    edge = ONLY if len(cells) < 2 else FIRST if best == 0 else LAST if best == len(cells) - 1 else ""
     low = high = float("nan")
     if len(rounds) >= FEWEST_REPETITIONS:
         rng = np.random.default_rng(SEED)

@@ -4,17 +4,20 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from support.reports import Page, Shown, rows, shown, write
 from support.simulated_middleware_runs import CAPACITY, by_cores, nodes_cells, write_middleware_run
 from support.terminal import printing_to_a_terminal
 
+from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.document import Trial
+from looplab.experiments.middleware.parameters import read_parameters
 from looplab.experiments.middleware.report.comparisons import client_us, container_pairs, difference, processed
 from looplab.experiments.middleware.report.optimum import LAST, optima, usable
+from looplab.experiments.middleware.trial import Measurement
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Verdict
 
 LOADS = (30, 60, 120)
@@ -101,6 +104,16 @@ def test_cores_that_do_not_help_and_a_balancer_that_costs(tmp_path: Path) -> Non
     assert found["container-processed"] == found["container-time"] == NO_RUN
 
 
+@pytest.mark.parametrize(("load", "decided"), [(30, UNDECIDED), (150, REPRODUCED)])
+def test_one_load_decides_about_what_it_overloads_alone(tmp_path: Path, load: int, decided: str) -> None:
+    write_middleware_run(tmp_path, cells=some((load,)))
+    write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((load,)), start="20260302T000000Z")
+    found = outcomes(tmp_path)
+    assert found["cores-move-optimum"] == NO_RUN
+    assert found["container-processed"] == found["balancer-free"] == found["more-nodes"] == decided
+    assert found["errors-below"] == (REPRODUCED if load == 30 else NOT_REPRODUCED)
+
+
 def test_errors_below_the_optimal_load_are_seen(tmp_path: Path) -> None:
     def failing(made: list[Trial]) -> list[Trial]:
         return [
@@ -148,6 +161,25 @@ def test_out_of_memory_is_a_result_and_a_dead_service_is_named(tmp_path: Path) -
     assert "ended: things" in run.text
 
 
+@pytest.mark.parametrize("every", [False, True])
+def test_a_middleware_without_the_memory_to_start_is_shown(tmp_path: Path, every: bool) -> None:
+    p = read_parameters({"SCENARIO": "middleware-nodes", "LAYOUTS": "1x1", "DEVICES": "60,150", "LOAD_S": "2"})
+
+    def starved(made: list[Trial]) -> list[Trial]:
+        return [not_started(t) if every or t.cell.nodes == 3 else t for t in made]
+
+    def not_started(held: Trial) -> Trial:
+        own = Measurement(p, cast(Any, None), held.cell, held.repetition, "run", lambda _running: None)
+        return own.not_started(LabError("spicedb is not ready: it printed nothing", "", EXIT_MACHINE), starved=True)
+
+    write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((60, 150)), trials=starved)
+    run = analysed(tmp_path)
+    assert not run.selection.unusable
+    assert run.measured[0].run.valid
+    assert "spicedb is not ready" in run.text
+    assert run.verdict("more-nodes").outcome == (NO_RUN if every else REPRODUCED)
+
+
 def test_two_repetitions_decide_nothing(tmp_path: Path) -> None:
     write_middleware_run(tmp_path, cells=some((30, 60)), repetitions=2)
     run = analysed(tmp_path)
@@ -191,6 +223,8 @@ def test_runs_alike_are_one_with_the_repetitions_of_all(tmp_path: Path) -> None:
     cell: Any = measured.cells[1, 0, 1, 2, 60]
     assert len(cell.every) == 4
     assert cell.sent == 4 * 240
+    every = [one.histograms["response"] for one in cell.every]
+    assert cell.times_us("response")["n"] == sum(held.count for held in every) == 4 * 240
     assert cell.processed.known
 
 
