@@ -1,13 +1,14 @@
 """Latency of the Python and the Java client beside a C client on the same simulated board, in turn.
 
-    PYTHONPATH=src:tests .venv/bin/python bench/asip_clients.py
+    PYTHONPATH=src:tests .venv/bin/python bench/asip_clients.py [--real-time]
 
 Needs the lab's images `robot` and `asip_java`, and Debian's gcc, libmosquitto-dev and mosquitto. Prints median and p95
-in ms for each transport, and the medians' ratio to that of the C client.
+in ms for each transport, the ratio of the medians to that of the C client, and this ratio in each round.
 """
 
 import argparse
 import contextlib
+import os
 import statistics
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from looplab.errors import LabError  # noqa: E402
 from looplab.experiments.asip.workers import WorkerClient  # noqa: E402
 
 TESTS, WARM_UP = 50, 50
+PRIORITY = 10
 WORDS = {"nodelay": "on", "read": "block", "qos": 0, "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
 
 
@@ -44,7 +46,10 @@ def in_c(program: Path, way: tuple[str, str]) -> list[float]:
     transport, address = way
     host, _, rest = address.partition(":")
     where = [host, *rest.split("/", 1)] if rest else [host]
-    done = subprocess.run([program, transport, *where, str(TESTS)], capture_output=True, text=True, check=True)
+    done = subprocess.run([program, transport, *where, str(TESTS)], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        # It has printed why.
+        raise SystemExit(f"asip_floor {transport} {' '.join(where)}: exit code {done.returncode}")
     return [float(line) / 1e3 for line in done.stdout.split()]
 
 
@@ -64,15 +69,30 @@ def start_java() -> tuple[str, int]:
     return container, port
 
 
-def show(transport: str, found: dict[str, list[float]]) -> None:
+def with_priority(container: str) -> None:
+    """Give real-time priority to this process, to those that it starts, and to a container's."""
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+    process = docker("inspect", "--format", "{{.State.Pid}}", container)
+    # Where the kernel gives real-time budgets to control groups (v1), a container has none.
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if "cpu" in controllers.split(","):
+            Path(f"/sys/fs/cgroup/cpu{group}/cgroup.procs").write_text(process)
+    subprocess.run(["chrt", "--all-tasks", "--fifo", "--pid", str(PRIORITY), process], check=True)
+
+
+def show(transport: str, rounds: list[dict[str, list[float]]]) -> None:
     """Print a line."""
-    cut = {language: statistics.quantiles(values, n=20) for language, values in found.items()}
-    figures = [f"{cut[language][at]:8.3f}" for language in found for at in (9, 18)]
+    whole = {language: [value for one in rounds for value in one[language]] for language in rounds[0]}
+    cut = {language: statistics.quantiles(values, n=20) for language, values in whole.items()}
+    figures = [f"{cut[language][at]:8.3f}" for language in whole for at in (9, 18)]
     ratios = [f"{cut[language][9] / cut['c'][9]:8.3f}" for language in ("python", "java")]
-    print(f"{transport:7}{''.join(figures)}{''.join(ratios)}", flush=True)
+    middle = statistics.median
+    each = [f"{middle(one[language]) / middle(one['c']):6.3f}" for language in ("python", "java") for one in rounds]
+    print(f"{transport:7}{''.join(figures)}{''.join(ratios)}  {''.join(each)}", flush=True)
 
 
-def main(rounds: int) -> None:
+def main(rounds: int, real_time: bool) -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -82,23 +102,36 @@ def main(rounds: int) -> None:
         program = folder / "asip_floor"
         source = ROOT / "bench" / "asip_floor.c"
         subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", program, source, "-lmosquitto"], check=True)
-        parts = AsipParts(files, folder)
         container, java_port = start_java()
         try:
-            print("way       C p50     p95  Python     p95    Java     p95  Python    Java")
-            for way in parts.addresses.items():
-                found: dict[str, list[float]] = {"c": [], "python": [], "java": []}
-                for _ in range(rounds):
-                    found["c"] += in_c(program, way)
-                    found["python"] += in_worker("python", parts.worker_port, way)
-                    found["java"] += in_worker("java", java_port, way)
-                show(way[0], found)
+            if real_time:
+                with_priority(container)
+            measure(AsipParts(files, folder), program, java_port, rounds)
         finally:
             docker("kill", container)
-            parts.close()
+
+
+def measure(parts: AsipParts, program: Path, java_port: int, rounds: int) -> None:
+    """Have the clients measure by turns, and print."""
+    try:
+        print("way       C p50     p95  Python     p95    Java     p95  Python    Java  by round: Python, Java")
+        for way in parts.addresses.items():
+            found = [
+                {
+                    "c": in_c(program, way),
+                    "python": in_worker("python", parts.worker_port, way),
+                    "java": in_worker("java", java_port, way),
+                }
+                for _ in range(rounds)
+            ]
+            show(way[0], found)
+    finally:
+        parts.close()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=4, help="rounds of each client over each transport")
-    main(parser.parse_args().rounds)
+    parser.add_argument("--real-time", action="store_true", help="board, bridge, broker and clients with SCHED_FIFO")
+    options = parser.parse_args()
+    main(options.rounds, options.real_time)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +24,36 @@ ASIP_FILES = (
 
 
 class AsipBoard:
-    """The simulated board on a pseudo-terminal, wired as in compose/experiments/asip."""
+    """The simulated board on a pseudo-terminal, wired as in compose/experiments/asip; `port` is a link to that."""
 
     def __init__(
-        self, files: Path, folder: Path, board: str = "mega", *options: str, wired: bool = True, protocol: str = "asip"
+        self,
+        files: Path,
+        folder: Path,
+        board: str = "mega",
+        *options: str,
+        wired: bool = True,
+        protocol: str = "asip",
+        port: Path | None = None,
     ) -> None:
         self.board = BOARDS[board]
-        self._port = folder / f"{board}-{free_port()}"
+        self.port = port or folder / f"{board}-{free_port()}"
+        # That of a board that was killed.
+        self.port.unlink(missing_ok=True)
         self._statistics = free_port()
         pins = {number: pin.name for number, pin in self.board.pins.items()}
         wire = ["--wire", f"{pins[13]}:{pins[4]}"] if wired else []
         self._child = Child(
             [
                 str(files / "robot"), "--processor", self.board.processor,
-                "--firmware", str(files / f"{protocol}-{board}.hex"), "--pty", str(self._port),
+                "--firmware", str(files / f"{protocol}-{board}.hex"), "--pty", str(self.port),
                 "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "200", *wire,
                 "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
             ],
             folder / "board.log",
         )  # fmt: skip
-        until(self._port.is_symlink, f"the board's port: {self._child.said()}")
-        self.device = os.readlink(self._port)
+        until(self.port.is_symlink, f"the board's port: {self._child.said()}")
+        self.device = os.readlink(self.port)
         self.address = f"{HOST}:{self._statistics}"
         self.scope = Oscilloscope(self.address)
 
@@ -64,7 +74,10 @@ class AsipParts:
     def __init__(self, files: Path, folder: Path, board: str = "mega", **variables: str) -> None:
         self.folder = folder
         adapter = ("--adapter", variables.get("ADAPTER", "none"))
-        self.board = AsipBoard(files, folder, board, *adapter, protocol=variables.get("PROTOCOL", "asip"))
+        self._start_board = partial(
+            AsipBoard, files, folder, board, *adapter, protocol=variables.get("PROTOCOL", "asip")
+        )
+        self.board = self._start_board()
         self.broker = Broker(folder)
         self.bridge_port, self.worker_port = free_port(), free_port()
         self._variables = {"FIDELITY": "corrected", "BOARD": board, **variables}
@@ -88,7 +101,7 @@ class AsipParts:
     def start_bridge(self) -> Child:
         variables = {
             **self._variables,
-            "ASIP_DEVICE": self.board.device,
+            "ASIP_DEVICE": str(self.board.port),
             "BROKER_HOST": HOST,
             "BROKER_PORT": str(self.broker.port),
             "BRIDGE_PORT": str(self.bridge_port),
@@ -97,6 +110,10 @@ class AsipParts:
         child = Child(python("looplab.experiments.asip.bridge"), log, variables)
         until(lambda: "waits" in child.said(), f"the bridge: {child.said()}")
         return child
+
+    def plug_in(self) -> None:
+        """Connect the board again after `board.kill`, at the same name."""
+        self.board = self._start_board(port=self.board.port)
 
     def run(self, **variables: str) -> tuple[int, dict[str, Any]]:
         """Have the controller run; return its exit code and run.json, {} where it stored none."""

@@ -15,6 +15,8 @@ from support.containers import copy_out, own_image
 
 KERNEL = "linux-image-amd64"
 DEVICE = "/dev/ttyUSB0"
+# QEMU's adapter has 0 until somebody sets it.
+LATENCY_MS = 1
 # The machine's processor is emulated, and other work may share the host's.
 SETTINGS = {
     "SCENARIO": "asip",
@@ -32,16 +34,19 @@ INIT = """
 for module in xhci_pci ftdi_sio; do busybox modprobe $module; done
 for second in $(busybox seq 60); do [ -e @DEVICE@ ] && break; busybox sleep 1; done
 port=/sys/bus/usb-serial/devices/ttyUSB0
+echo @LATENCY_MS@ >$port/latency_timer
 echo "RESULT adapter {\\"driver\\": \\"$(busybox basename $(busybox readlink $port/driver))\\",\
  \\"latency_ms\\": $(busybox cat $port/latency_timer)}"
 busybox mkdir -p /results /broker/proc /broker/dev
 mount -t proc proc /broker/proc; mount -t devtmpfs dev /broker/dev
 chroot /broker mosquitto -c /mosquitto/config/mosquitto.conf >/run/mosquitto.log 2>&1 &
 export @SETTINGS@ RESULTS_DIR=/results ASIP_DEVICE=@DEVICE@ ASIP_SERIAL=@DEVICE@ ASIP_JAVA=asip-java:5101
-python3 -m looplab.treatments.service >/run/treatments.log 2>&1 &
+# Its probe of stalls has real-time priority: on one emulated processor it would leave little to the others.
+busybox taskset 2 python3 -m looplab.treatments.service >/run/treatments.log 2>&1 &
 python3 -m looplab.experiments.asip.bridge >/run/bridge.log 2>&1 &
 python3 -m looplab.experiments.asip.worker >/run/python.log 2>&1 &
-WORKER_PORT=5101 start >/run/java.log 2>&1 &
+# As Compose: a worker whose port hung up ends, to be started again.
+(while :; do WORKER_PORT=5101 start; done) >/run/java.log 2>&1 &
 python3 -m looplab.experiments.asip
 echo "RESULT exit_code {\\"code\\": $?}"
 for run in /results/*/run.json; do
@@ -68,12 +73,16 @@ def run() -> virtual_machine.Results:
         board = AsipBoard(folder, folder, "mega", "--boot-ms", "0")
         words = (
             *("-device", "qemu-xhci", "-chardev", f"serial,id=board,path={board.device}"),
-            *("-device", "usb-serial,chardev=board"),
+            *("-device", "usb-serial,chardev=board", "-smp", "2"),
         )
         hardware = virtual_machine.Hardware(KERNEL, (*virtual_machine.MODULES, "drivers/usb"), words)
         try:
             return virtual_machine.run(
-                {"": ",".join(own), "broker": broker}, INIT, {"SETTINGS": settings, "DEVICE": DEVICE}, files, hardware
+                {"": ",".join(own), "broker": broker},
+                INIT,
+                {"SETTINGS": settings, "DEVICE": DEVICE, "LATENCY_MS": LATENCY_MS},
+                files,
+                hardware,
             )
         finally:
             board.close()

@@ -28,7 +28,7 @@ def with_access_list(root: Path) -> None:
 
 
 def make_identities(root: Path) -> None:
-    """All of them anew, for a lab at `root`."""
+    """Make all of them again, for a lab at `root`."""
     identities.ensure(root, ["lab.example"], controller_uid=os.geteuid(), renew=True)
 
 
@@ -48,7 +48,7 @@ class LanBroker:
         self._child: Child | None = None
 
     def renew(self) -> None:
-        """Authority, certificate and passwords anew."""
+        """Make authority, certificate and passwords again."""
         make_identities(self.root)
 
     def serve_certificate(self, *, days: int = 30, names: tuple[str, ...] = (HOST,)) -> None:

@@ -8,6 +8,7 @@ import pytest
 from support.lan_broker import LanBroker, Visit, Visitor
 from support.parts import HOST, LIMIT_S, until
 
+from looplab.experiments.asip.transports import IN, OUT, SESSION, STATE
 from looplab.experiments.loop.losses import TOPIC_BRIDGE_MERGED
 from looplab.experiments.loop.protocol import (
     TOPIC_ANSWER,
@@ -22,15 +23,19 @@ from looplab.mqtt.permission import is_refused
 EVERYBODY = ("controller", "bridge", "flood", "observer")
 OF_FLOOD = "internal/looplab-flood/1"
 OF_BROKER = "$SYS/broker/uptime"
+OF_ASIP = "asip/pi"
 SAYS = {
     "controller": {TOPIC_REQUEST},
-    "bridge": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS},
+    "bridge": {
+        TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS,
+        f"{OF_ASIP}/{OUT}", f"{OF_ASIP}/{STATE}",
+    },
     "flood": {OF_FLOOD},
     "observer": set(),
-}
+}  # fmt: skip
 HEARS = {
     "controller": {TOPIC_ANSWER, TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS},
-    "bridge": {TOPIC_REQUEST},
+    "bridge": {TOPIC_REQUEST, f"{OF_ASIP}/{IN}", f"{OF_ASIP}/{SESSION}"},
     "flood": {OF_FLOOD},
     "observer": {TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS, OF_BROKER},
 }
@@ -115,7 +120,7 @@ def test_a_renewal_puts_out_who_has_the_former_password(lan: LanBroker, visit: V
     before = visit("bridge")
     lan.renew()
     lan.child.signal(signal.SIGHUP)
-    until(lambda: "Reloading config" in lan.said(), "the broker reads anew")
+    until(lambda: "Reloading config" in lan.said(), "the broker reads its files again")
     until(lambda: not before.client.is_connected(), "who was in before is put out")
     visit("bridge")
     visitor = Visitor(lan.tls_port, lan.pairing(), former.user, former.password)

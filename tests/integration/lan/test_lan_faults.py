@@ -62,9 +62,9 @@ BAD_CERTIFICATES = {
 }
 
 
-def await_return(lan: LanBroker, bridge: Child, mend: Callable[[], None]) -> None:
-    """The bridge is online within RECOVERY_S of the moment when `mend` has done its work."""
-    mend()
+def await_return(lan: LanBroker, bridge: Child, repair: Callable[[], None]) -> None:
+    """The bridge is online within RECOVERY_S of the moment when `repair` has done its work."""
+    repair()
     mended_s = time.monotonic()
     # Somebody who arrives later than the bridge finds the retained word.
     insider = Visitor.inside(lan, TOPIC_BRIDGE_STATUS)
@@ -95,11 +95,11 @@ def test_a_certificate_that_is_not_good(lan: LanBroker, start_bridge: StartBridg
     bridge = start_bridge(BROKER_PAIRING=str(lan.pairing_file()))
     hear_once(bridge, words)
 
-    def mend() -> None:
+    def repair() -> None:
         lan.serve_certificate()
         lan.restart()
 
-    await_return(lan, bridge, mend)
+    await_return(lan, bridge, repair)
 
 
 def test_a_wrong_password_is_told_and_the_right_one_taken_without_a_restart(

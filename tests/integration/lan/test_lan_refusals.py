@@ -39,7 +39,7 @@ def reload(lan: LanBroker, text: str) -> None:
     (lan.root / identities.LAN / "broker/acl").write_text(text)
     lan.child.signal(signal.SIGHUP)
     # The broker's answer to anybody comes after the reload.
-    until(lambda: lan.said().count("Reloading config") > before, "the broker reads anew")
+    until(lambda: lan.said().count("Reloading config") > before, "the broker reads its files again")
     visitor = Visitor(lan.port)
     assert visitor.verdict() == "Success"
     visitor.close()

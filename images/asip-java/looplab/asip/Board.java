@@ -14,6 +14,7 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
     // A boot loader takes up to 2 s.
     private static final long START_MS = 3_000;
     private static final long ANSWER_MS = 5_000;
+    private static final int UNKNOWN = -1;
 
     private final Transport transport;
     private final Protocol protocol;
@@ -25,7 +26,7 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
     private volatile String failure;
     private volatile long errors;
     private volatile Thread waiting;
-    private int level = -1;
+    private int level = UNKNOWN;
 
     Board(Transport transport, Protocol protocol, int port, int bit) {
         this.transport = transport;
@@ -139,8 +140,10 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
             return;
         }
         int now = mask >> bit & 1;
-        if (now != level) {
-            level = now;
+        // The first report of a pin is a state, no change.
+        boolean changed = level != UNKNOWN && now != level;
+        level = now;
+        if (changed) {
             listener.changed(now == 1, stampNs);
         }
     }

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter_ns
 
 import serial
@@ -18,6 +19,7 @@ from looplab.errors import LabError
 from looplab.experiments.asip.parameters import FRAMES
 from looplab.experiments.asip.sessions import MOST_WAITING_BYTES, OverMqtt, Session, TcpSession
 from looplab.experiments.asip.transports import BLOCK_BYTES, CLOSE, CLOSED, IN, OPEN, OPENED, SESSION, STATE, open_port
+from looplab.mqtt.address import read_broker
 from looplab.mqtt.client import MqttClient
 from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
@@ -34,6 +36,8 @@ class Settings:
 
     device: str
     broker: tuple[str, int]
+    # A file of ./lab pair, for a bridge on a Pi: TLS and a password.
+    pairing: Path | None = None
     port: int = PORT
     topic: str = TOPIC
     nodelay: bool = True
@@ -77,6 +81,7 @@ class Bridge:
             tcp_nodelay=settings.nodelay,
             subscriptions=[(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)],
             on_message=self._received,
+            pairing=settings.pairing,
         )
 
     def run(self) -> None:
@@ -242,11 +247,13 @@ def read_settings(environment: dict[str, str]) -> Settings:
     """Return the settings. Raises LabError (exit code 2) naming the variable at fault."""
     get = Reader(environment, "compose/experiments/asip")
     fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
-    host = get.matching("BROKER_HOST", "broker", r"[A-Za-z0-9_.-]{1,253}", "a host name or an address")
+    host, port, pairing = read_broker(environment)
     return Settings(
         environment.get("ASIP_DEVICE", "").strip() or "/pts",
-        (host, get.integer("BROKER_PORT", 1883, 1, 65535)),
+        (host, port),
+        pairing,
         get.integer("BRIDGE_PORT", PORT, 0, 65535),
+        get.matching("ASIP_TOPIC", TOPIC, r"asip/[a-z0-9-]{1,40}", "asip/ and the board's name"),
         nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
         by_byte=get.choice("READ", "block", ("block", "byte")) == "byte",
         qos=get.integer("ASIP_QOS", 0, 0, 2),

@@ -32,7 +32,7 @@ from looplab.experiments.asip.parameters import AsipParameters, Cell
 from looplab.experiments.asip.protocols import PROTOCOLS
 from looplab.experiments.asip.questions import Asked
 from looplab.experiments.asip.treatments import judge
-from looplab.experiments.asip.workers import WorkerClient
+from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING
@@ -41,7 +41,6 @@ from looplab.treatments.judgement import Treatment, on_off
 from looplab.treatments.looks import Look, TreatmentsClient
 
 BOARD = "asip-board:4001"
-ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
 # Modes, identity, the ready line: bytes of a session that belong to no test.
 SESSION_BYTES = 200
 # Every client copies it: the bytes of an edge are counted there.
@@ -58,7 +57,8 @@ class Controller(Run):
         self._board: Board = BOARDS[p.board]
         self._protocol = PROTOCOLS[p.protocol]()
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
-        self._bridge = Asked("bridge", _address("tcp"), "asip-bridge")
+        self._addresses = placement.addresses(p)
+        self._bridge = Asked("bridge", self._addresses["tcp"], "asip-bridge")
         # A real board has no oscilloscope.
         self._simulated = p.robot == "virtual"
         self._client = TreatmentsClient(EXPERIMENT.roles)
@@ -106,7 +106,8 @@ class Controller(Run):
         placement.take_away(self.parameters)
 
     def _measure(self, index: int, measured: Measured) -> None:
-        with WorkerClient(measured.cell.language, _worker(measured.cell.language)) as worker:
+        patience_s = max(ANSWER_TIMEOUT_S, self.parameters.parts_timeout_s)
+        with WorkerClient(measured.cell.language, _worker(measured.cell.language), patience_s) as worker:
             measured.runtime = worker.hello()
             if measured.cell.language == "java" and ("JIT" in measured.runtime) != self.parameters.jit:
                 measured.faults.append(f"JIT={on_off(self.parameters.jit)} did not take: {measured.runtime}")
@@ -136,7 +137,7 @@ class Controller(Run):
         port, bit = self._protocol.place(self._board, pin)
         return {
             "transport": cell.transport,
-            "address": _address(cell.transport),
+            "address": self._addresses[cell.transport],
             "qos": p.qos,
             "nodelay": "on" if p.tcp_nodelay else "off",
             "read": p.read,
@@ -313,10 +314,6 @@ class Controller(Run):
         left_s = (len(p.cells) - index) * p.whole_s / len(p.cells)
         answered = sum(state == ANSWERED for state in self.record.store["state"][:done])
         self.record.progress(str(cell), answered, done, left_s)
-
-
-def _address(transport: str) -> str:
-    return os.environ.get(f"ASIP_{transport.upper()}") or ADDRESSES[transport]
 
 
 def _worker(language: str, environment: Mapping[str, str] = os.environ) -> str:

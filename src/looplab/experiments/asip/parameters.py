@@ -113,7 +113,7 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         transports=get.words("TRANSPORTS", " ".join(TRANSPORTS), TRANSPORTS),
         placements=get.words("PLACEMENTS", "one", tuple(PLACEMENTS)),
         protocol=get.choice("PROTOCOL", "asip", ("asip", "firmata")),
-        robot=get.choice("ROBOT", "virtual", ("virtual", "usb")),
+        robot=get.choice("ROBOT", "virtual", ("virtual", "usb", "remote")),
         board=get.choice("BOARD", "mega", ("mega", "uno")),
         adapter=get.choice("ADAPTER", "none", ADAPTERS),
         read=get.choice("READ", "block", ("block", "byte")),
@@ -133,6 +133,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         broker_delay_ms=get.number("BROKER_DELAY_MS", 6, 0, 500),
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
+    if parameters.robot == "remote":
+        _check_remote(parameters, environment)
     if not parameters.cells:
         raise LabError(
             f"No transport of {', '.join(parameters.transports)} passes what is elsewhere: "
@@ -160,3 +162,15 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         )
     check_samples(parameters, "MESSAGES")
     return parameters
+
+
+def _check_remote(parameters: AsipParameters, environment: Mapping[str, str]) -> None:
+    """Raise LabError (exit code 2) for what a board on a Pi does not have."""
+    if "serial" in parameters.transports:
+        raise LabError("The board's serial port is on the Pi.", "Add --transports tcp,mqtt.", EXIT_USAGE)
+    if parameters.placements != ("one",):
+        raise LabError(
+            "PLACEMENTS emulates what ROBOT=remote has: a bridge elsewhere.", "Add --placements one.", EXIT_USAGE
+        )
+    if not environment.get("LAB_PI", "").strip():
+        raise LabError("LAB_PI is not set.", "Set it to the Pi's address, in .env or the shell.", EXIT_USAGE)

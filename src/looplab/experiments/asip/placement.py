@@ -1,6 +1,7 @@
 """What runs elsewhere: emulated links, set for a cell and judged after it."""
 
 import contextlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,22 @@ from looplab.treatments.link import deviation
 EMULATORS: Mapping[str, str] = {"bridge": "http://asip-bridge:9107", "broker": "http://broker:9107"}
 BRIDGE = "asip-bridge"
 CLEAR_TIMEOUT_S = 2.0
+# Where clients reach the board.
+ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
+# That of rpi/compose.yaml.
+TOPIC_ON_PI = "asip/pi"
+
+
+def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return where clients reach the board by each transport; ASIP_TCP and its like name another place."""
+    found = dict(ADDRESSES)
+    if p.robot == "remote":
+        # LAB_PI may have the port of the Pi's metrics.
+        found |= {
+            "tcp": f"{environment.get('LAB_PI', '').partition(':')[0]}:5000",
+            "mqtt": f"broker:1883/{TOPIC_ON_PI}",
+        }
+    return {name: environment.get(f"ASIP_{name.upper()}") or address for name, address in found.items()}
 
 
 def links(p: AsipParameters, cell: Cell) -> dict[str, list[LinkSettings]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from looplab.experiments.asip.board import BOARDS
 from looplab.experiments.asip.document import Measured
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, unverified
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
 from looplab.treatments.looks import Look, processes
 
 MQTT_PORT = 1883
@@ -31,7 +31,12 @@ def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Se
         found += [judge_process(good, role) for role in roles]
         found += [judge_policy(good, role, 0) for role in roles]
         if "mqtt" in parameters.transports:
-            found += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in ("broker", "bridge")]
+            here = ("broker",) if parameters.robot == "remote" else ("broker", "bridge")
+            found += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in here]
+        if parameters.robot == "remote":
+            note = "it goes by `FIDELITY` and `TCP_NODELAY` in rpi/.env"
+            wanted = on_off(parameters.tcp_nodelay)
+            found.append(Treatment("bridge TCP_NODELAY", wanted, "on the Pi", False, required=False, note=note))
         found += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
     over = [one for one in measured if not one.faults]
     return [*found, _board(parameters, over), _adapter(parameters, over), _reads(parameters, over), _clock(measured)]

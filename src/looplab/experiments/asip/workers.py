@@ -9,7 +9,7 @@ from typing import Self
 from looplab.errors import EXIT_MACHINE, LabError
 
 CONNECT_TIMEOUT_S = 2.0
-# Beside the tests themselves: opening the port, and the board's reset.
+# Opening the port, and the board's reset.
 ANSWER_TIMEOUT_S = 30.0
 
 
@@ -18,10 +18,14 @@ class Sample(tuple[int, int, int, int]):
 
 
 class WorkerClient:
-    """A connection to the worker at `address`, host:port. Raises LabError (exit code 3) whatever fails there."""
+    """A connection to the worker at `address`, host:port. Raises LabError (exit code 3) whatever fails there.
 
-    def __init__(self, language: str, address: str) -> None:
+    An answer may take `patience_s` beside the tests themselves.
+    """
+
+    def __init__(self, language: str, address: str, patience_s: float = ANSWER_TIMEOUT_S) -> None:
         self._language = language
+        self._patience_s = patience_s
         host, _, port = address.rpartition(":")
         try:
             self._socket = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
@@ -48,7 +52,7 @@ class WorkerClient:
         samples = []
         while line.startswith("sample "):
             samples.append(Sample(int(word) for word in line.split()[1:5]))
-            line = self._answer(ANSWER_TIMEOUT_S)
+            line = self._answer(self._patience_s)
         return samples, self._facts(line, "done")
 
     def follow(self, words: Mapping[str, object]) -> None:
@@ -65,7 +69,7 @@ class WorkerClient:
             self._socket.sendall(f"{text}\n".encode())
         except OSError as error:
             raise self._fault(str(error)) from error
-        return self._answer(whole_s + ANSWER_TIMEOUT_S)
+        return self._answer(whole_s + self._patience_s)
 
     def _answer(self, timeout_s: float) -> str:
         self._socket.settimeout(timeout_s)

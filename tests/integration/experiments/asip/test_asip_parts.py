@@ -157,7 +157,7 @@ def test_a_client_that_dies_leaves_the_board_to_the_next_one(parts: Start) -> No
     assert until(lambda: serves(here, "tcp"), "the board is free again")
 
 
-def test_a_board_that_is_reset_or_gone_ends_the_session_with_a_sentence(parts: Start) -> None:
+def test_a_board_that_is_reset_or_gone_ends_the_session_with_a_sentence_and_may_come_back(parts: Start) -> None:
     here = parts()
     client = open_client(here, "tcp")
     here.board.reset()
@@ -166,6 +166,10 @@ def test_a_board_that_is_reset_or_gone_ends_the_session_with_a_sentence(parts: S
     with pytest.raises(LabError, match="gone"):
         client.serve(time.perf_counter_ns() + 5 * 10**9)
     said(here, "the board's port is gone")
+    assert not serves(here, "tcp")
+    here.plug_in()
+    assert serves(here, "tcp")
+    assert serves(here, "mqtt")
 
 
 def test_a_client_that_never_reads_is_put_out_and_the_board_is_free(parts: Start) -> None:

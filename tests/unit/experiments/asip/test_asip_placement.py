@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from support.places import ROOT
 
-from looplab.errors import LabError
+from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.asip import placement
 from looplab.experiments.asip.parameters import Cell, read_parameters
 
@@ -25,6 +26,23 @@ def test_each_placement_delays_the_ways_that_its_name_says() -> None:
     assert peers(TCP) == {"bridge": own}
     assert peers(MQTT) == {"broker": own}
     assert {peer for peer, _, ms in peers(FAR)["broker"] if ms == 6} == {"asip-java", "asip-bridge"}
+
+
+ON_PI = {"ROBOT": "remote", "LAB_PI": "192.0.2.7:9199", "TRANSPORTS": "tcp,mqtt"}
+
+
+def test_a_board_on_a_pi_is_reached_at_its_bridge_there() -> None:
+    found = placement.addresses(read_parameters(ON_PI), ON_PI)
+    assert (found["tcp"], found["mqtt"]) == ("192.0.2.7:5000", "broker:1883/asip/pi")
+    assert "ASIP_TOPIC: asip/pi" in (ROOT / "rpi/compose.yaml").read_text()
+    assert placement.addresses(P, {})["tcp"] == "asip-bridge:5000"
+
+
+@pytest.mark.parametrize("other", [{"TRANSPORTS": "serial"}, {"PLACEMENTS": "bridge"}, {"LAB_PI": ""}])
+def test_what_a_board_on_a_pi_does_not_have_is_wrong_use(other: dict[str, str]) -> None:
+    with pytest.raises(LabError) as error:
+        read_parameters({**ON_PI, **other})
+    assert error.value.exit_code == EXIT_USAGE
 
 
 class Emulator:

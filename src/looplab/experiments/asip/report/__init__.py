@@ -24,6 +24,7 @@ _FREQUENCIES = Layout(
         "JIT": ("jit", "on"),
         "CLIENT_CPUS": ("client_cpus", "0"),
         "ASIP_QOS": ("qos", "0"),
+        "TCP_NODELAY": ("tcp_nodelay", {"thesis": "off", "corrected": "on"}),
     },
 )
 # A step of the bisection on frequency has no latency of a message.

@@ -30,10 +30,10 @@ from looplab.experiments.loop.protocol import (
     Request,
     parse_request,
 )
+from looplab.mqtt.address import read_broker
 from looplab.mqtt.kernel_stamps import ABSENT
 from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
-from looplab.system.env_files import read_port
 
 # The robot answers in about 4 ms; after this long the bridge gives up an answer.
 ANSWER_TIMEOUT_MS = 250
@@ -226,19 +226,6 @@ def _settings(environment: dict[str, str]) -> tuple[bool, str]:
     return nodelay, reader.choice("ROBOT_FRAMING", FRAMINGS[fidelity], tuple(FRAMINGS.values()))
 
 
-def _broker(environment: dict[str, str]) -> tuple[str, int, Path | None]:
-    """Return host, port, and the pairing file if BROKER_PAIRING names one; BROKER_HOST and BROKER_PORT override it."""
-    name = environment.get("BROKER_PAIRING", "").strip()
-    pairing = Path(name) if name else None
-    host, port = "broker", 1883
-    if pairing is not None:
-        from looplab.mqtt.pairing import read_pairing
-
-        found = read_pairing(pairing)
-        host, port = found.host, found.port
-    return environment.get("BROKER_HOST", "").strip() or host, read_port(environment, "BROKER_PORT", port), pairing
-
-
 def main() -> int:
     """Run from the environment: BROKER_PAIRING or BROKER_HOST, BROKER_PORT; SERIAL_URL, FIDELITY …, STATE_DIR."""
     processes.set_name("lab-bridge")
@@ -248,7 +235,7 @@ def main() -> int:
         robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
         # In a thread: opening resets the board, and its boot loader takes up to 2 s; the rest is prepared meanwhile.
         robot.maintain()
-        host, port, pairing = _broker(settings)
+        host, port, pairing = read_broker(settings)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -115,6 +115,17 @@ def test_what_tcp_nodelay_changes_stands_beside_the_claims_on_latency(tmp_path: 
     write_latency_run(tmp_path, fidelity="corrected", start="20260303T000000Z", mean_us=lambda *_key: 4_000.0)
     beside = analysed(tmp_path).verdict("below-15-ms").beside
     assert "With TCP_NODELAY on (corrected), TCP takes 4.0 ms on average instead of 38.0 ms." in beside
+    (edges,) = [told for told in beside if told.startswith("From edge to edge")]
+    assert "python, tcp, one 3.9 and 37.9 ms; java, tcp, one 3.9 and 37.9 ms. " in edges
+
+
+def test_tcp_nodelay_alone_is_a_factor_of_either_fidelity(tmp_path: Path) -> None:
+    over_tcp = (("java", "tcp", "one"),)
+    write_latency_run(tmp_path, cells=over_tcp, changes={"tcp_nodelay": False})
+    write_latency_run(tmp_path, start="20260305T000000Z", cells=over_tcp, changes={"tcp_nodelay": True})
+    found = analysed(tmp_path)
+    assert [factors for _f, factors, _cell in found.context["factored"]] == ["as usual", "TCP_NODELAY=on"]
+    assert "TCP_NODELAY=on ./lab run asip" in found.text
 
 
 def test_a_factor_is_shown_beside_the_usual_run_and_leaves_the_claims_alone(tmp_path: Path) -> None:
