@@ -3,11 +3,12 @@
 late it was, as the controller would be.
 
 The lab's own containers, each paused and resumed by turns in one run; the load goes on. An arm adds one part, the last
-arms have them all. Prints, for each arm, p95, p99 and maximum of lateness over its samples (250 wake-ups each), and how
-many samples had a maximum above 25 ms; then the ratios to the load alone. `--group docker` puts every part back into
-the measured parts' control group, to see what that does. Needs root and an idle machine after ./lab setup.
+arms have them all; `--ends`: only the load alone and all parts. Prints, for each arm, p95, p99 and maximum
+of lateness over its samples (250 wake-ups each), and how many samples had a maximum above 25 ms; then the ratios to the
+load alone. `--group docker` puts every part back into the measured parts' control group, to see what that does. Needs
+root and an idle machine after ./lab setup.
 
-    python3 bench/bystander.py [--load stress|flood|none] [--samples 24] [--seconds 5] [--processors 1] [--json]
+    python3 bench/bystander.py [--load stress|flood|none] [--samples 24] [--seconds 5] [--processors 1] [--ends]
 """
 
 import argparse
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from looplab.lab.checkout import Lab  # noqa: E402
-from looplab.lab.machine.stalls import Bystander, Lateness  # noqa: E402
+from looplab.lab.machine.stalls import ContainedBystander, Lateness  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
 
 SCENARIOS = {"none": "scenario1", "stress": "scenario2", "flood": "scenario7"}
@@ -39,12 +40,12 @@ def docker(*words: str) -> str:
     return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def arms(there: list[str]) -> dict[str, list[str]]:
-    """Return which parts run in each arm; the broker is measured, so it runs in all."""
+def arms(there: list[str], ends: bool) -> dict[str, list[str]]:
+    """Return which parts run in each arm; the broker is measured, so it runs in all. `ends`: the first and the last."""
     found: dict[str, list[str]] = {"load alone": []}
-    for part in there:
-        found[f"+ {part}"] = [part]
-    found["+ all that look on"] = [part for part in there if part in WATCHERS]
+    if not ends:
+        found |= {f"+ {part}": [part] for part in there}
+        found["+ all that look on"] = [part for part in there if part in WATCHERS]
     found["+ all"] = list(there)
     return found
 
@@ -69,15 +70,16 @@ def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
     """Return the samples of each arm, their order drawn again in each round."""
     containers = start(SCENARIOS[options.load], options.group, options.processors)
     parts = [name for name in (*WATCHERS, *FAR) if name in containers]
-    found: dict[str, list[Lateness]] = {name: [] for name in arms(parts)}
+    parts_of = arms(parts, options.ends)
+    found: dict[str, list[Lateness]] = {name: [] for name in parts_of}
     bound = [f"--cpuset-cpus=0-{options.processors - 1}"] if options.processors else []
-    bystander = Bystander(Lab(ROOT).own_images()["controller"], *bound)
+    bystander = ContainedBystander(Lab(ROOT).own_images()["controller"], *bound)
     draw, began = random.Random(options.seed), time.monotonic()
     paused: set[str] = set()
     try:
         time.sleep(5)
         for number in range(options.samples):
-            for name, running in draw.sample(list(arms(parts).items()), len(arms(parts))):
+            for name, running in draw.sample(list(parts_of.items()), len(parts_of)):
                 idle = set(parts) - set(running)
                 for verb, which in (("pause", idle - paused), ("unpause", paused - idle)):
                     if which:
@@ -124,6 +126,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--group", choices=("own", "docker"), default="own")
     parser.add_argument("--processors", type=int, default=0, help="how many the parts get (default: all)")
+    parser.add_argument("--ends", action="store_true", help="only the load alone and all parts")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -51,9 +51,9 @@ kill -9 $(named lab-link) $(named lab-link-watch)
 trip "killed with its guard"
 # A new one in the same network namespace.
 start third
-trip "started anew"
+trip "started again"
 kill $emulator; wait $emulator
-left netem "removed anew"
+left netem "removed again"
 """
 
 

@@ -5,16 +5,22 @@ over the other), busybox as init. Needs root, docker, qemu-system-x86, busybox-s
 """
 
 import json
+import lzma
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from looplab.errors import EXIT_MACHINE, LabError
+from looplab.lab.docker.engine import find_engine
+from looplab.lab.docker.images import image_fact
 from support.places import ROOT
 
 KERNEL = "linux-image-cloud-amd64"
@@ -35,7 +41,7 @@ for kind in "proc /proc" "sysfs /sys" "devtmpfs /dev" "tmpfs /run"; do busybox m
 exec </dev/console >/dev/console 2>&1
 busybox mkdir -p /run/netns /tmp; busybox chmod 1777 /run /tmp
 for module in veth ifb sch_netem af_packet; do busybox modprobe $module; done
-ip link set lo up
+busybox ip link set lo up
 # queues_left NAMESPACE: what queues its interfaces have
 queues_left() { ip netns exec $1 tc qdisc show | busybox tr '\\n' ' '; }
 # named COMM: process ids
@@ -80,15 +86,40 @@ class Hardware:
     kernel: str = KERNEL
     modules: tuple[str, ...] = MODULES
     words: tuple[str, ...] = ICOUNT
+    processors: int = 1
+    # More words for the kernel.
+    append: str = ""
+    # The Debian suite of the kernel, "" for what this machine's apt knows.
+    suite: str = ""
 
 
-def unpack_kernel(folder: Path, name: str = KERNEL) -> tuple[Path, Path]:
-    """(kernel, its modules) out of Debian's package."""
-    depends = _run("apt-cache", "depends", name).splitlines()
+def unpack_kernel(folder: Path, name: str = KERNEL, suite: str = "") -> tuple[Path, Path]:
+    """(kernel, its modules) out of Debian's package; LAB_DEBIAN_MIRROR names a mirror of the house."""
+    options = _suite_options(folder, suite) if suite else []
+    depends = _run("apt-cache", *options, "depends", name).splitlines()
     package = next(line.split()[-1] for line in depends if "Depends: linux-image-" in line)
-    _run("apt-get", "download", package, cwd=folder)
+    _run("apt-get", *options, "download", package, cwd=folder)
     _run("dpkg-deb", "-x", str(next(folder.glob("linux-image-*.deb"))), str(folder / "kernel"))
-    return next((folder / "kernel/boot").glob("vmlinuz-*")), next((folder / "kernel/lib/modules").iterdir())
+    # lib/modules, from Debian 13 on usr/lib/modules.
+    return next((folder / "kernel/boot").glob("vmlinuz-*")), next((folder / "kernel").glob("**/lib/modules/*"))
+
+
+def _suite_options(folder: Path, suite: str) -> list[str]:
+    """Words for apt's programs that make them know only `suite`."""
+    (folder / "lists/partial").mkdir(parents=True)
+    sources = folder / "sources.list"
+    own = _run("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", "Label: Debian").split()
+    sources.write_text(f"deb {os.environ.get('LAB_DEBIAN_MIRROR') or own[0]} {suite} main\n")
+    settings = {
+        "Dir::Etc::SourceList": sources,
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": folder / "lists",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+    }
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    _run("apt-get", *options, "update")
+    return options
 
 
 def export(image: str, place: Path) -> None:
@@ -133,11 +164,16 @@ def _add_modules(root: Path, modules: Path, wanted: Iterable[str]) -> None:
     target = root / "usr/lib/modules" / modules.name
     for name in wanted:
         source, place = modules / "kernel" / name, target / "kernel" / name
+        if not source.exists():
+            source, place = (path.with_name(f"{path.name}.xz") for path in (source, place))
         place.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, place)
         elif source.exists():
             shutil.copy(source, place)
+    for packed in list(target.rglob("*.ko.xz")):
+        packed.with_suffix("").write_bytes(lzma.decompress(packed.read_bytes()))
+        packed.unlink()
     for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
         shutil.copy(modules / name, target)
     busybox = shutil.which("busybox")
@@ -148,12 +184,13 @@ def _add_modules(root: Path, modules: Path, wanted: Iterable[str]) -> None:
     (root / "usr/sbin/modprobe").symlink_to("/usr/bin/busybox")
 
 
-def boot(kernel: Path, archive: Path, words: Iterable[str] = ICOUNT) -> Results:
+def boot(kernel: Path, archive: Path, hardware: Hardware = Hardware()) -> Results:
     """Boot, echo the console to standard error, return (who, result) of each line."""
     command = [
         *("timeout", str(TIMEOUT_S), "qemu-system-x86_64", "-nographic", "-no-reboot", "-accel", "tcg"),
-        *("-m", str(MEMORY_MB), "-smp", "1", *words),
-        *("-kernel", str(kernel), "-initrd", str(archive), "-append", "console=ttyS0 quiet panic=-1 init=/init"),
+        *("-m", str(MEMORY_MB), "-smp", str(hardware.processors), *hardware.words),
+        *("-kernel", str(kernel), "-initrd", str(archive)),
+        *("-append", f"console=ttyS0 quiet panic=-1 init=/init {hardware.append}"),
     ]
     results = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as machine:
@@ -185,6 +222,18 @@ def run(
         folder = Path(name)
         # apt's own user writes here.
         folder.chmod(0o755)
-        kernel, modules = unpack_kernel(folder, hardware.kernel)
+        kernel, modules = unpack_kernel(folder, hardware.kernel, hardware.suite)
         root = make_root(folder, images, modules, hardware.modules, init, files)
-        return boot(kernel, root, hardware.words)
+        return boot(kernel, root, hardware)
+
+
+def whole(images: Iterable[str], start: Callable[[], Results]) -> Results:
+    """Return the results of a machine that `start` ran to its end. Fails the test if `images` or results are absent."""
+    need_programs()
+    absent = [name for name in images if not find_engine().serves or image_fact(name) is None]
+    if absent:
+        pytest.fail(f"no Docker engine with {', '.join(absent)} answers here: run ./lab setup for them first")
+    found = start()
+    assert found, "the machine said nothing"
+    assert found[-1] == ("end", {}), found
+    return found[:-1]

@@ -8,23 +8,13 @@ from typing import Any
 import pytest
 from support import delay_vm, virtual_machine
 
-from looplab.lab.docker.engine import find_engine
-from looplab.lab.docker.images import image_fact
-
 pytestmark = [pytest.mark.flag("LAB_NETEM_VM"), pytest.mark.timeout(2400), pytest.mark.engine]
 
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, Any]]:
     """By what they tell of."""
-    virtual_machine.need_programs()
-    absent = [name for name in delay_vm.images() if not find_engine().serves or image_fact(name) is None]
-    if absent:
-        pytest.fail(f"no Docker engine with {', '.join(absent)} answers here: run ./lab setup first")
-    found = delay_vm.run()
-    assert found, "the machine said nothing"
-    assert found[-1] == ("end", {}), found
-    return dict(found)
+    return dict(virtual_machine.whole(delay_vm.images(), delay_vm.run))
 
 
 @pytest.fixture

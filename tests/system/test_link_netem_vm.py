@@ -19,11 +19,9 @@ pytestmark = [pytest.mark.flag("LAB_NETEM_VM"), pytest.mark.timeout(2400)]
 @pytest.fixture(scope="module")
 def results() -> dict[tuple[str, str], dict[str, Any]]:
     """By (back end, check)."""
-    virtual_machine.need_programs()
-    found = link_vm.run(own_image("link"), BACK_ENDS, PROBES)
-    assert found, "the machine said nothing"
-    assert found[-1] == ("end", {}), found
-    return {(backend, result["check"]): result for backend, result in found[:-1]}
+    image = own_image("link")
+    found = virtual_machine.whole([image], lambda: link_vm.run(image, BACK_ENDS, PROBES))
+    return {(backend, result["check"]): result for backend, result in found}
 
 
 @pytest.mark.parametrize("backend", BACK_ENDS)
@@ -34,16 +32,16 @@ def test_both_back_ends_do_what_they_are_told(
     assert results[backend, check]["good"], results[backend, check]["attempts"]
 
 
-@pytest.mark.parametrize("ending", ["removed", "killed", "removed anew"])
+@pytest.mark.parametrize("ending", ["removed", "killed", "removed again"])
 def test_netem_leaves_no_queue_behind(results: dict[tuple[str, str], dict[str, Any]], ending: str) -> None:
     assert "qdisc" in results["netem", ending]["left"]
     assert "netem" not in results["netem", ending]["left"]
 
 
 def test_netem_delays_nothing_once_its_whole_container_was_killed(results: dict[tuple[str, str], Any]) -> None:
-    checks = ("delayed", "killed with its guard", "started anew")
-    delayed, killed, anew = (results["netem", check]["trip_ms"] for check in checks)
+    checks = ("delayed", "killed with its guard", "started again")
+    delayed, killed, again = (results["netem", check]["trip_ms"] for check in checks)
     there_and_back_ms = 2 * link_vm.DELAY_MS
     assert there_and_back_ms <= delayed < 1.25 * there_and_back_ms
     assert killed < link_vm.DELAY_MS / 2
-    assert there_and_back_ms <= anew < 1.25 * there_and_back_ms
+    assert there_and_back_ms <= again < 1.25 * there_and_back_ms

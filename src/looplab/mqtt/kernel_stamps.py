@@ -18,9 +18,13 @@ IP_RECVERR, IPV6_RECVERR = 11, 25
 TX_SCHED, RX_SOFTWARE, SOFTWARE, OPT_ID, OPT_TSONLY = 1 << 8, 1 << 3, 1 << 4, 1 << 7, 1 << 11
 ARRIVAL_BYTES, DEPARTURE_BYTES = 64, 256
 ABSENT = -1
+# A count of segments that is one less than none.
+_UNKNOWN = -2
 
 # Of three struct timespec the first is the software's.
 _STAMP = struct.Struct("=qq")
+# Of struct tcp_info (linux/tcp.h): bytes received in order, segments received with data, those out of order.
+_INFO = struct.Struct("=128xQ16xI68xI")
 # Of struct sock_extended_err: errno, origin, type, code, pad, info, data (here the number of the last byte).
 _ERROR = struct.Struct("=IBBBxII")
 
@@ -28,7 +32,10 @@ Ancillary = Sequence[tuple[int, int, bytes]]
 
 
 def request(sock: socket.socket) -> str:
-    """Have the kernel stamp what enters and leaves `sock` from now on; return why it does not, "" if it does."""
+    """Have the kernel stamp what enters and leaves `sock` from now on; return why it does not, "" if it does.
+
+    A kernel that stamped for no socket before stamps arrivals a moment later (static key, switched by a work queue).
+    """
     try:
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, TX_SCHED | RX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY)
     except OSError as error:
@@ -57,6 +64,28 @@ class RealtimeClock:
         if was_set or width_ns < self._width_ns:
             self._distance_ns, self._width_ns = distance_ns, width_ns
         return ABSENT if was_set else stamp_ns - self._distance_ns
+
+
+class Segments:
+    """Counts the TCP segments of a connection behind each read, from its first byte on."""
+
+    def __init__(self) -> None:
+        self._bytes = self._segments = self._out_of_order = 0
+
+    def one(self, sock: socket.socket, size: int) -> bool:
+        """Return whether the `size` bytes that were just read came in one segment; False where that is unknown.
+
+        It is known if nothing arrived between this read and this call, and likewise at the read before.
+        """
+        self._bytes += size
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+        if len(info) < _INFO.size:
+            return False
+        received, segments, out_of_order = _INFO.unpack(info)
+        settled = received == self._bytes and out_of_order == self._out_of_order
+        found = settled and segments == self._segments + 1
+        self._segments, self._out_of_order = segments if settled else _UNKNOWN, out_of_order
+        return bool(found)
 
 
 def last_byte(ancillary: Ancillary) -> int:

@@ -6,11 +6,11 @@ In user space, around send() and recv(); beside that, where it can, the kernel's
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 
 from looplab.mqtt import kernel_stamps
-from looplab.mqtt.kernel_stamps import ABSENT, Ancillary, RealtimeClock
+from looplab.mqtt.kernel_stamps import ABSENT, Ancillary, RealtimeClock, Segments
 from looplab.mqtt.packets import PacketBuffer
 
 RECEIVE_BYTES = 65536
@@ -40,11 +40,15 @@ class StampedSocket(socket.socket):
     # Whether there may be stamps of departures to take.
     departing = False
     _buffer: PacketBuffer | None = None
-    # What the last read returned beside bytes, and the packet that it ended with.
+    # What the last read returned beside bytes, its stamp once it is asked for, whether it was one segment, and the
+    # packets that the stamp is for.
     _ancillary: Ancillary = ()
-    _last: bytes | None = None
+    _arrived_ns: int | None = None
+    _one_segment = False
+    _stamped: Sequence[bytes] = ()
     _sent_bytes = 0
     _clock: RealtimeClock
+    _segments: Segments
     # (bytes sent once it has left, what to call then) of each message.
     _departures: Departures | None = None
 
@@ -52,18 +56,21 @@ class StampedSocket(socket.socket):
         """Have the kernel stamp what enters and leaves; before anything is sent. `unstamped` is set if it refuses."""
         self.unstamped = kernel_stamps.request(self)
         if not self.unstamped:
-            self._clock, self._departures = RealtimeClock(), deque(maxlen=MOST_DEPARTING)
+            self._clock, self._segments = RealtimeClock(), Segments()
+            self._departures = deque(maxlen=MOST_DEPARTING)
 
     @property
     def arrived_ns(self) -> int:
         """When the kernel received the `current` packet from the network; ABSENT where it gave no stamp of its own.
 
-        The kernel stamps the last byte of a read: of packets that were read together, the last one has a stamp.
+        The kernel stamps the last byte of a read: of packets that were read together, only the last one has a stamp,
+        unless one segment brought them all.
         """
-        if self.unstamped or self.current is not self._last:
+        if self.unstamped or not any(packet is self.current for packet in self._stamped):
             return ABSENT
-        arrived_ns = self._clock.stamp(self._ancillary)
-        return arrived_ns if arrived_ns <= self.received_ns else ABSENT
+        if self._arrived_ns is None:
+            self._arrived_ns = self._clock.stamp(self._ancillary)
+        return self._arrived_ns if self._arrived_ns <= self.received_ns else ABSENT
 
     def on_departure(self, call: Callable[[int], object]) -> None:
         """Call `call` with the time at which the kernel passes the last byte of what `send` took to the network.
@@ -113,7 +120,10 @@ class StampedSocket(socket.socket):
             self.first, self._buffer = chunk[:2], PacketBuffer()
         self.ended = not chunk
         found = self._buffer.packets(chunk)
-        self._last = found[-1] if found and not self._buffer.rest else None
+        if self._one_segment:
+            self._stamped = found
+        else:
+            self._stamped = () if self._buffer.rest else found[-1:]
         return found
 
     def recv(self, size: int, flags: int = 0) -> bytes:
@@ -148,6 +158,8 @@ class StampedSocket(socket.socket):
     def _arrived(self) -> bytes:
         chunk, self._ancillary, _flags, _address = self.recvmsg(RECEIVE_BYTES, kernel_stamps.ARRIVAL_BYTES)
         self.received_ns = perf_counter_ns()
+        self._arrived_ns = None
+        self._one_segment = not self.unstamped and self._segments.one(self, len(chunk))
         return chunk
 
 

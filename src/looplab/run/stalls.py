@@ -43,22 +43,34 @@ def explained(cell: Mapping[str, Any], stalled: Mapping[str, Any]) -> dict[str, 
     return {**stalled, "late_because": cause}
 
 
-def lines(cell: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a cell in a run's table: run-queue waits, the noise floor, why the sender was late."""
+def facts(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (what, figures) of a cell of run.json: run-queue waits, the noise floor."""
     if waits := cell.get("cpu_wait_us"):
         shown = ", ".join(f"{role} {us / 1000:.1f}" for role, us in waits.items())
-        yield from fill(f"{'run queue':>14} {shown} ms", WIDTH, subsequent_indent=" " * 15).splitlines()
+        yield "run queue", f"{shown} ms"
     if floor := cell.get("noise_floor"):
         entry = noise.worst(floor)
         yield (
-            f"{'noise floor':>14} p99 {entry['p99_us'] / 1000:.3f}, max {entry['max_us'] / 1000:.3f} ms on processor "
-            f"{entry['processor']}"
+            "noise floor",
+            f"p99 {entry['p99_us'] / 1000:.3f}, max {entry['max_us'] / 1000:.3f} ms on processor {entry['processor']}",
         )
-    if cause := cell.get("late_because"):
-        worst = noise.worst(cell.get("noise_floor", ()))
-        text = _SENTENCES[cause].format(
-            machine_ms=worst.get("max_us", 0) / 1000,
-            processor=worst.get("processor", "?"),
-            wait_ms=cell.get("cpu_wait_us", {}).get("controller", 0) / 1000,
-        )
-        yield from fill(f"The sender was late: {text}", WIDTH, initial_indent="  ", subsequent_indent="  ").splitlines()
+
+
+def why_late(cell: Mapping[str, Any]) -> str:
+    """Return why the sender of a cell was late, as a sentence; "" if it was not."""
+    if not (cause := cell.get("late_because")):
+        return ""
+    worst = noise.worst(cell.get("noise_floor", ()))
+    why = _SENTENCES[cause].format(
+        machine_ms=worst.get("max_us", 0) / 1000,
+        processor=worst.get("processor", "?"),
+        wait_ms=cell.get("cpu_wait_us", {}).get("controller", 0) / 1000,
+    )
+    return f"The sender was late: {why}"
+
+
+def lines(cell: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a cell in a run's table: run-queue waits, the noise floor, why the sender was late."""
+    for what, figures in facts(cell):
+        yield from fill(f"{what:>14} {figures}", WIDTH, subsequent_indent=" " * 15).splitlines()
+    yield from fill(why_late(cell), WIDTH, initial_indent="  ", subsequent_indent="  ").splitlines()

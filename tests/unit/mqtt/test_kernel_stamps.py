@@ -29,12 +29,31 @@ def connected() -> Iterator[StampedSocket]:
         yield sock
 
 
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    first, second = connected()
-    for end in (first, second):
+def stamped() -> Iterator[StampedSocket]:
+    """Yield both ends of a connection that asked for stamps."""
+    for end in connected():
         end.request_stamps()
         assert end.unstamped == ""
+        yield end
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stamping() -> Iterator[None]:
+    """The kernel stamps arrivals a moment after the first socket asked, until the last one closes: this pair waits."""
+    first, second = stamped()
+    end_ns = perf_counter_ns() + LIMIT_NS
+    with first, second:
+        arrived_ns = kernel_stamps.ABSENT
+        while arrived_ns == kernel_stamps.ABSENT:
+            assert perf_counter_ns() < end_ns
+            first.send(PACKET)
+            (arrived_ns,) = arrivals(second)
+        yield
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    first, second = stamped()
     with first, second:
         yield first, second
 
@@ -93,9 +112,46 @@ def test_of_packets_read_together_only_the_last_has_a_stamp(pair: Pair) -> None:
     assert last > ours.sent_ns
 
 
+def test_packets_of_one_segment_have_its_stamp(pair: Pair) -> None:
+    ours, theirs = pair
+    for _ in range(3):
+        ours.send(PACKET * 3 + PACKET[:10])
+        first, second, last = arrivals(theirs, 3)
+        assert ours.sent_ns < first == second == last
+        ours.send(PACKET[10:])
+        assert arrivals(theirs)[0] > ours.sent_ns
+
+
+def test_a_segment_is_the_only_one_if_nothing_else_waits_before_and_after_its_read() -> None:
+    ours, theirs = connected()
+    with ours, theirs:
+        theirs.setblocking(True)
+        segments = kernel_stamps.Segments()
+
+        def one(size: int) -> bool:
+            return segments.one(theirs, len(theirs.recvmsg(size)[0]))
+
+        ours.send(PACKET)
+        assert one(1000)
+        ours.send(PACKET)
+        assert [one(10), one(1000)] == [False, False]
+        ours.send(PACKET)
+        assert one(1000)
+        ours.send(PACKET)
+        read = theirs.recvmsg(1000)[0]
+        ours.send(PACKET)
+        time.sleep(0.05)
+        assert not segments.one(theirs, len(read))
+        assert not one(1000)
+        ours.send(PACKET)
+        assert one(1000)
+
+
 def test_a_stamp_of_half_a_packet_is_not_that_of_the_whole_one_before(pair: Pair) -> None:
     ours, theirs = pair
-    ours.send(PACKET + PACKET[:10])
+    ours.send(PACKET)
+    ours.send(PACKET[:10])
+    time.sleep(0.05)
     assert arrivals(theirs) == [kernel_stamps.ABSENT]
     ours.send(PACKET[10:])
     assert arrivals(theirs)[0] > ours.sent_ns

@@ -38,7 +38,7 @@ while True:
     print(due, late, flush=True)
     due += late // period * period
 """
-_NEIGHBOUR = """
+NEIGHBOUR = """
 import time
 while True:
     end = time.process_time() + {busy_s}
@@ -46,7 +46,7 @@ while True:
     time.sleep({pause_s})
 """
 # (seconds of work, seconds of pause) of each neighbour: a scrape, and two parts with a little to do all the time.
-_NEIGHBOURS = ((0.04, 1.0), (0.002, 0.05), (0.002, 0.05))
+NEIGHBOURS = ((0.04, 1.0), (0.002, 0.05), (0.002, 0.05))
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,9 @@ class Stalls:
 
 
 class Bystander:
-    """A container of `image` (with Python) that wakes every 20 ms; ends with `stop`."""
+    """A process that wakes every 20 ms: `words` run Python on BYSTANDER; ends with `stop`."""
 
-    def __init__(self, image: str, *more: str) -> None:
-        self._name = f"looplab-bystander-{os.getpid()}"
-        options = ["--rm", "--network=none", "--entrypoint=python3", f"--name={self._name}", *more]
-        words = ["docker", "run", *options, image, "-uc", BYSTANDER]
+    def __init__(self, words: Sequence[str]) -> None:
         self._process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self._seen: list[tuple[int, int]] = []
         threading.Thread(target=self._read, daemon=True).start()
@@ -95,8 +92,7 @@ class Bystander:
         return Lateness(*(round(value / 1e6, 3) for value in (quantile(late, 0.95), quantile(late, 0.99), late[-1])))
 
     def stop(self) -> None:
-        # As process 1 it hears no SIGTERM.
-        call(["docker", "kill", self._name])
+        self._process.kill()
         self._process.wait()
 
     def _read(self) -> None:
@@ -104,6 +100,20 @@ class Bystander:
         for line in self._process.stdout:
             due, late = line.split()
             self._seen.append((int(due), int(late)))
+
+
+class ContainedBystander(Bystander):
+    """The same in a container of `image` (with Python)."""
+
+    def __init__(self, image: str, *more: str) -> None:
+        self._name = f"looplab-bystander-{os.getpid()}"
+        options = ["--rm", "--network=none", "--entrypoint=python3", f"--name={self._name}", *more]
+        super().__init__(["docker", "run", *options, image, "-uc", BYSTANDER])
+
+    def stop(self) -> None:
+        # As process 1 it hears no SIGTERM.
+        call(["docker", "kill", self._name])
+        self._process.wait()
 
 
 def try_stalls(images: Mapping[str, str], cache: Path) -> Stalls | None:
@@ -129,13 +139,13 @@ def _try(load: str, python: str) -> Stalls | None:
     if not all(call(["docker", "image", "inspect", image]).good for image in (load, python)):
         return None
     with ExitStack() as stack:
-        bystander = Bystander(python)
+        bystander = ContainedBystander(python)
         stack.callback(bystander.stop)
         stack.enter_context(_container(load, STRESS))
         time.sleep(1)
         alone = bystander.sample(SECONDS)
-        for busy_s, pause_s in _NEIGHBOURS:
-            code = _NEIGHBOUR.format(busy_s=busy_s, pause_s=pause_s)
+        for busy_s, pause_s in NEIGHBOURS:
+            code = NEIGHBOUR.format(busy_s=busy_s, pause_s=pause_s)
             stack.enter_context(_container(python, ("-c", code), "--entrypoint=python3"))
         time.sleep(0.5)
         beside = bystander.sample(SECONDS)

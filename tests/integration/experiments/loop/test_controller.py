@@ -18,6 +18,16 @@ from support.run_checks import check_run
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 from looplab.run.accounting import summarise
 
+NEIGHBOUR = """
+import os, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))
+while True:
+    end = time.monotonic() + 0.15
+    while time.monotonic() < end: pass
+    time.sleep(0.05)
+"""
+
 
 def check(folder: Path) -> dict[str, Any]:
     """Check run.json and samples.csv against each other and the contract; return run.json."""
@@ -176,6 +186,11 @@ def test_a_broker_that_dies_in_the_middle(lab: LoopLab) -> None:
     assert {change["topic"] for change in run["events"]} >= {"lab/bridge/status"}
 
 
+def need_real_time() -> None:
+    if subprocess.run(["chrt", "-f", "5", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine grants no real-time priority")
+
+
 def why(run: dict[str, Any], what: str) -> str:
     """Return why a run is INVALID by one of its treatments, "" if it is not."""
     return next((text.partition(": ")[2] for text in run["invalid_because"] if text.startswith(f"{what}: ")), "")
@@ -198,8 +213,7 @@ def test_a_bridge_that_was_restarted_makes_the_run_invalid(lab: LoopLab) -> None
 
 
 def test_a_priority_that_is_lost_between_two_looks_makes_the_run_invalid(lab: LoopLab) -> None:
-    if subprocess.run(["chrt", "-f", "5", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine grants no real-time priority")
+    need_real_time()
     lab.fifo["broker"] = 5
     lab.bridge()
     child = lab.controller(MESSAGES="60", REPETITIONS="3", INTERVALS_MS="20", PRIORITY_BROKER="5")
@@ -232,6 +246,22 @@ def test_a_stress_that_stands_still_makes_the_run_invalid(lab: LoopLab) -> None:
     assert run["parameters"]["load_settings"]["STRESS_CPU"] == str(len(workers))
     (found,) = (entry for entry in run["treatments"] if entry["what"] == "stress in every cell")
     assert "docker pause" in found["note"]
+
+
+def test_a_neighbour_that_stalls_the_controller_is_found(lab: LoopLab) -> None:
+    """It takes the controller's processor for 150 of every 200 ms, as a scheduler does that favours another group."""
+    need_real_time()
+    lab.bridge()
+    child = lab.controller(MESSAGES="100", REPETITIONS="1", INTERVALS_MS="20")
+    os.sched_setaffinity(child.pid, {min(os.sched_getaffinity(0))})
+    until(lambda: re.match(rb"E-[^w]", lab.listener.last(TOPIC_REQUEST)), "requests under way")
+    neighbour = lab.start([sys.executable, "-c", NEIGHBOUR])
+    child.wait()
+    neighbour.kill()
+    (cell,) = check(lab.run)["cells"]
+    assert cell["send_lateness_us"]["p99"] > 50_000
+    assert cell["cpu_wait_us"]["controller"] > 300_000
+    assert cell["late_because"] == "scheduler"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

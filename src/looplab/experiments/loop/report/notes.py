@@ -6,6 +6,7 @@ from looplab.experiments.loop.readiness import REMOTE
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS
 from looplab.report.stored import StoredRun
+from looplab.run import stalls
 from looplab.treatments.link import NO_LINK
 
 # The schedule is disturbed where the sender is later than this share of the interval.
@@ -120,12 +121,7 @@ def _of_run(m: Measured) -> Iterator[str]:
     if not run.valid:
         why = run.invalid_because or "no reason is given"
         yield f"{name} is INVALID: {why}. Its figures are shown and prove nothing."
-    for cell in m.cells.values():
-        if cell.measured == 0:
-            yield f"{name}, {cell}: none of {cell.sent} messages was answered; there is no latency to show."
-        elif cell.repetitions < run.repetitions:
-            silent = run.repetitions - cell.repetitions
-            yield f"{name}, {cell}: {silent} of {run.repetitions} repetitions had no answer at all."
+    yield from _of_cells(m)
     for key in ("malformed", "foreign"):
         if run.document.get(key):
             yield f"{name}: {run.document[key]} {key} messages arrived on the lab's topics and were ignored."
@@ -140,6 +136,18 @@ def _of_run(m: Measured) -> Iterator[str]:
     gone = _went_offline(run)
     if gone:
         yield f"{name}: {', '.join(gone)} went offline during the run."
+
+
+def _of_cells(m: Measured) -> Iterator[str]:
+    run, name = m.run, str(m)
+    for cell in m.cells.values():
+        if cell.measured == 0:
+            yield f"{name}, {cell}: none of {cell.sent} messages was answered; there is no latency to show."
+        elif cell.repetitions < run.repetitions:
+            silent = run.repetitions - cell.repetitions
+            yield f"{name}, {cell}: {silent} of {run.repetitions} repetitions had no answer at all."
+        if why := stalls.why_late(cell.document):
+            yield f"{name}, {cell}: {why}"
 
 
 def _load_a_core(run: StoredRun) -> float | None:

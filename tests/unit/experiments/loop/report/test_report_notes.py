@@ -1,5 +1,6 @@
 """What the page says of a run before its figures: it follows from that run's own parameters."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,30 @@ def test_a_load_that_reached_the_robot_is_named(results: Path) -> None:
 def test_a_run_whose_processors_were_given_to_others_says_so(results: Path) -> None:
     write(results, "scenario1", {})
     assert not any("hypervisor" in note for note in shown(results).context["notes"])
+
+
+def test_a_stalled_cell_shows_who_waited_and_why_its_sender_was_late(results: Path) -> None:
+    write(results, "scenario2", {})
+    (path,) = results.glob("*/run.json")
+    document = json.loads(path.read_text())
+    before = shown(results)
+    assert not any("The sender was late" in note for note in before.context["notes"])
+    assert "not recorded" in before.text
+    seen = {"policy": "SCHED_FIFO 98", "wakeups": 900, "count": 1}
+    document["cells"][0] |= {
+        "cpu_wait_us": {"controller": 614_000.0, "broker": 2_500.0},
+        "noise_floor": [
+            {**seen, "processor": 0, "max_us": 900.0, "p99_us": 70.0},
+            {**seen, "processor": 1, "max_us": 13_250.0, "p99_us": 80.0},
+        ],
+        "late_because": "scheduler",
+    }
+    path.write_text(json.dumps(document))
+    after = shown(results)
+    (note,) = (note for note in after.context["notes"] if "The sender was late" in note)
+    assert note.startswith("scenario2")
+    assert "614 ms on the run queue" in note
+    assert "13.2 ms at most" in note
+    for figures in ("controller 614.0, broker 2.5 ms", "p99 0.080, max 13.250 ms on processor 1"):
+        assert figures in after.text
+    assert "not recorded" not in after.text
