@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from looplab.report.statistics import Interval
     from looplab.report.verdicts import Claim, Verdict, Verdicts
 
-WIDTH_INCHES, ROW_INCHES, EDGES_INCHES = 9.6, 0.29, 1.0
+WIDTH_INCHES, EDGES_INCHES = 9.6, 1.0
+# A row whose claim takes one line, and all rows if one takes two.
+ROW_INCHES, TALL_ROW_INCHES = 0.29, 0.37
 # Of the figure's width: claims on the left, verdicts on the right.
 LEFT, RIGHT = 0.36, 0.79
 TITLE_LETTERS = 52
@@ -72,7 +74,8 @@ class Overview:
     def draw(self) -> Drawing:
         """Return the figure."""
         rows = list(reversed(self.marks))
-        height = EDGES_INCHES + ROW_INCHES * len(rows)
+        wrapped = any("\n" in _label(rows, at) for at in range(len(rows)))
+        height = EDGES_INCHES + (TALL_ROW_INCHES if wrapped else ROW_INCHES) * len(rows)
         place = (LEFT, 0.62 / height, RIGHT - LEFT, 1 - EDGES_INCHES / height)
         made = images(lambda axes: self._put(axes, rows), (WIDTH_INCHES, height), place)
         return Drawing("claims", OVERVIEW, "", CAPTION, self._alternative(), *made)

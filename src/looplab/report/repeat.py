@@ -1,13 +1,20 @@
 """The commands that repeat stored runs: a page names them beside its figures."""
 
+import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
 from typing import Protocol
 
 from looplab.errors import LabError
 from looplab.report.samples import Measured
-from looplab.report.stored import StoredRun, as_text
+from looplab.report.stored import NO_MATTER, StoredRun, as_text
 from looplab.run.experiment import Experiment
 from looplab.run.parameters import Option, RunParameters, quick_settings
+from looplab.system.env_files import expand, read_env
+
+ROOT = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[3])
 
 
 class Parameters(Protocol):
@@ -20,36 +27,73 @@ class Parameters(Protocol):
 
 
 def run_commands(experiment: Experiment, measured: Iterable[Measured]) -> list[str]:
-    """Return `./lab run …` for these runs: one command for the scenarios whose options and number of runs agree."""
-    own: Parameters = experiment.part("parameters")
+    """Return `NAME=value ./lab run …` for these runs: one command for scenarios that need the same settings."""
     scenarios: dict[tuple[str, str], list[str]] = {}
     for m in measured:
-        factors = "".join(f"{factor} " for factor in m.run.factors)
-        scenarios.setdefault((factors, _options(m, own)), []).append(m.run.scenario)
-    return [f"{factors}./lab run {' '.join(names)}{given}" for (factors, given), names in scenarios.items()]
+        variables, options = _settings(m.run, experiment)
+        rounds = f" --rounds {len(m.runs)}" if len(m.runs) > 1 else ""
+        scenarios.setdefault((variables, rounds + options), []).append(m.run.scenario)
+    return [f"{variables}./lab run {' '.join(names)}{options}" for (variables, options), names in scenarios.items()]
 
 
-def _options(m: Measured, own: Parameters) -> str:
-    """Return the options of these runs; those that earlier runs did not record are left out."""
-    known = m.run.parameters
-    given = {option: _value(known[option.parameter]) for option in own.OPTIONS if option.parameter in known}
-    variables = {"SCENARIO": m.run.scenario} | {option.variable: value for option, value in given.items()}
-    # What has no option, such as a warm-up, was set by --quick or --full if that explains more of the parameters.
-    presets = {"": {}, " --quick": own.QUICK, " --full": getattr(own, "FULL", {})}
-    settings = {flag: quick_settings(preset, own.OPTIONS, variables) for flag, preset in presets.items()}
-    preset = max(settings, key=lambda flag: _agreeing(m.run, own, {**settings[flag], **variables}))
-    rounds = f" --rounds {len(m.runs)}" if len(m.runs) > 1 else ""
-    options = "".join(f" {option.flag} {value}" for option, value in given.items())
-    return f"{rounds}{preset}{options}"
+def _settings(run: StoredRun, experiment: Experiment) -> tuple[str, str]:
+    """Return variables and options of a run; what an earlier lab did not record is left out."""
+    own: Parameters = experiment.part("parameters")
+    known = run.parameters
+    options = {option: _value(known[option.parameter]) for option in own.OPTIONS if option.parameter in known}
+    given = {option.variable: value for option, value in options.items()}
+    file = _params_env(experiment, run.scenario)
+    found = []
+    for flag, preset in {"": {}, " --quick": own.QUICK, " --full": getattr(own, "FULL", {})}.items():
+        fixed = {"SCENARIO": run.scenario, **quick_settings(preset, own.OPTIONS, given), **given}
+        found.append((*_explain(run, own, file, fixed), flag))
+    # The settings that leave the fewest parameters unexplained; of those, the shortest.
+    _, variables, flag = min(found, key=lambda one: (one[0], len(one[1])))
+    shell = "".join(f"{name}={shlex.quote(value)} " for name, value in variables.items())
+    return shell, flag + "".join(f" {option.flag} {value}" for option, value in options.items())
 
 
-def _agreeing(run: StoredRun, own: Parameters, variables: Mapping[str, str]) -> int:
-    """Return how many parameters of `run` these variables give; none if they are not valid (an earlier lab's)."""
+def _params_env(experiment: Experiment, scenario: str) -> Mapping[str, str]:
+    """Return what params.env of a scenario sets; nothing if this checkout has no such scenario."""
+    paths = (path for path in ROOT.glob(f"{experiment.scenarios}/params.env") if path.parent.name == scenario)
+    return next(map(read_env, paths), {})
+
+
+def _explain(
+    run: StoredRun, own: Parameters, file: Mapping[str, str], fixed: Mapping[str, str]
+) -> tuple[int, dict[str, str]]:
+    """Return how many parameters of `run` no setting explains, and the variables that explain more than `fixed` does.
+
+    A variable may be one that params.env lets the shell override, or one of .env that is called like the parameter.
+    """
+    found: dict[str, str] = {}
+    left = _differing(run, own, file, fixed)
+    of_file = [name for name, value in file.items() if f"${{{name}:" in value]
+    free = dict.fromkeys([*of_file, *(read_env(ROOT / ".env") if file else ())])
+    pairs = [
+        (name, variable)
+        for name, variable in product(left, free)
+        if variable not in fixed and (variable in of_file or variable == name.upper())
+    ]
+    # First the variables called like their parameter.
+    for name, variable in sorted(pairs, key=lambda pair: pair[1] != pair[0].upper()):
+        if name in left and variable not in found:
+            tried = {**found, variable: _value(run.parameters[name])}
+            rest = _differing(run, own, file, {**fixed, **tried})
+            if name not in rest and len(rest) < len(left):
+                found, left = tried, rest
+    return len(left), found
+
+
+def _differing(run: StoredRun, own: Parameters, file: Mapping[str, str], variables: Mapping[str, str]) -> Sequence[str]:
+    """Return the parameters that `run` had otherwise than these variables give them."""
+    wanted = {name: as_text(value) for name, value in run.parameters.items() if name not in NO_MATTER}
     try:
-        asked = own.read_parameters(variables).as_json()
+        asked = own.read_parameters({**variables, **expand(file, variables)}).as_json()
     except LabError:
-        return 0
-    return sum(as_text(asked[name]) == as_text(value) for name, value in run.parameters.items() if name in asked)
+        # Not valid, or an earlier lab's.
+        return list(wanted)
+    return [name for name, value in wanted.items() if name in asked and as_text(asked[name]) != value]
 
 
 def _value(value: object) -> str:

@@ -29,6 +29,8 @@ def _directed(
     what: str, direction: int, published_share: float | None, found: Comparison, p_value: float
 ) -> tuple[str, str]:
     word, other = ("higher", "lower") if direction > 0 else ("lower", "higher")
+    # In mid-sentence; a name keeps its capital.
+    inner = f"the{what.removeprefix('The')}" if what.startswith("The ") else what
     published = _size(published_share, direction) if published_share is not None else None
     low, middle, high = sorted(
         _size(share, direction) for share in (found.share.low, found.share.estimate, found.share.high)
@@ -37,14 +39,14 @@ def _directed(
     shown = abs(found.share.estimate)
     if high < min(enough, MATTERS):
         if low < 0 < high or p_value >= SIGNIFICANCE:
-            return NOT_REPRODUCED, f"If {what} is {word} at all, then by less than {min(enough, MATTERS):.0%}."
+            return NOT_REPRODUCED, f"If {inner} is {word} at all, then by less than {min(enough, MATTERS):.0%}."
         if high < 0:
             return OPPOSITE, f"{what} is {other} by {shown:.0%}: the other way round."
         return NOT_REPRODUCED, f"{what} is {word} by {shown:.1%}: too little to be what was published."
     if low <= 0:
         return UNDECIDED, "The interval holds both no difference and one that matters."
     if p_value >= SIGNIFICANCE:
-        return UNDECIDED, f"The interval says that {what} is {word}; the test of whole runs does not reach 5 %."
+        return UNDECIDED, f"The interval says that {inner} is {word}; the test of whole runs does not reach 5 %."
     return _by_size(what, word, (low, middle, high), published, enough)
 
 

@@ -27,6 +27,8 @@ SIGNIFICANCE = 0.05
 # Every split of the runs is tried up to so many, then so many at random.
 EXACT_SPLITS = 13_000
 RANDOM_SPLITS = 5000
+# So many splits of rows at once fit a processor's cache.
+_AT_ONCE = 50_000
 # Beyond, Student's t for broken degrees of freedom is that of the normal distribution to three digits.
 _MOST_FREEDOM = 400
 
@@ -168,13 +170,16 @@ def permutation_p(before: Floats, after: Floats) -> Floats:
     both = both - both.mean(axis=1, keepdims=True)
     # What rounding leaves of values that are all alike.
     both[np.abs(both) < 1e-12] = 0.0
+    squares = both**2
     size, whole = before.shape[1], both.shape[1]
-    seen = _studentised(both[:, :size].sum(1), (both[:, :size] ** 2).sum(1), both, size)
+    taken = np.arange(whole) < size
+    shift, error = _welch_squares(both @ taken[:, np.newaxis], squares @ taken[:, np.newaxis], squares, size)
+    seen = np.divide(shift, error, out=np.zeros_like(shift), where=error > 0) * (1 - 1e-9) ** 2
     splits, exact = _splits(size, whole)
     beyond = np.zeros(len(both))
-    for some in np.array_split(splits, max(1, splits.shape[0] * len(both) // 2_000_000)):
-        drawn = _studentised(both @ some.T, both**2 @ some.T, both, size)
-        beyond += (drawn >= seen[:, np.newaxis] * (1 - 1e-9)).sum(axis=1)
+    for some in np.array_split(splits, max(1, splits.shape[0] * len(both) // _AT_ONCE)):
+        shift, error = _welch_squares(both @ some.T, squares @ some.T, squares, size)
+        beyond += (shift >= seen * error).sum(axis=1)
     p: Floats = beyond / len(splits) if exact else (1 + beyond) / (1 + len(splits))
     return p
 
@@ -193,18 +198,18 @@ def _splits(size: int, whole: int) -> tuple[Floats, bool]:
     return rows, math.comb(whole, size) <= EXACT_SPLITS
 
 
-def _studentised(sums: Floats, squares: Floats, both: Floats, size: int) -> Floats:
-    """Return |t| of Welch from the sum and the sum of squares of the first side; `both` is centred."""
-    other = both.shape[1] - size
-    total = (both**2).sum(axis=1)
-    total = total.reshape(-1, *[1] * (sums.ndim - 1))
-    error = np.zeros_like(sums)
-    for count, one, two in ((size, sums, squares), (other, -sums, total - squares)):
-        error += np.maximum(two - one**2 / count, 1e-12 * total) / (count - 1) / count
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t: Floats = np.abs(sums / size + sums / other) / np.sqrt(error)
-    found: Floats = np.nan_to_num(t, nan=0.0, posinf=np.inf)
-    return found
+def _welch_squares(sums: Floats, of_squares: Floats, squares: Floats, size: int) -> tuple[Floats, Floats]:
+    """Return numerator and denominator of the square of Welch's t, from the first side's sums; rows are centred.
+
+    Without a division: their quotient is compared for each of many splits.
+    """
+    other = squares.shape[1] - size
+    total = squares.sum(axis=1, keepdims=True)
+    # The second side's sum is the negative one of the first. Rounding may leave a side alike less than nothing.
+    alike = sums**2
+    error = np.maximum(of_squares - alike / size, 1e-12 * total) / ((size - 1) * size)
+    error += np.maximum(total - of_squares - alike / other, 1e-12 * total) / ((other - 1) * other)
+    return alike * (1 / size + 1 / other) ** 2, error
 
 
 def _welch(before: Floats, after: Floats) -> tuple[Floats, Floats]:

@@ -37,7 +37,8 @@ class Layout:
     `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
     `scenarios` holds the layout of each scenario whose files differ from those of the others. `read` returns the cells
     of a run whose samples.csv has no line a message.
-    `factors` gives, by variable, a parameter and its usual value: a run with another is shown beside the usual ones.
+    `factors` gives, by variable, a parameter and its usual value, by fidelity if that sets it: a run with another is
+    shown beside the usual ones.
     """
 
     schema: Path
@@ -58,7 +59,7 @@ class Layout:
     )
     scenarios: Mapping[str, Layout] = field(default_factory=dict)
     read: Callable[[StoredRun], Mapping[Key, Cell] | Unusable] | None = None
-    factors: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    factors: Mapping[str, tuple[str, str | Mapping[str, str]]] = field(default_factory=dict)
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
@@ -97,8 +98,11 @@ class StoredRun:
     @cached_property
     def factors(self) -> tuple[str, ...]:
         """The factors of its layout that are not as usual, as params.env writes them: ("ADAPTER=ftdi-16",)."""
-        named = self.layout.factors.items()
-        held = [(variable, as_text(self.parameters.get(name, usual)), usual) for variable, (name, usual) in named]
+        named = [
+            (variable, name, usual if isinstance(usual, str) else usual[self.fidelity])
+            for variable, (name, usual) in self.layout.factors.items()
+        ]
+        held = [(variable, as_text(self.parameters.get(name, usual)), usual) for variable, name, usual in named]
         return tuple(f"{variable}={value}" for variable, value, usual in held if value != usual)
 
     @cached_property

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from PIL import Image
 from support.dashboards import PATHS, load
-from support.history import END_S, PERIOD_S, end_s, history
+from support.history import END_S, LOOP_S, PERIOD_S, end_s, history
 from support.places import ROOT
 from support.postgres import Postgres, open_folder
 
@@ -29,14 +29,14 @@ KEPT = Path(__file__).with_name("pictures")
 WIDTH_PX, KEPT_PX, COLOURS = 1280, 640, 32
 # A tile of the kept size differs if a pixel in so many does by more than so much, after a blur of one pixel.
 TILE_PX, TOLERATED, SHARE = 16, 40, 0.03
-# The experiment that is measured while a dashboard is drawn; of the others the loop.
-DRAWN_WITH = {
-    "qos-and-delay": "qos-delay",
-    "digital-twin": "twin",
-    "iot-middleware": "middleware",
-    "serial-tcp-mqtt": "asip",
-    # Nine scenarios are stored before the last one is measured again.
-    "compare-scenarios": "asip",
+# When a dashboard is drawn: at the end of its experiment's measurement; if unnamed, of the loop's.
+DRAWN_AT_S = {
+    "qos-and-delay": end_s("qos-delay"),
+    "digital-twin": end_s("twin"),
+    "iot-middleware": end_s("middleware"),
+    "serial-tcp-mqtt": end_s("asip"),
+    # All nine scenarios are stored until the recorded one is measured again.
+    "compare-scenarios": LOOP_S - 1,
 }
 DEVICES, ROWS = 3, 900
 
@@ -128,7 +128,7 @@ def blurred(image: Image.Image) -> np.ndarray:
 
 def draw(drawing: ModuleType, prometheus: str, dashboard: dict[str, Any], name: str, sql: dict[str, Any]) -> Path:
     """Draw a dashboard as it is at the end of its experiment's period; return the file."""
-    to_s = end_s(DRAWN_WITH[name]) if name in DRAWN_WITH else END_S
+    to_s = DRAWN_AT_S.get(name, END_S)
     given = {"dashboard": dashboard, "prometheus": prometheus, "from": to_s - PERIOD_S, "to": to_s, "chosen": {}}
     picture = ROOT / f"grafana/pictures/build/{name}.png"
     drawing.draw({**given, "sql": sql}, picture, WIDTH_PX, drawing.height_px(dashboard))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.latency_models import MODELS, truth
 
+from looplab.report.rules import directed
 from looplab.report.statistics import (
     answerable,
     called,
@@ -249,3 +250,11 @@ def test_students_t_is_that_of_the_tables() -> None:
     for freedom, value in table.items():
         assert t_quantile(0.975, freedom) == pytest.approx(value, abs=1e-4)
     assert t_cdf(1.96, 10_000) == pytest.approx(0.975, abs=1e-4)
+
+
+def test_a_reason_writes_what_it_is_about_as_its_place_in_the_sentence_wants() -> None:
+    alike = compare([10.0, 10.1, 9.9, 10.0], [10.0, 9.9, 10.1, 10.02])
+    assert alike is not None
+    said = {what: directed(what, +1, None)(alike, 1.0)[1] for what in ("The optimal load", "QoS 2")}
+    assert said["The optimal load"].startswith("If the optimal load is higher at all")
+    assert said["QoS 2"].startswith("If QoS 2 is higher at all")
