@@ -43,6 +43,9 @@ debootstrap "${trust[@]}" --variant=minbase --components="$components" --include
     "$suite" "$root" "" ${script:+"$script"} >"$place/debootstrap.log" 2>&1 ||
     { tail -n 5 "$place/debootstrap.log" >&2; exit 3; }
 
+# Every Ubuntu has its updates; 22.04 has its Python 3.11 and Compose there.
+[ "$kind" = debian ] || sed -i "p; s/ $suite / $suite-updates /" "$root/etc/apt/sources.list"
+
 # What this machine needs to reach any registry, the bare one needs, too: certificates, name servers, settings of clients.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 for file in /etc/pip.conf /etc/npmrc /etc/apt/apt.conf.d/*proxy* /etc/apt/apt.conf.d/99*; do

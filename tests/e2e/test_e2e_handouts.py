@@ -67,6 +67,6 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
 
 
 def type_in(lab: Lab, command: str) -> subprocess.CompletedProcess[str]:
-    """The line as it stands, but for this Python in place of the launcher, which has tests of its own."""
+    """The line itself, with this Python in place of the launcher, which has tests of its own."""
     line = command.replace("./lab", f"{sys.executable} -m looplab.lab.cli")
     return finished(["sh", "-c", line], lab.root, {**lab.environment, **SMALL}, 300)

@@ -35,15 +35,13 @@ FLAGS = {
         Flag("LAB_GRAFANA_SCENES", "8 min", "1.3 GB of npm packages, chromium, pngquant, fonts-inter, PostgreSQL"),
         Flag(
             "LAB_MIDDLEWARE_FAULTS",
-            "12 min",
-            "the middleware with dead services, a full disk, too little memory, bad input",
+            "20 min",
+            "root, the middleware with dead services, a full disk, too little memory, bad input, a second host",
         ),
         Flag("LAB_NETEM_VM", "10 min", "qemu-system-x86, busybox-static, a kernel package; netem of the kernel"),
         Flag("LAB_PI_VM", "10-60 min", "root, qemu-system-x86, debootstrap, openssh-client; a virtual Raspberry Pi"),
         Flag("LAB_TWO_HOSTS", "15 min", "root, a second engine; the bridge on another host", ("1", "plain")),
-        Flag(
-            "LAB_USB_VM", "10 min", "qemu-system-x86, busybox-static, a kernel package; asip's board on a virtual USB"
-        ),
+        Flag("LAB_USB_VM", "3 min", "qemu-system-x86, busybox-static, a kernel package; asip's board on a virtual USB"),
         Flag("LAB_UNPLUGGED", "20 min", "root, a second engine; a bundle in a room without a network"),
     )
 }

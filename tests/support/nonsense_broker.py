@@ -34,7 +34,7 @@ def request(payload: bytes) -> bytes:
 
 
 def framed(chance: random.Random) -> bytes:
-    """A packet as a broker may send it, but for what is in it; most leave a client its connection."""
+    """A packet as a broker may send it, except for its content; most leave a client its connection."""
     if chance.random() < 0.75:
         return _publish(chance)
     if chance.random() < 0.02:

@@ -116,7 +116,7 @@ class Machine:
         self._process, self._qmp = None, None
 
     def reboot(self) -> int:
-        """Type `reboot`; monotonic ns of when the machine has gone down and begins anew."""
+        """Type `reboot`; monotonic ns of when the machine has gone down and begins again."""
         # The connection may end before the command does.
         self.run("sudo systemctl reboot", check=False)
         event = self.qmp.wait_for("RESET", BOOT_LIMIT_S)["timestamp"]

@@ -206,7 +206,7 @@ class Pi:
         return done.returncode == 0
 
     def _left_behind(self) -> list[int]:
-        """Processes of the Pi's network or below its engine: by id, each looked up anew."""
+        """Processes of the Pi's network or below its engine: by id, each looked up again."""
         network = os.stat(f"/run/netns/{self._wire.pi}").st_ino
         found = []
         for entry in Path("/proc").iterdir():

@@ -246,7 +246,7 @@ def test_the_machine_starts_again(paired: Lab, installed: Machine, how: str) -> 
 
 
 def test_the_robot_is_found_by_its_id(installed: Machine) -> None:
-    """As ROBOT=usb names it: udev removes that folder with its last device, and makes it anew."""
+    """As ROBOT=usb names it: udev removes that folder with its last device, and makes it again."""
 
     def online() -> int:
         return installed.log().count("robot: online")

@@ -112,7 +112,7 @@ def paired(far_lab: Lab, installed: Pi) -> Iterator[Lab]:
 def test_what_was_installed(installed: Pi, pairing: Path) -> None:
     kept = (installed.rpi / ".env").read_text()
     assert "ROBOT_FRAMING=line" in kept, "what was set on the Pi stays"
-    assert "10.0.0.1" not in kept, "but for where the broker is"
+    assert "10.0.0.1" not in kept, "the address of the broker is a new one"
     given = dict(line.split("=", 1) for line in pairing.read_text().splitlines() if "=" in line)
     secret = given.get("BROKER_PASSWORD")
     assert secret is None or secret not in kept + installed.compose("config")

@@ -119,7 +119,7 @@ class Question:
     """One question; the right answer comes from the student's own run, never from this file.
 
     `options` are what may be chosen; `value` is a figure to be read off (`tolerance` is a share of it); `order`
-    names an option for each figure: the one of the largest is right. With neither, any option is a prediction;
+    names an option for each figure: those of the largest are right. With neither, any option is a prediction;
     `shown_by` names the point or question that shows whether it came true.
     """
 

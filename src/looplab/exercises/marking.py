@@ -298,9 +298,9 @@ class _Judge:
 
     def _choice(self, question: Question, answer: str) -> tuple[bool, str]:
         values = {option: self._value(value) for option, value in question.order.items()}
-        right = max(values, key=lambda option: values[option])
+        right = [option for option in values if values[option] == max(values.values())]
         said = ", ".join(f"{option}: {_shown(question.order[option], value)}" for option, value in values.items())
-        return answer == right, f"{answer}; your runs say {right} ({said})"
+        return answer in right, f"{answer}; your runs say {' or '.join(right)} ({said})"
 
     def _run(self, handle: str) -> StoredRun:
         if handle not in self._runs:

@@ -34,7 +34,9 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
             f"Its options are {', '.join(option.flag for option in own.OPTIONS)}; see params.env in its folder, too.",
             EXIT_USAGE,
         )
-    preset = own.QUICK if quick else own.FULL if full else {}
+    # What differs for one scenario of an experiment, where it runs alone.
+    special = getattr(own, "QUICK_OF", {}).get(names[0], {}) if len(set(names)) == 1 else {}
+    preset = {**own.QUICK, **special} if quick else own.FULL if full else {}
     return {**quick_settings(preset, own.OPTIONS, chosen_ones), **chosen_ones}
 
 

@@ -37,7 +37,7 @@ RULES = {
     **dict.fromkeys(("LAB_RTPRIO_BROKER", "LAB_RTPRIO_CONTROLLER"), _PRIORITY),
     **dict.fromkeys(RT_RUNTIME_US, _NUMBER),
     **{name: (rule.pattern, rule.expected) for load in loads().values() for name, rule in load.settings.items()},
-    "GRAFANA": _SWITCH,
+    **dict.fromkeys(("GRAFANA", "TWIN_DATABASE_PORT"), _SWITCH),
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
     PULL: (r"never|missing|always", "never, missing or always"),
     TAG: (r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "an image's tag: letters, digits, _ . and -"),

@@ -157,6 +157,8 @@ def hand_over(python: str, arguments: list[str]) -> None:
     source = str(ROOT / "src")
     inherited = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{source}{os.pathsep}{inherited}" if inherited else source
+    # numpy's matrices are small here: threads wait for each other, six times as long as one alone takes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.stdout.flush()
     os.execv(python, [python, "-m", "looplab.lab.cli", *arguments])
 

@@ -15,7 +15,7 @@ def test_published_options_start_every_worker(stress_image: str, start: Starter)
 
     def all_at_work() -> list[dict[str, str]]:
         processes = stress.processes()
-        # Whoever catches a worker between two allocations sees less; five at once do not all hide.
+        # A reader that catches a worker between two allocations sees less; five at once do not all hide.
         filled = max(int(process["rss_kib"]) for process in processes) > 32 * 1024
         return processes if filled and len(processes) == 1 + 3 + 3 + 5 else []
 

@@ -2,6 +2,7 @@
 
 import csv
 import subprocess
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 Service = dict[str, Any]
 
 
+@cache
 def load(path: Path) -> dict[str, Any]:
     return dict(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
 

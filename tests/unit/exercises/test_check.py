@@ -14,6 +14,7 @@ import yaml
 from support.places import ROOT
 from support.simulated_delay_runs import write_delay_run
 from support.simulated_runs import MACHINE, simulated_cell, write_run
+from support.simulated_twin_runs import single, write_twin_run
 
 from looplab.errors import LabError
 from looplab.exercises.exercise import Band, Exercise, exercises, parse_exercise, read_exercise
@@ -113,6 +114,18 @@ def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, capsys: pytest.C
     assert "0/1  o-p95: 0.3 ms; your run says" in said
     assert "0/1  median: a; your runs say b" in said
     assert "it is the answers that are not yet" in said
+
+
+@pytest.mark.parametrize(("answer", "got"), [("a", 0), ("b", 1), ("c", 1)])
+def test_of_two_figures_alike_either_is_the_largest(tmp_path: Path, answer: str, got: int) -> None:
+    """Both sustain the highest rate that a quick search tries."""
+    found = [("row", 700.0), ("pipeline", 4000.0), ("copy", 4000.0)]
+    more = {"limited_by": "tried", "evidence": {}}
+    truths = [single(0.25, mode, more={"limit_per_s": rate, **more}) for mode, rate in found]
+    run = read_run(write_twin_run(tmp_path, truths, scenario="twin-limit", fidelity="corrected"), EXPERIMENTS)
+    marked = mark(read_exercise(ROOT, "twin-limit", EXPERIMENTS), [run], {"fastest": answer})
+    (question,) = [one for one in marked.marks if one.name == "fastest"]
+    assert (question.got, "your runs say b or c" in question.reason) == (got, True)
 
 
 @pytest.mark.parametrize("answer", ["many", "", None, "c"])

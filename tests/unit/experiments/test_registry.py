@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from looplab.treatments.loads import loads
 
 SOURCE = ROOT / "src/looplab"
 FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
+MOST_LINES = 350
 FILES = ("__init__", "__main__", "parameters", "controller", "document", "table", "metrics", "exercise")
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
@@ -27,8 +29,22 @@ NAMES_OF_OTHERS = (
 )
 
 
-def sources(*but: Path) -> list[Path]:
-    return [path for path in SOURCE.rglob("*.py") if not any(path.is_relative_to(folder) for folder in but)]
+@cache
+def texts() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+
+
+def modules_with(words: re.Pattern[str], *but: Path) -> list[Path]:
+    """Return the modules that hold such words, except those in a folder (or at a path) of `but`."""
+    return [
+        path.relative_to(SOURCE)
+        for path, text in texts().items()
+        if not any(path.is_relative_to(folder) for folder in but) and words.search(text)
+    ]
+
+
+def test_no_module_is_longer_than_a_person_reads_at_once() -> None:
+    assert {path: lines for path, text in texts().items() if (lines := text.count("\n")) > MOST_LINES} == {}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -44,15 +60,14 @@ def test_nothing_but_its_folder_and_the_registry_names_an_experiment(name: str) 
     package = FOLDERS[name].name
     words = re.compile(rf"experiments[./]{package}\b|[\"'`]{name}[\"'`]" + ("" if name == "loop" else rf"|\b{name}\b"))
     own = (FOLDERS[name], SOURCE / "experiments/registry.py")
-    naming = [path.relative_to(SOURCE) for path in sources(*own) if words.search(path.read_text(encoding="utf-8"))]
-    assert naming == []
+    assert modules_with(words, *own) == []
 
 
 @pytest.mark.parametrize("name", loads())
 def test_a_load_is_one_file(name: str) -> None:
     named = re.compile(rf"[\"']{name}[\"']|\b{name.upper()}_[A-Z]+\b")
     own = (SOURCE / f"treatments/loads/{name}.py", *(SOURCE / other for other in NAMES_OF_OTHERS))
-    assert [path.relative_to(SOURCE) for path in sources(*own) if named.search(path.read_text(encoding="utf-8"))] == []
+    assert modules_with(named, *own) == []
 
 
 def printed(program: str) -> str:

@@ -1,6 +1,7 @@
 """The base image out of Debian's packages, with programs that stand in for mmdebstrap and the engine."""
 
 import os
+import re
 
 import pytest
 from support import host_fakes as fakes
@@ -17,6 +18,7 @@ def programs(programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch) -> fakes
     monkeypatch.setenv("LAB_DEBIAN_MIRROR", "http://house.test/debian/")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     programs.add("docker", {"import*": ("", "", 0)})
+    programs.add("apt-get", {"*": ("", "", 0)})
     return programs
 
 
@@ -36,6 +38,29 @@ def test_the_base_takes_security_updates_and_is_imported(programs: fakes.Program
     assert "LABEL looplab.origin=built" in imported
 
 
+@pytest.mark.parametrize(
+    ("site", "version", "newer"),
+    [
+        ("http://house.test/ubuntu\n", "2021.1.1ubuntu2", True),
+        ("http://house.test/ubuntu\n", "2023.4ubuntu1", False),
+        ("", "2021.1.1+deb11u1", False),
+    ],
+)
+def test_a_keyring_older_than_the_keys_of_trixie_is_replaced(
+    programs: fakes.Programs, site: str, version: str, newer: bool
+) -> None:
+    programs.add("apt-get", {"*": (site, "", 0)})
+    programs.add("dpkg-query", {"*": (version, "", 0)})
+    programs.add("apt-helper", {"*": ("", "", 0)})
+    programs.add("dpkg-deb", {"*": ("", "", 0)})
+    fake_mmdebstrap(programs, f'echo "$*" >>{programs.folder}/options')
+    base_image.make_base_image("debian:trixie-slim")
+    downloads = [call for call in programs.calls("apt-helper") if "SHA256:" in call]
+    assert [call.partition("/pool/")[0] for call in downloads] == ["download-file http://house.test/ubuntu"] * newer
+    options = (programs.folder / "options").read_text()
+    assert bool(re.search(r"--keyring=\S+/keyring/usr/share/keyrings/debian-archive-keyring.gpg", options)) is newer
+
+
 def test_a_mirror_without_security_updates_serves_and_is_named(
     programs: fakes.Programs, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,6 +77,7 @@ def test_a_mirror_without_security_updates_serves_and_is_named(
             "echo 'E: Failed to fetch X: refused'; echo 'E: mmdebstrap failed to run'; exit 25",
             "Failed to fetch X: refused",
         ),
+        ("echo 'E: X is not signed.'; echo 'E: mmdebstrap failed to run'; exit 25", "X is not signed"),
         ("exit 1", "exit code 1"),
     ],
 )

@@ -64,7 +64,7 @@ def bundle(
     """
     versions, names = read_pythons(pythons), read_systems(systems)
     named = chosen(root, scenarios)
-    lab = Lab(root, wanted=[scenario.experiment for scenario in named])
+    lab = Lab(root, wanted=[scenario.experiment for scenario in named] or EXPERIMENTS.values())
     profiles = [scenario.name for scenario in named]
     if file.is_dir() or not file.parent.is_dir():
         raise LabError(f"{file} cannot be written.", "Name a file in a folder that exists.", EXIT_USAGE)

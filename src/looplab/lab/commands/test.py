@@ -37,6 +37,8 @@ def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     # Debian keeps some programs outside a user's PATH.
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path}
+    # Every process of a test would compile its modules, and each worker all tests.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     tests = subprocess.run([str(python), "-m", "pytest", *chosen, *rest], cwd=root, env=environment, check=False)
     # pytest's own codes (5: nothing collected) mean a failed check, too.
     return 0 if clean and tests.returncode == 0 else EXIT_INVALID

@@ -38,7 +38,7 @@ def make_base_image(reference: str) -> None:
             errors = [line.removeprefix("E: ") for line in done.stdout.splitlines() if line.startswith("E: ")]
             fetches = [line for line in errors if line.startswith("Failed to fetch")]
             raise LabError(
-                f"The base image cannot be built: {(fetches or errors or [f'exit code {done.code}'])[-1]}",
+                f"The base image cannot be built: {(fetches or errors or [f'exit code {done.code}'])[0]}",
                 f"Name a reachable Debian mirror in `LAB_DEBIAN_MIRROR`; check /var/tmp. Or: {BUNDLE_REMEDY}",
                 EXIT_MACHINE,
             )
