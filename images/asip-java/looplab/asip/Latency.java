@@ -40,11 +40,11 @@ final class Latency implements Task {
         reads = board.reads() - reads;
         tests.print(out);
         return String.format(
-                "done warmup_first_us=%.1f warmup_last_us=%.1f reads=%d largest_read=%d errors=%d",
+                "done warmup_first_us=%.1f warmup_last_us=%.1f reads=%d %s errors=%d",
                 warmup.meanUs(0, AVERAGED),
                 warmup.meanUs(warmup.size - AVERAGED, warmup.size),
                 reads,
-                board.largestRead(),
+                board.sizes(),
                 board.errors());
     }
 

@@ -30,6 +30,7 @@ final class MqttTransport extends Incoming implements MqttCallback {
     private final BlockingQueue<String> states = new LinkedBlockingQueue<>();
 
     MqttTransport(Request request, String address) throws Refused {
+        super(request);
         int slash = address.indexOf('/');
         if (slash < 1) {
             throw new Refused("expected host:port/topic, not " + address);

@@ -126,10 +126,11 @@ class Bridge:
             self._answer()
 
     def _answer(self) -> None:
-        """Answer with the most bytes that one read has returned since a session began."""
+        """Answer with the most bytes that one read has returned since a session began, and the most that it asks for."""
         try:
             _, where = self._asked.recvfrom(BLOCK_BYTES)
-            self._asked.sendto(" ".join(f"{name}={size}" for name, size in self._largest.items()).encode(), where)
+            sizes = {**self._largest, "read_of": self._most}
+            self._asked.sendto(" ".join(f"{name}={size}" for name, size in sizes.items()).encode(), where)
         except OSError:
             return  # it is asked again
 

@@ -21,6 +21,7 @@ from looplab.experiments.asip.board import (
 from looplab.experiments.asip.document import (
     COLUMNS,
     Measured,
+    ReadSizes,
     Step,
     cell_document,
     faults,
@@ -119,9 +120,9 @@ class Controller(Run):
                 if self._simulated:
                     self._copy(index, measured, worker)
             measured.board, reads = self._ask(measured.cell)
-            measured.largest_reads |= reads
+            measured.reads |= reads
 
-    def _ask(self, cell: Cell) -> tuple[BoardCounts | None, dict[str, int]]:
+    def _ask(self, cell: Cell) -> tuple[BoardCounts | None, dict[str, ReadSizes]]:
         """Return the board's lags since it was last asked, and what board and bridge saw since the port was opened."""
         board = self._scope.counts() if self._simulated else None
         if cell.transport == "serial":
@@ -129,7 +130,8 @@ class Controller(Run):
         counts = self._bridge.counts()
         # A session over MQTT brings messages, no bytes of a client.
         sides = ("board", "client") if cell.transport == "tcp" else ("board",)
-        return board, {f"bridge from the {side}": int(counts[f"from_{side}"]) for side in sides}
+        asked = int(counts["read_of"])
+        return board, {f"bridge from the {side}": ReadSizes(asked, int(counts[f"from_{side}"])) for side in sides}
 
     def _words(self, cell: Cell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
@@ -254,7 +256,7 @@ class Controller(Run):
     def _note_reads(measured: Measured, said: Mapping[str, str]) -> None:
         # Over MQTT a library reads.
         if measured.cell.transport != "mqtt":
-            measured.largest_reads["client"] = int(said["largest_read"])
+            measured.reads["client"] = ReadSizes(int(said["read_of"]), int(said["largest_read"]))
 
     def _wire(self, measured: Measured, before: Scope | None) -> None:
         """Note the bytes of a test; what a simulated board counted since `before`, over all of them, must agree."""

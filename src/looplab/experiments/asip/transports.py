@@ -39,10 +39,14 @@ class Way:
 
 
 class Transport(ABC):
-    """Bytes to the board and back; `reads` counts the reads that returned some, `largest_read` is the most bytes."""
+    """Bytes to the board and back; `reads` counts the reads that returned some.
+
+    `largest_read` is the most bytes that one returned, `read_of` the most that it asks for.
+    """
 
     reads = 0
     largest_read = 0
+    read_of = BLOCK_BYTES
 
     @abstractmethod
     def write(self, data: bytes) -> None:
@@ -101,7 +105,7 @@ class _Descriptor(Transport):
     fd = -1
 
     def __init__(self, way: Way) -> None:
-        self._bytes = 1 if way.by_byte else BLOCK_BYTES
+        self.read_of = 1 if way.by_byte else BLOCK_BYTES
 
     def write(self, data: bytes) -> None:
         try:
@@ -117,7 +121,7 @@ class _Descriptor(Transport):
         if not select.select((self.fd,), (), (), left_ns / 1e9 if left_ns > 0 else 0)[0]:
             return b""
         try:
-            data = os.read(self.fd, self._bytes)
+            data = os.read(self.fd, self.read_of)
         except OSError as error:
             raise _gone(self.what, error) from error
         if not data:

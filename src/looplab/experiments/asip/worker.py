@@ -180,7 +180,8 @@ def _mean(values: list[float]) -> float:
 
 def _counted(client: AsipClient) -> str:
     transport = client.transport
-    return f"reads={transport.reads} largest_read={transport.largest_read} errors={client.errors}"
+    sizes = f"largest_read={transport.largest_read} read_of={transport.read_of}"
+    return f"reads={transport.reads} {sizes} errors={client.errors}"
 
 
 def _open(words: Words) -> AsipClient:
