@@ -160,7 +160,7 @@ def _save(out: io.BufferedRandom, references: Sequence[str]) -> dict[str, Any]:
     ):
         while piece := images.read(PIECE_BYTES):
             packed.write(piece)
-            step.advance(0, 1, f"{out.tell() / 1e6:.0f} MB written")
+            step.note(f"{out.tell() / 1e6:.0f} MB written")
     size = out.tell() - tarfile.BLOCKSIZE
     out.seek(tarfile.BLOCKSIZE)
     digest = hashlib.file_digest(out, "sha256").hexdigest()

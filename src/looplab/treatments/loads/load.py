@@ -95,7 +95,7 @@ class Load:
         ]
 
     def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
-        """Return the load's strength in each cell, from the readings before and after it; [] if it cannot be measured."""
+        """Return the load's strength in each cell, by the readings around it; [] if the lab cannot measure it."""
         return []
 
 
