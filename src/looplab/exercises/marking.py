@@ -146,11 +146,11 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
     return [
         (
             fidelity in ("", run.fidelity),
-            f"{run.run_id} has fidelity {run.fidelity}; wanted is {fidelity}: {command}",
+            f"{run.run_id} has fidelity {run.fidelity}, but this exercise needs {fidelity}. Repeat it: {command}",
         ),
         (
             all(run.parameters.get(name) == value for name, value in wanted.parameters.items()),
-            f"{run.run_id} was not run with {asked}: {command}",
+            f"{run.run_id} was not run with {asked}. Repeat it: {command}",
         ),
         (exercise.cells_of(wanted.handle) <= run.cells.keys(), ""),
         (run.valid, _invalid(run)),

@@ -47,7 +47,7 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
     """Save `references` and the files of `wheels` to `file`, whole or not at all; return its manifest."""
     known = local_images(references)
     if absent := [reference for reference in references if reference not in known]:
-        raise LabError(f"These images are not here: {', '.join(absent)}.", "Run ./lab setup first.", EXIT_MACHINE)
+        raise LabError(f"This machine lacks images: {', '.join(absent)}.", "Run ./lab setup first.", EXIT_MACHINE)
     manifest = {
         "schema": SCHEMA,
         "made": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -160,7 +160,7 @@ def _save(out: io.BufferedRandom, references: Sequence[str]) -> dict[str, Any]:
     ):
         while piece := images.read(PIECE_BYTES):
             packed.write(piece)
-            step.advance(0, 1, f"{out.tell() / 1e6:.0f} MB written")
+            step.note(f"{out.tell() / 1e6:.0f} MB written")
     size = out.tell() - tarfile.BLOCKSIZE
     out.seek(tarfile.BLOCKSIZE)
     digest = hashlib.file_digest(out, "sha256").hexdigest()

@@ -59,7 +59,8 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        command.add_arguments(commands.add_parser(name, help=command.help))
+        description = f"{command.help[0].upper()}{command.help[1:]}."
+        command.add_arguments(commands.add_parser(name, help=command.help, description=description))
     return made
 
 
@@ -90,44 +91,63 @@ _FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
 COMMANDS = {
     "run": Command("run scenarios and show their tables", "run:run", run_options.add_arguments),
     "study": Command(
-        "repeat what a claim compares, interleaved, until there are runs enough for a verdict",
+        "repeat both sides of a claim in random order, until there are enough runs for a verdict",
         "study:study",
         run_options.add_study_arguments,
     ),
     "doctor": Command(
-        "what this machine can and cannot do",
+        "print what this machine can and cannot do",
         "doctor:doctor",
         _arguments(("--json", {**_FLAG, "dest": "as_json", "help": "one JSON document"})),
     ),
     "setup": Command(
         "install, pull and build what a run needs",
         "setup:setup",
-        _arguments(("scenarios", {"nargs": "*", "metavar": "SCENARIO", "help": "with images of its own"})),
+        _arguments(
+            (
+                "scenarios",
+                {"nargs": "*", "metavar": "SCENARIO", "help": "also prepare the images of these, e.g. middleware"},
+            )
+        ),
     ),
     "down": Command("stop and remove all containers; results stay", "down:down"),
     "pair": Command(
-        "one file with all that a Raspberry Pi needs to reach this broker",
+        "write one file with all that a Raspberry Pi needs to reach this broker",
         "pair:pair",
         _arguments(
             ("file", {**_FILE, "nargs": "?", "help": "the file to write, for its owner alone"}),
             ("--address", {"metavar": "ADDRESS", "help": "this machine's address or name, as the Pi sees it"}),
-            ("--identity", {"choices": IDENTITIES, "default": "bridge", "help": "whose (default: bridge)"}),
+            (
+                "--identity",
+                {"choices": IDENTITIES, "default": "bridge", "help": "the part that uses it (default: bridge)"},
+            ),
             ("--renew", {**_FLAG, "help": "make all certificates and passwords again; pair every Pi again"}),
         ),
     ),
-    "new": Command("a scenario of your own", "new:command", _arguments(("name", {"metavar": "NAME"}))),
-    "watch": Command("live view in this terminal", "watch:watch"),
+    "new": Command(
+        "make a scenario of your own",
+        "new:command",
+        _arguments(("name", {"metavar": "NAME", "help": "its name, e.g. scenario9"})),
+    ),
+    "watch": Command("show the running scenario live in this terminal", "watch:watch"),
     "check": Command(
         "mark your runs and answers of an exercise",
         "check:check",
         _arguments(
             ("name", {"metavar": "SCENARIO", "help": "a scenario, or an exercise of docs/exercises"}),
-            ("run", {"nargs": "?", "metavar": "RUN", "help": "a run, or a folder with one folder for each student"}),
-            ("--student", {**_FLAG, "help": "right or not right, never the figure"}),
+            (
+                "run",
+                {
+                    "nargs": "?",
+                    "metavar": "RUN",
+                    "help": "a run (default: the newest ones), or a folder with a folder for each student",
+                },
+            ),
+            ("--student", {**_FLAG, "help": "print right or not right, never the figure"}),
         ),
     ),
     "collect": Command(
-        "one table and figure of a class: who ran what, scores, runs handed in twice",
+        "make one table and figure of a class: who ran what, scores, runs handed in twice",
         "collect:command",
         _arguments(
             (
@@ -146,7 +166,7 @@ COMMANDS = {
                 {
                     "nargs": "*",
                     "metavar": "RUN",
-                    "help": "run ids or folders; else the newest of each scenario",
+                    "help": "run ids or folders (default: the newest run of each scenario)",
                 },
             ),
             ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/)"}),
@@ -154,28 +174,34 @@ COMMANDS = {
         ),
     ),
     "bundle": Command(
-        "images and packages in one file, for a room without a network",
+        "write images and packages to one file, for a room without a network",
         "bundle:bundle",
         _arguments(
             ("file", {**_FILE, "help": "the archive to write"}),
-            ("scenarios", {"nargs": "*", "metavar": "SCENARIO", "help": "what must run there; else every scenario"}),
+            (
+                "scenarios",
+                {"nargs": "*", "metavar": "SCENARIO", "help": "what must run there (default: every scenario)"},
+            ),
             ("--pythons", {"metavar": "3.11,…", "help": "Python versions of the other machines (default: this one)"}),
-            ("--systems", {"metavar": "linux,macos", "help": "their systems, WSL is linux (default: this one)"}),
+            (
+                "--systems",
+                {"metavar": "linux,macos", "help": "systems of the other machines; WSL is linux (default: this one)"},
+            ),
             ("--students", {**_FLAG, "help": "also archive this checkout, without answers and marking"}),
         ),
     ),
     "load": Command(
-        "make this machine ready from such a file",
+        "make this machine ready from a file of ./lab bundle",
         "bundle:load",
         _arguments(("file", {**_FILE, "help": "the archive to read"})),
     ),
     "test": Command(
-        "lint and tests",
+        "run lint and tests",
         "test:test",
         _arguments(
-            ("--unit", {**_FLAG, "help": "only what needs no engine"}),
+            ("--unit", {**_FLAG, "help": "only lint and the tests that need no engine"}),
             ("--lint", {**_FLAG, "dest": "lint_alone", "help": "the linters alone, no test"}),
-            ("rest", {"nargs": "*", "metavar": "-- PYTEST ARGUMENTS", "help": "handed to pytest"}),
+            ("rest", {"nargs": "*", "metavar": "-- PYTEST ARGUMENTS", "help": "passed to pytest"}),
         ),
     ),
 }

@@ -136,9 +136,7 @@ def run_script(name: str, *words: str, title: str, expected_s: float = 0.0) -> N
     The scripts end with two lines: "name: what happened" and, indented, what to do.
     """
     with Step(title, expected_s) as step:
-        done = follow(
-            [str(SCRIPTS / name), *words], lambda line: step.advance(0, 1, line.strip()), timeout_s=SCRIPT_TIMEOUT_S
-        )
+        done = follow([str(SCRIPTS / name), *words], lambda line: step.note(line.strip()), timeout_s=SCRIPT_TIMEOUT_S)
         if not done.good:
             message, _, remedy = done.stdout.strip().rpartition("\n  ")
             reason = message.rpartition("\n")[2].partition(": ")[2] or done.said

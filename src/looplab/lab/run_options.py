@@ -51,9 +51,8 @@ def _options() -> dict[Option, list[str]]:
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
     """Add the arguments of `./lab run`."""
-    run.add_argument(
-        "scenarios", nargs="+", metavar="SCENARIO", help="a scenario, all (scenario0 … scenario8), or your own"
-    )
+    named = "scenario0 … scenario8 (all: these nine), one of an experiment, e.g. twin, or your own"
+    run.add_argument("scenarios", nargs="+", metavar="NAME", help=named)
     run.add_argument("--rounds", type=_count, default=1, metavar="N", help="repeat them, in a random order each round")
     _add_options(run)
 
@@ -74,6 +73,8 @@ def _count(text: str) -> int:
 
 def _add_options(run: argparse.ArgumentParser) -> None:
     """Add the options of a run, an experiment's own in a group of their own."""
+    # With all options the usage alone fills a terminal.
+    run.usage = "%(prog)s [OPTION ...] NAME [NAME ...]"
     groups = {
         name: run.add_argument_group(
             "options of the scenarios" if name == EXPERIMENTS.default else f"options of {name}"

@@ -145,7 +145,7 @@ def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
     killed = " (killed: out of memory? see `dmesg`)" if code == KILLED else ""
     return LabError(
         f"The controller of {scenario.name} ended with exit code {code}{killed} before the run was whole.",
-        f"{stored}See what it said above, then run {scenario.name} again.",
+        f"{stored}Read its message above, then run {scenario.name} again.",
         EXIT_USAGE if code == EXIT_USAGE else EXIT_MACHINE,
     )
 

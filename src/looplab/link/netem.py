@@ -128,7 +128,7 @@ class Netem:
         return f"netem is gone from {', '.join(gone)}" if gone else ""
 
     def apply(self, links: Sequence[LinkSettings], addresses: Mapping[str, Sequence[str]]) -> None:
-        """Replace all links; on an error restore those before. Raises LabError."""
+        """Replace all links; on an error restore the previous ones. Raises LabError."""
         before, addresses_before = self._links, self._addresses
         try:
             self._build(links, addresses)

@@ -291,7 +291,7 @@ class MqttClient:
 
         paho would stumble over the same packet at each further read, until its keepalive has run out.
         """
-        self.last_error = f"{self.target} sent what is no MQTT ({error})"
+        self.last_error = f"{self.target} sent bytes that are not MQTT ({error})"
         # First, so that no goodbye gets out: the last will holds.
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)

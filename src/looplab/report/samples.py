@@ -195,7 +195,7 @@ def _disagreement(run: StoredRun, frame: pl.DataFrame) -> str:
         return ""
     latencies = frame.filter(pl.col("outcome").is_in(run.layout.measured)).select(pl.col(*run.layout.metrics.values()))
     unsound = latencies.select(pl.sum_horizontal(~pl.all().is_finite().fill_null(False)).sum()).item()
-    return f"{unsound} latencies of answered messages in samples.csv are no numbers." if unsound else ""
+    return f"{unsound} latencies of answered messages in samples.csv are not finite numbers." if unsound else ""
 
 
 def _edited(cell: Cell) -> str:

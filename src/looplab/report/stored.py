@@ -160,7 +160,7 @@ def as_text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Unusable:
-    """A folder that is no usable run: what is wrong with it, what that means, and whose report names it."""
+    """A folder without a usable run: its fault, what follows from it, and the experiment whose report names it."""
 
     name: str
     kind: str

@@ -143,7 +143,8 @@ class Reader:
         return default
 
     def _where(self, name: str) -> str:
-        return f"Correct it where it is set: the shell, .env, or {name} in {self._folder}/params.env."
+        places = f"an option of the command, the shell, .env, or {name} in {self._folder}/params.env"
+        return f"Correct it where it is set: {places}."
 
     def _wrong(self, name: str, text: str, expected: str) -> LabError:
         return LabError(f"{name}={text!r}: expected {expected}.", self._where(name), EXIT_USAGE)

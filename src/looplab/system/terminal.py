@@ -56,6 +56,10 @@ class Step:
         self._share = min(1.0, done / total) if total > 0 else 0.0
         self._note = note or f"{done} of {total}"
 
+    def note(self, text: str) -> None:
+        """Set what is being done, where pieces of the work differ too much to show how much is done."""
+        self._note = text
+
     def finish_as(self, outcome: str) -> None:
         """Set the word that the closing line shows instead of "done"."""
         self._outcome = outcome

@@ -184,8 +184,8 @@ def test_something_that_listens_but_is_no_broker(make_client: MakeClient) -> Non
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (packet(PUBLISH, b"\0"), "sent what is no MQTT"),
-        (packet(PUBLISH, b"\xff\xffecho/a"), "sent what is no MQTT"),
+        (packet(PUBLISH, b"\0"), "sent bytes that are not MQTT"),
+        (packet(PUBLISH, b"\xff\xffecho/a"), "sent bytes that are not MQTT"),
         # "I do not speak this version": paho would dial by itself.
         (packet(CONNACK, b"\0\1"), "speaks no MQTT"),
     ],

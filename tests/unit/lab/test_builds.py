@@ -1,12 +1,17 @@
 """Builds: their progress, and what a failing one shows."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from support import host_fakes as fakes
+from support.terminal import Terminal
+from support.waiting import until
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.docker.builds import build_command, build_image, build_with_compose, read_build_step
+from looplab.system import terminal as steps
 
 
 @pytest.mark.parametrize(
@@ -34,10 +39,37 @@ def test_of_builds_at_once_the_one_that_fails_is_shown(
 ) -> None:
     docker.fails(failing, "Step 2/3 : RUN go test\n--- FAIL\n")
     with pytest.raises(LabError) as caught:
-        build_with_compose(tmp_path, 2, [build_command(tmp_path / "flood", "looplab/flood:1")])
+        build_with_compose(
+            tmp_path, {"flood": "looplab/flood:1"}, [build_command(tmp_path / "flood", "looplab/flood:1")]
+        )
     assert "--- FAIL" in capsys.readouterr().err
     assert caught.value.remedy.endswith("build" if failing == "compose" else str(tmp_path / "flood"))
     assert sorted(call.split()[0] for call in docker.calls()) == ["build", "compose"]
+
+
+@pytest.mark.parametrize(
+    "done", ["Successfully tagged looplab/bridge:1", "#9 naming to docker.io/looplab/bridge:1 done"]
+)
+def test_the_last_image_is_named_and_no_time_left_is_promised(
+    programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: str
+) -> None:
+    release, stream = tmp_path / "release", Terminal()
+    programs.script(
+        "docker",
+        f'[ "$1" = build ] || {{ echo "{done}"; exit 0; }}',
+        f"until [ -e {release} ]; do /bin/sleep 0.02; done",
+    )
+    monkeypatch.setattr(steps, "REFRESH_S", 0.02)
+    monkeypatch.setattr(sys, "stderr", stream)
+    images = {"bridge": "looplab/bridge:1", "magistrala": "looplab/magistrala:1"}
+    with ThreadPoolExecutor(1) as pool:
+        built = pool.submit(build_with_compose, tmp_path, images, [build_command(tmp_path, images["magistrala"])])
+        try:
+            until(lambda: "1 of 2 images, last: magistrala, " in stream.getvalue(), "the last image", 20)
+        finally:
+            release.touch()
+        built.result()
+    assert " left" not in stream.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ class Measured:
 
     @property
     def key(self) -> str:
-        """The cell as a line of a CSV file begins."""
+        """The first columns of this cell's lines in a CSV file."""
         return f"{self.cell.language},{self.cell.transport},{self.cell.placement}"
 
     @property

@@ -43,7 +43,7 @@ def in_published_order(parameters: Parameters, cells: Sequence[dict[str, Any]]) 
 
 
 def cell(columns: Columns, rows: range, counts: Mapping[str, int], interval_ms: float) -> dict[str, Any]:
-    """Return one cell's counts and latencies; `counts` are those that belong to no single row."""
+    """Return one cell's counts and latencies; `counts` holds the counts that belong to no row."""
     sent, measured, fates = tally(columns, rows)
     total = total_ns(columns, measured)
     robot = [columns["robot_ns"][row] for row in measured]

@@ -25,7 +25,7 @@ FAMILIES = {
     "loop_messages_sent_total": ("counter", "Messages sent."),
     "loop_messages_beyond_interval_total": (
         "counter",
-        "Messages of known outcome without an answer within one interval of being due.",
+        "Messages that had no answer one interval after they were due; those still without an outcome are not counted.",
     ),
     "loop_send_lateness_seconds": ("histogram", "How much later than due a message was sent."),
     "loop_send_lateness_quantile_seconds": ("gauge", "Exact quantile of the send lateness."),

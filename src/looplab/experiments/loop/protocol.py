@@ -47,7 +47,10 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One answer as received; what follows `value` is of answer `wire_sequence`, -1 where the bridge sent none."""
+    """One answer as received.
+
+    The fields from `wire_robot_ns` on describe an earlier answer, `wire_sequence`. They are -1 if the bridge sent none.
+    """
 
     run: bytes
     sequence: int

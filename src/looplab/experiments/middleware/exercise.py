@@ -11,7 +11,7 @@ METRICS = ("response", "sent_response", "server")
 # What each column of the table means.
 MEANINGS = {
     "devices": "the cell: how many devices post; the line above it says where the middleware runs",
-    "done/s": "requests that succeeded while the load lasted, in a second",
+    "done/s": "requests that succeeded in each second of the load",
     "failed": "requests with another answer than success, or none; `unfin.`: no answer when the repetition ended",
     "resp p50": "from when a request was due to its answer, in ms: half of all requests take less",
     "resp p99": "99 of 100 requests take less; a dash if more than one of 100 had no good answer",

@@ -21,7 +21,7 @@ FAMILIES = {
     "middleware_latency_seconds": ("histogram", "Response from due: the cell that is measured now."),
     "middleware_latency_quantile_seconds": ("gauge", "Exact quantile of a cell's times, to three digits."),
     "middleware_send_lateness_quantile_seconds": ("gauge", "Exact quantile of a cell's send lateness."),
-    "middleware_processed_per_second": ("gauge", "Requests that succeeded while the load lasted, in a second."),
+    "middleware_processed_per_second": ("gauge", "Requests that succeeded in each second of the load."),
     "middleware_failed_ratio": ("gauge", "Share of the ended requests that failed."),
     "middleware_cpu_seconds_per_request": ("gauge", "Processor time of the middleware for a request that succeeded."),
     "middleware_memory_bytes": ("gauge", "Memory of the middleware at the start and at the end of a repetition."),

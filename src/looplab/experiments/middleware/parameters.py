@@ -207,7 +207,7 @@ def _check_load_hosts(parameters: MiddlewareParameters, environment: Mapping[str
         )
     if not environment.get(TOKEN):
         raise LabError(
-            f"LOAD_HOSTS needs {TOKEN}: the devices obey whom it names.",
+            f"LOAD_HOSTS needs {TOKEN}: the devices obey only a run that knows this secret.",
             f"Set {TOKEN} to the same secret here and on each of these hosts.",
             EXIT_USAGE,
         )

@@ -11,7 +11,7 @@ _HEAD = "devices   done/s  failed  unfin.  resp p50  resp p99   cpu/req    MiB"
 def table(run: dict[str, Any]) -> str:
     """Return the table of one run (a run.json document), times in milliseconds, no line feed at its end."""
     lines = [
-        "done/s: requests that succeeded while the load lasted, in a second",
+        "done/s: requests that succeeded in each second of the load",
         "resp: from due to answered, in ms; - if too many requests had no good answer",
         "cpu/req: processor ms of a request in the middleware; MiB: its memory at start",
     ]

@@ -51,7 +51,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Parts:
-    """What all sendings of a run share; `look` reads the live processes, `lines` collects those of sys.csv."""
+    """What all sendings of a run share; `look` reads the live processes, `lines` collects the lines of sys.csv."""
 
     parameters: TwinParameters
     record: Record

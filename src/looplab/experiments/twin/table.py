@@ -59,8 +59,8 @@ def _stops(cells: list[dict[str, Any]]) -> list[str]:
         for host, count in cell.get("throttled", {}).items():
             times, seconds = found.get(host, (0, 0.0))
             found[host] = (times + count, seconds + cell["throttled_s"][host])
-    said = [f"  {host}: {times} times, {held:.1f} s in all" for host, (times, held) in found.items() if times]
-    return ["", "The quota of processors stopped a machine:", *said] if said else []
+    said = [f"  {host}: {times} times, {held:.1f} s altogether" for host, (times, held) in found.items() if times]
+    return ["", "Machines that had to wait because they had used up their processor quota:", *said] if said else []
 
 
 def _limits(found: list[dict[str, Any]]) -> list[str]:

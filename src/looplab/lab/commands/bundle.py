@@ -175,7 +175,7 @@ def fetch_wheels(
 
             def show(line: str, step: Step = step) -> None:
                 if found := _PIP_PROGRESS.match(line.strip()):
-                    step.advance(0, 1, found[1])
+                    step.note(found[1])
 
             done = follow(command, show, timeout_s=FETCH_TIMEOUT_S)
             if not done.good:

@@ -12,13 +12,13 @@ from looplab.lab.programs import Outcome, follow
 from looplab.system.terminal import Step
 
 TIMEOUT_S = 3600.0
-EXPECTED_S = 60.0
 BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
 LAST_LINES = 15
 EVERY_PROFILE = ("*",)
 # "Step 3/12 : RUN ..." of the classic builder, "#7 [robot build 2/5] RUN ..." of BuildKit.
 _STEP = re.compile(r"^(?:Step (\d+)/(\d+) :|#\d+ \[(?:[\w.-]+ )*(\d+)/(\d+)\])")
-_IMAGE = re.compile(r"(?:Successfully tagged|naming to) (\S+)")
+# BuildKit writes the default registry out.
+_IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library/)?)?(\S+)")
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
 
@@ -29,32 +29,37 @@ def build_command(folder: Path, reference: str) -> list[str]:
 
 def build_image(folder: Path, reference: str) -> None:
     """Build the Dockerfile in `folder` as `reference`."""
-    with Step(f"Building {reference}", EXPECTED_S) as step:
+    with Step(f"Building {reference}") as step:
 
         def watch(line: str) -> None:
             if at := read_build_step(line):
-                step.advance(at[0] - 1, at[1], f"step {at[0]} of {at[1]}")
+                step.note(f"step {at[0]} of {at[1]}")
 
         _check(reference, follow(build_command(folder, reference), watch, timeout_s=TIMEOUT_S))
 
 
 def build_with_compose(
     root: Path,
-    count: int,
+    images: Mapping[str, str],
     beside: Sequence[Sequence[str]] = (),
     environment: Mapping[str, str] | None = None,
     profiles: Sequence[str] = EVERY_PROFILE,
 ) -> None:
-    """Build `count` own images: those of `profiles` by Compose, the others beside it by the commands of `beside`."""
+    """Build the own images {name: reference}: those of `profiles` by Compose, the others by the commands of `beside`.
+
+    Print no time left: one image takes many times as long as another, and a cached one takes none.
+    """
     named = [word for profile in profiles for word in ("--profile", profile)]
     built: set[str] = set()
-    with Step("Building the lab's images", EXPECTED_S) as step, ThreadPoolExecutor(1 + len(beside)) as pool:
+    with Step("Building the lab's images") as step, ThreadPoolExecutor(1 + len(beside)) as pool:
 
         def watch(line: str) -> None:
             # They share layers: only whole images show the progress.
             if named := _IMAGE.search(line):
                 built.add(named[1])
-            step.advance(min(len(built), count), count, f"{len(built)} of {count} images")
+            left = [name for name, reference in images.items() if reference not in built]
+            last = f", last: {left[0]}" if len(left) == 1 else ""
+            step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
         def build(command: Sequence[str]) -> Outcome:
             return follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)

@@ -74,7 +74,7 @@ class OwnImages:
         share_authorities(self._root)
         environment = {name: value for name, value in variables.items() if not os.environ.get(name)}
         flood = build_command(self._root / "images" / FLOOD, self.references[FLOOD])
-        build_with_compose(self._root, len(self.references), [flood], environment, self._profiles)
+        build_with_compose(self._root, self.references, [flood], environment, self._profiles)
         self.write_stamp()
 
     def fingerprint(self) -> str:

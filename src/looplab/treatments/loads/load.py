@@ -95,7 +95,7 @@ class Load:
         ]
 
     def strengths(self, cells: Sequence[tuple[Look, Look]], settings: Mapping[str, str]) -> list[Found]:
-        """Return how strong it was in each cell (the looks before and after it), [] if the lab cannot measure it."""
+        """Return the load's strength in each cell, by the readings around it; [] if the lab cannot measure it."""
         return []
 
 

@@ -21,7 +21,7 @@ SHARE_RUNNABLE, WAIT_UNDER_WAY_S = 0.8, 0.3
 
 
 class Stress(Load):
-    """Runs from the first look to the last: one that was restarted left a gap."""
+    """CPU stress, which must run from the first reading to the last: a restart leaves a gap."""
 
     def judge_running(self, what: str, looks: Sequence[Look]) -> Treatment:
         """Judge whether the same processes were there in all looks."""

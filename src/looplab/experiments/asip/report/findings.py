@@ -164,7 +164,9 @@ def _compared(run: Measured, pairs: Pairs, figure: Figure, rule: Rule, share: fl
         return Finding(few, f"{reason} {_NEEDED}", _lags(run), lines=lines)
     found = compare(*sides)
     if found is None:
-        return Finding(UNDECIDED, "A run tracked no frequency at all, or lacks a figure.", lines=lines)
+        return Finding(
+            UNDECIDED, "At least one run has nothing to compare: it copied no wave, or lacks the figure.", lines=lines
+        )
     return Finding(UNDECIDED, "", _lags(run), tested=found, rule=rule, lines=lines)
 
 

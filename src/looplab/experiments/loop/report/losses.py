@@ -30,7 +30,11 @@ FLOODED: Key = (20.0, 0)
 def claims() -> list[Claim]:
     """Return the thesis's claims on losses, in the order of its chapters."""
     return [
-        Claim("loss-10-ms", "At 10 ms the robot's answers are fewer than the requests, from 20 ms on not", _at_10_ms),
+        Claim(
+            "loss-10-ms",
+            "At 10 ms the robot answers fewer requests than it gets; from 20 ms on it answers all",
+            _at_10_ms,
+        ),
         Claim("flood-qos-0", "Under the MQTT flood, QoS 0 loses messages or the connection", _flood_qos_0),
         Claim("flood-qos-1-2", "Under the MQTT flood, QoS 1 and 2 lose nothing", _flood_qos_1_2),
     ]

@@ -63,7 +63,10 @@ class Running:
         threading.Thread(target=self._read, daemon=True).start()
 
     def wait_until_ready(self) -> None:
-        """Return once it answers. Raises LabError (exit code 3) with its last line if it ends or takes too long."""
+        """Return once the program answers.
+
+        Raises LabError (exit code 3) with the program's last line if it ends or takes too long.
+        """
         while not answers(self.program.health):
             if self.process.poll() is not None or time.monotonic() > self._end_s:
                 last = self.lines[-1] if self.lines else "it printed nothing"

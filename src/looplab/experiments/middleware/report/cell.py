@@ -27,7 +27,7 @@ class Repetition:
 
     @property
     def processed(self) -> float:
-        """Requests that succeeded while the load lasted, in a second."""
+        """Requests that succeeded in each second of the load."""
         return float(self.document.get("processed", self.document["succeeded"]) / self.document["seconds"])
 
     @property

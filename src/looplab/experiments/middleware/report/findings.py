@@ -88,10 +88,10 @@ def _cores(run: Measured) -> Finding:
 def _at_edge(best: Optimum) -> str:
     where, load = placement(*best.place), f"{best.load} devices"
     if best.edge == FIRST:
-        return f"{where}: overloaded from the first load on; the optimal load may be below {load}."
+        return f"{where}: the lowest load of the run, {load}, already overloads it; the optimal load may be below it."
     if best.edge == ONLY:
         return f"{where}: no other load than {load} was measured."
-    return f"{where}: the last load was still the best; the optimal load may be above {load}."
+    return f"{where}: the highest load of the run, {load}, was the best; the optimal load may be above it."
 
 
 def _container(run: Measured) -> Finding:

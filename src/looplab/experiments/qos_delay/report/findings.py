@@ -57,10 +57,10 @@ def claims() -> list[Claim]:
         asked("round-trip-beyond", "QoS 0 and 1 take about a whole round trip beyond", NAME, _round_trip),
         asked("qos-2-average", "QoS 2 takes at least four end-to-end delays on average", NAME, _qos_2_average),
         asked("qos-2-most", "QoS 2 takes up to more than seven end-to-end delays", NAME, _qos_2_most),
-        asked("aggregation-grows", "A TCP segment carries the more MQTT packets the longer the delay", NAME, _grows),
+        asked("aggregation-grows", "The longer the delay, the more MQTT packets one TCP segment carries", NAME, _grows),
         asked("segment-size", "The largest segments hold about 600 bytes", NAME, _segment_size),
         asked("aggregation-qos", "How many packets a segment carries hardly depends on QoS", NAME, _by_qos),
-        asked("place", "For one end-to-end delay the broker's place does not matter", NAME, _place),
+        asked("place", "At the same end-to-end delay it does not matter where on the path the broker is", NAME, _place),
     ]
 
 

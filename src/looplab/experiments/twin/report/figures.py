@@ -69,7 +69,7 @@ class Times:
             f"{brokers}: {', '.join(f'{sum(times) / len(times):.2f}' for times in held)}"
             for brokers, held in self.held.items()
         ]
-        said = f"{self.caption} Mean seconds of each broker by the number of brokers: {'; '.join(means)}."
+        said = f"{self.caption} Mean seconds of each broker, for one, two and more brokers: {'; '.join(means)}."
         name = f"twin_figure_{self.figure}_{self.fidelity}"
         return drawn(name, self.figure, self.fidelity, self.caption, said, self._put)
 
