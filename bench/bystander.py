@@ -17,7 +17,7 @@ import random
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,13 @@ from looplab.experiments.loop import BRIDGE, ROBOT  # noqa: E402
 from looplab.lab.checkout import Lab  # noqa: E402
 from looplab.lab.machine.stalls import ContainedBystander, Lateness  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
-from looplab.treatments.looks import TreatmentsClient, policies  # noqa: E402
+from looplab.treatments.looks import TreatmentsClient, policies, running  # noqa: E402
 
 SCENARIOS = {"none": "scenario1", "stress": "scenario2", "flood": "scenario7"}
 WATCHERS = ("exporter", "prometheus", "grafana")
 FAR = ("treatments", "robot", "bridge")
 SETTLE_S = 0.7
+START_S = 30
 LONG_MS = 25
 LIMIT = 1.2
 
@@ -70,14 +71,20 @@ def start(scenario: str, group: str, processors: int) -> dict[str, str]:
 
 
 def prioritise(treatments: str) -> None:
-    """Give bridge and robot the priority of a run, as the controller's first look does; print both."""
+    """Give bridge and robot the priority of a run, as the controller's first look does; print both.
+
+    Under stress it takes them seconds to start.
+    """
     address = docker("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", treatments)
-    look = TreatmentsClient((BRIDGE, ROBOT), f"http://{address}:9100/facts").look({})
-    if look is None:
-        sys.exit(f"the treatments service at {address} does not answer")
-    for name, found in look["roles"].items():
-        had = {thread["scheduling"] for process in found["before"] for thread in process["threads"]}
-        print(f"{name}: {', '.join(sorted(had))}, now {', '.join(policies([look], name))}", file=sys.stderr)
+    url, roles = f"http://{address}:9100/facts", (BRIDGE, ROBOT)
+    observer, end = TreatmentsClient([replace(role, fifo=0) for role in roles], url), time.monotonic() + START_S
+    while not all(running(look := observer.look({}), role.name) for role in roles):
+        if time.monotonic() > end:
+            sys.exit(f"bridge or robot did not start within {START_S} s")
+        time.sleep(0.5)
+    given = TreatmentsClient(roles, url).look({})
+    for looks in (look, given):
+        print({role.name: policies([looks], role.name) for role in roles} if looks else "no answer", file=sys.stderr)
 
 
 def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
