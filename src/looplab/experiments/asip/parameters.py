@@ -80,6 +80,11 @@ class AsipParameters(RunParameters):
         ]
 
     @property
+    def bridged(self) -> bool:
+        """Whether a cell passes the bridge."""
+        return any(cell.transport != "serial" for cell in self.cells)
+
+    @property
     def throughput(self) -> bool:
         """Whether the run searches a frequency instead of measuring latencies."""
         return self.scenario == THROUGHPUT

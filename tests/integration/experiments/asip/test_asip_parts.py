@@ -119,8 +119,7 @@ def test_a_second_client_is_refused_and_the_first_one_goes_on(parts: Start, firs
     here = parts()
     client = open_client(here, first)
     for other in TRANSPORTS:
-        if (first, other) != ("mqtt", "mqtt"):
-            assert not serves(here, other), f"{other} beside {first}"
+        assert not serves(here, other), f"{other} beside {first}"
     client.synchronise()
     client.close()
     assert serves(here, "tcp")
