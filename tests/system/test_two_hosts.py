@@ -208,8 +208,8 @@ def asip_run(lab: Lab, languages: str, transports: str) -> dict[str, Any]:
 
 def test_asip_is_measured_through_the_bridge_on_the_pi(asip: Lab) -> None:
     run = asip_run(asip, "python,java", "tcp,mqtt")
-    assert [(cell["language"], cell["transport"]) for cell in run["cells"]] == [
-        (language, transport) for language in ("python", "java") for transport in ("tcp", "mqtt")
+    assert [(cell["language"], cell["transport"], cell["placement"]) for cell in run["cells"]] == [
+        (language, transport, "bridge") for language in ("python", "java") for transport in ("tcp", "mqtt")
     ]
 
 

@@ -90,11 +90,11 @@ class Bridge:
 
 
 def links(p: AsipParameters, cell: Cell) -> dict[str, list[LinkSettings]]:
-    """Return the links of a cell by emulator, none where nothing is elsewhere.
+    """Return the links of a cell by emulator, none where nothing is elsewhere, or a real network is between.
 
     With the bridge elsewhere, so is the broker beside it. With the broker elsewhere, client and bridge stay together.
     """
-    if cell.placement == "one":
+    if cell.placement == "one" or p.robot == "remote":
         return {}
     host = f"asip-{cell.language}"
     if cell.placement == "bridge":

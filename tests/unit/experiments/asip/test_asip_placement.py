@@ -36,13 +36,17 @@ ON_PI = {"ROBOT": "remote", "LAB_PI": "192.0.2.7:9199", "TRANSPORTS": "tcp,mqtt"
 
 
 def test_a_board_on_a_pi_is_reached_at_its_bridge_there() -> None:
-    found = placement.addresses(read_parameters(ON_PI), ON_PI)
+    p = read_parameters(ON_PI)
+    found = placement.addresses(p, ON_PI)
     assert (found["tcp"], found["mqtt"]) == ("192.0.2.7:5000", "broker:1883/asip/pi")
     assert "ASIP_TOPIC: asip/pi" in (ROOT / "rpi/compose.yaml").read_text()
     assert placement.addresses(P, {})["tcp"] == "asip-bridge:5000"
+    # Elsewhere indeed: nothing is emulated.
+    assert {cell.placement for cell in p.cells} == {"bridge"}
+    assert not any(placement.links(p, cell) for cell in p.cells)
 
 
-@pytest.mark.parametrize("other", [{"TRANSPORTS": "serial"}, {"PLACEMENTS": "bridge"}, {"LAB_PI": ""}])
+@pytest.mark.parametrize("other", [{"TRANSPORTS": "serial"}, {"PLACEMENTS": "broker"}, {"LAB_PI": ""}])
 def test_what_a_board_on_a_pi_does_not_have_is_wrong_use(other: dict[str, str]) -> None:
     with pytest.raises(LabError) as error:
         read_parameters({**ON_PI, **other})
