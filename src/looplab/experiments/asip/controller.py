@@ -31,7 +31,6 @@ from looplab.experiments.asip.edges import copied, settle
 from looplab.experiments.asip.oscilloscope import BoardCounts, Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters, Cell
 from looplab.experiments.asip.protocols import PROTOCOLS
-from looplab.experiments.asip.questions import Asked
 from looplab.experiments.asip.treatments import judge
 from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
 from looplab.run.life import Run, wait_for
@@ -59,7 +58,7 @@ class Controller(Run):
         self._protocol = PROTOCOLS[p.protocol]()
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
         self._addresses = placement.addresses(p)
-        self._bridge = Asked("bridge", self._addresses["tcp"], "asip-bridge")
+        self._bridge = placement.Bridge(p, self._addresses["tcp"])
         # A real board has no oscilloscope.
         self._simulated = p.robot == "virtual"
         self._client = TreatmentsClient(EXPERIMENT.roles)
@@ -72,7 +71,9 @@ class Controller(Run):
         if self._simulated:
             self._wait("simulated board", self._scope.answers, self._no_board)
         for language in p.languages:
-            self._wait(f"{language} client", partial(self._answers, language), self._no_client)
+            self._wait(f"{language} client", partial(self._answers, language), self._no_answer)
+        if p.bridged:
+            self._wait("bridge on the Pi" if p.robot == "remote" else "bridge", self._bridge_serves, self._no_answer)
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
         record.begin()
         self._look()
@@ -83,7 +84,7 @@ class Controller(Run):
                 placement.set_up(p, cell)
                 self._measure(index, self._measured[-1])
             except LabError as error:
-                self._measured[-1].faults.append(error.message)
+                self._measured[-1].faults += [error.message, *self._silence(cell)]
             self._measured[-1].faults += placement.faults(p, cell)
             self._look()
             record.append(p.rows(index))
@@ -132,6 +133,11 @@ class Controller(Run):
         sides = ("board", "client") if cell.transport == "tcp" else ("board",)
         asked = int(counts["read_of"])
         return board, {f"bridge from the {side}": ReadSizes(asked, int(counts[f"from_{side}"])) for side in sides}
+
+    def _silence(self, cell: Cell) -> list[str]:
+        """Return that the bridge does not answer, where a cell failed that needs it."""
+        missing = self._bridge.missing() if cell.transport != "serial" else None
+        return [missing.message] if missing else []
 
     def _words(self, cell: Cell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
@@ -301,7 +307,12 @@ class Controller(Run):
             return False
         return True
 
-    def _no_client(self) -> LabError:
+    def _bridge_serves(self) -> bool:
+        missing = self._bridge.missing()
+        self._error = missing or self._error
+        return missing is None
+
+    def _no_answer(self) -> LabError:
         return self._error
 
     def _no_board(self) -> LabError:

@@ -17,7 +17,9 @@ def judged(what: str, variables: dict[str, str], measured: Sequence[Measured], l
     return next(found for found in judge(p, looks, measured) if found.what == what)
 
 
-def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = (), **reads: ReadSizes) -> Measured:
+def cell(
+    *, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = (), **reads: ReadSizes
+) -> Measured:
     counts = BoardCounts({"max": 90.0, "mean": 10.0}, held_us, processor)
     first = read_parameters({"LANGUAGES": "python"}).cells[0]
     return Measured(first, board=counts, reads=dict(reads), faults=list(faults))
@@ -53,7 +55,8 @@ def test_a_board_is_known_by_its_processor(board: str, verified: bool) -> None:
     [
         ("byte", {"client": (1, 1)}, True), ("byte", {"client": (1, 1), "bridge": (4096, 10)}, False),
         ("byte", {"client": (4096, 1)}, False), ("byte", {"client": (1, 10)}, False),
-        ("block", {"client": (4096, 10), "bridge": (4096, 7)}, True), ("block", {"client": (4096, 10), "bridge": (1, 1)}, False),
+        ("block", {"client": (4096, 10), "bridge": (4096, 7)}, True),
+        ("block", {"client": (4096, 10), "bridge": (1, 1)}, False),
         ("block", {"client": (4096, 1)}, True),
     ],
 )  # fmt: skip

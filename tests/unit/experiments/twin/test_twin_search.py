@@ -63,7 +63,8 @@ def test_a_stall_that_no_part_explains_ends_no_search() -> None:
 
     found = search(p, attempt)
     assert rates[1] == rates[2]
-    assert len(set(rates[2:])) == len(rates[2:])
+    # The last one confirms a rate that was tried.
+    assert len(set(rates[2:-1])) == len(rates[2:-1])
     assert 0.75 * 120 < found["limit_per_s"] <= 1.03 * 120
     assert found["limited_by"] == "session"
     assert len(found["steps"]) == len(rates)
