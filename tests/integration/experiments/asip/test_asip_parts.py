@@ -128,6 +128,16 @@ def test_frames_of_write_utf_carry_every_test(parts: Start) -> None:
     assert not serves(here, "tcp")
 
 
+@pytest.mark.parametrize("qos", ["1", "2"])
+def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
+    _, run = parts(ASIP_QOS=qos).run(
+        MESSAGES="10", WARMUP_TESTS="20", INTERVAL_MS="40", EDGE_HZ="25", TRANSPORTS="mqtt"
+    )
+    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    (cell,) = run["cells"]
+    assert (cell["qos"], cell["answered"], cell["edge_answered"]) == (int(qos), 10, 10)
+
+
 @pytest.mark.parametrize("first", TRANSPORTS)
 def test_a_second_client_is_refused_and_the_first_one_goes_on(parts: Start, first: str) -> None:
     here = parts()
