@@ -16,7 +16,14 @@ TOGETHER = {
     "integration/lab/test_host_on_the_engine.py": "lab",
     "integration/observability/": "view",
 }
+# Every test there needs the engine.
+ON_THE_ENGINE = tuple(str(TESTS / folder) + "/" for folder in ("e2e", "system", "integration/link"))
 WAITING = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if str(item.path).startswith(ON_THE_ENGINE):
+        item.add_marker(pytest.mark.engine)
 
 
 @pytest.hookimpl(trylast=True)

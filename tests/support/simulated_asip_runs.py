@@ -14,7 +14,7 @@ from looplab.run.samples import ANSWERED, SampleStore
 from support.run_files import begin, finish, treatment
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
-WIRE_US, WIRE_HZ, BYTE_US = 3230.0, 309.6, 170.0
+WIRE_US, WIRE_HZ = 3230.0, 309.6
 BYTES = {"to_board": 9, "to_client": 10}
 CELLS = tuple((la, tr, "one") for la in ("python", "java") for tr in ("serial", "tcp", "mqtt"))
 CYCLES_PER_US = 16

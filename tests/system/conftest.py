@@ -1,12 +1,3 @@
 """Tests that need a flag: virtual machines, two hosts, a registry, no network."""
 
-from pathlib import Path
-
-import pytest
 from support.lab_fixtures import lab, own_lab, session_lab  # noqa: F401
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.engine)

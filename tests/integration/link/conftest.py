@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.containers import own_image
@@ -11,12 +10,6 @@ from support.link_pair import Pair
 
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import image_fact
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.engine)
 
 
 @pytest.fixture(scope="session")

@@ -163,7 +163,7 @@ def test_http(tmp_path: Path, exporter: Exporter) -> None:
     (tmp_path / "scenarios" / "scenario1" / "README.md").write_text("# Look\n")
     (tmp_path / "scenarios" / "secret.txt").write_text("no")
     serving = server(exporter, ("127.0.0.1", 0), tmp_path / "scenarios")
-    threading.Thread(target=serving.serve_forever, daemon=True).start()
+    threading.Thread(target=serving.serve_forever, args=(0.02,), daemon=True).start()
     base = f"http://127.0.0.1:{serving.server_port}"
     try:
         for path in ("/metrics", "/metrics/live", "/metrics/stored?x=1", "/healthz"):

@@ -183,3 +183,31 @@ def test_lint_and_tests_both_count(
     monkeypatch.setattr(testing, "lint", lambda _root, _programs: False)
     assert testing.test(small_project, True, ["-n0"], lint_alone=False) == EXIT_INVALID
     assert "1 passed" in capfd.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.parametrize("unit", [True, False])
+def test_the_linters_run_beside_unit_tests_alone_and_are_printed_first(
+    no_set_up: list[str],
+    small_project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    unit: bool,
+) -> None:
+    begun = small_project / "begun"
+    (small_project / "tests/test_bad.py").unlink()
+    (small_project / "tests/unit/test_good.py").write_text(f"def test_good():\n    open({str(begun)!r}, 'w').close()\n")
+
+    def linter(_root: Path, _programs: Path) -> bool:
+        if unit:
+            until(begun.exists, "the tests beside the linters", 20)
+        else:
+            # As long as pytest needs to begin, if it were not kept back.
+            time.sleep(1)
+        print("lint", begun.exists(), flush=True)
+        return True
+
+    monkeypatch.setattr(testing, "lint", linter)
+    assert testing.test(small_project, unit, ["-n0"], lint_alone=False) == 0
+    first, *_, last = capfd.readouterr().out.splitlines()
+    assert first == f"lint {unit}"
+    assert "1 passed" in last

@@ -23,7 +23,7 @@ def answer(request: Request) -> dict[str, object]:
     return {"query": dict(request.query), "body": request.body, "client": request.client}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     server = serve("127.0.0.1", 0, {"PUT /thing": answer, "GET /thing": answer}, "Set `PORT`.")
     yield server.server_port

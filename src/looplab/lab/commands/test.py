@@ -1,9 +1,11 @@
-"""./lab test: set-up, lint, then the tests; pytest's own summary is the last line."""
+"""./lab test: set-up, lint and the tests; pytest's own summary is the last line."""
 
 import os
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
@@ -27,21 +29,42 @@ def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
         return 0 if lint(root, python_of_environment().parent) else EXIT_INVALID
     paths = [word.partition("::")[0] for word in rest if not word.startswith("-")]
     named = [path for path in paths if (root / path).exists()]
-    if unit or (named and all(path.startswith(UNIT) for path in named)):
+    unit_alone = unit or bool(named and all(path.startswith(UNIT) for path in named))
+    if unit_alone:
         make_environment()
     else:
         make_ready(root)
     python = python_of_environment()
-    clean = lint(root, python.parent)
+    linters = partial(lint, root, python.parent)
     chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
+    colour = ["--color=yes"] if sys.stdout.isatty() and "NO_COLOR" not in os.environ else []
+    command = [str(python), "-m", "pytest", *colour, *chosen, *rest]
     # Debian keeps some programs outside a user's PATH.
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path}
     # Every process of a test would compile its modules, and each worker all tests.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    tests = subprocess.run([str(python), "-m", "pytest", *chosen, *rest], cwd=root, env=environment, check=False)
+    if unit_alone:
+        clean, code = _both(linters, command, root, environment)
+    else:
+        # Some of these tests measure: the linters end first.
+        clean = linters()
+        code = subprocess.run(command, cwd=root, env=environment, check=False).returncode
     # pytest's own codes (5: nothing collected) mean a failed check, too.
-    return 0 if clean and tests.returncode == 0 else EXIT_INVALID
+    return 0 if clean and code == 0 else EXIT_INVALID
+
+
+def _both(
+    linters: Callable[[], bool], command: Sequence[str], root: Path, environment: Mapping[str, str]
+) -> tuple[bool, int]:
+    """Run the tests beside the linters, print the linters' lines first, and return both results."""
+    with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE) as tests:
+        assert tests.stdout is not None
+        clean = linters()
+        for chunk in iter(partial(os.read, tests.stdout.fileno(), 1 << 16), b""):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.flush()
+    return clean, tests.returncode
 
 
 def make_ready(root: Path) -> None:

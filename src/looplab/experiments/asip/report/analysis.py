@@ -1,6 +1,5 @@
 """From measured runs of asip to everything that the report shows: findings, figures, CSV files, page."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing, Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
-from looplab.report.page import show_ms
+from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import Interval
@@ -97,13 +96,7 @@ def factored(measured: Sequence[Measured]) -> list[tuple[str, str, AsipCell]]:
 
 def show(value: float | None, unit: str) -> str:
     """Return a figure for a table, a dash for none and NaN; `unit`: us (shown as ms), Hz, ms or × (a ratio)."""
-    if value is None or math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "beyond"
-    if unit == "us":
-        return show_ms(value)
-    return f"{value:.0f}" if unit == "Hz" else f"{value:.2f}"
+    return show_figure(value, show_ms if unit == "us" else ("{:.0f}" if unit == "Hz" else "{:.2f}").format)
 
 
 def _cell_rows(run: Measured) -> Iterator[dict[str, object]]:

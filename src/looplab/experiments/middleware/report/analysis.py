@@ -1,7 +1,7 @@
 """From measured runs to everything that the report on the middleware shows: findings, figures, CSV files, page."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from looplab.experiments.middleware.report.published import published
 from looplab.report.drawing import Drawing, Sketch, under
 from looplab.report.finding import finding_rows
 from looplab.report.overview import overview
-from looplab.report.page import show_ms
+from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import Interval
@@ -85,17 +85,13 @@ def _published_table() -> Iterator[dict[str, Any]]:
 
 def show(value: float, unit: str) -> str:
     """Return a figure for a table, a dash for NaN; `unit`: us, share (signed), part, devices or requests."""
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "beyond"
-    if unit == "us":
-        return show_ms(value)
-    if unit == "part":
-        return f"{value:.2%}"
-    if unit == "share":
-        return f"{round(value, 3) + 0.0:+.1%}".replace("-", "−")
-    return f"{value:.0f}" if unit == "devices" or value >= 1000 else f"{value:.4g}"
+    forms: dict[str, Callable[[float], str]] = {
+        "us": show_ms,
+        "part": "{:.2%}".format,
+        "share": lambda share: f"{round(share, 3) + 0.0:+.1%}".replace("-", "−"),
+        "devices": "{:.0f}".format,
+    }
+    return show_figure(value, forms.get(unit, lambda held: f"{held:.0f}" if held >= 1000 else f"{held:.4g}"))
 
 
 def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:

@@ -1,6 +1,5 @@
 """From measured runs of qos-delay to everything that the report shows: findings, figures, CSV files, page."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing, Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
-from looplab.report.page import show_ms
+from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import UNKNOWN, Interval
@@ -56,13 +55,7 @@ def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | N
 
 def show(value: float, unit: str) -> str:
     """Return a figure for a table, a dash for NaN; `unit`: us, bytes, packets or × (a ratio)."""
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "beyond"
-    if unit == "us":
-        return show_ms(value)
-    return f"{value:.0f}" if unit == "bytes" else f"{value:.2f}"
+    return show_figure(value, show_ms if unit == "us" else ("{:.0f}" if unit == "bytes" else "{:.2f}").format)
 
 
 def _cell_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, object]]:

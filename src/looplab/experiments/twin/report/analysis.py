@@ -1,6 +1,5 @@
 """From measured runs of twin to everything that the report shows: findings, figures, CSV files, page."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from looplab.report.cell import QUANTILES
 from looplab.report.drawing import Drawing, Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
+from looplab.report.page import show_figure
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.shell import Analysis, number
 from looplab.report.statistics import Interval
@@ -47,11 +47,11 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
 
 def show(value: float, unit: str) -> str:
     """Return a figure for a table, a dash for NaN; `unit`: /s, s, s², ms, messages or × (a ratio)."""
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "beyond"
-    return f"{value:,.0f}" if unit == "messages" or value >= 1000 else f"{value:.3g}" if value < 1 else f"{value:.2f}"
+
+    def form(held: float) -> str:
+        return f"{held:,.0f}" if unit == "messages" or held >= 1000 else f"{held:.3g}" if held < 1 else f"{held:.2f}"
+
+    return show_figure(value, form)
 
 
 def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
