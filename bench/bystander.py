@@ -3,10 +3,10 @@
 late it was, as the controller would be.
 
 The lab's own containers, each paused and resumed by turns in one run; the load goes on. An arm adds one part, the last
-arms have them all; `--ends`: only the load alone and all parts. Prints, for each arm, p95, p99 and maximum
-of lateness over its samples (250 wake-ups each), and how many samples had a maximum above 25 ms; then the ratios to the
-load alone. `--group docker` puts every part back into the measured parts' control group, to see what that does. Needs
-root and an idle machine after ./lab setup.
+arms have them all; `--ends`: only the load alone and all parts. Bridge and robot first get their priority of a run.
+Prints, for each arm, p95, p99 and maximum of lateness over its samples (250 wake-ups each), and how many samples had a
+maximum above 25 ms; then the ratios to the load alone. `--group docker` puts every part back into the measured parts'
+control group, to see what that does. Needs root and an idle machine after ./lab setup.
 
     python3 bench/bystander.py [--load stress|flood|none] [--samples 24] [--seconds 5] [--processors 1] [--ends]
 """
@@ -17,21 +17,24 @@ import random
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from looplab.experiments.loop import BRIDGE, ROBOT  # noqa: E402
 from looplab.lab.checkout import Lab  # noqa: E402
 from looplab.lab.machine.stalls import ContainedBystander, Lateness  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
+from looplab.treatments.looks import TreatmentsClient, policies, running  # noqa: E402
 
 SCENARIOS = {"none": "scenario1", "stress": "scenario2", "flood": "scenario7"}
 WATCHERS = ("exporter", "prometheus", "grafana")
 FAR = ("treatments", "robot", "bridge")
 SETTLE_S = 0.7
+START_S = 30
 LONG_MS = 25
 LIMIT = 1.2
 
@@ -63,7 +66,25 @@ def start(scenario: str, group: str, processors: int) -> dict[str, str]:
     containers = compose.listed()
     if processors:
         docker("update", f"--cpuset-cpus=0-{processors - 1}", *containers.values())
+    prioritise(containers["treatments"])
     return containers
+
+
+def prioritise(treatments: str) -> None:
+    """Give bridge and robot the priority of a run, as the controller's first look does; print both.
+
+    Under stress it takes them seconds to start.
+    """
+    address = docker("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", treatments)
+    url, roles = f"http://{address}:9100/facts", (BRIDGE, ROBOT)
+    observer, end = TreatmentsClient([replace(role, fifo=0) for role in roles], url), time.monotonic() + START_S
+    while not all(running(look := observer.look({}), role.name) for role in roles):
+        if time.monotonic() > end:
+            sys.exit(f"bridge or robot did not start within {START_S} s")
+        time.sleep(0.5)
+    given = TreatmentsClient(roles, url).look({})
+    for looks in (look, given):
+        print({role.name: policies([looks], role.name) for role in roles} if looks else "no answer", file=sys.stderr)
 
 
 def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:

@@ -55,9 +55,9 @@ def enter(state: str, pids: dict[str, int]) -> None:
         os.kill(pid, signal.SIGSTOP if state == OFF else signal.SIGCONT)
 
 
-def sending(folder: Path) -> bool:
+def sending(scenario: str) -> bool:
     """Return whether the run has answers on disk: its first repetition is over."""
-    return any(path.stat().st_size > 1000 for path in folder.glob(".*/samples.csv"))
+    return any(path.stat().st_size > 1000 for path in (ROOT / "results").glob(f".*-{scenario}.partial/samples.csv"))
 
 
 def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], dict[str, float]]:
@@ -66,13 +66,13 @@ def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], d
     words = ["--fidelity", "corrected", "--intervals", str(options.interval_ms), "--messages", str(MESSAGES)]
     words += ["--repetitions", str(repetitions), "--json", "--allow-invalid"]
     run = subprocess.Popen([ROOT / "lab", "run", options.scenario, *words], stdout=subprocess.PIPE, text=True)
-    while run.poll() is None and not sending(ROOT / "results"):
+    while run.poll() is None and not sending(options.scenario):
         time.sleep(0.2)
     pids = {name: main_pid(name) for name in WATCHERS}
     spent = {name: cpu_s(pid) for name, pid in pids.items()}
     states: list[State] = []
     try:
-        while run.poll() is None and sending(ROOT / "results"):
+        while run.poll() is None and sending(options.scenario):
             state = STATES[len(states) % len(STATES)]
             enter(state, pids)
             start, end = time.perf_counter_ns(), time.monotonic() + STATE_S

@@ -10,8 +10,11 @@ On this kernel (root, Debian's stress), or in a virtual machine with the newest 
 time is counted in instructions: other work on the host makes it slower, not later. Its files are those of the lab's
 images: root, an engine after ./lab setup, qemu-system-x86, busybox-static and cpio.
 
-    sudo .venv/bin/python bench/stalls.py [--samples 4] [--seconds 5] [--json]
-    PYTHONPATH=src:tests .venv/bin/python bench/stalls.py --suites bookworm trixie [--cgroup 1 2] [--flush-ms 30]
+`--flush-ms` makes the I/O workers wait: a disk is mounted whose flush takes so long (slow_disk.py), and sync() waits
+for every disk. How long it took before the samples is in the results.
+
+    sudo .venv/bin/python bench/stalls.py [--samples 4] [--seconds 5] [--flush-ms 10] [--json]
+    PYTHONPATH=src:tests .venv/bin/python bench/stalls.py --suites bookworm trixie [--cgroup 1 2] [--flush-ms 10]
 """
 
 import argparse
@@ -19,13 +22,14 @@ import json
 import os
 import platform
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -47,17 +51,19 @@ ARMS: dict[str, tuple[str | None, int]] = {
     "in a parent of their own": (ELSEWHERE, 1024),
 }
 SETTLE_S = 1.0
+SYNCS = 50
 # The disk of the virtual machine: the I/O workers sleep only where sync() has a file system to wait for.
 DISK_MB = 64
 MODULES = (
     *("lib", "crypto", "arch", "drivers/virtio", "drivers/block/virtio_blk.ko"),
-    *("fs/ext4", "fs/jbd2", "fs/mbcache.ko"),
+    *("drivers/block/loop.ko", "fs/ext4", "fs/jbd2", "fs/mbcache.ko", "fs/fuse"),
 )
 # Linux 6.1 hangs where it starts the second processor at boot and QEMU counts instructions: it is started later.
 LATER = "maxcpus=1"
 INIT = """
 for processor in /sys/devices/system/cpu/cpu[1-9]*/online; do echo 1 >$processor; done
-for module in virtio_pci virtio_blk ext4; do busybox modprobe $module; done
+for module in virtio_pci virtio_blk ext4 fuse loop; do busybox modprobe $module; done
+for program in mount umount; do busybox ln -sf /usr/bin/busybox /usr/local/bin/$program; done
 busybox mkdir /disk; busybox mount -t ext4 /dev/vda /disk || busybox echo "RESULT disk {}"
 for version in @CGROUPS@; do
     if [ $version = 1 ]; then
@@ -148,13 +154,56 @@ def sample(arm: str, seconds: float) -> Lateness:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Return the samples of each arm on this kernel, and which it is."""
+    if shutil.which("stress") is None:
+        sys.exit("stress is missing: apt-get install stress")
     found: dict[str, list[dict[str, float]]] = {arm: [] for arm in ARMS}
     draw = random.Random(options.seed)
-    for number in range(options.samples):
-        for arm in draw.sample(list(ARMS), len(ARMS)):
-            found[arm].append(asdict(sample(arm, options.seconds)))
-        print(f"round {number + 1} of {options.samples}", file=sys.stderr, flush=True)
-    return {"kernel": platform.release(), "cgroup": Groups().version, "processors": os.cpu_count(), "arms": found}
+    with mounted(options.flush_ms, options.image) if options.flush_ms else nullcontext():
+        took_ms = sync_ms()
+        if took_ms < options.flush_ms:
+            sys.exit(f"sync() took {took_ms:.2f} ms: it does not wait for the disk")
+        for number in range(options.samples):
+            for arm in draw.sample(list(ARMS), len(ARMS)):
+                found[arm].append(asdict(sample(arm, options.seconds)))
+            print(f"round {number + 1} of {options.samples}", file=sys.stderr, flush=True)
+    machine = {"kernel": platform.release(), "cgroup": Groups().version, "processors": os.cpu_count()}
+    return {**machine, "sync_ms": took_ms, "arms": found}
+
+
+def sync_ms() -> float:
+    """Return how long sync() takes, a median in ms, beside a busy process on each processor.
+
+    Idle, the virtual machine's time would jump.
+    """
+    took_ns = []
+    with ExitStack() as ended:
+        for _ in range(os.cpu_count() or 1):
+            ended.enter_context(running([sys.executable, "-c", "import os; os.nice(19)\nwhile True: pass"]))
+        for _ in range(SYNCS):
+            began_ns = time.monotonic_ns()
+            os.sync()
+            took_ns.append(time.monotonic_ns() - began_ns)
+    return sorted(took_ns)[SYNCS // 2] / 1e6
+
+
+@contextmanager
+def mounted(flush_ms: float, image: Path | None) -> Iterator[None]:
+    """Mount a disk with the content of `image`, of which each flush takes `flush_ms`."""
+    with tempfile.TemporaryDirectory(prefix="looplab-stalls-") as name, ExitStack() as ended:
+        served, place = Path(name) / "served", Path(name) / "mounted"
+        served.touch()
+        place.mkdir()
+        words = [str(Path(__file__).with_name("slow_disk.py")), str(image or make_disk(Path(name))), str(served)]
+        ended.enter_context(running([sys.executable, *words, str(flush_ms)]))
+        for _ in range(100):
+            if served.stat().st_size:
+                break
+            time.sleep(0.1)
+        # Lazily: the kernel lets go of the loop device some moments after its own end.
+        ended.callback(subprocess.run, ["umount", "-l", str(served)], check=True)
+        subprocess.run(["mount", "-o", "loop", str(served), str(place)], check=True)
+        ended.callback(subprocess.run, ["umount", str(place)], check=True)
+        yield
 
 
 def in_virtual_machine(suite: str, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -165,12 +214,10 @@ def in_virtual_machine(suite: str, options: argparse.Namespace) -> list[dict[str
 
     images = Lab(ROOT).own_images()
     given = f"--samples {options.samples} --seconds {options.seconds} --seed {options.seed}"
+    given += f" --flush-ms {options.flush_ms} --image /dev/vda"
     values = {"CGROUPS": " ".join(map(str, options.cgroup)), "OPTIONS": given}
     with tempfile.TemporaryDirectory(prefix="looplab-stalls-") as name:
-        disk = Path(name) / "disk.ext4"
-        made = ["mke2fs", "-q", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(disk), f"{DISK_MB}M"]
-        subprocess.run(made, check=True)
-        words = (*virtual_machine.ICOUNT, *drive(disk, options.flush_ms))
+        words = (*virtual_machine.ICOUNT, *drive(make_disk(Path(name))))
         hardware = virtual_machine.Hardware(
             modules=MODULES, words=words, processors=options.processors, append=LATER, suite=suite
         )
@@ -178,7 +225,7 @@ def in_virtual_machine(suite: str, options: argparse.Namespace) -> list[dict[str
             {"": f"{images['controller']},{images['stress']}"},
             INIT,
             values,
-            {"bench/stalls.py": Path(__file__)},
+            {f"bench/{name}.py": Path(__file__).with_name(f"{name}.py") for name in ("stalls", "slow_disk")},
             hardware,
         )
     results = [document for what, document in found if what.startswith("v")]
@@ -187,22 +234,25 @@ def in_virtual_machine(suite: str, options: argparse.Namespace) -> list[dict[str
     return results
 
 
-def drive(disk: Path, flush_ms: float) -> list[str]:
-    """Return QEMU's words for a disk: without a write cache, as many hypervisors have it, sync() finds nothing to
-    flush; else each flush takes `flush_ms` of the host's time (a second disk, which keeps nothing and is slow)."""
-    node: dict[str, Any] = {"driver": "raw", "file": {"driver": "file", "filename": str(disk)}}
-    if flush_ms:
-        slow = {"driver": "null-co", "size": DISK_MB << 20, "latency-ns": int(flush_ms * 1e6)}
-        node = {"driver": "quorum", "vote-threshold": 1, "read-pattern": "fifo", "children": [node, slow]}
-    cache = "on" if flush_ms else "off"
-    device = f"virtio-blk-pci,drive=disk,write-cache={cache}"
-    return ["-blockdev", json.dumps({"node-name": "disk", **node}), "-device", device]
+def make_disk(folder: Path) -> Path:
+    """Return the image of an empty file system in `folder`."""
+    disk = folder / "disk.ext4"
+    made = ["mke2fs", "-q", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(disk), f"{DISK_MB}M"]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    return disk
+
+
+def drive(disk: Path) -> list[str]:
+    """Return QEMU's words for a disk without a write cache, as under many hypervisors: sync() has nothing to flush."""
+    node = {"driver": "raw", "node-name": "disk", "file": {"driver": "file", "filename": str(disk)}}
+    return ["-blockdev", json.dumps(node), "-device", "virtio-blk-pci,drive=disk,write-cache=off"]
 
 
 def table(found: dict[str, Any]) -> str:
     """Return a heading and one line an arm."""
+    machine = f"Linux {found['kernel']}, control groups v{found['cgroup']}, {found['processors']} processors"
     lines = [
-        f"Linux {found['kernel']}, control groups v{found['cgroup']}, {found['processors']} processors; lateness in ms",
+        f"{machine}, sync() in {found['sync_ms']:.3f} ms; lateness in ms",
         f"{'':<26} {'p95':>18} {'p99':>18} {'max':>18}",
     ]
     for arm, samples in found["arms"].items():
@@ -222,7 +272,8 @@ def main() -> int:
     parser.add_argument("--suites", nargs="+", default=(), help="Debian's, for a virtual machine with each kernel")
     parser.add_argument("--cgroup", type=int, nargs="+", choices=(1, 2), default=(1, 2), help="in the virtual machine")
     parser.add_argument("--processors", type=int, default=2, help="of the virtual machine")
-    parser.add_argument("--flush-ms", type=float, default=0.0, help="of the virtual machine's disk (default: no flush)")
+    parser.add_argument("--flush-ms", type=float, default=0.0, help="of a disk (default: none that is slow)")
+    parser.add_argument("--image", type=Path, help="what is on it (default: an empty ext4)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.suites:

@@ -310,7 +310,7 @@ start_bridge() {
 remove_all() {
     would "stop the bridge, remove its image, $settings, $secrets and $rules_dir/$rule_name" && return
     if command -v docker >/dev/null 2>&1; then
-        BROKER_HOST=none in_compose down --volumes --rmi all || true
+        BROKER_HOST=none in_compose --profile '*' down --volumes --rmi all || true
     fi
     rm -f "$rules_dir/$rule_name" "$settings" "$secrets/pairing.env"
     rmdir "$secrets" 2>/dev/null || true

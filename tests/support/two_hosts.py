@@ -150,9 +150,7 @@ class Pi:
     def plug_robot(self, image: str) -> None:
         """The simulated robot on a pseudo-terminal of this host, with the rights that the udev rule gives."""
         self._board = Board(self._folder / "host", image)
-        self.robot_device = self._board.device
-        os.chown(self.robot_device, 0, DIALOUT_GID)
-        os.chmod(self.robot_device, 0o660)
+        self.robot_device = by_rule(self._board.device)
 
     def install(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
         """rpi/install.sh as root on a fresh Debian (a container of this machine), with the Pi's engine as its own."""
@@ -223,6 +221,13 @@ class Pi:
 
     def _in_my_groups(self, process: Path) -> bool:
         return f":/{self._wire.pi}/" in (process / "cgroup").read_text()
+
+
+def by_rule(device: str) -> str:
+    """Return `device` with the rights that the udev rule gives."""
+    os.chown(device, 0, DIALOUT_GID)
+    os.chmod(device, 0o660)
+    return device
 
 
 def _monotonic_ns(stamp: str) -> int:

@@ -5,13 +5,15 @@ Minutes of measuring, so only with LAB_TWO_HOSTS set. What recovery took is prin
 
 import json
 import os
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.containers import own_image
+from support.asip_parts import ASIP_FILES, AsipBoard
+from support.containers import copy_out, own_image
 from support.e2e_lab import Lab
 from support.far_runs import (
     RECOVERY_BOUND_S,
@@ -25,7 +27,7 @@ from support.far_runs import (
 )
 from support.hardening import judge_inspected
 from support.run_checks import total
-from support.two_hosts import Pi
+from support.two_hosts import Pi, by_rule
 from support.waiting import until
 from support.wire import Wire, call
 
@@ -42,6 +44,8 @@ pytestmark = [
 # The Pi's engine must start first.
 BOOT_S = 8.0
 TELEMETRY_LIMIT_S = 30.0
+QUICK_TESTS = 20
+SILENT = "The bridge on the Pi at {}:5000 does not answer."
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +113,25 @@ def paired(far_lab: Lab, installed: Pi) -> Iterator[Lab]:
     installed.compose("down")
 
 
+@pytest.fixture
+def asip(far_lab: Lab, installed: Pi, tmp_path: Path) -> Iterator[Lab]:
+    """As rpi/README.md: a board of asip on the Pi's USB, and the bridge of asip in place of the scenarios'."""
+    before = (installed.rpi / ".env").read_text()
+    copy_out(own_image("robot"), tmp_path, *ASIP_FILES)
+    board = AsipBoard(tmp_path, tmp_path)
+    try:
+        installed.settle(SERIAL_URL=by_rule(board.device))
+        installed.compose("stop", "bridge")
+        installed.compose("up", "--detach", "asip-bridge")
+        yield far_lab
+        print(installed.log("asip-bridge"))
+    finally:
+        far_lab.down()
+        installed.compose("rm", "--stop", "--force", "asip-bridge")
+        (installed.rpi / ".env").write_text(before)
+        board.close()
+
+
 def test_what_was_installed(installed: Pi, pairing: Path) -> None:
     kept = (installed.rpi / ".env").read_text()
     assert "ROBOT_FRAMING=line" in kept, "what was set on the Pi stays"
@@ -167,6 +190,56 @@ def tell_start(pi: Pi, from_ns: int, more: dict[str, int], recovered_after_s: fl
     for what, at_ns in sorted(events.items(), key=lambda event: event[1]):
         print(f"  {(at_ns - from_ns) / 1e9:6.2f} s  {what}")
     print(f"  {recovered_after_s:6.2f} s  answers in time again")
+
+
+def asip_run(lab: Lab, languages: str, transports: str) -> dict[str, Any]:
+    """A run of asip that is VALID: every test answered, none faster than its wire."""
+    words = ("--languages", languages, "--transports", transports, "--json")
+    done = lab.run("run", "asip", "--quick", *words, timeout_s=600)
+    print(done.stderr)
+    assert done.returncode == 0, done.stdout
+    (run,) = json.loads(done.stdout)["runs"]
+    for cell in run["cells"]:
+        print(cell["language"], cell["transport"], cell["latency_us"])
+        assert cell["sent"] == cell["answered"] == QUICK_TESTS
+        assert cell["latency_us"]["min"] > cell["wire_us"]
+    return dict(run)
+
+
+def test_asip_is_measured_through_the_bridge_on_the_pi(asip: Lab) -> None:
+    run = asip_run(asip, "python,java", "tcp,mqtt")
+    assert [(cell["language"], cell["transport"], cell["placement"]) for cell in run["cells"]] == [
+        (language, transport, "bridge") for language in ("python", "java") for transport in ("tcp", "mqtt")
+    ]
+
+
+@pytest.mark.parametrize("transport", ["tcp", "mqtt"])
+@pytest.mark.parametrize("language", ["python", "java"])
+def test_asip_names_a_network_that_was_cut_and_the_next_run_is_valid(
+    asip: Lab, wire: Wire, language: str, transport: str
+) -> None:
+    words = ("--quick", "--messages", "300", "--languages", language, "--transports", transport, "--json")
+    running = asip.start("run", "asip", *words)
+    running.wait_for(f"{language}, {transport}")
+    # Within the 14 s of its tests, after up to 3 s for the board's start.
+    time.sleep(7)
+    with wire.cut():
+        code, output, said = running.finish()
+    print(said)
+    assert code == 1, said
+    (run,) = json.loads(output)["runs"]
+    print(run["invalid_because"])
+    assert any(SILENT.format(wire.there) in why for why in run["invalid_because"])
+    asip_run(asip, language, transport)
+
+
+def test_asip_names_a_bridge_that_is_missing_or_set_up_otherwise(asip: Lab, wire: Wire, installed: Pi) -> None:
+    words = ("run", "asip", "--quick", "--transports", "tcp")
+    done = asip.run(*words, "--fidelity", "corrected", code=3, PARTS_TIMEOUT_S="10")
+    assert "runs with TCP_NODELAY=off, this run with TCP_NODELAY=on" in done.stderr
+    installed.compose("stop", "asip-bridge")
+    done = asip.run(*words, code=3, PARTS_TIMEOUT_S="10")
+    assert SILENT.format(wire.there) in done.stderr
 
 
 def prometheus(lab: Lab, wire: Wire, query: str) -> list[dict[str, Any]]:

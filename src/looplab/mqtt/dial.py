@@ -21,6 +21,13 @@ _TCP_OPTIONS = (
 )
 
 
+def give_up_silent_peer(sock: socket.socket) -> None:
+    """Have the kernel end a TCP connection whose peer has been silent for PEER_TIMEOUT_MS."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _TCP_OPTIONS:
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 @dataclass(frozen=True)
 class Target:
     """Where the broker is, and how to reach it: TLS and a user if there is a pairing file."""
@@ -47,9 +54,7 @@ class Target:
         sock = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
         sock.request_stamps()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_nodelay))
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in _TCP_OPTIONS:
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        give_up_silent_peer(sock)
         if pairing is not None and isinstance(sock, StampedTlsSocket):
             sock.settimeout(CONNECT_TIMEOUT_S)
             try:

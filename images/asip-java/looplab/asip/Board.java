@@ -80,8 +80,8 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
         return transport.reads();
     }
 
-    int largestRead() {
-        return transport.largestRead();
+    String sizes() {
+        return transport.sizes();
     }
 
     /** Throws what went wrong on the transport's thread. */

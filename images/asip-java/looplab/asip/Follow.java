@@ -43,8 +43,8 @@ final class Follow implements Task {
         }
         reads = board.reads() - reads;
         return String.format(
-                "done changes=%d writes=%d reads=%d largest_read=%d errors=%d",
-                changes, writes, reads, board.largestRead(), board.errors());
+                "done changes=%d writes=%d reads=%d %s errors=%d",
+                changes, writes, reads, board.sizes(), board.errors());
     }
 
     /** Runs on the thread that read the change: no other has to be woken. */

@@ -9,10 +9,18 @@ abstract class Incoming implements Transport {
         void once() throws IOException;
     }
 
+    private static final int BLOCK_BYTES = 4_096;
+
+    /** The most bytes that one read asks for. */
+    final int most;
     private volatile boolean ending;
     private volatile long reads;
     private volatile int largestRead;
     private Sink sink;
+
+    Incoming(Request request) throws Refused {
+        most = "byte".equals(request.text("read", "block")) ? 1 : BLOCK_BYTES;
+    }
 
     final void to(Sink wanted) {
         sink = wanted;
@@ -61,7 +69,7 @@ abstract class Incoming implements Transport {
     }
 
     @Override
-    public final int largestRead() {
-        return largestRead;
+    public final String sizes() {
+        return "largest_read=" + largestRead + " read_of=" + most;
     }
 }

@@ -9,6 +9,8 @@ final class Latency implements Task {
     private static final int AVERAGED = 10;
     private static final long ABSENT = -1;
     private static final long SETTLE_MS = 50;
+    // Tests without an answer for this long, or for five deadlines: the way to the board is gone.
+    private static final long SILENCE_NS = 10_000_000_000L;
 
     private final Request request;
     private final PrintStream out;
@@ -40,11 +42,11 @@ final class Latency implements Task {
         reads = board.reads() - reads;
         tests.print(out);
         return String.format(
-                "done warmup_first_us=%.1f warmup_last_us=%.1f reads=%d largest_read=%d errors=%d",
+                "done warmup_first_us=%.1f warmup_last_us=%.1f reads=%d %s errors=%d",
                 warmup.meanUs(0, AVERAGED),
                 warmup.meanUs(warmup.size - AVERAGED, warmup.size),
                 reads,
-                board.largestRead(),
+                board.sizes(),
                 board.errors());
     }
 
@@ -59,7 +61,9 @@ final class Latency implements Task {
             throws IOException, Refused, InterruptedException {
         long intervalNs = request.number("interval_us") * 1_000L;
         long deadlineNs = request.number("deadline_us") * 1_000L;
+        long silenceNs = Math.max(SILENCE_NS, 5 * deadlineNs);
         long startNs = System.nanoTime();
+        long heardNs = startNs;
         for (int test = 0; test < series.size; test++) {
             long dueNs = startNs + test * intervalNs;
             parkUntil(dueNs, board);
@@ -67,6 +71,10 @@ final class Latency implements Task {
             board.write(rise);
             boolean answered = await(true, sentNs + deadlineNs, board);
             series.put(test, dueNs, sentNs, answered ? arrivedNs : ABSENT);
+            heardNs = answered ? arrivedNs : heardNs;
+            if (sentNs - heardNs > silenceNs) {
+                throw new Refused("no test was answered for " + silenceNs / 1_000_000_000 + " s");
+            }
             parkUntil(dueNs + intervalNs / 2, board);
             long fallNs = System.nanoTime();
             board.write(fall);

@@ -20,6 +20,7 @@ import org.eclipse.paho.client.mqttv3.persist.MemoryPersistence;
 final class MqttTransport extends Incoming implements MqttCallback {
     private static final long WAIT_MS = 5_000;
     private static final int SESSION_QOS = 1;
+    private static final String IN_USE = "the board is in use";
     // Paho's own limit is 10: a wave at 300 Hz has more on the way.
     private static final int MOST_IN_FLIGHT = 1_000;
 
@@ -28,8 +29,10 @@ final class MqttTransport extends Incoming implements MqttCallback {
     private final int qos;
     private final boolean noDelay;
     private final BlockingQueue<String> states = new LinkedBlockingQueue<>();
+    private volatile boolean opened;
 
     MqttTransport(Request request, String address) throws Refused {
+        super(request);
         int slash = address.indexOf('/');
         if (slash < 1) {
             throw new Refused("expected host:port/topic, not " + address);
@@ -70,6 +73,7 @@ final class MqttTransport extends Incoming implements MqttCallback {
             if (!"opened".equals(state)) {
                 throw new Refused("the bridge did not open the board's port: " + state);
             }
+            opened = true;
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
             throw new Refused("stopped while the bridge opened the board's port");
@@ -104,7 +108,8 @@ final class MqttTransport extends Incoming implements MqttCallback {
             arrived(payload, payload.length);
         } else if (!message.isRetained()) {
             String state = new String(payload, StandardCharsets.UTF_8);
-            if (state.startsWith("error") && states.isEmpty()) {
+            // Every client hears how the bridge refuses another one.
+            if (opened && !IN_USE.equals(state)) {
                 failed("the bridge reports: " + state);
             }
             states.add(state);

@@ -14,13 +14,12 @@ final class SerialTransport extends Incoming {
     private static final int END_MS = 1_000;
 
     private final SerialPort port;
-    private final boolean byByte;
     private final byte[] wake;
     private Thread reader;
 
     SerialTransport(Request request, String address) throws Refused {
+        super(request);
         this.port = new SerialPort(device(Path.of(address)).toString());
-        this.byByte = "byte".equals(request.text("read", "block"));
         this.wake = Protocol.of(request).ask();
     }
 
@@ -67,7 +66,7 @@ final class SerialTransport extends Incoming {
     private void read() throws IOException {
         try {
             arrived(port.readBytes(1), 1);
-            int more = byByte ? 0 : port.getInputBufferBytesCount();
+            int more = most == 1 ? 0 : Math.min(port.getInputBufferBytesCount(), most);
             if (more > 0) {
                 arrived(port.readBytes(more), more);
             }

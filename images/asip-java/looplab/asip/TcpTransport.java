@@ -12,7 +12,6 @@ import java.nio.charset.StandardCharsets;
 /** The bridge's TCP port: raw bytes, or the frames of {@code writeUTF}, as the published client sent them. */
 final class TcpTransport extends Incoming {
     private static final int CONNECT_MS = 5_000;
-    private static final int BLOCK_BYTES = 4_096;
 
     private final InetSocketAddress address;
     private final boolean noDelay;
@@ -23,10 +22,11 @@ final class TcpTransport extends Incoming {
     private OutputStream out;
 
     TcpTransport(Request request, String address) throws Refused {
+        super(request);
         this.address = Addresses.host(address);
         this.noDelay = request.on("nodelay");
         this.frames = "utf".equals(request.text("frames", "raw"));
-        this.buffer = new byte["byte".equals(request.text("read", "block")) ? 1 : BLOCK_BYTES];
+        this.buffer = new byte[most];
     }
 
     @Override

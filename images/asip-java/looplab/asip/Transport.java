@@ -20,8 +20,8 @@ interface Transport extends AutoCloseable {
     /** How often something was read. */
     long reads();
 
-    /** The most bytes that one read returned. */
-    int largestRead();
+    /** The most bytes that one read returned, and the most that it asks for. */
+    String sizes();
 
     @Override
     void close();

@@ -6,6 +6,7 @@ begins and ends with a message on `<topic>/session`, whose answer is on `<topic>
 
 import gc
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -15,14 +16,27 @@ from time import perf_counter_ns
 
 import serial
 
+from looplab import __version__
 from looplab.errors import LabError
 from looplab.experiments.asip.parameters import FRAMES
 from looplab.experiments.asip.sessions import MOST_WAITING_BYTES, OverMqtt, Session, TcpSession
-from looplab.experiments.asip.transports import BLOCK_BYTES, CLOSE, CLOSED, IN, OPEN, OPENED, SESSION, STATE, open_port
+from looplab.experiments.asip.transports import (
+    BLOCK_BYTES,
+    CLOSE,
+    CLOSED,
+    IN,
+    IN_USE,
+    OPEN,
+    OPENED,
+    SESSION,
+    STATE,
+    open_port,
+)
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.client import MqttClient
 from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
+from looplab.treatments.judgement import on_off
 
 PROCESS_NAME = "lab-asip-bridge"
 PORT = 5000
@@ -46,6 +60,17 @@ class Settings:
     # Firmata has no lines.
     raw: bool = False
     frames: bool = False
+
+    def told(self) -> dict[str, object]:
+        """Return what a run must have in common with its bridge."""
+        return {
+            "version": __version__,
+            "TCP_NODELAY": on_off(self.nodelay),
+            "PROTOCOL": "firmata" if self.raw else "asip",
+            "READ": "byte" if self.by_byte else "block",
+            "FRAMES": "utf" if self.frames else "raw",
+            "ASIP_QOS": self.qos,
+        }
 
 
 @dataclass
@@ -77,7 +102,8 @@ class Bridge:
         self._largest = {"from_board": 0, "from_client": 0}
         self._mqtt = MqttClient(
             *settings.broker,
-            f"asip-bridge-{os.getpid()}",
+            # Of its own: beside one on a Pi there is one here, and two clients of one id end each other.
+            f"asip-bridge-{secrets.token_hex(4)}",
             tcp_nodelay=settings.nodelay,
             subscriptions=[(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)],
             on_message=self._received,
@@ -126,10 +152,12 @@ class Bridge:
             self._answer()
 
     def _answer(self) -> None:
-        """Answer with the most bytes that one read has returned since a session began."""
+        """Answer with the sizes of reads since a session began, the broker, the settings."""
         try:
             _, where = self._asked.recvfrom(BLOCK_BYTES)
-            self._asked.sendto(" ".join(f"{name}={size}" for name, size in self._largest.items()).encode(), where)
+            sizes = {**self._largest, "read_of": self._most}
+            facts = {**sizes, "broker": on_off(self._mqtt.subscribed), **self._settings.told()}
+            self._asked.sendto(" ".join(f"{name}={value}" for name, value in facts.items()).encode(), where)
         except OSError:
             return  # it is asked again
 
@@ -234,7 +262,7 @@ class Bridge:
         if order == CLOSE and isinstance(self._session, OverMqtt):
             self._end(CLOSED)
         elif order == OPEN and self._session is not None:
-            session.end("the board is in use")
+            session.end(IN_USE)
         elif order == OPEN and self._begin(session):
             self._mqtt.publish(f"{self._settings.topic}/{STATE}", OPENED, 1)
 

@@ -21,6 +21,7 @@ from looplab.experiments.asip.board import (
 from looplab.experiments.asip.document import (
     COLUMNS,
     Measured,
+    ReadSizes,
     Step,
     cell_document,
     faults,
@@ -30,7 +31,6 @@ from looplab.experiments.asip.edges import copied, settle
 from looplab.experiments.asip.oscilloscope import BoardCounts, Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters, Cell
 from looplab.experiments.asip.protocols import PROTOCOLS
-from looplab.experiments.asip.questions import Asked
 from looplab.experiments.asip.treatments import judge
 from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
 from looplab.run.life import Run, wait_for
@@ -58,7 +58,7 @@ class Controller(Run):
         self._protocol = PROTOCOLS[p.protocol]()
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
         self._addresses = placement.addresses(p)
-        self._bridge = Asked("bridge", self._addresses["tcp"], "asip-bridge")
+        self._bridge = placement.Bridge(p, self._addresses["tcp"])
         # A real board has no oscilloscope.
         self._simulated = p.robot == "virtual"
         self._client = TreatmentsClient(EXPERIMENT.roles)
@@ -71,7 +71,9 @@ class Controller(Run):
         if self._simulated:
             self._wait("simulated board", self._scope.answers, self._no_board)
         for language in p.languages:
-            self._wait(f"{language} client", partial(self._answers, language), self._no_client)
+            self._wait(f"{language} client", partial(self._answers, language), self._no_answer)
+        if p.bridged:
+            self._wait("bridge on the Pi" if p.robot == "remote" else "bridge", self._bridge_serves, self._no_answer)
         record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
         record.begin()
         self._look()
@@ -82,7 +84,7 @@ class Controller(Run):
                 placement.set_up(p, cell)
                 self._measure(index, self._measured[-1])
             except LabError as error:
-                self._measured[-1].faults.append(error.message)
+                self._measured[-1].faults += [error.message, *self._silence(cell)]
             self._measured[-1].faults += placement.faults(p, cell)
             self._look()
             record.append(p.rows(index))
@@ -119,9 +121,9 @@ class Controller(Run):
                 if self._simulated:
                     self._copy(index, measured, worker)
             measured.board, reads = self._ask(measured.cell)
-            measured.largest_reads |= reads
+            measured.reads |= reads
 
-    def _ask(self, cell: Cell) -> tuple[BoardCounts | None, dict[str, int]]:
+    def _ask(self, cell: Cell) -> tuple[BoardCounts | None, dict[str, ReadSizes]]:
         """Return the board's lags since it was last asked, and what board and bridge saw since the port was opened."""
         board = self._scope.counts() if self._simulated else None
         if cell.transport == "serial":
@@ -129,7 +131,13 @@ class Controller(Run):
         counts = self._bridge.counts()
         # A session over MQTT brings messages, no bytes of a client.
         sides = ("board", "client") if cell.transport == "tcp" else ("board",)
-        return board, {f"bridge from the {side}": int(counts[f"from_{side}"]) for side in sides}
+        asked = int(counts["read_of"])
+        return board, {f"bridge from the {side}": ReadSizes(asked, int(counts[f"from_{side}"])) for side in sides}
+
+    def _silence(self, cell: Cell) -> list[str]:
+        """Return that the bridge does not answer, where a cell failed that needs it."""
+        missing = self._bridge.missing() if cell.transport != "serial" else None
+        return [missing.message] if missing else []
 
     def _words(self, cell: Cell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
@@ -254,7 +262,7 @@ class Controller(Run):
     def _note_reads(measured: Measured, said: Mapping[str, str]) -> None:
         # Over MQTT a library reads.
         if measured.cell.transport != "mqtt":
-            measured.largest_reads["client"] = int(said["largest_read"])
+            measured.reads["client"] = ReadSizes(int(said["read_of"]), int(said["largest_read"]))
 
     def _wire(self, measured: Measured, before: Scope | None) -> None:
         """Note the bytes of a test; what a simulated board counted since `before`, over all of them, must agree."""
@@ -299,7 +307,12 @@ class Controller(Run):
             return False
         return True
 
-    def _no_client(self) -> LabError:
+    def _bridge_serves(self) -> bool:
+        missing = self._bridge.missing()
+        self._error = missing or self._error
+        return missing is None
+
+    def _no_answer(self) -> LabError:
         return self._error
 
     def _no_board(self) -> LabError:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters, Cell
@@ -45,13 +45,20 @@ class Step:
         }
 
 
+class ReadSizes(NamedTuple):
+    """The most bytes that one read of a part asks for, and the most that one returned."""
+
+    asked: int
+    returned: int
+
+
 @dataclass
 class Measured:
     """One cell as far as it was measured.
 
     `edges` are (step, pin, level, cycle) in the order of cycles, step -1 outside a bisection. `wire_bytes` are those of
-    one test, counted at the board: `to_board` and `to_client`. `largest_reads` are the most bytes that a read returned,
-    by part. `board` is what the simulated board has counted.
+    one test, counted at the board: `to_board` and `to_client`. `reads` are the sizes of
+    reads, by part. `board` is what the simulated board has counted.
     """
 
     cell: Cell
@@ -61,7 +68,7 @@ class Measured:
     byte_us: float = 170.0
     wire_hz: float | None = None
     board: BoardCounts | None = None
-    largest_reads: dict[str, int] = field(default_factory=dict)
+    reads: dict[str, ReadSizes] = field(default_factory=dict)
     edges: Sequence[tuple[int, int, int, int]] = ()
     steps: Sequence[Step] = ()
     faults: list[str] = field(default_factory=list)

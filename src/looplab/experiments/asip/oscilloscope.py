@@ -41,7 +41,7 @@ class Oscilloscope:
     """Generator and oscilloscope at `address`, host:port."""
 
     def __init__(self, address: str) -> None:
-        self._board = Asked("simulated board", address, "asip-board")
+        self._board = Asked("simulated board", address, "See `docker compose logs asip-board`.")
 
     def answers(self) -> bool:
         """Return whether the board answers."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError
@@ -80,6 +80,11 @@ class AsipParameters(RunParameters):
         ]
 
     @property
+    def bridged(self) -> bool:
+        """Whether a cell passes the bridge."""
+        return any(cell.transport != "serial" for cell in self.cells)
+
+    @property
     def throughput(self) -> bool:
         """Whether the run searches a frequency instead of measuring latencies."""
         return self.scenario == THROUGHPUT
@@ -135,6 +140,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
     )
     if parameters.robot == "remote":
         _check_remote(parameters, environment)
+        # Where it is, not what is emulated.
+        parameters = replace(parameters, placements=("bridge",))
     if not parameters.cells:
         raise LabError(
             f"No transport of {', '.join(parameters.transports)} passes what is elsewhere: "
@@ -168,9 +175,7 @@ def _check_remote(parameters: AsipParameters, environment: Mapping[str, str]) ->
     """Raise LabError (exit code 2) for what a board on a Pi does not have."""
     if "serial" in parameters.transports:
         raise LabError("The board's serial port is on the Pi.", "Add --transports tcp,mqtt.", EXIT_USAGE)
-    if parameters.placements != ("one",):
-        raise LabError(
-            "PLACEMENTS emulates what ROBOT=remote has: a bridge elsewhere.", "Add --placements one.", EXIT_USAGE
-        )
+    if parameters.placements not in (("one",), ("bridge",)):
+        raise LabError("PLACEMENTS emulates nothing beside ROBOT=remote.", "Add --placements bridge.", EXIT_USAGE)
     if not environment.get("LAB_PI", "").strip():
         raise LabError("LAB_PI is not set.", "Set it to the Pi's address, in .env or the shell.", EXIT_USAGE)

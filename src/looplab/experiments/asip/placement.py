@@ -5,10 +5,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.errors import LabError
+from looplab import __version__
+from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.asip.parameters import AsipParameters, Cell
+from looplab.experiments.asip.questions import Asked
 from looplab.link import client
 from looplab.link.settings import LinkSettings
+from looplab.treatments.judgement import on_off
 from looplab.treatments.link import deviation
 
 # The emulator beside the bridge and that beside the broker. Each delays both ways of a link where it ends.
@@ -19,6 +22,8 @@ CLEAR_TIMEOUT_S = 2.0
 ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
 # That of rpi/compose.yaml.
 TOPIC_ON_PI = "asip/pi"
+_LOGS = "See `docker compose logs asip-bridge`."
+_UP = "`docker compose -f rpi/compose.yaml up --detach asip-bridge`"
 
 
 def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -33,12 +38,63 @@ def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) ->
     return {name: environment.get(f"ASIP_{name.upper()}") or address for name, address in found.items()}
 
 
+class Bridge:
+    """The bridge that a run's clients reach over TCP and MQTT, here or on a Pi."""
+
+    def __init__(self, p: AsipParameters, address: str) -> None:
+        self._p = p
+        self._remote = p.robot == "remote"
+        self._name = "bridge on the Pi" if self._remote else "bridge"
+        self._remedy = f"On the Pi: {_UP}; its logs show what it lacks." if self._remote else _LOGS
+        self._asked = Asked(self._name, address, self._remedy)
+
+    def counts(self) -> dict[str, str]:
+        """Return the sizes of reads in the last session. Raises LabError (exit code 3) if it does not answer."""
+        return self._asked.counts()
+
+    def missing(self) -> LabError | None:
+        """Return what a run must still wait for, None if the bridge is there.
+
+        Raises LabError (exit code 3) for a bridge on a Pi that would measure something else: waiting changes nothing.
+        """
+        try:
+            found = self.counts()
+        except LabError as error:
+            return error
+        if self._remote:
+            self._compare(found)
+        if "mqtt" in self._p.transports and found.get("broker") != "on":
+            return LabError(f"The {self._name} has not connected to the broker.", self._remedy, EXIT_MACHINE)
+        return None
+
+    def _compare(self, found: Mapping[str, str]) -> None:
+        p = self._p
+        wanted = {
+            "version": __version__,
+            "TCP_NODELAY": on_off(p.tcp_nodelay),
+            "PROTOCOL": p.protocol,
+            "READ": p.read,
+            "FRAMES": p.frames,
+            "ASIP_QOS": str(p.qos),
+        }
+        differing = [name for name, value in wanted.items() if found.get(name) != value]
+        if differing:
+            there = ", ".join(f"{name}={found.get(name, 'unknown')}" for name in differing)
+            here = ", ".join(f"{name}={wanted[name]}" for name in differing)
+            raise LabError(
+                f"The bridge on the Pi runs with {there}, this run with {here}.",
+                f"On the Pi: set it in rpi/.env (TCP_NODELAY goes by FIDELITY={p.fidelity}), then {_UP}; "
+                "or choose here what is there. Another version: run rpi/install.sh of this one.",
+                EXIT_MACHINE,
+            )
+
+
 def links(p: AsipParameters, cell: Cell) -> dict[str, list[LinkSettings]]:
-    """Return the links of a cell by emulator, none where nothing is elsewhere.
+    """Return the links of a cell by emulator, none where nothing is elsewhere, or a real network is between.
 
     With the bridge elsewhere, so is the broker beside it. With the broker elsewhere, client and bridge stay together.
     """
-    if cell.placement == "one":
+    if cell.placement == "one" or p.robot == "remote":
         return {}
     host = f"asip-{cell.language}"
     if cell.placement == "bridge":

@@ -14,11 +14,11 @@ COUNTS = b"?"
 class Asked:
     """The part `what` at `address`, host:port. Each question is asked until it is answered.
 
-    Raises LabError (exit code 3) if no answer comes; `log` names the service whose log explains it.
+    Raises LabError (exit code 3) with `remedy` if no answer comes.
     """
 
-    def __init__(self, what: str, address: str, log: str) -> None:
-        self._what, self._address, self._log = what, address, log
+    def __init__(self, what: str, address: str, remedy: str) -> None:
+        self._what, self._address, self._remedy = what, address, remedy
 
     def ask(self, question: bytes, tries: int = TRIES) -> str:
         """Return the answer."""
@@ -32,7 +32,7 @@ class Asked:
                     return sock.recv(65535).decode("ascii")
         raise LabError(
             f"The {self._what} at {self._address} does not answer.",
-            f"See `docker compose logs {self._log}`.",
+            self._remedy,
             EXIT_MACHINE,
         )
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from looplab.experiments.asip.frames import Frames, framed
 from looplab.experiments.asip.transports import OUT, STATE
 from looplab.mqtt.client import MqttClient
+from looplab.mqtt.dial import give_up_silent_peer
 
 # What may wait for a client that does not read, or for a board that does not: then the session ends.
 MOST_WAITING_BYTES = 65536
@@ -46,6 +47,8 @@ class TcpSession(Session):
         self.socket = sock
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
+        # A client whose network was cut says no goodbye, and would keep the board.
+        give_up_silent_peer(sock)
         self._frames = Frames() if frames else None
         self._waiting = b""
 

@@ -22,6 +22,7 @@ def table(run: dict[str, Any]) -> str:
         "",
         _THROUGHPUT if by_frequency else _LATENCY,
         *(_step_line(cell) if by_frequency else _line(cell) for cell in run["cells"]),
+        *(_nothing_tracked(cell) for cell in run["cells"] if by_frequency and _followed_nothing(cell)),
         "",
     ]
     return whole(run, lines)
@@ -39,6 +40,16 @@ def _step_line(cell: dict[str, Any]) -> str:
     share = tracked / wire if tracked is not None and wire else None
     figures = [number(cell[name], 9, 1) for name in ("tracked_hz", "untracked_hz", "wire_hz")]
     return f"{_key(cell)}{cell['tests']:>6} {' '.join(figures)} {number(share, 7, 2)}{invalid(cell)}"
+
+
+def _followed_nothing(cell: dict[str, Any]) -> bool:
+    return cell["valid"] and cell["tracked_hz"] is None and cell["untracked_hz"] is not None
+
+
+def _nothing_tracked(cell: dict[str, Any]) -> str:
+    """Return a sentence for a cell whose lowest frequency was too high."""
+    lowest = f"{cell['untracked_hz']:g} Hz"
+    return f"{cell['language']}, {cell['transport']}: not even {lowest} was copied whole; set `LOW_HZ` below it."
 
 
 def _key(cell: dict[str, Any]) -> str:

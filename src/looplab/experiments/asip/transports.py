@@ -14,6 +14,7 @@ import serial
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.asip.frames import Frames, framed
 from looplab.mqtt.client import MqttClient
+from looplab.mqtt.dial import give_up_silent_peer
 
 BAUD_RATE = 57600
 BLOCK_BYTES = 4096
@@ -21,7 +22,7 @@ CONNECT_TIMEOUT_S = 5.0
 # Topics below the board's own.
 IN, OUT, SESSION, STATE = "in", "out", "session", "session/state"
 OPEN, CLOSE, OPENED = b"open", b"close", b"opened"
-CLOSED = "closed"
+CLOSED, IN_USE = "closed", "the board is in use"
 CLOSE_TIMEOUT_S = 2.0
 
 
@@ -39,10 +40,14 @@ class Way:
 
 
 class Transport(ABC):
-    """Bytes to the board and back; `reads` counts the reads that returned some, `largest_read` is the most bytes."""
+    """Bytes to the board and back; `reads` counts the reads that returned some.
+
+    `largest_read` is the most bytes that one returned, `read_of` the most that it asks for.
+    """
 
     reads = 0
     largest_read = 0
+    read_of = BLOCK_BYTES
 
     @abstractmethod
     def write(self, data: bytes) -> None:
@@ -101,7 +106,7 @@ class _Descriptor(Transport):
     fd = -1
 
     def __init__(self, way: Way) -> None:
-        self._bytes = 1 if way.by_byte else BLOCK_BYTES
+        self.read_of = 1 if way.by_byte else BLOCK_BYTES
 
     def write(self, data: bytes) -> None:
         try:
@@ -117,7 +122,7 @@ class _Descriptor(Transport):
         if not select.select((self.fd,), (), (), left_ns / 1e9 if left_ns > 0 else 0)[0]:
             return b""
         try:
-            data = os.read(self.fd, self._bytes)
+            data = os.read(self.fd, self.read_of)
         except OSError as error:
             raise _gone(self.what, error) from error
         if not data:
@@ -158,6 +163,7 @@ class TcpConnection(_Descriptor):
                 EXIT_MACHINE,
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(way.nodelay))
+        give_up_silent_peer(self._socket)
         self.fd = self._socket.fileno()
         self._frames = Frames() if way.frames else None
 
@@ -183,6 +189,7 @@ class MqttSession(Transport):
         self._arrived: deque[bytes] = deque()
         self._state: deque[bytes] = deque()
         self._qos = way.qos
+        self._opened = False
         self._client = MqttClient(
             host,
             int(port),
@@ -238,7 +245,12 @@ class MqttSession(Transport):
         state = self._state.popleft()
         if state != OPENED:
             raise LabError(f"The bridge: {state.decode('utf-8', 'replace')}.", "Is another client using it?")
+        self._opened = True
 
     def _received(self, topic: bytes, payload: bytes, _qos: int) -> None:
         kind = topic.decode("utf-8", "replace").removeprefix(self._topic + "/")
-        (self._arrived if kind == OUT else self._state).append(payload)
+        if kind == OUT:
+            self._arrived.append(payload)
+        # Every client hears how the bridge refuses another one.
+        elif not (self._opened and payload == IN_USE.encode()):
+            self._state.append(payload)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from looplab.experiments.asip.board import BOARDS
-from looplab.experiments.asip.document import Measured
+from looplab.experiments.asip.document import Measured, ReadSizes
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
 from looplab.treatments.looks import Look, processes
@@ -74,17 +74,26 @@ def _adapter(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatm
 
 
 def _reads(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
-    """Judge how client and bridge read port and socket by the most bytes that one read returned."""
-    parts: dict[str, list[int]] = {}
+    """Judge how client and bridge read port and socket by the bytes that they ask for, and what came.
+
+    Where the machine is fast, each byte of the wire is read alone, however many were asked for.
+    """
+    parts: dict[str, list[ReadSizes]] = {}
     for one in measured:
-        for part, size in one.largest_reads.items():
-            parts.setdefault(f"{one.cell.language} client" if part == "client" else part, []).append(size)
-    found = ", ".join(f"{part} {max(sizes)}" for part, sizes in sorted(parts.items()))
-    sizes = [size for all_of_part in parts.values() for size in all_of_part]
-    wanted = "1 byte a read" if parameters.read == "byte" else "more than 1 byte in a read"
+        for part, read in one.reads.items():
+            parts.setdefault(f"{one.cell.language} client" if part == "client" else part, []).append(read)
+    found = ", ".join(
+        f"{part} {max(read.returned for read in reads)} of {max(read.asked for read in reads)}"
+        for part, reads in sorted(parts.items())
+    )
+    sizes = [read for reads in parts.values() for read in reads]
+    wanted = "1 byte asked for" if parameters.read == "byte" else "more than 1 byte asked for"
     if not found:
         return _unknown("largest read", wanted, measured)
-    verified = max(sizes) == 1 if parameters.read == "byte" else min(sizes) > 1
+    if parameters.read == "byte":
+        verified = all(read == ReadSizes(1, 1) for read in sizes)
+    else:
+        verified = min(read.asked for read in sizes) > 1
     return Treatment("largest read", wanted, found, verified, note="" if verified else "see `READ`")
 
 

@@ -20,6 +20,8 @@ PROCESS_NAME = "lab-asip-client"
 PORT = 5100
 # How often a client that follows a wave hears its controller.
 HEAR_NS = 100_000_000
+# Tests without an answer for this long, or for five deadlines: the way to the board is gone.
+SILENCE_NS = 10_000_000_000
 ABSENT = -1
 
 Words = dict[str, str]
@@ -44,14 +46,21 @@ class Latency:
         self._client.synchronise()
 
     def tests(self, count: int) -> list[tuple[int, int, int]]:
-        """Return (due, sent, received) of each test, received ABSENT where no change came in time."""
+        """Return (due, sent, received) of each test, received ABSENT where no change came in time.
+
+        Raises LabError after a silence of SILENCE_NS, or of five deadlines if that is longer.
+        """
         found = []
-        start_ns = perf_counter_ns() + self._interval_ns
+        start_ns = heard_ns = perf_counter_ns() + self._interval_ns
+        silence_ns = max(SILENCE_NS, 5 * self._deadline_ns)
         for k in range(count):
             due_ns = start_ns + k * self._interval_ns
             self._idle(due_ns)
             sent_ns, received_ns = self._set(1)
             found.append((due_ns, sent_ns, received_ns))
+            heard_ns = max(heard_ns, received_ns)
+            if sent_ns - heard_ns > silence_ns:
+                raise LabError(f"no test was answered for {silence_ns / 1e9:g} s")
             self._idle(due_ns + self._interval_ns // 2)
             self._set(0)
         return found
@@ -180,7 +189,8 @@ def _mean(values: list[float]) -> float:
 
 def _counted(client: AsipClient) -> str:
     transport = client.transport
-    return f"reads={transport.reads} largest_read={transport.largest_read} errors={client.errors}"
+    sizes = f"largest_read={transport.largest_read} read_of={transport.read_of}"
+    return f"reads={transport.reads} {sizes} errors={client.errors}"
 
 
 def _open(words: Words) -> AsipClient:

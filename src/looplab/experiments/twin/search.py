@@ -73,14 +73,14 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
     `attempt` makes one step at a rate. The first one asks for more than can be stored: what is stored then shows where
     to look. The last one confirms the limit; its rows are those of the cell.
     """
-    step, why = attempt(p.max_rate_per_s)
-    steps, good, bad = [step], 0.0, float(p.max_rate_per_s)
+    steps: list[Step] = []
+    step, why = _attempted(attempt, p.max_rate_per_s, steps)
+    good, bad = 0.0, float(p.max_rate_per_s)
     if step.sustained:
         good, why = bad, {**why, "limited_by": TRIED}
     rate = _within(p, FIRST_SHARE * step.stored_per_s)
     while len(steps) < p.search_steps - 1 and not (good and bad / good < CLOSE):
-        step, found = attempt(rate)
-        steps.append(step)
+        step, found = _attempted(attempt, rate, steps)
         if step.sustained:
             good = max(good, rate)
         elif rate <= bad:
@@ -88,6 +88,16 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
         rate = _within(p, _next(good, bad))
     good = _confirmed(p, attempt, good, steps)
     return {"limit_per_s": round(good, 3), "steps": [step.as_json() for step in steps], **why}
+
+
+def _attempted(attempt: Attempt, rate: float, steps: list[Step]) -> tuple[Step, dict[str, Any]]:
+    """Make a step and keep it in `steps`; one that failed with no part used up, as after a stall, is made once more."""
+    step, why = attempt(rate)
+    steps.append(step)
+    if not step.sustained and why.get("limited_by") == UNKNOWN:
+        step, why = attempt(rate)
+        steps.append(step)
+    return step, why
 
 
 def _confirmed(p: TwinParameters, attempt: Attempt, good: float, steps: list[Step]) -> float:

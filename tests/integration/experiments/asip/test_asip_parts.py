@@ -85,6 +85,18 @@ def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_osci
     assert 0 < fastest["edges_out"] < 0.9 * fastest["edges_in"]
 
 
+def test_a_frequency_that_no_client_can_follow_is_counted_and_not_tracked(parts: Start) -> None:
+    here = parts()
+    _, run = here.run(SCENARIO="asip-throughput", STEP_SECONDS="0.5", LOW_HZ="700", HIGH_HZ="800")
+    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
+    for cell in run["cells"]:
+        (step,) = cell["steps"]
+        assert step["edges_in"] == 2 * round(step["frequency_hz"] * step["seconds"]) == 700
+        assert 0 < step["edges_out"] < 700
+        assert (cell["tracked_hz"], cell["untracked_hz"]) == (None, step["frequency_hz"])
+    assert "not even 700 Hz was copied whole" in (here.folder / "controller.log").read_text()
+
+
 def test_board_adapter_and_reads_are_judged_by_what_the_parts_report(parts: Start) -> None:
     """The second run claims what its parts do not do: its cells are measured, and the run is INVALID."""
     here = parts(ADAPTER="ftdi-1", READ="byte")
@@ -119,8 +131,7 @@ def test_a_second_client_is_refused_and_the_first_one_goes_on(parts: Start, firs
     here = parts()
     client = open_client(here, first)
     for other in TRANSPORTS:
-        if (first, other) != ("mqtt", "mqtt"):
-            assert not serves(here, other), f"{other} beside {first}"
+        assert not serves(here, other), f"{other} beside {first}"
     client.synchronise()
     client.close()
     assert serves(here, "tcp")

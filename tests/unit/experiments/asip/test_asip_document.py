@@ -102,6 +102,16 @@ def test_the_table_fits_80_columns(write_one: object, tmp_path: Path) -> None:
     assert [line.endswith(" !") for line in lines if line.split()[:2] == ["python", "serial"]] == [True]
 
 
+def test_a_search_that_found_nothing_says_how_to_find_more(tmp_path: Path) -> None:
+    run = json.loads((write_throughput_run(tmp_path) / "run.json").read_text())
+    run["cells"][0] |= {"tracked_hz": None, "untracked_hz": 400.0}
+    run["cells"][1] |= {"tracked_hz": None, "untracked_hz": 400.0, "valid": False}
+    lines = table(run).splitlines()
+    assert "python, serial: not even 400 Hz was copied whole; set `LOW_HZ` below it." in lines
+    assert sum("not even" in line for line in lines) == 1
+    assert max(map(len, lines)) <= 80
+
+
 def test_only_what_passes_the_place_is_a_cell() -> None:
     p = parameters(PLACEMENTS="one,bridge,broker")
     assert [str(cell) for cell in p.cells] == [

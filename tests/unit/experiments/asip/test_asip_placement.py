@@ -1,12 +1,16 @@
 """What runs elsewhere: which links a cell has, and that a link that was not there makes its cell INVALID."""
 
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from support.places import ROOT
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.experiments.asip import placement
+from looplab.experiments.asip import placement, questions
+from looplab.experiments.asip.bridge import read_settings
 from looplab.experiments.asip.parameters import Cell, read_parameters
 
 P = read_parameters({"PLACEMENTS": "one,bridge,broker", "BRIDGE_DELAY_MS": "0.5", "BROKER_DELAY_MS": "6"})
@@ -32,17 +36,73 @@ ON_PI = {"ROBOT": "remote", "LAB_PI": "192.0.2.7:9199", "TRANSPORTS": "tcp,mqtt"
 
 
 def test_a_board_on_a_pi_is_reached_at_its_bridge_there() -> None:
-    found = placement.addresses(read_parameters(ON_PI), ON_PI)
+    p = read_parameters(ON_PI)
+    found = placement.addresses(p, ON_PI)
     assert (found["tcp"], found["mqtt"]) == ("192.0.2.7:5000", "broker:1883/asip/pi")
     assert "ASIP_TOPIC: asip/pi" in (ROOT / "rpi/compose.yaml").read_text()
     assert placement.addresses(P, {})["tcp"] == "asip-bridge:5000"
+    # Elsewhere indeed: nothing is emulated.
+    assert {cell.placement for cell in p.cells} == {"bridge"}
+    assert not any(placement.links(p, cell) for cell in p.cells)
 
 
-@pytest.mark.parametrize("other", [{"TRANSPORTS": "serial"}, {"PLACEMENTS": "bridge"}, {"LAB_PI": ""}])
+@pytest.mark.parametrize("other", [{"TRANSPORTS": "serial"}, {"PLACEMENTS": "broker"}, {"LAB_PI": ""}])
 def test_what_a_board_on_a_pi_does_not_have_is_wrong_use(other: dict[str, str]) -> None:
     with pytest.raises(LabError) as error:
         read_parameters({**ON_PI, **other})
     assert error.value.exit_code == EXIT_USAGE
+
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start what answers as a bridge with these variables does; returns its address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.settimeout(10)
+
+        def start(broker: str, **variables: str) -> str:
+            facts = {"broker": broker, **read_settings({"BROKER_HOST": "broker", **variables}).told()}
+            answer = " ".join(f"{name}={value}" for name, value in facts.items()).encode()
+            threading.Thread(target=lambda: sock.sendto(answer, sock.recvfrom(100)[1])).start()
+            return "127.0.0.1:{1}".format(*sock.getsockname())
+
+        yield start
+
+
+def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(serve: Serve) -> None:
+    address = serve("off")
+    missing = placement.Bridge(read_parameters(ON_PI), address).missing()
+    assert missing is not None
+    assert "has not connected to the broker" in missing.message
+    assert placement.Bridge(read_parameters(ON_PI), serve("on")).missing() is None
+    over_tcp = {**ON_PI, "TRANSPORTS": "tcp"}
+    assert placement.Bridge(read_parameters(over_tcp), serve("off")).missing() is None
+
+
+def test_a_bridge_that_is_silent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "TIMEOUT_S", 0.01)
+    missing = placement.Bridge(read_parameters(ON_PI), "127.0.0.1:9").missing()
+    assert missing is not None
+    assert "127.0.0.1:9 does not answer" in missing.message
+    assert "asip-bridge" in missing.remedy
+
+
+@pytest.mark.parametrize(
+    "there",
+    [{"FIDELITY": "corrected"}, {"READ": "byte"}, {"FRAMES": "utf"}, {"PROTOCOL": "firmata"}, {"ASIP_QOS": "1"}],
+)
+def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(serve: Serve, there: dict[str, str]) -> None:
+    p = read_parameters(ON_PI)
+    with pytest.raises(LabError, match=r"runs with \w+=\w+, this run with") as error:
+        placement.Bridge(p, serve("on", **there)).missing()
+    (name,) = there
+    assert ("TCP_NODELAY" if name == "FIDELITY" else f"{name}={there[name]}") in error.value.message
+    # Here Compose gives both the same, and the treatments are judged by what they did.
+    here = read_parameters({"TRANSPORTS": "tcp,mqtt"})
+    assert placement.Bridge(here, serve("on", **there)).missing() is None
 
 
 class Emulator:

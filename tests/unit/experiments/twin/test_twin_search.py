@@ -51,6 +51,25 @@ def test_a_machine_that_takes_the_highest_rate_ends_the_search_at_once() -> None
     assert (found["limit_per_s"], len(found["steps"]), found["limited_by"]) == (1000, 1, "tried")
 
 
+def test_a_stall_that_no_part_explains_ends_no_search() -> None:
+    """The step is made once more; what a part explains is believed at once."""
+    p, rates = parameters(DRAIN_TIMEOUT_S="2", SEARCH_STEPS="10"), []
+
+    def attempt(rate: float) -> tuple[Step, dict[str, Any]]:
+        rates.append(rate)
+        stalled = len(rates) == 2
+        step = queueing(p, rate, 10 if stalled else 120)
+        return step, {"limited_by": "unknown" if stalled else "session"}
+
+    found = search(p, attempt)
+    assert rates[1] == rates[2]
+    # The last one confirms a rate that was tried.
+    assert len(set(rates[2:-1])) == len(rates[2:-1])
+    assert 0.75 * 120 < found["limit_per_s"] <= 1.03 * 120
+    assert found["limited_by"] == "session"
+    assert len(found["steps"]) == len(rates)
+
+
 def test_nothing_sustained_is_no_limit() -> None:
     p = parameters()
     found = search(p, lambda rate: (queueing(p, rate, 0.2), {}))
