@@ -48,7 +48,7 @@ def _followed_nothing(cell: dict[str, Any]) -> bool:
 
 def _nothing_tracked(cell: dict[str, Any]) -> str:
     """Return a sentence for a cell whose lowest frequency was too high."""
-    lowest = f"{cell['untracked_hz']:g} Hz"
+    lowest = f"{cell['untracked_hz']:.1f} Hz"
     return f"{cell['language']}, {cell['transport']}: not even {lowest} was copied whole; set `LOW_HZ` below it."
 
 

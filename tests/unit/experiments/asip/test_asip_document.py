@@ -107,7 +107,7 @@ def test_a_search_that_found_nothing_says_how_to_find_more(tmp_path: Path) -> No
     run["cells"][0] |= {"tracked_hz": None, "untracked_hz": 400.0}
     run["cells"][1] |= {"tracked_hz": None, "untracked_hz": 400.0, "valid": False}
     lines = table(run).splitlines()
-    assert "python, serial: not even 400 Hz was copied whole; set `LOW_HZ` below it." in lines
+    assert "python, serial: not even 400.0 Hz was copied whole; set `LOW_HZ` below it." in lines
     assert sum("not even" in line for line in lines) == 1
     assert max(map(len, lines)) <= 80
 

@@ -81,6 +81,14 @@ def test_a_clients_quota_is_that_of_its_container(wanted: str, limit: float | No
     assert (found.verified, found.required) == (verified, True)
 
 
+def test_a_bridge_on_a_pi_is_taken_at_its_word() -> None:
+    process = {"pid": 7, "started_ticks": 1, "container": {"cpu_limit": None}, "threads": [], "sockets": []}
+    roles = {name: {"before": [process], "processes": [process], "refused": []} for name in ("controller", "python")}
+    remote = {"ROBOT": "remote", "LAB_PI": "192.0.2.7", "TRANSPORTS": "tcp", "FIDELITY": "corrected"}
+    found = judged("bridge TCP_NODELAY", remote, [cell()], [{"roles": roles}])
+    assert (found.wanted, found.found, found.required) == ("on", "on, as it says", False)
+
+
 @pytest.mark.parametrize("what", ["board", "USB adapter", "largest read"])
 def test_what_nobody_could_be_asked_about_is_not_verified_and_makes_nothing_invalid(what: str) -> None:
     real = Measured(cell().cell)
