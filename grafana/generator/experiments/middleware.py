@@ -65,7 +65,7 @@ def _over_devices(title: str, description: str, expression: str, y: dict[str, An
     return xy_panel(
         title,
         f"{description} 1x2-container: one node of two cores, in a container; the legend leaves out what all "
-        "names share. A curve appears once it has as many loads as the longest one.",
+        "names share. A curve appears once it has all loads of the longest curve.",
         or_named(curves, "devices", "series", NOTHING_YET),
         row="devices",
         series="series",
@@ -205,8 +205,8 @@ def _current() -> Panel:
     }
     return numbers(
         "Response of the newest cell, from due",
-        "Median and p99 of all requests of the cell that is measured now, or was last. A value is missing where more "
-        "requests failed.",
+        "Median and p99 of all requests of the cell that is measured now, or was last. There is no p99 if more than 1 "
+        "% of the requests failed or had no answer, and no median if more than half did.",
         {
             f"{{{{devices}}}} devices, {{{{placement}}}}, {name}": f"max by (devices, placement) ({one} and {CURRENT})"
             for name, one in quantiles.items()

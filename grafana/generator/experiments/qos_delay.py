@@ -65,8 +65,8 @@ def _against_delay(title: str, description: str, metric: str, y: dict[str, Any],
     curves = whole(f"max by (series, end_to_end_ms) ({_named(measured)})")
     return xy_panel(
         title,
-        f"{description} A curve appears once it has as many delays as the longest one; choose its fidelity to see one "
-        "that has fewer.",
+        f"{description} A curve appears once it has all delays of the longest curve; choose one fidelity above to "
+        "see a shorter curve.",
         or_named(curves, "end_to_end_ms", "series", NOTHING_YET),
         row="end_to_end_ms",
         series="series",
@@ -192,8 +192,8 @@ def _progress() -> Panel:
     }
     return numbers(
         "The newest sweep",
-        "Messages sent so far, and how many the sweep will send. A message is lost that was not received two "
-        "deadlines after it was sent.",
+        "Messages sent so far, and how many the sweep will send. A message counts as lost if it was not "
+        "received within two deadlines.",
         {name: f"sum({count} and on (fidelity) {NEWEST})" for name, count in counts.items()},
         unit="none",
         no_value=NOTHING_YET,

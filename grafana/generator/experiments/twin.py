@@ -53,8 +53,8 @@ def _progress() -> Panel:
     counts = {name: f"({found} and {FRESH})" for name, found in fates.items()}
     return numbers(
         "The newest run",
-        "Messages sent so far and their fates. Stored: the database has confirmed the commit. Refused: no message of "
-        "the device, or one that the database does not take. A message still on its way has no fate yet.",
+        "Messages sent so far and their fates. Stored: the database has confirmed the commit. Refused: it does not "
+        "have the form of a device's message, or the database rejects it. A message still on its way has no fate yet.",
         {name: f"sum({count} and on (scenario, fidelity) {NEWEST})" for name, count in counts.items()},
         unit="none",
         no_value=NOTHING_YET,

@@ -18,9 +18,9 @@ HEADING = "What is O made of?"
 FIGURE = "makeup"
 TEXT = (
     "The kernel stamps when bytes come from the network and when they go to it. So O has five parts, each on one "
-    "machine's clock. A wake-up lasts from the kernel receiving a message until the program has it: waiting for a "
-    "processor counts there, and TLS decryption. A send path lasts from the program to the network: encryption, and "
-    "waiting by Nagle's algorithm. Network and broker is what remains of O."
+    "machine's clock. A wake-up lasts from the kernel receiving a message until the program has it: it includes "
+    "waiting for a processor and TLS decryption. A send path lasts from the program to the network: it includes "
+    "encryption and the wait of Nagle's algorithm. Network and broker is what remains of O."
 )
 # Fill and hatch of each part: told apart in grey print, too. The parts of one end have one hue.
 LOOKS = {
