@@ -28,7 +28,8 @@ from looplab.experiments.loop import BRIDGE, ROBOT  # noqa: E402
 from looplab.lab.checkout import Lab  # noqa: E402
 from looplab.lab.machine.stalls import ContainedBystander, Lateness  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
-from looplab.treatments.looks import TreatmentsClient, policies, running  # noqa: E402
+from looplab.treatments import noise  # noqa: E402
+from looplab.treatments.looks import Look, TreatmentsClient, policies, running  # noqa: E402
 
 SCENARIOS = {"none": "scenario1", "stress": "scenario2", "flood": "scenario7"}
 WATCHERS = ("exporter", "prometheus", "grafana")
@@ -66,12 +67,11 @@ def start(scenario: str, group: str, processors: int) -> dict[str, str]:
     containers = compose.listed()
     if processors:
         docker("update", f"--cpuset-cpus=0-{processors - 1}", *containers.values())
-    prioritise(containers["treatments"])
     return containers
 
 
-def prioritise(treatments: str) -> None:
-    """Give bridge and robot the priority of a run, as the controller's first look does; print both.
+def prioritise(treatments: str) -> TreatmentsClient:
+    """Give bridge and robot the priority of a run, as the controller's first look does; print both, return the client.
 
     Under stress it takes them seconds to start.
     """
@@ -82,14 +82,16 @@ def prioritise(treatments: str) -> None:
         if time.monotonic() > end:
             sys.exit(f"bridge or robot did not start within {START_S} s")
         time.sleep(0.5)
-    given = TreatmentsClient(roles, url).look({})
-    for looks in (look, given):
+    client = TreatmentsClient(roles, url)
+    for looks in (look, client.look({})):
         print({role.name: policies([looks], role.name) for role in roles} if looks else "no answer", file=sys.stderr)
+    return client
 
 
 def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
     """Return the samples of each arm, their order drawn again in each round."""
     containers = start(SCENARIOS[options.load], options.group, options.processors)
+    client = prioritise(containers["treatments"])
     parts = [name for name in (*WATCHERS, *FAR) if name in containers]
     parts_of = arms(parts, options.ends)
     found: dict[str, list[Lateness]] = {name: [] for name in parts_of}
@@ -100,14 +102,17 @@ def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
     try:
         time.sleep(5)
         for number in range(options.samples):
-            for name, running in draw.sample(list(parts_of.items()), len(parts_of)):
-                idle = set(parts) - set(running)
+            for name, present in draw.sample(list(parts_of.items()), len(parts_of)):
+                idle = set(parts) - set(present)
                 for verb, which in (("pause", idle - paused), ("unpause", paused - idle)):
                     if which:
                         docker(verb, *(containers[part] for part in which))
                 paused = idle
+                before = client.look({}) if "treatments" in present else None
                 time.sleep(SETTLE_S)
                 found[name] += [sample] if (sample := bystander.sample(options.seconds)) else []
+                if sample and sample.max_ms > LONG_MS:
+                    print(f"{name}: {sample.max_ms:.0f} ms, {machine(before, client)}", file=sys.stderr)
             left_s = (time.monotonic() - began) / (number + 1) * (options.samples - number - 1)
             print(f"round {number + 1} of {options.samples}, about {left_s / 60:.0f} min left", file=sys.stderr)
     finally:
@@ -116,6 +121,14 @@ def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
         bystander.stop()
         subprocess.run([ROOT / "lab", "down"], capture_output=True, check=False)
     return found
+
+
+def machine(before: Look | None, client: TreatmentsClient) -> str:
+    """Return how long the machine itself stalled since a look, by the probes of the treatments service."""
+    if before is None:
+        return "the machine's own part is unknown: its probes are paused"
+    worst = noise.worst(noise.over([before, client.look({})]))
+    return f"the machine itself {worst.get('max_us', 0) / 1000:.1f} ms on processor {worst.get('processor', '?')}"
 
 
 def table(found: dict[str, list[Lateness]]) -> str:

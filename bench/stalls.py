@@ -63,7 +63,7 @@ LATER = "maxcpus=1"
 INIT = """
 for processor in /sys/devices/system/cpu/cpu[1-9]*/online; do echo 1 >$processor; done
 for module in virtio_pci virtio_blk ext4 fuse loop; do busybox modprobe $module; done
-for program in mount umount; do busybox ln -sf /usr/bin/busybox /usr/local/bin/$program; done
+for program in mount umount; do busybox ln -sf /usr/bin/busybox /usr/bin/$program; done
 busybox mkdir /disk; busybox mount -t ext4 /dev/vda /disk || busybox echo "RESULT disk {}"
 for version in @CGROUPS@; do
     if [ $version = 1 ]; then
