@@ -106,7 +106,7 @@ COMMANDS = {
         _arguments(
             (
                 "scenarios",
-                {"nargs": "*", "metavar": "SCENARIO", "help": "also prepare the images of these, e.g. middleware"},
+                {"nargs": "*", "metavar": "SCENARIO", "help": "also prepare images that only these need"},
             )
         ),
     ),

@@ -51,7 +51,7 @@ def _options() -> dict[Option, list[str]]:
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
     """Add the arguments of `./lab run`."""
-    named = "scenario0 … scenario8 (all: these nine), one of an experiment, e.g. twin, or your own"
+    named = "scenario0 … scenario8 (all: these nine), a profile of another experiment, or your own"
     run.add_argument("scenarios", nargs="+", metavar="NAME", help=named)
     run.add_argument("--rounds", type=_count, default=1, metavar="N", help="repeat them, in a random order each round")
     _add_options(run)

@@ -92,7 +92,7 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "samples binary": (put("samples.csv", b"\x00\xff" * 100), "damaged", "first line"),
     "outcome unknown": (rewrite(lambda text: text.replace("answered", "answerd", 1)), "damaged", "samples.csv"),
     "outcome edited": (rewrite(lambda text: text.replace("answered", "lost", 1)), "damaged", "disagree"),
-    "latency missing": (put_latency(",,"), "damaged", "no numbers"),
+    "latency missing": (put_latency(",,"), "damaged", "not finite numbers"),
     "latency edited": (put_latency("4300.000,4200.000,100.000"), "damaged", "edited"),
 }
 EDITED = rewrite(lambda text: re.sub(r"[^,]*,,,answered", "9.000,,,answered", text, count=1))

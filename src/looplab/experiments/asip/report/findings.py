@@ -164,9 +164,8 @@ def _compared(run: Measured, pairs: Pairs, figure: Figure, rule: Rule, share: fl
         return Finding(few, f"{reason} {_NEEDED}", _lags(run), lines=lines)
     found = compare(*sides)
     if found is None:
-        return Finding(
-            UNDECIDED, "At least one run has nothing to compare: it copied no wave, or lacks the figure.", lines=lines
-        )
+        reason = "At least one run has nothing to compare: it tracked no frequency, or lacks a figure."
+        return Finding(UNDECIDED, reason, lines=lines)
     return Finding(UNDECIDED, "", _lags(run), tested=found, rule=rule, lines=lines)
 
 

@@ -48,9 +48,7 @@ def claims() -> list[Claim]:
         asked("no-queue-above-67", "A queue forms at intervals below 67 ms and at none above", "twin", _no_queue),
         asked("broker-is-the-limit", "It is the broker that limits the rate", "twin", _broker_limits),
         asked("more-brokers", "More brokers raise the total and lower each one's rate", "twin-brokers", _more_brokers),
-        asked(
-            "distributed-varies", "Times vary more where each broker has a machine of its own", "twin-brokers", _varies
-        ),
+        asked("distributed-varies", "Times vary more if each broker has its own machine", "twin-brokers", _varies),
         asked("limit", "At the highest sustained rate the broker is the limit", "twin-limit", _limit),
     ]
 
