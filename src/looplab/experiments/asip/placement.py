@@ -45,7 +45,7 @@ class Bridge:
         self._p = p
         self._remote = p.robot == "remote"
         self._name = "bridge on the Pi" if self._remote else "bridge"
-        self._remedy = f"On the Pi: {_UP}; its logs show what it lacks." if self._remote else _LOGS
+        self._remedy = f"On the Pi: {_UP}; `logs asip-bridge` names the reason." if self._remote else _LOGS
         self._asked = Asked(self._name, address, self._remedy)
 
     def counts(self) -> dict[str, str]:

@@ -99,7 +99,7 @@ def test_a_client_that_tracks_nothing_decides_nothing(tmp_path: Path) -> None:
         path.write_text(json.dumps(run))
     verdict = analysed(tmp_path).verdict("java-tracks-more")
     assert verdict.outcome == UNDECIDED
-    assert "copied no wave" in verdict.reason
+    assert "tracked no frequency" in verdict.reason
 
 
 def test_a_board_that_was_behind_real_time_stands_beside_the_verdict(tmp_path: Path) -> None:
