@@ -38,6 +38,8 @@ class WorkerClient:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with contextlib.suppress(OSError):
+            # The socket stays open as long as a file of it does, and the worker serves one controller at a time.
+            self._lines.close()
             self._socket.close()
 
     def hello(self) -> str:

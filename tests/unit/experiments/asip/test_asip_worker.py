@@ -1,6 +1,7 @@
 """The Python client against a board that says nothing."""
 
 import os
+import socket
 import tty
 
 import pytest
@@ -9,6 +10,7 @@ from looplab.errors import LabError
 from looplab.experiments.asip import worker
 from looplab.experiments.asip.client import AsipClient
 from looplab.experiments.asip.transports import Way, connect
+from looplab.experiments.asip.workers import WorkerClient
 
 WORDS = {"out": "13", "in": "4", "in_port": "7", "in_bit": "5", "interval_us": "10000", "deadline_us": "10000"}
 SILENCE_S = 0.2
@@ -26,3 +28,13 @@ def test_a_long_silence_ends_the_tests_and_a_short_one_is_lost_tests(monkeypatch
     finally:
         os.close(board)
         os.close(port)
+
+
+def test_a_controller_that_is_done_hangs_up_while_its_client_is_still_held() -> None:
+    """A fault that is handled holds it; the worker would wait with the next controller."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with WorkerClient("python", "127.0.0.1:{1}".format(*server.getsockname())) as held:
+            worker, _ = server.accept()
+        with worker:
+            worker.settimeout(5)
+            assert worker.recv(100) == b"", f"{held} is closed"
