@@ -52,8 +52,10 @@ def _options() -> dict[Option, list[str]]:
 def add_arguments(run: argparse.ArgumentParser) -> None:
     """Add the arguments of `./lab run`."""
     named = "scenario0 … scenario8 (all: these nine), a profile of another experiment, or your own"
-    run.add_argument("scenarios", nargs="+", metavar="NAME", help=named)
+    run.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=named)
     run.add_argument("--rounds", type=_count, default=1, metavar="N", help="repeat them, in a random order each round")
+    # With all options the usage alone fills a terminal.
+    run.usage = "%(prog)s [OPTION ...] SCENARIO [SCENARIO ...]"
     _add_options(run)
 
 
@@ -62,6 +64,7 @@ def add_study_arguments(study: argparse.ArgumentParser) -> None:
     study.add_argument("names", nargs="+", metavar="NAME", help="a claim of the report, e.g. stress; a scenario; all")
     study.add_argument("--rounds", type=_count, default=5, metavar="N", help="how often each runs (default: 5)")
     study.add_argument("--seed", type=int, metavar="S", help="seed of the random order (default: a new one)")
+    study.usage = "%(prog)s [OPTION ...] NAME [NAME ...]"
     _add_options(study)
 
 
@@ -73,8 +76,6 @@ def _count(text: str) -> int:
 
 def _add_options(run: argparse.ArgumentParser) -> None:
     """Add the options of a run, an experiment's own in a group of their own."""
-    # With all options the usage alone fills a terminal.
-    run.usage = "%(prog)s [OPTION ...] NAME [NAME ...]"
     groups = {
         name: run.add_argument_group(
             "options of the scenarios" if name == EXPERIMENTS.default else f"options of {name}"
