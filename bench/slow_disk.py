@@ -2,9 +2,8 @@
 """Serve a disk whose flush takes a given time: a file system of one file (FUSE), for a loop device to be put on.
 
 The file's bytes are those of an image, kept in memory. Its time is that of the system it runs on, also within a virtual
-machine that counts its own. One request at a time, under SCHED_FIFO where the kernel allows, so that no load
-delays it. Ends when it is
-unmounted. Needs root, and nothing but Python.
+machine that counts its own. One request at a time, under SCHED_FIFO where the kernel allows, so that no load delays it.
+Ends when it is unmounted. Needs root, and nothing but Python.
 
     python3 bench/slow_disk.py IMAGE FILE FLUSH_MS
 """
