@@ -73,20 +73,21 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
     `attempt` makes one step at a rate. The first one asks for more than can be stored: what is stored then shows where
     to look. The last one confirms the limit; its rows are those of the cell.
     """
-    steps: list[Step] = []
-    step, why = _attempted(attempt, p.max_rate_per_s, steps)
-    good, bad = 0.0, float(p.max_rate_per_s)
+    step, why = attempt(p.max_rate_per_s)
+    steps, rates, good, bad = [step], 1, 0.0, float(p.max_rate_per_s)
     if step.sustained:
         good, why = bad, {**why, "limited_by": TRIED}
     rate = _within(p, FIRST_SHARE * step.stored_per_s)
-    while len(steps) < p.search_steps - 1 and not (good and bad / good < CLOSE):
+    while rates < p.search_steps - 1 and not (good and bad / good < CLOSE):
         step, found = _attempted(attempt, rate, steps)
+        rates += 1
         if step.sustained:
             good = max(good, rate)
         elif rate <= bad:
             bad, why = rate, found
         rate = _within(p, _next(good, bad))
-    good = _confirmed(p, attempt, good, steps)
+    repeated = len(steps) - rates
+    good = _confirmed(attempt, good, steps, p.search_steps + 2 + repeated)
     return {"limit_per_s": round(good, 3), "steps": [step.as_json() for step in steps], **why}
 
 
@@ -100,8 +101,8 @@ def _attempted(attempt: Attempt, rate: float, steps: list[Step]) -> tuple[Step, 
     return step, why
 
 
-def _confirmed(p: TwinParameters, attempt: Attempt, good: float, steps: list[Step]) -> float:
-    """Return the rate that a last step sustained, at or somewhat below `good`; 0.0 if none did."""
+def _confirmed(attempt: Attempt, good: float, steps: list[Step], most: int) -> float:
+    """Return the rate that a last step sustained, at or somewhat below `good`; 0.0 if none of `most` steps did."""
     if steps[-1].sustained and steps[-1].rate_per_s == round(good, 3):
         return good
     while good:
@@ -109,7 +110,7 @@ def _confirmed(p: TwinParameters, attempt: Attempt, good: float, steps: list[Ste
         steps.append(step)
         if step.sustained:
             return good
-        good = good / CLOSE if len(steps) < p.search_steps + 2 else 0.0
+        good = good / CLOSE if len(steps) < most else 0.0
     return 0.0
 
 

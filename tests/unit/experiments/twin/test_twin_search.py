@@ -70,6 +70,17 @@ def test_a_stall_that_no_part_explains_ends_no_search() -> None:
     assert len(found["steps"]) == len(rates)
 
 
+def test_a_repeated_step_takes_no_other_rate_from_a_short_search() -> None:
+    p, rates = parameters(SEARCH_STEPS="4"), []
+
+    def attempt(rate: float) -> tuple[Step, dict[str, Any]]:
+        rates.append(rate)
+        return queueing(p, rate, rate / 2 if len(set(rates)) < 3 else 10_000), {"limited_by": "unknown"}
+
+    assert search(p, attempt)["limit_per_s"] == round(rates[-1], 3)
+    assert rates[1] == rates[2] > rates[3]
+
+
 def test_nothing_sustained_is_no_limit() -> None:
     p = parameters()
     found = search(p, lambda rate: (queueing(p, rate, 0.2), {}))
