@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from looplab.experiments.loop import BRIDGE, ROBOT  # noqa: E402
 from looplab.lab.checkout import Lab  # noqa: E402
-from looplab.lab.machine.stalls import ContainedBystander, Lateness  # noqa: E402
+from looplab.lab.machine.stalls import STUCK_S, ContainedBystander, Lateness  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
 from looplab.treatments import noise  # noqa: E402
 from looplab.treatments.looks import Look, TreatmentsClient, policies, running  # noqa: E402
@@ -110,8 +110,11 @@ def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
                 paused = idle
                 before = client.look({}) if "treatments" in present else None
                 time.sleep(SETTLE_S)
-                found[name] += [sample] if (sample := bystander.sample(options.seconds)) else []
-                if sample and sample.max_ms > LONG_MS:
+                sample = bystander.sample(options.seconds)
+                if sample is None:
+                    sys.exit(f"{name}: the bystander did not wake within {STUCK_S} s")
+                found[name].append(sample)
+                if sample.max_ms > LONG_MS:
                     print(f"{name}: {sample.max_ms:.0f} ms, {machine(before, client)}", file=sys.stderr)
             left_s = (time.monotonic() - began) / (number + 1) * (options.samples - number - 1)
             print(f"round {number + 1} of {options.samples}, about {left_s / 60:.0f} min left", file=sys.stderr)

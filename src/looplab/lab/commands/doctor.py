@@ -43,11 +43,11 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
 
 
 def _check_stalls(lab: Lab) -> list[Check]:
-    """Try it for ten seconds; nothing while a run goes on, which the trial would disturb."""
+    """Try it for ten to twenty seconds; nothing while a run goes on, which the trial would disturb."""
     if lab.compose().listed():
         return []
     if sys.stderr.isatty():
-        print("Trying for ten seconds how this kernel schedules under load ...", file=sys.stderr)
+        print("Trying for ten to twenty seconds how this kernel schedules under load ...", file=sys.stderr)
     found = try_stalls(lab.own_images(), lab.root / CACHE)
     return [check_stalls(found)] if found else []
 
