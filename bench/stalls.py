@@ -3,8 +3,9 @@
 
 A bystander wakes every 20 ms and notes how late it was. Beside it the published stress and three small neighbours run,
 all as bare processes in control groups; an arm is a place of the neighbours' groups. One arm has the bystander alone:
-what the machine does by itself. Prints p95, p99 and maximum of the samples of each arm, their order drawn again in each
-round.
+what the machine does by itself. Another one is the positive control: real-time tasks take every processor for 200 ms
+each second. A bystander that does not see them sees no stall, and the bench fails. Prints p95, p99 and maximum of the
+samples of each arm, their order drawn again in each round.
 
 On this kernel (root, Debian's stress), or in a virtual machine with the newest kernel of the Debian suites named. Its
 time is counted in instructions: other work on the host makes it slower, not later. Its files are those of the lab's
@@ -42,15 +43,29 @@ from looplab.lab.machine.stalls import BYSTANDER, NEIGHBOUR, NEIGHBOURS, STRESS,
 
 # The bystander and the stress are in groups below MEASURED; where the neighbours' groups are, and their weight.
 MEASURED, ELSEWHERE, NOWHERE = "measured", "elsewhere", None
-ALONE, BASE = "bystander alone", "stress"
+ALONE, MADE, BASE = "bystander alone", "a stall that is made", "stress"
 ARMS: dict[str, tuple[str | None, int]] = {
     ALONE: (NOWHERE, 1024),
+    MADE: (NOWHERE, 1024),
     BASE: (NOWHERE, 1024),
     "neighbours beside them": (MEASURED, 1024),
     "the same, an eighth": (MEASURED, 128),
     "in a parent of their own": (ELSEWHERE, 1024),
 }
 SETTLE_S = 1.0
+# At each full second a task takes its processor for so long; all of them at once, so that nothing can move away.
+MADE_S = 0.2
+HOG = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+while True:
+    time.sleep(1 - time.monotonic() % 1)
+    end = time.monotonic() + float(sys.argv[2])
+    while time.monotonic() < end: pass
+"""
+# A bystander is woken every 20 ms: it sees at least this much of a stall.
+SEEN_MS = 1000 * MADE_S - 25
 SYNCS = 50
 # The disk of the virtual machine: the I/O workers sleep only where sync() has a file system to wait for.
 DISK_MB = 64
@@ -139,7 +154,11 @@ def sample(arm: str, seconds: float) -> Lateness:
         ended.callback(time.sleep, 0.3)
         bystander = Bystander(inside(groups.make(f"{MEASURED}/bystander"), *python, BYSTANDER))
         ended.callback(bystander.stop)
-        if arm != ALONE:
+        if arm == MADE:
+            # In the group of this program: on some kernels a group of our own has no real-time budget.
+            for processor in sorted(os.sched_getaffinity(0)):
+                ended.enter_context(running([*python, HOG, str(processor), str(MADE_S)]))
+        elif arm != ALONE:
             ended.enter_context(running(inside(groups.make(f"{MEASURED}/stress"), "stress", *STRESS)))
         for number, (busy_s, pause_s) in enumerate(NEIGHBOURS if place else ()):
             code = NEIGHBOUR.format(busy_s=busy_s, pause_s=pause_s)
@@ -168,6 +187,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             print(f"round {number + 1} of {options.samples}", file=sys.stderr, flush=True)
     machine = {"kernel": platform.release(), "cgroup": Groups().version, "processors": os.cpu_count()}
     return {**machine, "sync_ms": took_ms, "arms": found}
+
+
+def missed(found: dict[str, Any]) -> str:
+    """Return what is wrong with the positive control, "" if every sample saw the stall that was made."""
+    least_ms = min(entry["max_ms"] for entry in found["arms"][MADE])
+    if least_ms >= SEEN_MS:
+        return ""
+    return (
+        f"a sample saw {least_ms:.0f} ms of a stall of {1000 * MADE_S:.0f} ms that was made: no other arm can be "
+        "trusted. Real-time priority was refused, or the bystander does not see stalls."
+    )
 
 
 def sync_ms() -> float:
@@ -282,7 +312,9 @@ def main() -> int:
         results = [measure(options)]
     for found in results:
         print(json.dumps(found) if options.json else table(found), flush=True)
-    return 0
+    faults = [f"{found['kernel']}, v{found['cgroup']}: {why}" for found in results if (why := missed(found))]
+    print("\n".join(faults), end="\n" if faults else "", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":
