@@ -22,10 +22,10 @@ class LoopLab:
         self.results.mkdir()
         self.pids: dict[str, list[int]] = {}
         self.fifo: dict[str, int] = {}
-        self._treatments = TreatmentsDouble(lambda: {**self.pids, "broker": [broker.pid]}, self.fifo)
+        self.treatments = TreatmentsDouble(lambda: {**self.pids, "broker": [broker.pid]}, self.fifo)
 
     def close(self) -> None:
-        self._treatments.close()
+        self.treatments.close()
 
     def bridge(self, command: list[str] | None = None, **variables: str) -> Child:
         """Start a bridge between the broker and the robot double; variables override."""
@@ -44,7 +44,7 @@ class LoopLab:
             "BROKER_HOST": HOST, "BROKER_PORT": str(self.broker.port), "RESULTS_DIR": str(self.results),
             "SCENARIO": "scenario0", "FIDELITY": "corrected", "COMMAND": "E", "INTERVALS_MS": "10", "MESSAGES": "20",
             "REPETITIONS": "2", "WARMUP_MESSAGES": "5", "LOOPLAB_EVENTS": "json", "PARTS_TIMEOUT_S": "20",
-            "TREATMENTS_URL": self._treatments.url,
+            "TREATMENTS_URL": self.treatments.url,
         }  # fmt: skip
         words = command or python("looplab.experiments.loop")
         child = self.start(words, **{**settings, **variables})

@@ -317,7 +317,8 @@ class RobotDouble:
 class TreatmentsDouble:
     """Answers as the treatments service does, but finds the given processes only and applies `fifo` alone.
 
-    The real one would find, and reschedule, every process of these names on the test's machine.
+    The real one would find, and reschedule, every process of these names on the test's machine. `noise` is what the
+    probes of a test saw; none unless it sets them.
     """
 
     ROLES = ("broker", "controller", "bridge", "robot", "stress", "flood", "link", "instance", "workers", "database")
@@ -325,13 +326,15 @@ class TreatmentsDouble:
     def __init__(self, pids: Callable[[], dict[str, list[int]]], fifo: Mapping[str, int] | None = None) -> None:
         self._pids = pids
         self._fifo = {} if fifo is None else fifo
+        self.noise: Callable[[], list[dict[str, Any]]] = list
         self._server = serve(HOST, 0, {"POST /facts": self._facts}, "free a port")
         self.url = f"http://{HOST}:{self._server.server_address[1]}/facts"
 
     def _facts(self, _request: Request) -> dict[str, Any]:
         pids = self._pids()
         roles = {role: treat(pids.get(role, []), self._fifo.get(role, 0)) for role in self.ROLES}
-        return {"roles": roles, "processors": processor_times(), "clock_ns": time.perf_counter_ns()}
+        times = {"processors": processor_times(), "clock_ns": time.perf_counter_ns()}
+        return {"roles": roles, **times, "noise": self.noise()}
 
     def close(self) -> None:
         self._server.shutdown()

@@ -1,10 +1,13 @@
 """The noise floor: what a probe on each processor saw between two looks."""
 
 import os
+import signal
 import time
 
+from support.noise_probes import children, comm, probes
+
 from looplab.treatments import noise
-from looplab.treatments.noise import PERIOD_NS, Probes
+from looplab.treatments.noise import PERIOD_NS
 
 
 def look(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[str, object]:
@@ -45,28 +48,14 @@ def test_every_lateness_falls_into_the_bin_that_holds_it() -> None:
 
 
 def test_a_probe_is_pinned_counts_and_notices_a_stop() -> None:
-    probes = Probes()
-    (pid, *_others) = [child for child in children() if comm(child) == "lab-noise"]
-    assert len(os.sched_getaffinity(pid)) == 1
-    before = {"clock_ns": time.monotonic_ns(), "noise": probes.read()}
-    os.kill(pid, 19)
-    time.sleep(30 * PERIOD_NS / 1e9)
-    os.kill(pid, 18)
-    while not (found := [e for e in noise.floor(before, {"noise": probes.read()}) if e["max_us"] >= 100_000]):
-        time.sleep(0.01)
-    assert found[0]["count"] >= 1
-    assert found[0]["policy"].startswith("SCHED_")
-    for child in children():
-        if comm(child) == "lab-noise":
-            os.kill(child, 9)
-            os.waitpid(child, 0)
-
-
-def children() -> list[int]:
-    with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        return [int(word) for word in file.read().split()]
-
-
-def comm(pid: int) -> str:
-    with open(f"/proc/{pid}/comm") as file:
-        return file.read().strip()
+    with probes() as found:
+        (pid, *_others) = [child for child in children() if comm(child) == "lab-noise"]
+        assert len(os.sched_getaffinity(pid)) == 1
+        before = {"clock_ns": time.monotonic_ns(), "noise": found.read()}
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(30 * PERIOD_NS / 1e9)
+        os.kill(pid, signal.SIGCONT)
+        while not (late := [e for e in noise.floor(before, {"noise": found.read()}) if e["max_us"] >= 100_000]):
+            time.sleep(0.01)
+    assert late[0]["count"] >= 1
+    assert late[0]["policy"].startswith("SCHED_")

@@ -6,27 +6,19 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.loop_lab import OK, LoopLab, answer_requests, event, events, rows
+from support.noise_probes import OVER_PROBES, UNDER_PROBES, hog, probes
 from support.parts import HOST, Broker, Child, Listener, free_port, until
 from support.run_checks import check_run
 
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
 from looplab.run.accounting import summarise
-
-NEIGHBOUR = """
-import os, time
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))
-while True:
-    end = time.monotonic() + 0.15
-    while time.monotonic() < end: pass
-    time.sleep(0.05)
-"""
 
 
 def check(folder: Path) -> dict[str, Any]:
@@ -248,20 +240,45 @@ def test_a_stress_that_stands_still_makes_the_run_invalid(lab: LoopLab) -> None:
     assert "docker pause" in found["note"]
 
 
-def test_a_neighbour_that_stalls_the_controller_is_found(lab: LoopLab) -> None:
-    """It takes the controller's processor for 150 of every 200 ms, as a scheduler does that favours another group."""
+@pytest.mark.parametrize(("priority", "cause"), [(UNDER_PROBES, "scheduler"), (OVER_PROBES, "machine")])
+def test_what_stalls_the_controller_is_found(lab: LoopLab, priority: int, cause: str) -> None:
+    """A neighbour takes its processor for 150 of every 200 ms, as a scheduler does that favours another group.
+
+    One that takes it from the probe as well is what a hypervisor is.
+    """
     need_real_time()
-    lab.bridge()
-    child = lab.controller(MESSAGES="100", REPETITIONS="1", INTERVALS_MS="20")
-    os.sched_setaffinity(child.pid, {min(os.sched_getaffinity(0))})
-    until(lambda: re.match(rb"E-[^w]", lab.listener.last(TOPIC_REQUEST)), "requests under way")
-    neighbour = lab.start([sys.executable, "-c", NEIGHBOUR])
-    child.wait()
-    neighbour.kill()
+    processor = min(os.sched_getaffinity(0))
+    with probes() as found:
+        lab.treatments.noise = found.read
+        lab.bridge()
+        child = lab.controller(MESSAGES="100", REPETITIONS="1", INTERVALS_MS="20")
+        os.sched_setaffinity(child.pid, {processor})
+        until(lambda: re.match(rb"E-[^w]", lab.listener.last(TOPIC_REQUEST)), "requests under way")
+        neighbour = lab.start(hog(processor, priority))
+        child.wait()
+        neighbour.kill()
     (cell,) = check(lab.run)["cells"]
     assert cell["send_lateness_us"]["p99"] > 50_000
     assert cell["cpu_wait_us"]["controller"] > 300_000
-    assert cell["late_because"] == "scheduler"
+    assert cell["late_because"] == cause
+    stalled = [entry["max_us"] > 100_000 for entry in cell["noise_floor"] if entry["processor"] == processor]
+    assert stalled == [cause == "machine"]
+
+
+def test_a_stall_that_neither_machine_nor_scheduler_explains_is_unknown(lab: LoopLab) -> None:
+    """Somebody stops the program itself."""
+    with probes() as found:
+        lab.treatments.noise = found.read
+        lab.bridge()
+        child = lab.controller(MESSAGES="60", REPETITIONS="1", INTERVALS_MS="20")
+        until(lambda: re.match(rb"E-[^w]", lab.listener.last(TOPIC_REQUEST)), "requests under way")
+        child.signal(signal.SIGSTOP)
+        time.sleep(0.6)
+        child.signal(signal.SIGCONT)
+        child.wait()
+    (cell,) = check(lab.run)["cells"]
+    assert cell["send_lateness_us"]["p99"] > 300_000
+    assert cell["late_because"] == "unknown"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

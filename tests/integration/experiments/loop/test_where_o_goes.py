@@ -26,6 +26,8 @@ STALL_S = 0.2
 FOUND_US = 0.7 * STALL_S * 1e6
 # A kernel that knows no time stamps.
 OLD_KERNEL = "from looplab.mqtt import kernel_stamps as k; k.SO_TIMESTAMPING = 9999; "
+# Another machine's monotonic clock, eleven days ahead.
+FAR_CLOCK = "import time as t; now = t.perf_counter_ns; t.perf_counter_ns = lambda: now() + 10**15; "
 ONE_BY_ONE = {"INTERVALS_MS": "1000", "MESSAGES": "4", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
 
 
@@ -72,6 +74,18 @@ def test_the_parts_add_up_at_every_qos(lab: LoopLab, nodelay: str) -> None:
         assert min(ledger[name]["min"] for name in NAMES) >= 0
     assert sum(cell["ledger_us"]["network"]["n"] for cell in cells) == len(known)
     assert all("of 300 answered messages" in gap for gap in run.document["ledger_gaps"])
+
+
+def test_a_bridge_with_a_clock_of_its_own_gives_the_same_parts(lab: LoopLab) -> None:
+    """As one on another machine: only durations travel."""
+    lab.bridge(patched(bridge_command(), FAR_CLOCK))
+    lab.listener.wait_online()
+    lab.controller(MESSAGES="100").wait()
+    run = Ledger(lab.run)
+    known = run.known()
+    assert len(known) > 0.5 * len(run.samples)
+    parts_us = [run.part(sequence, name) for sequence in known for name in NAMES]
+    assert 0 <= min(parts_us) <= max(parts_us) < 2e6
 
 
 def test_what_nagle_holds_back_is_the_send_path(lab: LoopLab) -> None:

@@ -1,0 +1,53 @@
+"""The probes of the noise floor, and tasks that take a processor from others: for tests that make a stall."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from looplab.treatments.noise import PRIORITY, Probes
+
+# Above and below the probes: what stalls them is the machine, what does not is an ordinary task's neighbour.
+OVER_PROBES, UNDER_PROBES = PRIORITY + 1, 5
+# It has one processor for 150 of every 200 ms.
+_HOG = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(int(sys.argv[2])))
+while True:
+    end = time.monotonic() + 0.15
+    while time.monotonic() < end: pass
+    time.sleep(0.05)
+"""
+
+
+def hog(processor: int, priority: int) -> list[str]:
+    """Return the words of a program that takes a processor at a real-time priority, most of the time."""
+    return [sys.executable, "-c", _HOG, str(processor), str(priority)]
+
+
+@contextmanager
+def probes() -> Iterator[Probes]:
+    """Start the probes, and end their processes afterwards."""
+    before = children()
+    found = Probes()
+    try:
+        yield found
+    finally:
+        for pid in children() - before:
+            if comm(pid) == "lab-noise":
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def children() -> set[int]:
+    """Return the processes that this thread has started."""
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return {int(word) for word in file.read().split()}
+
+
+def comm(pid: int) -> str:
+    """Return the name of a process."""
+    with open(f"/proc/{pid}/comm") as file:
+        return file.read().strip()
