@@ -1,5 +1,6 @@
 """Verdicts on runs whose truth is known, and on runs that cannot be compared."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,9 @@ NOT_COMPARED: dict[str, tuple[dict[str, Any], str, str]] = {
     "link": ({"parameters": {"link": "wifi"}}, "differ in LINK (scenario1: not set, scenario2: wifi)", "wifi"),
     "deadline": ({"parameters": {"deadline_ms": 200}}, "differ in DEADLINE_MS", "200"),
     "command": ({"parameters": {"command": "E"}}, "differ in COMMAND (scenario1: T, scenario2: E)", "COMMAND"),
+    "robot": ({"parameters": {"robot": "usb"}}, "differ in ROBOT (scenario1: not set, scenario2: usb)", "usb"),
+    "TLS": ({"parameters": {"broker_tls": True}}, "differ in BROKER_TLS (scenario1: not set, scenario2: on)", "on"),
+    "pacing": ({"parameters": {"pacing": "sleep"}}, "differ in PACING (scenario1: schedule", "sleep"),
     "order": ({"parameters": {"order": "random"}}, "differ in ORDER (scenario1: published", "random"),
 }
 
@@ -179,6 +183,23 @@ def test_runs_that_are_invalid_or_unlike_are_not_compared(results: Path, how: st
     assert found.outcome == UNDECIDED
     assert reason in found.reason
     assert elsewhere in analysis.text
+
+
+def test_a_load_that_reached_bridge_and_robot_leaves_the_verdict_undecided(results: Path) -> None:
+    """As clear a difference as there is, in six runs a side; in one of them the load reached the robot."""
+    medians = {"scenario1": 1000.0, "scenario2": 1500.0}
+    assert pair(results / "sound", medians).verdict("stress").outcome == REPRODUCED
+    found = pair(results / "reached", medians)
+    path = next((results / "reached").glob("*-scenario2/run.json"))
+    document = json.loads(path.read_text())
+    reached = {"wanted": "at most 10%", "found": "500 us of 1000 us (50%)", "verified": False, "required": False}
+    document["treatments"].append({"what": "robot untouched by the load", "note": "", **reached})
+    path.write_text(json.dumps(document))
+    assert found.verdict("stress").outcome == REPRODUCED
+    verdict = shown(results / "reached").verdict("stress")
+    assert verdict.outcome == UNDECIDED
+    assert "the load reached bridge and robot in 1 of 12 runs" in verdict.reason
+    assert "500 us of 1000 us (50%)" in verdict.reason
 
 
 def test_only_runs_alike_are_one_group(results: Path) -> None:

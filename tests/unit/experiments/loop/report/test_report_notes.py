@@ -65,9 +65,18 @@ def test_a_load_that_reached_the_robot_is_named(results: Path) -> None:
     assert "0.50 ms of 1.00 ms" in note
 
 
-def test_a_run_whose_processors_were_given_to_others_says_so(results: Path) -> None:
+@pytest.mark.parametrize(("steal_s", "said"), [(None, []), (0.1, []), (0.6, ["4%"])])
+def test_a_run_whose_processors_were_given_to_others_says_so(
+    results: Path, steal_s: float | None, said: list[str]
+) -> None:
+    """Of 4 s on each of 4 processors; a run of before counted none."""
     write(results, "scenario1", {})
-    assert not any("hypervisor" in note for note in shown(results).context["notes"])
+    (path,) = results.glob("*/run.json")
+    document = json.loads(path.read_text())
+    document["cells"][0] |= {"steal_s": steal_s, "load": {"seconds": 4.0}}
+    path.write_text(json.dumps(document))
+    notes = [note for note in shown(results).context["notes"] if "hypervisor" in note]
+    assert [note.partition("gave ")[2].partition(" of")[0] for note in notes] == said
 
 
 def test_a_stalled_cell_shows_who_waited_and_why_its_sender_was_late(results: Path) -> None:

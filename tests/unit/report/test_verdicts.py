@@ -1,0 +1,46 @@
+"""All verdicts of a page: questions that are asked together are answered together."""
+
+import numpy as np
+import pytest
+
+from looplab.report.rules import directed
+from looplab.report.samples import Runs
+from looplab.report.statistics import compare
+from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Verdict, judge
+
+RUNS = 8
+# Apart by as much as an SD and a half: p is 2 % by itself.
+SHIFT = 0.15
+
+
+def claim(name: str, shift: float, runs: int = RUNS) -> Claim:
+    """A claim that the second of two sides is higher, asked of runs that differ by 10 % among themselves."""
+    level = np.linspace(-0.14, 0.14, runs)
+    found = compare(np.exp(level), np.exp(level[::-1] + shift))
+    assert found is not None
+
+    def answer(_runs: Runs, _rng: np.random.Generator) -> Verdict:
+        return Verdict(UNDECIDED, "", tested=found, rule=directed(name, +1, None))
+
+    return Claim(name, name, answer)
+
+
+def outcomes(*claims: Claim) -> dict[str, Verdict]:
+    return {one.name: answers["thesis"] for one, answers in judge(claims, {"thesis": {}})}
+
+
+@pytest.mark.parametrize(("others", "outcome"), [(0, REPRODUCED), (6, UNDECIDED)])
+def test_a_page_of_questions_needs_a_smaller_p(others: int, outcome: str) -> None:
+    """Each claim is asked at two fidelities, so twice."""
+    (found, *_rest) = outcomes(claim("asked", SHIFT), *(claim(f"beside {k}", 0.0) for k in range(others))).values()
+    assert found.tested is not None
+    assert 0.002 < found.tested.p_value < 0.025
+    assert found.outcome == outcome, found.reason
+    assert ("14 question(s) asked together" in found.reason) == (outcome == UNDECIDED)
+
+
+def test_a_question_that_its_runs_cannot_answer_costs_the_others_nothing() -> None:
+    found = outcomes(claim("asked", SHIFT), *(claim(f"beside {k}", 3.0, runs=3) for k in range(6)))
+    assert found["asked"].outcome == REPRODUCED
+    assert found["beside 0"].outcome == UNDECIDED
+    assert "cannot go below 0.1" in found["beside 0"].reason
