@@ -10,9 +10,11 @@ import pytest
 from support.simulated_runs import simulated_cell, write_run
 
 from looplab.errors import LabError
+from looplab.experiments.loop.parameters import read_parameters
 from looplab.lab.commands import study
-from looplab.lab.study_plan import foresight, read_run_sd
+from looplab.lab.study_plan import duration_s, foresight, read_run_sd
 from looplab.report.study_file import Study, arms_of, read_studies
+from looplab.system.terminal import show_duration
 
 LOADS = {"scenario1": "none", "scenario2": "stress", "scenario4": "stress"}
 WHERE = {"revision": "abc", "machine": "m", "boot": "b"}
@@ -123,3 +125,13 @@ def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
         study._scenarios_of(root, ["stres"])
     assert error.value.exit_code == 2
     assert "broker-priority" in error.value.remedy
+
+
+def test_how_long_a_study_takes_is_said_before() -> None:
+    """Ten repetitions of 100 messages at 20 ms take 20 s; starting and stopping come on top, for each run."""
+    settings = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "10"}
+    parameters = [read_parameters({"SCENARIO": name, **settings}) for name in LOADS]
+    seconds = duration_s(parameters)
+    assert 60 < seconds <= 60 + len(LOADS) * 10
+    assert duration_s(parameters[:1]) == pytest.approx(seconds / 3)
+    assert f"about {show_duration(seconds)} left" in study._said(begin(), seconds)

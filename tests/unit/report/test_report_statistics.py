@@ -56,6 +56,13 @@ def test_a_shift_is_found_in_9_of_10_studies_of_so_many_rounds(rounds: int, shif
     assert smallest_shift(rounds, rounds) == pytest.approx(shift_sd, rel=0.08)
 
 
+def test_both_the_interval_and_the_exact_test_must_call_a_shift() -> None:
+    """Thirty SD apart: of three runs a side the interval is certain, and the exact p cannot go below 0.1."""
+    rng = np.random.default_rng(13)
+    for rounds, share in ((3, 0.0), (5, 1.0)):
+        assert called(runs(rng, 200, rounds, "calm"), runs(rng, 200, rounds, "calm", 30)).mean() == share
+
+
 def test_unequal_spreads_do_not_pass_for_a_shift() -> None:
     rng = np.random.default_rng(13)
     assert called(rng.normal(7, 0.01, (500, 6)), rng.normal(7, 0.2, (500, 6))).mean() <= 0.09

@@ -119,7 +119,9 @@ def _by_runs(verdict: Comparing, held: Sequence[Measured]) -> Comparing:
 
 
 def _counted(cell: Cell) -> str:
-    runs = f" in {len(cell.runs)} runs" if cell.runs else ""
+    """Return what a cell lost, in words; of several runs also how much identical ones differ."""
+    lost = [one.lost for one in cell.runs]
+    runs = f" in {len(lost)} runs, {min(lost)} to {max(lost)} in each" if lost else ""
     broken = f", connection lost {_broken(cell)} times" if _broken(cell) else ""
     causes = [f"{count} {cause.replace('_', ' ')}" for cause, count in _causes(cell).items() if count]
     because = f" ({', '.join(causes)})" if causes else ""

@@ -261,6 +261,14 @@ def test_loss_at_10_ms_and_not_above(results: Path, at_10_ms: int, at_20_ms: int
     assert f"{at_10_ms * runs} of {500 * runs} lost" in found.reason
 
 
+def test_how_much_identical_runs_differ_in_their_losses_stands_in_the_verdict(results: Path) -> None:
+    rng = np.random.default_rng(6)
+    for number, lost in enumerate((37, 4, 12)):
+        cells = {(float(i), 0): simulated_cell(rng, 5, 100, 900, 4290) for i in (20, 10)}
+        write_run(results, "scenario1", start=start(number), cells=cells, lost={(10.0, 0): lost})
+    assert "53 of 1500 lost in 3 runs, 4 to 37 in each" in shown(results).verdict("loss-10-ms").reason
+
+
 def test_loss_at_10_ms_without_a_cell_above_it_is_undecided(results: Path) -> None:
     assert losing(results, 37, 0, cells_ms=(10,)).outcome == UNDECIDED
 
