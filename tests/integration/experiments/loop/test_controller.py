@@ -266,18 +266,18 @@ def test_what_stalls_the_controller_is_found(lab: LoopLab, priority: int, cause:
 
 
 def test_a_stall_that_neither_machine_nor_scheduler_explains_is_unknown(lab: LoopLab) -> None:
-    """Somebody stops the program itself."""
+    """Somebody stops the program itself, for longer than a busy machine makes it wait in all."""
     with probes() as found:
         lab.treatments.noise = found.read
         lab.bridge()
-        child = lab.controller(MESSAGES="60", REPETITIONS="1", INTERVALS_MS="20")
+        child = lab.controller(MESSAGES="120", REPETITIONS="1", INTERVALS_MS="20")
         until(lambda: re.match(rb"E-[^w]", lab.listener.last(TOPIC_REQUEST)), "requests under way")
         child.signal(signal.SIGSTOP)
-        time.sleep(0.6)
+        time.sleep(2.0)
         child.signal(signal.SIGCONT)
         child.wait()
     (cell,) = check(lab.run)["cells"]
-    assert cell["send_lateness_us"]["p99"] > 300_000
+    assert cell["send_lateness_us"]["p99"] > 1_500_000
     assert cell["late_because"] == "unknown"
 
 

@@ -98,6 +98,20 @@ def test_what_is_lost_is_in_the_response(results: Path) -> None:
     assert "O mean" in found.effects
 
 
+def test_a_run_without_an_answer_is_not_left_out(results: Path) -> None:
+    """Five clear runs a side, and one that lost a whole cell: to go on without it would flatter the others."""
+    pair(results, {"scenario1": 1000, "scenario2": 1500}, runs=5)
+    rng = np.random.default_rng(9)
+    for scenario in ("scenario1", "scenario2"):
+        cells = {(i, 0): simulated_cell(rng, 3, 20, 1500, 4290) for i in INTERVALS_MS}
+        lost = {(20.0, 0): 60} if scenario == "scenario2" else {}
+        write_run(results, scenario, start=start(5), cells=cells, lost=lost)
+    found = shown(results).verdict("stress")
+    assert found.outcome == UNDECIDED
+    assert "nothing was answered in a cell" in found.reason
+    assert len(found.run_ids) == 12
+
+
 def test_one_run_a_side_shows_a_difference_and_gives_no_verdict(results: Path) -> None:
     found = pair(results, {"scenario1": 1000, "scenario2": 9000}, runs=1, repetitions=10).verdict("stress")
     assert found.outcome == ONE_RUN
