@@ -8,6 +8,8 @@ from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING
 
 OUTCOMES = {WAITING: "lost", ANSWERED: "answered", LATE: "late", ROBOT_ERROR: "robot_error"}
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+# A shorter delay is a wake-up, not a stall.
+HELD_NS = 1_000_000
 
 
 class Columns(Protocol):
@@ -65,6 +67,20 @@ def total_ns(columns: Columns, rows: Sequence[int]) -> list[int]:
 def lateness(columns: Columns, sent: Sequence[int]) -> dict[str, float | int | None]:
     """Return how much later than due messages left."""
     return summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])
+
+
+def held_us(columns: Columns, sent: Sequence[int]) -> float:
+    """Return how long the sender itself held messages back, in us: the sum of its delays of at least HELD_NS.
+
+    A delay counts once: messages that fell due meanwhile, and left in a bunch after it, were not held again.
+    """
+    due, left = columns["due_ns"], columns["sent_ns"]
+    held_ns = last_ns = 0
+    for row in sent:
+        delay_ns = left[row] - max(due[row], last_ns)
+        held_ns += delay_ns if delay_ns >= HELD_NS else 0
+        last_ns = left[row]
+    return held_ns / 1000
 
 
 def response(columns: Columns, sent: Sequence[int], interval_ns: int) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from looplab.treatments.looks import Look, cpu_wait_us
 
 # A cell whose p99 of lateness is above this must name the cause.
 LATE_US = 20_000
-# A cause explains lateness if it is at least this share of it.
+# A cause explains lateness if it is at least this share of it: one stall of the machine of the p99, the run-queue waits
+# of a cell of all the time that the sender was held back.
 SHARE = 0.5
 MACHINE, SCHEDULER, UNKNOWN = "machine", "scheduler", "unknown"
 _SENTENCES = {
@@ -28,8 +29,11 @@ def between(before: Look, after: Look, roles: Iterable[str]) -> dict[str, Any]:
     return {"cpu_wait_us": cpu_wait_us(before, after, roles), "noise_floor": noise.floor(before, after)}
 
 
-def explained(cell: Mapping[str, Any], stalled: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `stalled` (of `between`), with `late_because` where the sender of `cell` was late."""
+def explained(cell: Mapping[str, Any], stalled: Mapping[str, Any], held_us: float) -> dict[str, Any]:
+    """Return `stalled` (of `between`), with `late_because` where the sender of `cell` was late.
+
+    `held_us` is how long it was held back in the cell (`looplab.run.accounting`).
+    """
     lateness = cell["send_lateness_us"]
     if not lateness["n"] or lateness["p99"] <= LATE_US:
         return dict(stalled)
@@ -38,8 +42,8 @@ def explained(cell: Mapping[str, Any], stalled: Mapping[str, Any]) -> dict[str, 
     if machine_us >= SHARE * lateness["p99"]:
         cause = MACHINE
     else:
-        # One stall delays every message that falls due in it; the run queue counts it once.
-        cause = SCHEDULER if wait_us >= SHARE * lateness["p99"] else UNKNOWN
+        # Waits are a sum over the cell: many short ones must not pass for the cause of a long delay.
+        cause = SCHEDULER if wait_us >= SHARE * max(held_us, lateness["p99"]) else UNKNOWN
     return {**stalled, "late_because": cause}
 
 

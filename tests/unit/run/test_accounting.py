@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from looplab.run.accounting import quantile, response, summarise
+from looplab.run.accounting import held_us, quantile, response, summarise
 from looplab.run.samples import ANSWERED, LATE, ROBOT_ERROR, WAITING, SampleStore
 
 
@@ -62,3 +62,17 @@ def test_response_counts_from_due_and_takes_in_who_was_not_answered() -> None:
     assert found["beyond_interval"] == 0.8
     assert [found["response_us"][name] for name in ("n", "min", "p50", "max")] == [5, 9000, 1_500_000, None]
     assert response(store, range(0), 20_000_000)["beyond_interval"] is None
+
+
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_what_a_sender_held_back_counts_once(sleeps: bool) -> None:
+    """Ten messages 20 ms apart, two stalls of 90 and 50 ms, and a wake-up of 0.2 ms before each message."""
+    store = SampleStore(10)
+    stalls_ms, left = {3: 90.0, 8: 50.0}, 0.0
+    for row in range(10):
+        due = left + 20 if sleeps else 20.0 * (row + 1)
+        left = max(due, left) + 0.2 + stalls_ms.get(row, 0.0)
+        store["due_ns"][row], store["sent_ns"][row] = round(due * 1e6), round(left * 1e6)
+    assert held_us(store, range(10)) == pytest.approx(140_400)
+    assert held_us(store, range(3)) == 0
+    assert held_us(store, []) == 0

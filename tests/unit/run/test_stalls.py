@@ -29,17 +29,21 @@ def test_waits_are_differences_of_the_same_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p99_us", "wait_us", "machine_us", "cause"),
+    ("p99_us", "held_us", "wait_us", "machine_us", "cause"),
     [
-        (19_000, 900_000, 900, None),
-        (60_000, 10_000, 45_000, "machine"),
-        (60_000, 80_000, 900, "scheduler"),
-        (60_000, 5_000, 900, "unknown"),
+        (19_000, 80_000, 900_000, 900, None),
+        (60_000, 60_000, 10_000, 45_000, "machine"),
+        (60_000, 100_000, 80_000, 900, "scheduler"),
+        (60_000, 60_000, 5_000, 900, "unknown"),
+        # Waits of every message in a long cell, and ten stalls of another cause.
+        (60_000, 600_000, 200_000, 900, "unknown"),
     ],
 )
-def test_a_late_sender_has_a_cause(p99_us: float, wait_us: float, machine_us: float, cause: str | None) -> None:
+def test_a_late_sender_has_a_cause(
+    p99_us: float, held_us: float, wait_us: float, machine_us: float, cause: str | None
+) -> None:
     stalled = {"cpu_wait_us": {"controller": wait_us}, "noise_floor": floor(machine_us)}
-    found = stalls.explained(cell(p99_us), stalled)
+    found = stalls.explained(cell(p99_us), stalled, held_us)
     assert found.get("late_because") == cause
     text = "\n".join(stalls.lines(found))
     assert ("The sender was late" in text) == (cause is not None)

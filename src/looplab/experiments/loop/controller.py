@@ -28,7 +28,7 @@ from looplab.mqtt.client import MqttClient
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.permission import is_refused
 from looplab.run import stalls
-from looplab.run.accounting import Columns, tally
+from looplab.run.accounting import Columns, held_us, tally
 from looplab.run.life import Run, wait_for
 from looplab.run.parameters import SLEEP
 from looplab.run.record import Place, Record
@@ -89,7 +89,8 @@ class Controller(Run):
         losses = Losses(self.record.store, range(self.parameters.samples), self._evidence())
         for found, (_interval_ms, _qos, rows) in zip(cells, cell_rows(self.parameters), strict=True):
             found["lost_by"] = losses.count(rows)
-            found.update(stalls.explained(found, found))
+            sent, *_ = tally(self.record.store, rows)
+            found.update(stalls.explained(found, found, held_us(self.record.store, sent)))
         return {
             "warmup": self._warmup,
             "cells": in_published_order(self.parameters, cells),
