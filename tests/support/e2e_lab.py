@@ -136,8 +136,8 @@ class Lab:
     def start(self, *words: str, **variables: str) -> Background:
         """./lab in the background, a process group of its own as a terminal gives it."""
         process = subprocess.Popen(
-            # Tests that run under nohup hand down that a hang-up is ignored; a terminal does not.
-            ["env", "--default-signal=HUP", *self._lab(words)],
+            # Tests under nohup, or in a shell's background, hand down that signals are ignored; a terminal does not.
+            ["env", "--default-signal=HUP,INT", *self._lab(words)],
             cwd=self.root,
             env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
