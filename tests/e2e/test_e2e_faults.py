@@ -166,6 +166,24 @@ def test_a_run_whose_stress_was_paused_is_invalid(lab: Lab) -> None:
     assert any(why.startswith("stress not paused") for why in run["invalid_because"])
 
 
+@pytest.mark.loaded
+def test_a_run_whose_stress_was_throttled_is_invalid(lab: Lab) -> None:
+    """A tenth of two processors from the beginning, as by `--cpus`: less than stress gets beside any other work."""
+    words = "run scenario3 --intervals 20 --messages 100 --repetitions 2 --json"
+    running = lab.start(*words.split(), ROBOT_FRAMING="line")
+    until(lambda: lab.containers().get("s3-stress"), "the container of stress", 60)
+    docker("update", "--cpus", "0.2", lab.container("s3-stress"))
+    code, output, said = running.finish()
+    assert code == 1, said
+    run = lab.stored(output)
+    found = treatments(run)
+    assert found["stress load"]["verified"]
+    assert not found["stress in every cell"]["verified"]
+    assert "paused or limited" in found["stress in every cell"]["note"]
+    (cell,) = run["cells"]
+    assert cell["load"]["stress_cpu_s"] < 0.4 * cell["load"]["seconds"]
+
+
 @needs_root
 def test_a_run_whose_flood_was_stopped_is_invalid(lab: Lab) -> None:
     running = start(lab, "scenario7", 8, "--json")
