@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -66,6 +67,11 @@ def truth(model: Model, shares: list[float]) -> np.ndarray:
 
 def _normal_quantile(share: np.ndarray) -> np.ndarray:
     """By a table: good to 1e-3, which is enough to set a rate."""
+    return np.interp(share, *_normal_table())
+
+
+@cache
+def _normal_table() -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the standard normal distribution, and their quantiles."""
     grid = np.linspace(-5, 5, 20_001)
-    table = 0.5 * (1 + np.vectorize(math.erf)(grid / math.sqrt(2)))
-    return np.interp(share, table, grid)
+    return 0.5 * (1 + np.vectorize(math.erf)(grid / math.sqrt(2))), grid

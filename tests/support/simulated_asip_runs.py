@@ -53,17 +53,17 @@ def write_latency_run(
         spread = 1 + 0.01 * rng.standard_normal(tests)
         latency_ns = np.round(mean_us(*key) * 1000 * spread / spread.mean()).astype(int)
         word = ",".join(key)
-        for k, latency in enumerate(latency_ns):
+        for k, latency in enumerate(latency_ns.tolist()):
             due = 10**12 + k * 40_000_000
             answer = f"{due + 20_000 + latency},{latency / 1000:.3f}" if k < tests - lost else ","
             outcome = "answered" if k < tests - lost else "lost"
             lines.append(f"{word},0,{k},{due},{due + 20_000},{answer},{latency / 1000 - 60:.3f},{outcome},answered")
             edges += _edges(word, -1, 1_000_000 + k * 640_000, [round(CYCLES_PER_US * (latency / 1000 - 60))])
-        known = [int(ns) for ns in latency_ns[: tests - lost]]
+        known = latency_ns[: tests - lost].tolist()
         held.append({
             **_cell(key), "interval_ms": 40, "tests": tests, "sent": tests, "answered": tests - lost, "lost": lost,
             "latency_us": summarise(known), "edge_tests": tests, "edge_answered": tests, "edge_lost": 0,
-            "edge_latency_us": summarise([int(ns) - 60_000 for ns in latency_ns]),
+            "edge_latency_us": summarise((latency_ns - 60_000).tolist()),
             "wire_us": wire_us, "wire_bytes": BYTES, "send_lateness_us": summarise([20_000] * tests),
             "warmup": {"tests": 200, "first_us": 5210.0, "last_us": 3600.0},
         })  # fmt: skip

@@ -35,12 +35,20 @@ STRESS = [
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:
-    """A checkout with the exercises and no runs."""
-    for folder in ("compose", "docs/exercises"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    shutil.copy(ROOT / "compose.yaml", tmp_path)
+    """A checkout with the exercises and no runs; the exercises are the project's own files, to be read alone."""
+    for name in ("compose", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "results").mkdir()
     return tmp_path
+
+
+@pytest.fixture
+def changeable_lab(lab: Path) -> Path:
+    """The same with a compose/ of its own."""
+    (lab / "compose").unlink()
+    shutil.copytree(ROOT / "compose", lab / "compose")
+    shutil.copy(ROOT / "compose.yaml", lab)
+    return lab
 
 
 def put_run(results: Path, scenario: str, median_us: float = 900, start: str = "20260101T000000Z", **rest: Any) -> Path:
@@ -217,7 +225,8 @@ def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: p
     assert "3 students" in said
 
 
-def test_a_new_scenario_has_an_exercise_at_once(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = changeable_lab
     new(lab, "scenario9")
     assert "scenario9" in exercises(lab)
     handout = (lab / "compose/scenarios/scenario9/README.md").read_text()

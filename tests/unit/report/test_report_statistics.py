@@ -1,6 +1,7 @@
 """Statistics against known truth: what is there is found, what is not is not."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -149,13 +150,20 @@ def bounds_of(values: np.ndarray) -> np.ndarray:
     return np.array([(i.low, i.high) for i in (mean, *quantiles)])
 
 
+@cache
+def true_figures(name: str) -> np.ndarray:
+    return truth(MODELS[name], SHARES)
+
+
 def covered(repetitions: int, messages: int, times: int) -> np.ndarray:
     """How often intervals hold the truth, one row a model: mean, p50, p95, p99 (at length: bench/coverage.py)."""
     rng = np.random.default_rng(15)
     rows = []
-    for model in MODELS.values():
-        true = truth(model, SHARES)
-        ends = np.array([bounds_of(model(rng, repetitions, messages)) for _ in range(times)])
+    for name, model in MODELS.items():
+        true = true_figures(name)
+        # Repetitions know nothing of each other: all are drawn at once.
+        drawn = model(rng, times * repetitions, messages).reshape(times, repetitions, messages)
+        ends = np.array([bounds_of(values) for values in drawn])
         rows.append(((ends[..., 0] <= true) & (true <= ends[..., 1])).mean(axis=0))
     return np.array(rows)
 
