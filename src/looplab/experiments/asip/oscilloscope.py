@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from looplab.errors import LabError
 from looplab.experiments.asip.board import CLOCK_HZ
-from looplab.experiments.asip.questions import Asked
+from looplab.experiments.asip.questions import TIMEOUT_S, Asked
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class BoardCounts:
 
 
 class Oscilloscope:
-    """Generator and oscilloscope at `address`, host:port."""
+    """Generator and oscilloscope at `address`, host:port, asked again after `timeout_s` without an answer."""
 
-    def __init__(self, address: str) -> None:
-        self._board = Asked("simulated board", address, "See `docker compose logs asip-board`.")
+    def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._board = Asked("simulated board", address, "See `docker compose logs asip-board`.", timeout_s)
 
     def answers(self) -> bool:
         """Return whether the board answers."""
