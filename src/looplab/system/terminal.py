@@ -25,7 +25,7 @@ def show_duration(seconds: float) -> str:
 class Step:
     """One piece of long work, used as a context; `expected_s` is an estimate for the time left.
 
-    A terminal shows it anew every `refresh_s`.
+    On a terminal its line is renewed every `refresh_s`.
     """
 
     def __init__(

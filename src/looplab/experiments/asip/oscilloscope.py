@@ -19,7 +19,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an oscilloscope stands: edges seen, edges that the generator still owes, bytes on the wire so far."""
+    """Counts of an oscilloscope: edges seen, edges that the generator still owes, bytes on the wire so far."""
 
     count: int
     cycle: int
@@ -60,7 +60,7 @@ class Oscilloscope:
         return CLOCK_HZ / (2 * half)
 
     def state(self) -> Scope:
-        """Return where the oscilloscope stands."""
+        """Return the oscilloscope's counts."""
         return self._edges_from(1 << 62)[0]
 
     def counts(self) -> BoardCounts:

@@ -1,4 +1,4 @@
-"""The Python client of the experiment: a process that a controller tells what to measure (docs: the class Worker)."""
+"""The Python client of the experiment: a process that measures what a controller orders (docs: the class Worker)."""
 
 import gc
 import os
