@@ -1,6 +1,6 @@
 """Write the dashboards and the rules of the published figures; with --check only report which are out of date.
 
-PYTHONPATH=src python3 grafana/generate.py [--check]
+PYTHONPATH=src .venv/bin/python grafana/generate.py [--check]
 """
 
 import importlib

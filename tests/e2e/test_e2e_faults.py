@@ -146,6 +146,7 @@ def test_a_run_whose_stress_died_is_invalid(lab: Lab) -> None:
     assert any("stress load" in why for why in run["invalid_because"])
 
 
+# The same stress, until it is paused.
 @pytest.mark.loaded
 def test_a_run_whose_stress_was_paused_is_invalid(lab: Lab) -> None:
     """Its processes are there at every look; `docker pause` for a good part of the cell shows in its strength."""

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from looplab.lab.scenarios import experiments, scenarios
 from support.containers import docker
+from support.places import ROOT
 
 # What `cap_add` may name, by service or by what it extends. The prioritised pair as published: permitted, not held.
 MAY_ADD = {
@@ -43,12 +45,14 @@ NUMBERS = {
     "CHOWN": 0, "FOWNER": 3, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "NET_RAW": 13, "SYS_PTRACE": 19, "SYS_NICE": 23,
 }  # fmt: skip
 SECCOMP_FILTER = "2"
+PREFIXES = {"no", *(scenario.prefix for scenario in {**scenarios(ROOT), **experiments(ROOT)}.values())}
 
 
 def role(service: str) -> str:
     """A scenario's service without its scenario: s5-broker is a broker, qd-broker that of another experiment, no-link
     the link that waits."""
-    return re.sub(r"^(s\d+|no|qd|mw|mn|asip|twb?|twl)-", "", service)
+    prefix, dash, name = service.partition("-")
+    return name if dash and prefix in PREFIXES else service
 
 
 def mask(capabilities: set[str]) -> int:

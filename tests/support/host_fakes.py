@@ -1,6 +1,7 @@
 """Stand-ins for the programs of the host: each answers as the real one was seen to answer."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 Answer = tuple[str, str, int]
+REAL_PATH = os.environ["PATH"]
 
 # Recorded from Docker 28.2.2 (client) and 20.10.24 (engine); fields the lab does not read are left out.
 COMPOSE_PLUGIN = {"Name": "compose", "Version": "2.26.1-4", "Path": "/usr/local/lib/docker/cli-plugins/docker-compose"}
@@ -81,7 +83,7 @@ class Programs:
     def borrow(self, *names: str) -> None:
         """Take the real programs of these names."""
         for name in names:
-            (self.folder / name).symlink_to(shutil.which(name) or name)
+            (self.folder / name).symlink_to(shutil.which(name, path=REAL_PATH) or name)
 
     def script(self, name: str, *lines: str) -> None:
         """Add a shell script that also writes down its calls."""

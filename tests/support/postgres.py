@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from support.places import ROOT
 from support.ports import free_port
@@ -31,10 +30,9 @@ def open_folder() -> Iterator[Path]:
 
 
 def binaries() -> Path:
-    """Return the newest PostgreSQL's programs; skip where there is none."""
+    """Return the newest PostgreSQL's programs."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    if not found:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    assert found, "PostgreSQL is not installed: ./lab test installs it"
     return found[-1]
 
 

@@ -6,6 +6,8 @@ from generator.panels import Panel, graph, lines, numbers, sql_rate, sql_rows
 from generator.queries import by_stat, fresh_cells, joined, last, newest_run, or_named, padded
 from generator.tables import SHARE, cdf_axis, matrix, xy_panel
 
+# Asked as a user that may only read.
+DATABASE = "looplab-twin-database"
 # The labels of one cell.
 CELL = "scenario, fidelity, cell, interval_ms, qos"
 CHOSEN = 'scenario=~"$twin",fidelity=~"$fidelity"'
@@ -154,6 +156,7 @@ def _twin() -> Panel:
         "stored. Asked of PostgreSQL by a user that may only read.",
         "SELECT device, temperature_c AS temperature, sequence AS message, stored_at AS stored\n"
         "FROM twin_state ORDER BY device",
+        database=DATABASE,
         no_value=NOTHING_YET,
         overrides=[
             by_name("temperature", {"unit": "celsius", "decimals": 1}),
@@ -168,6 +171,7 @@ def _stored_rate() -> Panel:
         "Counted in the table itself, so it holds whatever this lab's own counters say.",
         "SELECT date_trunc('second', stored_at) AS time, count(*) AS rows\n"
         "FROM message WHERE $__timeFilter(stored_at) GROUP BY 1 ORDER BY 1",
+        database=DATABASE,
         label="rows a second",
         no_value=NOTHING_YET,
     )

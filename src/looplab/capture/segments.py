@@ -114,7 +114,7 @@ def _dissect(segments: Sequence[Segment]) -> None:
         streams[segment.source, segment.destination].append(segment)
     for stream in streams.values():
         first = stream[0].sequence
-        # Sequence numbers wrap; what was overtaken by the first captured segment lies before it.
+        # Sequence numbers wrap; what the first captured segment overtook has a lower number.
         stream.sort(key=lambda segment: (segment.sequence - first + _SEQUENCES // 2) % _SEQUENCES)
         _follow(stream)
 

@@ -65,10 +65,11 @@ class ClassFigure:
 def class_figure(scenario: str, fidelity: str, held: Sequence[HandedIn]) -> ClassFigure | None:
     """Return the figure of those runs, None if none of them has latencies that can be read."""
     read = {handed: cells for handed in held if not isinstance(cells := read_cells(handed.run), Unusable)}
-    key = _key(list(read.values()))
-    if key is None or not held[0].run.layout.metrics:
+    layout = held[0].run.layout
+    metric, usual = layout.shown or (next(iter(layout.metrics), ""), None)
+    key = _key(list(read.values()), usual)
+    if key is None or not metric:
         return None
-    metric = _metric(held)
     words = metric.replace("_", " ")
     curves = [
         StudentCurve(handed, cells[key], np.sort(cells[key].latency_us[metric]))
@@ -101,16 +102,10 @@ def class_figure(scenario: str, fidelity: str, held: Sequence[HandedIn]) -> Clas
     return ClassFigure(scenario, fidelity, drawing, [curve.row() for curve in curves])
 
 
-def _key(read: Sequence[Mapping[Key, Cell]]) -> Key | None:
-    """Return the cell that most students have; of several, the one that exercises ask about (20 ms, QoS 0)."""
+def _key(read: Sequence[Mapping[Key, Cell]], usual: Key | None) -> Key | None:
+    """Return the cell that most students have; of several, the usual one."""
     counts = Counter(key for cells in read for key in cells)
-    return max(counts, key=lambda key: (counts[key], key == (20.0, 0.0), key), default=None)
-
-
-def _metric(held: Sequence[HandedIn]) -> str:
-    """Return the latency that the first question of such an exercise is about: O of the loop, else the first."""
-    metrics = list(held[0].run.layout.metrics)
-    return "O" if "O" in metrics else metrics[0]
+    return max(counts, key=lambda key: (counts[key], key == usual, key), default=None)
 
 
 def _draw(axes: Axes, curve: StudentCurve, style: tuple[str, str, str], label: str | None) -> None:

@@ -32,14 +32,17 @@ KEEPALIVE_S = 5
 class BrokerWatch:
     """Subscribes in a thread of its own and reconnects for ever; `texts` never waits.
 
-    `topics` makes sample lines of what experiments retain, by topic.
+    `topics` makes sample lines of what experiments retain, by topic. A broker that is silent for `silence_s` is down.
     """
 
-    def __init__(self, host: str, port: int, topics: Mapping[str, Callable[[bytes], Texts]]) -> None:
+    def __init__(
+        self, host: str, port: int, topics: Mapping[str, Callable[[bytes], Texts]], silence_s: float = SILENCE_S
+    ) -> None:
         self._topics = topics
+        self._silence_s = silence_s
         self._lock = threading.Lock()
         self._values: dict[str, bytes] = {}
-        self._heard = -SILENCE_S
+        self._heard = -silence_s
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="", protocol=mqtt.MQTTv311)
         self._client.reconnect_delay_set(1, 2)
         self._client.connect_timeout = 2.0
@@ -55,7 +58,7 @@ class BrokerWatch:
     def texts(self) -> dict[str, str]:
         """Return sample lines by family: all that the broker publishes, or that it is down and nothing else."""
         with self._lock:
-            up = bool(self._values) and monotonic() - self._heard < SILENCE_S
+            up = bool(self._values) and monotonic() - self._heard < self._silence_s
             values = dict(self._values) if up else {}
         texts = {"lab_broker_up": line("lab_broker_up", {}, int(up))}
         for topic, family in SYS_TOPICS.items():

@@ -32,13 +32,17 @@ class _Known:
 
 
 class StoredRuns:
-    """`newest` maps (scenario, fidelity) to (run_id, texts); replaced as a whole by `refresh`."""
+    """`newest` maps (scenario, fidelity) to (run_id, texts); replaced as a whole by `refresh`.
 
-    def __init__(self, results: Path, experiments: Experiments) -> None:
+    A folder whose own time did not change is looked at again after `look_again_s`.
+    """
+
+    def __init__(self, results: Path, experiments: Experiments, look_again_s: float = LOOK_AGAIN_S) -> None:
         self.newest: dict[Key, tuple[str, dict[str, str]]] = {}
         self.damaged: frozenset[str] = frozenset()
         self._results = results
         self._experiments = experiments
+        self._look_again_s = look_again_s
         self._known: dict[str, _Known] = {}
         self._reported: set[str] = set()
         self._seen: int | None = None
@@ -53,7 +57,7 @@ class StoredRuns:
         """Look for new runs, which is cheap if the folder did not change; return whether the offer changed."""
         try:
             changed = self._results.stat().st_mtime_ns
-            if changed == self._seen and monotonic() - self._looked < LOOK_AGAIN_S:
+            if changed == self._seen and monotonic() - self._looked < self._look_again_s:
                 return False
             names = sorted((entry.name for entry in self._results.iterdir() if entry.name[0] != "."), reverse=True)
         except OSError:

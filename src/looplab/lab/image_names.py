@@ -5,8 +5,10 @@ from collections.abc import Mapping
 
 from looplab import __version__
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.registry import EXPERIMENTS
 
-NAMES = (
+# What several experiments start; the others stand in the experiment that starts them alone.
+SHARED = (
     "prepare",
     "treatments",
     "controller",
@@ -17,11 +19,8 @@ NAMES = (
     "link",
     "capture",
     "stress",
-    "sqlclient",
-    "asip_java",
-    "magistrala",
-    "devices",
 )
+NAMES = (*SHARED, *(name for experiment in EXPERIMENTS.values() for name in experiment.images))
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
 BASE_IMAGE = "debian:trixie-slim"

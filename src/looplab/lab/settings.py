@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from looplab.errors import EXIT_USAGE, LabError
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.image_names import PULL, REGISTRY, TAG, release_tag
 from looplab.system.env_files import read_env
 from looplab.treatments.loads import loads
@@ -37,7 +38,8 @@ RULES = {
     **dict.fromkeys(("LAB_RTPRIO_BROKER", "LAB_RTPRIO_CONTROLLER"), _PRIORITY),
     **dict.fromkeys(RT_RUNTIME_US, _NUMBER),
     **{name: (rule.pattern, rule.expected) for load in loads().values() for name, rule in load.settings.items()},
-    **dict.fromkeys(("GRAFANA", "TWIN_DATABASE_PORT"), _SWITCH),
+    "GRAFANA": _SWITCH,
+    **{name: _SWITCH for experiment in EXPERIMENTS.values() for name in experiment.switches},
     REGISTRY: (r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?/([a-z0-9][a-z0-9._-]*/)*", "e.g. registry.example.org/ with its last /"),
     PULL: (r"never|missing|always", "never, missing or always"),
     TAG: (r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "an image's tag: letters, digits, _ . and -"),

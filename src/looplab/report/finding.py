@@ -52,7 +52,7 @@ def exact(value: float) -> Interval:
 
 
 def within(value: Interval, low: float, high: float) -> bool | None:
-    """Return whether the whole interval lies inside (True) or outside (False); None if it holds both."""
+    """Return whether the whole interval is inside (True) or outside (False); None if it holds both."""
     ends = (value.low, value.high) if value.known else (value.estimate, value.estimate)
     if low <= ends[0] and ends[1] <= high:
         return True

@@ -37,6 +37,7 @@ class Layout:
     `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
     `scenarios` holds the layout of each scenario whose files differ from those of the others. `read` returns the cells
     of a run whose samples.csv has no line a message.
+    `shown` is the latency and the cell of a figure of many runs; None: the first latency, the cell that most runs have.
     `factors` gives, by variable, a parameter and its usual value, by fidelity if that sets it: a run with another is
     shown beside the usual ones.
     """
@@ -59,6 +60,7 @@ class Layout:
     )
     scenarios: Mapping[str, Layout] = field(default_factory=dict)
     read: Callable[[StoredRun], Mapping[Key, Cell] | Unusable] | None = None
+    shown: tuple[str, Key] | None = None
     factors: Mapping[str, tuple[str, str | Mapping[str, str]]] = field(default_factory=dict)
 
     def text(self, key: Key) -> str:

@@ -30,8 +30,9 @@ class Experiment:
     """`scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
 
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
-    each claim compares, for `./lab study`. `images` are own images (names in looplab.lab.image_names), `upstream` the
-    variables of upstream ones in .env, that no other experiment starts: only what runs this one gets or builds them.
+    each claim compares, for `./lab study`. `images` are own images, `upstream` the variables of upstream ones in .env,
+    that no other experiment starts: only what runs this one gets or builds them. `switches` are variables of .env that
+    are on or off.
     `passwords` are the names of its Compose secrets, which `./lab` makes. With `host`, it has a part on the host:
     host.py has `beside(root, settings, image, say)`, a context manager that yields variables for Compose.
     """
@@ -43,6 +44,7 @@ class Experiment:
     studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     images: tuple[str, ...] = ()
     upstream: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
     passwords: tuple[str, ...] = ()
     host: bool = False
 

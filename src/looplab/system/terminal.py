@@ -23,13 +23,19 @@ def show_duration(seconds: float) -> str:
 
 
 class Step:
-    """One piece of long work, used as a context; `expected_s` is an estimate for the time left."""
+    """One piece of long work, used as a context; `expected_s` is an estimate for the time left.
 
-    def __init__(self, title: str, expected_s: float = 0.0, stream: TextIO | None = None) -> None:
+    On a terminal its line is renewed every `refresh_s`.
+    """
+
+    def __init__(
+        self, title: str, expected_s: float = 0.0, stream: TextIO | None = None, refresh_s: float = REFRESH_S
+    ) -> None:
         self.title = title
         self._expected_s = expected_s
         self._stream = stream if stream is not None else sys.stderr
         self._live = self._stream.isatty()
+        self._pause_s = refresh_s if self._live else HEARTBEAT_S
         self._clear = "\r\x1b[K" if self._live else ""
         self._share = 0.0
         self._note = ""
@@ -79,8 +85,7 @@ class Step:
         return self._expected_s - elapsed_s
 
     def _keep_saying(self) -> None:
-        pause_s = REFRESH_S if self._live else HEARTBEAT_S
-        while not self._done.wait(pause_s):
+        while not self._done.wait(self._pause_s):
             if self._live:
                 self._print(self._clear + self._status()[:LINE_WIDTH], end="")
             else:

@@ -20,9 +20,9 @@ ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
 
 
 def look(url: str, pings: int = PINGS) -> dict[str, Any]:
-    """The emulator's state, with round trips by `pings` echoes 10 ms apart where there are any.
+    """Return the emulator's state, with round trips by `pings` echoes 10 ms apart if there are any.
 
-    {"fault": why} where it does not answer.
+    {"fault": why} if it does not answer.
     """
     try:
         return client.state(url, pings=pings, timeout_s=TIMEOUT_S)
@@ -31,7 +31,7 @@ def look(url: str, pings: int = PINGS) -> dict[str, Any]:
 
 
 def judge(name: str, looks: Sequence[dict[str, Any]], emulating: bool) -> Treatment:
-    """The treatment "link" from all looks of a run; `emulating` is whether any process emulates one."""
+    """Return the treatment "link" from all looks of a run; `emulating` is whether any process emulates one."""
     if name == NO_LINK:
         found = "none" if not emulating else "an emulator is running"
         note = "" if not emulating else "docker compose --profile '*' down"
@@ -76,7 +76,7 @@ def _made(link: dict[str, Any]) -> str:
 
 
 def deviation(link: dict[str, Any]) -> str:
-    """What is wrong with one direction, "" where nothing is."""
+    """Return what is wrong with one direction, "" if nothing is."""
     direction, delay = link["settings"]["direction"], link["delay_ms"]
     if not link["packets"]:
         return f"no packet came by the {direction} link"
@@ -96,7 +96,7 @@ def order_ms(settings: dict[str, Any], theory: dict[str, float]) -> float:
 
 
 def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
-    """What is wrong with the round trips; the only measure where the kernel makes the link."""
+    """Return what is wrong with the round trips; the only measure if the kernel makes the link."""
     last, wrong = looks[-1], []
     for peer, figures in _trips(looks).items():
         links = [link for link in last["links"] if link["settings"]["peer"] == peer]
@@ -139,7 +139,7 @@ def _echo_ms(links: Sequence[dict[str, Any]]) -> float:
 
 
 def _trips(looks: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """By peer, the round trips of each look that saw some."""
+    """Return by peer the round trips of each look that saw some."""
     peers = looks[-1]["rtt_ms"]
     return {
         peer: [entry["rtt_ms"][peer] for entry in looks if (entry["rtt_ms"].get(peer) or {}).get("n")] for peer in peers
@@ -147,7 +147,7 @@ def _trips(looks: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _unknown(looks: Sequence[dict[str, Any]], peer: str) -> bool:
-    """Whether the emulator may not ask for echoes at all."""
+    """Return whether the emulator may not ask for echoes at all."""
     return all(entry["rtt_ms"].get(peer) is None for entry in looks)
 
 

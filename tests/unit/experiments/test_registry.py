@@ -16,6 +16,9 @@ SOURCE = ROOT / "src/looplab"
 FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
 MOST_LINES = 350
 FILES = ("__init__", "__main__", "parameters", "controller", "document", "table", "metrics", "exercise")
+SHARED = ("scripts/*", "compose/*.yaml", "compose/loads/*", "grafana/*.py", "grafana/generator/*.py", ".ci/*")
+# Compose has neither profiles with a wildcard nor secrets and data sources that another file could add to Grafana.
+NAME_THEIRS = {"compose/profiles.yaml", "compose/grafana.on.yaml"}
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
     "experiments/loop/report",
@@ -61,6 +64,14 @@ def test_nothing_but_its_folder_and_the_registry_names_an_experiment(name: str) 
     words = re.compile(rf"experiments[./]{package}\b|[\"'`]{name}[\"'`]" + ("" if name == "loop" else rf"|\b{name}\b"))
     own = (FOLDERS[name], SOURCE / "experiments/registry.py")
     assert modules_with(words, *own) == []
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != EXPERIMENTS.default])
+def test_no_shared_file_names_an_experiment(name: str) -> None:
+    shared = {ROOT / "lab", *(path for files in SHARED for path in ROOT.glob(files) if path.is_file())}
+    words = re.compile(rf"\b({name}|{FOLDERS[name].name})\b", re.IGNORECASE)
+    named = {str(path.relative_to(ROOT)) for path in shared if words.search(path.read_text(encoding="utf-8"))}
+    assert named - NAME_THEIRS == set()
 
 
 @pytest.mark.parametrize("name", loads())

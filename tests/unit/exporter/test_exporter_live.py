@@ -4,12 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from support.run_files import Writer, parameters, publish_state
+from support.run_files import MS, Writer, parameters, publish_state
 
 from looplab.experiments.loop import metrics
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter import live as exporter_live
-from looplab.exporter.live import LiveFolder, LiveRun
+from looplab.exporter.live import CHUNK_ROWS, SILENCE_NS, LiveFolder, LiveRun
 from looplab.run.samples import LATE, ROBOT_ERROR
 
 
@@ -75,15 +74,15 @@ def test_cells_are_told_apart_and_the_current_one_is_marked(writer: Writer, run:
     assert samples(text, "loop_cell_current", interval_ms="10") == [1]
 
 
-def test_exporter_started_in_the_middle_takes_in_all_chunks(
-    monkeypatch: pytest.MonkeyPatch, writer: Writer, run: LiveRun
-) -> None:
-    monkeypatch.setattr(exporter_live, "CHUNK_ROWS", 7)
-    for row in range(40):
+def test_exporter_started_in_the_middle_takes_in_all_chunks(tmp_path: Path) -> None:
+    rows = 3 * CHUNK_ROWS + 2
+    writer = Writer(tmp_path, rows)
+    for row in range(rows):
         writer.send(row)
         writer.answer(row)
+    run = LiveRun(tmp_path / "samples.bin", "r", parameters(MESSAGES=rows // 2, REPETITIONS=1), metrics)
     run.advance()
-    assert samples(everything(run), "loop_messages_total", outcome="answered") == [20, 20]
+    assert samples(everything(run), "loop_messages_total", outcome="answered") == [rows / 2, rows / 2]
 
 
 def test_a_store_truncated_under_its_reader_harms_nothing(tmp_path: Path, writer: Writer, run: LiveRun) -> None:
@@ -139,11 +138,11 @@ def test_state_that_is_no_state_is_ignored(tmp_path: Path) -> None:
         assert folder.run(frozenset()) is None
 
 
-def test_a_run_whose_controller_was_killed_does_not_stay_active(
-    monkeypatch: pytest.MonkeyPatch, writer: Writer, run: LiveRun
-) -> None:
-    monkeypatch.setattr(exporter_live, "SILENCE_NS", 0)
-    writer.send(0, ago_ms=100)
+def test_a_run_whose_controller_was_killed_does_not_stay_active(writer: Writer, run: LiveRun) -> None:
+    writer.send(0, ago_ms=SILENCE_NS // MS - 5000)
+    run.advance()
+    assert run.active
+    writer.send(1, ago_ms=SILENCE_NS // MS + 100)
     run.advance()
     assert not run.active
 

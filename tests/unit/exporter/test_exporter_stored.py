@@ -6,20 +6,17 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.run_files import store
 
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter import stored as exporter_stored
 from looplab.exporter.stored import StoredRuns
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRuns:
-    monkeypatch.setattr(exporter_stored, "LOOK_AGAIN_S", 0.0)
-    return StoredRuns(tmp_path, EXPERIMENTS)
+def runs(tmp_path: Path) -> StoredRuns:
+    return StoredRuns(tmp_path, EXPERIMENTS, look_again_s=0.0)
 
 
 def test_newest_of_each_scenario_and_fidelity(tmp_path: Path, runs: StoredRuns) -> None:
@@ -113,25 +110,18 @@ def test_missing_results_folder_is_no_fault(tmp_path: Path) -> None:
     assert not StoredRuns(tmp_path / "nowhere", EXPERIMENTS).refresh()
 
 
-def test_500_runs_are_listed_quickly_and_parsed_once(
-    tmp_path: Path, runs: StoredRuns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(500):
-        store(tmp_path, f"2026{number:04d}T000000Z-scenario{number % 9}")
-    parsed: list[str] = []
-    really = exporter_stored.stored_texts
-
-    def counted(folder: Path, *more: Any) -> dict[str, str]:
-        parsed.append(folder.name)
-        return really(folder, *more)
-
-    monkeypatch.setattr(exporter_stored, "stored_texts", counted)
+def test_500_runs_are_listed_quickly_and_parsed_once(tmp_path: Path, runs: StoredRuns) -> None:
+    folders = [store(tmp_path, f"2026{number:04d}T000000Z-scenario{number % 9}") for number in range(500)]
+    # Whoever parsed an older run would find it damaged.
+    for folder in folders[:-9]:
+        (folder / "samples.csv").write_text("a,b\n")
     runs.refresh()
-    assert len(runs.newest) == len(parsed) == 9
+    parsed = {key: id(texts) for key, (_, texts) in runs.newest.items()}
+    assert (len(parsed), runs.damaged) == (9, frozenset())
     started = time.process_time()
     assert not runs.refresh()
     assert time.process_time() - started < 0.25
-    assert len(parsed) == 9
+    assert {key: id(texts) for key, (_, texts) in runs.newest.items()} == parsed
 
 
 def test_unreadable_folder_is_named(tmp_path: Path, runs: StoredRuns, capsys: pytest.CaptureFixture[str]) -> None:

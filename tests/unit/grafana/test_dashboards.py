@@ -54,7 +54,7 @@ PROVISIONING = {
 
 def test_committed_files_are_what_the_generator_writes() -> None:
     for path, text in generator().files().items():
-        assert path.read_text(encoding="utf-8") == text, f"run PYTHONPATH=src python3 grafana/generate.py: {path}"
+        assert path.read_text(encoding="utf-8") == text, f"run grafana/generate.py (see grafana/README.md): {path}"
 
 
 def test_the_dashboard_of_a_new_experiment_is_one_module() -> None:

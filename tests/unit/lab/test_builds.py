@@ -11,7 +11,6 @@ from support.waiting import until
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.lab.docker.builds import build_command, build_image, build_with_compose, read_build_step
-from looplab.system import terminal as steps
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,6 @@ def test_the_last_image_is_named_and_no_time_left_is_promised(
         f'[ "$1" = build ] || {{ echo "{done}"; exit 0; }}',
         f"until [ -e {release} ]; do /bin/sleep 0.02; done",
     )
-    monkeypatch.setattr(steps, "REFRESH_S", 0.02)
     monkeypatch.setattr(sys, "stderr", stream)
     images = {"bridge": "looplab/bridge:1", "magistrala": "looplab/magistrala:1"}
     with ThreadPoolExecutor(1) as pool:

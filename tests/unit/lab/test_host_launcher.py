@@ -5,15 +5,16 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pip
 import pytest
+from support import host_fakes as fakes
 from support.places import ROOT
 
-from looplab.errors import LabError
-from looplab.lab import programs, virtual_environment
+from looplab.lab import virtual_environment
 
 CLI = """import os, sys
 print("arguments", sys.argv[1:])
@@ -145,42 +146,50 @@ def test_windows_line_ends_are_named(checkout: Path) -> None:
 
 
 @pytest.fixture
-def made_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Return a function that marks the environment of one kind as made."""
-    shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
-    monkeypatch.setattr(virtual_environment, "ROOT", tmp_path)
-    monkeypatch.setattr(virtual_environment, "PLACE", tmp_path / ".venv")
-    (tmp_path / ".venv/bin").mkdir(parents=True)
-    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
-    return lambda kind: virtual_environment.stamp(kind).write_text(virtual_environment.fingerprint(kind)) and None
+def copied(checkout: Path) -> ModuleType:
+    """Return the module of that name as its checkout imports it, with a Python in `.venv`."""
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/python").symlink_to(sys.executable)
+    spec = spec_from_file_location("copied", checkout / "src/looplab/lab/virtual_environment.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_a_ready_environment_is_used_until_a_pin_changes(
-    made_environment: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    copied: ModuleType, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made_environment("watch")
-    assert virtual_environment.ensure_environment("watch") == ""
+    def make(kind: str) -> None:
+        copied.stamp(kind).write_text(copied.fingerprint(kind))
+
+    make("watch")
+    assert copied.ensure_environment("watch") == ""
     assert capsys.readouterr().err == ""
-    assert not virtual_environment.is_ready("test")
-    text = (tmp_path / "pyproject.toml").read_text()
-    (tmp_path / "pyproject.toml").write_text(text + "\n# a remark\n")
-    assert virtual_environment.is_ready("watch")
-    (tmp_path / "pyproject.toml").write_text(text.replace("rich==", "rich==0."))
-    assert not virtual_environment.is_ready("watch")
+    assert not copied.is_ready("test")
+    text = (checkout / "pyproject.toml").read_text()
+    (checkout / "pyproject.toml").write_text(text + "\n# a remark\n")
+    assert copied.is_ready("watch")
+    (checkout / "pyproject.toml").write_text(text.replace("rich==", "rich==0."))
+    assert not copied.is_ready("watch")
     # The largest one serves every command.
-    made_environment("test")
-    assert virtual_environment.is_ready("watch")
-    assert set(virtual_environment.requirements("report")) < set(virtual_environment.requirements("test"))
+    make("test")
+    assert copied.is_ready("watch")
+    assert set(copied.requirements("report")) < set(copied.requirements("test"))
 
 
 def test_debians_incomplete_venv_is_named_where_it_cannot_be_installed(
-    made_environment: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    copied: ModuleType, programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_words: str, **_settings: object) -> None:
-        raise LabError("installing it needs root")
-
-    monkeypatch.setattr(virtual_environment, "_imports", lambda _python, _modules: False)
-    monkeypatch.setattr(programs, "run_script", refuse)
+    for module in ("pip", "ensurepip"):
+        (tmp_path / f"{module}.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    # Not root's host: scripts/install-packages refuses.
+    programs.borrow("dirname", "sh")
+    programs.script("apt-get")
+    programs.add("id", {"-u": ("1000\n", "", 0)})
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     wanted = f"Python's venv module is incomplete: sudo apt-get install python{version}-venv"
-    assert virtual_environment.make_environment("watch") == wanted
+    assert copied.make_environment("watch") == wanted
+    assert (programs.calls("id"), programs.calls("apt-get")) == (["-u"], [])

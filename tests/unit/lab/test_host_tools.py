@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from looplab.errors import EXIT_INVALID
 from looplab.lab.commands import test as testing
 from looplab.lab.commands.lint import LINTERS, Linter, is_shell, lint, project_files, shorten
 from looplab.lab.programs import NOT_FOUND, TIMED_OUT, call, follow
-from looplab.system import terminal as steps
 from looplab.system.terminal import Step, show_duration
 
 
@@ -67,10 +67,9 @@ def test_a_step_in_a_log_has_two_lines_and_tells_a_failure() -> None:
     assert stream.getvalue().splitlines() == lines
 
 
-def test_a_step_in_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "REFRESH_S", 0.02)
+def test_a_step_in_a_terminal_shows_the_time_left() -> None:
     stream = Terminal()
-    with Step("Building", expected_s=100, stream=stream) as step:
+    with Step("Building", expected_s=100, stream=stream, refresh_s=0.02) as step:
         until(lambda: "left" in stream.getvalue(), "the time left", 20)
         step.advance(1, 2, "step 1 of 2")
         until(lambda: "step 1 of 2" in stream.getvalue(), "the step", 20)
@@ -134,15 +133,14 @@ def test_a_page_is_spelt_and_linked(
     assert lint(tmp_path, programs, [chosen])
 
 
-@pytest.fixture
-def no_set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the steps of the set-up as ./lab test takes them; none does anything, and lint passes."""
-    steps: list[str] = []
-    monkeypatch.setattr(testing, "make_ready", lambda _root: steps.append("machine"))
-    monkeypatch.setattr(testing, "make_environment", lambda: steps.append("environment"))
-    monkeypatch.setattr(testing, "python_of_environment", lambda: Path(sys.executable))
-    monkeypatch.setattr(testing, "lint", lambda _root, _programs: True)
-    return steps
+def no_set_up(taken: list[str], lint: Callable[[Path, Path], bool] = lambda _root, _programs: True) -> testing.Steps:
+    """Return steps that set nothing up; each is noted in `taken`."""
+    return testing.Steps(
+        make_ready=lambda _root: taken.append("machine"),
+        make_environment=lambda: taken.append("environment"),
+        python=lambda: Path(sys.executable),
+        lint=lint,
+    )
 
 
 @pytest.fixture
@@ -165,33 +163,29 @@ def small_project(tmp_path: Path) -> Path:
     ],
 )
 def test_which_tests_are_run_and_what_they_need(
-    no_set_up: list[str], small_project: Path, unit: bool, rest: list[str], steps: list[str], code: int
+    small_project: Path, unit: bool, rest: list[str], steps: list[str], code: int
 ) -> None:
-    assert testing.test(small_project, unit, rest, lint_alone=False) == code
-    assert no_set_up == steps
+    taken: list[str] = []
+    assert testing.run_tests(no_set_up(taken), small_project, unit, rest, lint_alone=False) == code
+    assert taken == steps
 
 
-def test_the_linters_run_alone(no_set_up: list[str], small_project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert testing.test(small_project, False, [], lint_alone=True) == 0
-    assert no_set_up == ["environment"]
+def test_the_linters_run_alone(small_project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    taken: list[str] = []
+    assert testing.run_tests(no_set_up(taken), small_project, False, [], lint_alone=True) == 0
+    assert taken == ["environment"]
     assert "passed" not in capfd.readouterr().out
 
 
-def test_lint_and_tests_both_count(
-    no_set_up: list[str], small_project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(testing, "lint", lambda _root, _programs: False)
-    assert testing.test(small_project, True, ["-n0"], lint_alone=False) == EXIT_INVALID
+def test_lint_and_tests_both_count(small_project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    steps = no_set_up([], lint=lambda _root, _programs: False)
+    assert testing.run_tests(steps, small_project, True, ["-n0"], lint_alone=False) == EXIT_INVALID
     assert "1 passed" in capfd.readouterr().out.splitlines()[-1]
 
 
 @pytest.mark.parametrize("unit", [True, False])
 def test_the_linters_run_beside_unit_tests_alone_and_are_printed_first(
-    no_set_up: list[str],
-    small_project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    unit: bool,
+    small_project: Path, capfd: pytest.CaptureFixture[str], unit: bool
 ) -> None:
     begun = small_project / "begun"
     (small_project / "tests/test_bad.py").unlink()
@@ -206,8 +200,7 @@ def test_the_linters_run_beside_unit_tests_alone_and_are_printed_first(
         print("lint", begun.exists(), flush=True)
         return True
 
-    monkeypatch.setattr(testing, "lint", linter)
-    assert testing.test(small_project, unit, ["-n0"], lint_alone=False) == 0
+    assert testing.run_tests(no_set_up([], linter), small_project, unit, ["-n0"], lint_alone=False) == 0
     first, *_, last = capfd.readouterr().out.splitlines()
     assert first == f"lint {unit}"
     assert "1 passed" in last

@@ -2,9 +2,7 @@
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support import host_fakes as fakes
@@ -13,7 +11,6 @@ from support.places import ROOT
 from looplab import __version__
 from looplab.errors import EXIT_USAGE, LabError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab import checkout
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.doctor import check_own_registry
 from looplab.lab.docker.images import Images, Registry
@@ -181,27 +178,31 @@ def test_what_a_machine_built_in_place_of_a_release_holds_as_long_as_that_is_pin
 
 
 @pytest.fixture
-def heavy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
-    """An experiment of the registry that alone needs the image `capture` and an upstream one."""
-    found = replace(EXPERIMENTS["qos-delay"], images=("capture",), upstream=("HEAVY_IMAGE",))
-    monkeypatch.setattr(checkout, "EXPERIMENTS", {"loop": EXPERIMENTS["loop"], "heavy": found})
-    monkeypatch.setattr(checkout, "experiments", lambda _root: {"qos-delay": SimpleNamespace(experiment=found)})
-    monkeypatch.setattr(
-        checkout, "scenarios", lambda _root: {"scenario0": SimpleNamespace(experiment=EXPERIMENTS["loop"])}
-    )
+def heavy(lab: Lab) -> Experiment:
+    """An experiment with an own and an upstream image; `lab` has a scenario of it, and one of an experiment without."""
+    light = EXPERIMENTS[EXPERIMENTS.default]
+    found = next(one for one in EXPERIMENTS.values() if one.images and one.upstream)
+    for experiment, name in ((light, "light"), (found, Path(found.scenarios).name.replace("*", "-heavy"))):
+        folder = (lab.root / experiment.scenarios).with_name(name)
+        folder.mkdir(parents=True)
+        (folder / "params.env").touch()
+        (folder / "compose.yaml").write_text(f"services:\n  {name}-controller:\n")
     return found
 
 
 def test_an_experiments_own_images_burden_no_other_run(lab: Lab, heavy: Experiment) -> None:
     with (lab.root / ".env").open("a") as file:
-        file.write("HEAVY_IMAGE=heavy:1\n")
-    assert set(NAMES) - lab.own_images().keys() == {"capture"}
-    assert lab.profiles() == ["never", "scenario0"]
-    assert "HEAVY_IMAGE" not in lab.upstream_images()
+        file.write("".join(f"{name}=heavy:1\n" for name in heavy.upstream))
+    every = {name for experiment in EXPERIMENTS.values() for name in experiment.images}
+    assert set(NAMES) - lab.own_images().keys() == every
+    assert lab.profiles() == ["never", "light"]
+    assert not {*heavy.upstream} & lab.upstream_images().keys()
     wanted = Lab(lab.root, wanted=[heavy])
-    assert wanted.own_images().keys() == set(NAMES)
-    assert wanted.profiles() == ["*"]
-    assert wanted.upstream_images()["HEAVY_IMAGE"] == "heavy:1"
+    assert wanted.own_images().keys() - lab.own_images().keys() == {*heavy.images}
+    assert len(wanted.profiles()) == 3
+    assert {name: wanted.upstream_images()[name] for name in heavy.upstream} == dict.fromkeys(heavy.upstream, "heavy:1")
+    assert Lab(lab.root, wanted=EXPERIMENTS.values()).own_images().keys() == set(NAMES)
+    assert Lab(lab.root, wanted=EXPERIMENTS.values()).profiles() == ["*"]
 
 
 def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_path: Path) -> None:

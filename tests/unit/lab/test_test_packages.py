@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.lab.machine import test_packages
-from looplab.lab.machine.test_packages import LIST, Package, missing_packages, require_installable
+from looplab.lab.machine.test_packages import LIST, Package, install, missing_packages, require_installable
 
 ABSENT = Package("no-such-package", "no-such-program", "nothing")
 
@@ -39,9 +39,10 @@ def test_the_list_is_whole_and_every_line_has_its_purpose() -> None:
     ],
 )
 def test_one_command_is_named_where_the_lab_may_not_install(
-    monkeypatch: pytest.MonkeyPatch, apt: bool, user_id: int, remedy: str
+    programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch, apt: bool, user_id: int, remedy: str
 ) -> None:
-    monkeypatch.setattr(test_packages, "is_there", lambda _program: apt)
+    if apt:
+        programs.script("apt-get")
     monkeypatch.setattr("os.geteuid", lambda: user_id)
     require_installable([])
     with pytest.raises(LabError) as caught:
@@ -51,15 +52,21 @@ def test_one_command_is_named_where_the_lab_may_not_install(
     assert remedy in caught.value.remedy
 
 
-def test_what_is_still_missing_after_the_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    words: list[str] = []
-    monkeypatch.setattr(test_packages, "run_script", lambda *given, **_: words.extend(given))
-    test_packages.install([], "nothing")
-    assert words == []
-    test_packages.install([Package("coreutils", "ls", "there already")], "a package")
-    assert words == ["install-packages", "--no-services", "--if-known", "coreutils"]
+def test_what_is_still_missing_after_the_installation_is_named(
+    programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_HOST", str(tmp_path))
+    (tmp_path / "usr/sbin").mkdir(parents=True)
+    programs.borrow("chmod", "dirname", "grep", "rm", "sh")
+    programs.add("id", {"-u": ("0\n", "", 0)})
+    programs.script("apt-cache", 'echo "  Candidate: 1"')
+    programs.script("apt-get")
+    install([], "nothing")
+    assert programs.calls("apt-get") == []
+    install([Package("coreutils", "ls", "there already")], "a package")
+    assert programs.calls("apt-get")[-1].endswith(" install coreutils")
     with pytest.raises(LabError, match="still missing: no-such-package") as caught:
-        test_packages.install([ABSENT], "a package")
+        install([ABSENT], "a package")
     assert caught.value.exit_code == EXIT_MACHINE
 
 

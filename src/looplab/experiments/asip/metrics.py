@@ -37,7 +37,7 @@ _LATENCIES = {"latency": "latency_us", "edge": "edge_latency_us"}
 
 
 def cell_labels(scenario: str, fidelity: str, key: tuple[str, str, str], qos: int) -> dict[str, str]:
-    """Return what a cell is told apart by; `client` is its key as one word, for a legend."""
+    """Return the labels of a cell; `client` is its key as one word, for a legend."""
     language, transport, placement = key
     return {
         "scenario": scenario,

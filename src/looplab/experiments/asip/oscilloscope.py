@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from looplab.errors import LabError
 from looplab.experiments.asip.board import CLOCK_HZ
-from looplab.experiments.asip.questions import Asked
+from looplab.experiments.asip.questions import TIMEOUT_S, Asked
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an oscilloscope stands: edges seen, edges that the generator still owes, bytes on the wire so far."""
+    """Counts of an oscilloscope: edges seen, edges that the generator still owes, bytes on the wire so far."""
 
     count: int
     cycle: int
@@ -38,10 +38,10 @@ class BoardCounts:
 
 
 class Oscilloscope:
-    """Generator and oscilloscope at `address`, host:port."""
+    """Generator and oscilloscope at `address`, host:port, asked again after `timeout_s` without an answer."""
 
-    def __init__(self, address: str) -> None:
-        self._board = Asked("simulated board", address, "See `docker compose logs asip-board`.")
+    def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._board = Asked("simulated board", address, "See `docker compose logs asip-board`.", timeout_s)
 
     def answers(self) -> bool:
         """Return whether the board answers."""
@@ -60,7 +60,7 @@ class Oscilloscope:
         return CLOCK_HZ / (2 * half)
 
     def state(self) -> Scope:
-        """Return where the oscilloscope stands."""
+        """Return the oscilloscope's counts."""
         return self._edges_from(1 << 62)[0]
 
     def counts(self) -> BoardCounts:

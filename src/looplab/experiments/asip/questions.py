@@ -12,19 +12,19 @@ COUNTS = b"?"
 
 
 class Asked:
-    """The part `what` at `address`, host:port. Each question is asked until it is answered.
+    """The part `what` at `address`, host:port. Each question is asked until it is answered, every `timeout_s`.
 
     Raises LabError (exit code 3) with `remedy` if no answer comes.
     """
 
-    def __init__(self, what: str, address: str, remedy: str) -> None:
-        self._what, self._address, self._remedy = what, address, remedy
+    def __init__(self, what: str, address: str, remedy: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._what, self._address, self._remedy, self._timeout_s = what, address, remedy, timeout_s
 
     def ask(self, question: bytes, tries: int = TRIES) -> str:
         """Return the answer."""
         host, _, port = self._address.rpartition(":")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.settimeout(TIMEOUT_S)
+            sock.settimeout(self._timeout_s)
             for _ in range(tries):
                 with contextlib.suppress(OSError):
                     sock.connect((host, int(port)))

@@ -1,4 +1,4 @@
-"""The Python client of the experiment: a process that a controller tells what to measure (docs: the class Worker)."""
+"""The Python client of the experiment: a process that measures what a controller orders (docs: the class Worker)."""
 
 import gc
 import os
@@ -45,14 +45,14 @@ class Latency:
         self._client.set_mode(self._in, INPUT)
         self._client.synchronise()
 
-    def tests(self, count: int) -> list[tuple[int, int, int]]:
+    def tests(self, count: int, silence_ns: int = SILENCE_NS) -> list[tuple[int, int, int]]:
         """Return (due, sent, received) of each test, received ABSENT where no change came in time.
 
-        Raises LabError after a silence of SILENCE_NS, or of five deadlines if that is longer.
+        Raises LabError after `silence_ns` without an answer, or five deadlines if that is longer.
         """
         found = []
         start_ns = heard_ns = perf_counter_ns() + self._interval_ns
-        silence_ns = max(SILENCE_NS, 5 * self._deadline_ns)
+        silence_ns = max(silence_ns, 5 * self._deadline_ns)
         for k in range(count):
             due_ns = start_ns + k * self._interval_ns
             self._idle(due_ns)

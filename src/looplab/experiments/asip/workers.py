@@ -1,4 +1,4 @@
-"""The clients as the controller sees them: one process for each language, told over TCP what to measure."""
+"""The clients as the controller sees them: one process for each language, which takes orders over TCP."""
 
 import contextlib
 import socket

@@ -1,6 +1,6 @@
 """Bare metal: an agent outside any container, with the same programs, taken out of the image; it ends with the run.
 
-The http adapter listens on every interface, whatever it is told. The agent therefore joins the network namespace of the
+The http adapter always listens on every interface. The agent therefore joins the network namespace of the
 idle node: no port opens on the host, and requests take the container's way.
 """
 

@@ -48,7 +48,7 @@ _METRICS = ("response", "sent_response", "server")
 
 
 def load_labels(scenario: str, fidelity: str, cell: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a cell is told apart by; `cores` are those of one node."""
+    """Return the labels of a cell; `cores` are those of one node."""
     container, balancer, nodes, cores = (cell[name] for name in ("container", "balancer", "nodes", "cores"))
     return {
         "scenario": scenario,

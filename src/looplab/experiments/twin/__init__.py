@@ -16,6 +16,7 @@ EXPERIMENT = Experiment(
     roles=(CONTROLLER, BROKER, INSTANCE, WORKERS, DATABASE),
     images=("sqlclient",),
     upstream=("POSTGRES_IMAGE",),
+    switches=("TWIN_DATABASE_PORT",),
     passwords=("database_owner", "database_writer", "database_reader"),
     host=True,
 )

@@ -37,7 +37,7 @@ _STORED = ("stored", "lost", "refused")
 
 
 def twin_labels(run: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a cell is told apart by; `cell` is one of run.json, `run` has its scenario and fidelity.
+    """Return the labels of a cell; `cell` is one of run.json, `run` has its scenario and fidelity.
 
     The label `cell` has all of it but QoS in a few words.
     """

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,20 +23,61 @@ AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
 UNIT = "tests/unit"
 
 
+def make_ready(root: Path) -> None:
+    """Install packages, engine and images; the images are built while most packages are installed."""
+    missing = missing_packages(root)
+    engine = engine_packages() if find_engine().trouble == NO_CLIENT else []
+    require_installable([package for packages in missing.values() for package in packages], engine)
+    install(missing["setup"], "what the set-up needs")
+    ensure_engine()
+    with ThreadPoolExecutor(1) as beside:
+        installed = beside.submit(install_for_tests, missing["tests"])
+        Lab(root, wanted=EXPERIMENTS.values()).make_ready()
+        installed.result()
+
+
+def install_for_tests(packages: Sequence[Package]) -> None:
+    """Install packages and the lab's Python environment."""
+    install(packages, "what the tests need")
+    make_environment()
+
+
+def make_environment() -> None:
+    """Make the Python environment of the tests; LabError (exit code 3) says why it is not there."""
+    if trouble := ensure_environment(TEST):
+        remedy = "Correct that, then run `./lab test` again."
+        raise LabError(f"The tests' Python packages are missing: {trouble}.", remedy, EXIT_MACHINE)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What comes before the tests: set-up of the machine or of Python alone, the Python that then runs, the linters."""
+
+    make_ready: Callable[[Path], None] = make_ready
+    make_environment: Callable[[], None] = make_environment
+    python: Callable[[], Path] = python_of_environment
+    lint: Callable[[Path, Path], bool] = lint
+
+
 def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
+    """Set up this machine, lint and test; return 0 if both pass."""
+    return run_tests(Steps(), root, unit, rest, lint_alone)
+
+
+def run_tests(steps: Steps, root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     """Set up, lint and test; return 0 if both pass. Both always run: one mistake must not hide another."""
     if lint_alone:
-        make_environment()
-        return 0 if lint(root, python_of_environment().parent) else EXIT_INVALID
+        steps.make_environment()
+        return 0 if steps.lint(root, steps.python().parent) else EXIT_INVALID
     paths = [word.partition("::")[0] for word in rest if not word.startswith("-")]
     named = [path for path in paths if (root / path).exists()]
     unit_alone = unit or bool(named and all(path.startswith(UNIT) for path in named))
     if unit_alone:
-        make_environment()
+        steps.make_environment()
     else:
-        make_ready(root)
-    python = python_of_environment()
-    linters = partial(lint, root, python.parent)
+        steps.make_ready(root)
+    python = steps.python()
+    linters = partial(steps.lint, root, python.parent)
     chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
     colour = ["--color=yes"] if sys.stdout.isatty() and "NO_COLOR" not in os.environ else []
     command = [str(python), "-m", "pytest", *colour, *chosen, *rest]
@@ -65,32 +107,6 @@ def _both(
             sys.stdout.buffer.write(chunk)
             sys.stdout.flush()
     return clean, tests.returncode
-
-
-def make_ready(root: Path) -> None:
-    """Install packages, engine and images; the images are built while most packages are installed."""
-    missing = missing_packages(root)
-    engine = engine_packages() if find_engine().trouble == NO_CLIENT else []
-    require_installable([package for packages in missing.values() for package in packages], engine)
-    install(missing["setup"], "what the set-up needs")
-    ensure_engine()
-    with ThreadPoolExecutor(1) as beside:
-        installed = beside.submit(install_for_tests, missing["tests"])
-        Lab(root, wanted=EXPERIMENTS.values()).make_ready()
-        installed.result()
-
-
-def install_for_tests(packages: Sequence[Package]) -> None:
-    """Install packages and the lab's Python environment."""
-    install(packages, "what the tests need")
-    make_environment()
-
-
-def make_environment() -> None:
-    """Make the Python environment of the tests; LabError (exit code 3) says why it is not there."""
-    if trouble := ensure_environment(TEST):
-        remedy = "Correct that, then run `./lab test` again."
-        raise LabError(f"The tests' Python packages are missing: {trouble}.", remedy, EXIT_MACHINE)
 
 
 # pytest would take this module's function for a test where a test module imports it.

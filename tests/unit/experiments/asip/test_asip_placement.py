@@ -9,9 +9,10 @@ import pytest
 from support.places import ROOT
 
 from looplab.errors import EXIT_USAGE, LabError
-from looplab.experiments.asip import placement, questions
+from looplab.experiments.asip import placement
 from looplab.experiments.asip.bridge import read_settings
 from looplab.experiments.asip.parameters import Cell, read_parameters
+from looplab.system.json_service import Request, serve
 
 P = read_parameters({"PLACEMENTS": "one,bridge,broker", "BRIDGE_DELAY_MS": "0.5", "BROKER_DELAY_MS": "6"})
 TCP, MQTT, FAR = Cell("java", "tcp", "bridge"), Cell("java", "mqtt", "bridge"), Cell("java", "mqtt", "broker")
@@ -56,8 +57,8 @@ def test_what_a_board_on_a_pi_does_not_have_is_wrong_use(other: dict[str, str]) 
 Serve = Callable[..., str]
 
 
-@pytest.fixture
-def serve() -> Iterator[Serve]:
+@pytest.fixture(name="bridge")
+def answering_bridge() -> Iterator[Serve]:
     """Start what answers as a bridge with these variables does; returns its address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
@@ -72,18 +73,17 @@ def serve() -> Iterator[Serve]:
         yield start
 
 
-def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(serve: Serve) -> None:
-    address = serve("off")
+def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(bridge: Serve) -> None:
+    address = bridge("off")
     missing = placement.Bridge(read_parameters(ON_PI), address).missing()
     assert missing is not None
     assert "has not connected to the broker" in missing.message
-    assert placement.Bridge(read_parameters(ON_PI), serve("on")).missing() is None
+    assert placement.Bridge(read_parameters(ON_PI), bridge("on")).missing() is None
     over_tcp = {**ON_PI, "TRANSPORTS": "tcp"}
-    assert placement.Bridge(read_parameters(over_tcp), serve("off")).missing() is None
+    assert placement.Bridge(read_parameters(over_tcp), bridge("off")).missing() is None
 
 
-def test_a_bridge_that_is_silent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "TIMEOUT_S", 0.01)
+def test_a_bridge_that_is_silent_is_named() -> None:
     missing = placement.Bridge(read_parameters(ON_PI), "127.0.0.1:9").missing()
     assert missing is not None
     assert "127.0.0.1:9 does not answer" in missing.message
@@ -94,61 +94,78 @@ def test_a_bridge_that_is_silent_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     "there",
     [{"FIDELITY": "corrected"}, {"READ": "byte"}, {"FRAMES": "utf"}, {"PROTOCOL": "firmata"}, {"ASIP_QOS": "1"}],
 )
-def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(serve: Serve, there: dict[str, str]) -> None:
+def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
     p = read_parameters(ON_PI)
     with pytest.raises(LabError, match=r"runs with \w+=\w+, this run with") as error:
-        placement.Bridge(p, serve("on", **there)).missing()
+        placement.Bridge(p, bridge("on", **there)).missing()
     (name,) = there
     assert ("TCP_NODELAY" if name == "FIDELITY" else f"{name}={there[name]}") in error.value.message
     # Here Compose gives both the same, and the treatments are judged by what they did.
     here = read_parameters({"TRANSPORTS": "tcp,mqtt"})
-    assert placement.Bridge(here, serve("on", **there)).missing() is None
+    assert placement.Bridge(here, bridge("on", **there)).missing() is None
 
 
 class Emulator:
-    """Answers as the link's service does, in place of it."""
+    """Answers as the link's service does; `delay_ms` is what its packets were found to be delayed by."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.links: list[dict[str, Any]] = []
-        self.gone = False
-        monkeypatch.setattr(placement.client, "apply", self._apply)
-        monkeypatch.setattr(placement.client, "state", lambda _url: self._state())
-        monkeypatch.setattr(placement.client, "clear", lambda _url, _timeout_s: self.links.clear())
-        monkeypatch.setattr(placement, "deviation", lambda link: link.get("why", ""))
+        self.delay_ms: float | None = None
+        routes = {"PUT /links": self._apply, "GET /links": self._state, "DELETE /links": self._clear}
+        self.service = serve("127.0.0.1", 0, routes, "")
+        self.at = dict.fromkeys(placement.EMULATORS, f"http://127.0.0.1:{self.service.server_port}")
 
-    def _apply(self, links: list[Any], _url: str) -> None:
-        self.links = [{"settings": link.as_json()} for link in links]
+    def end(self) -> None:
+        self.service.shutdown()
+        self.service.server_close()
 
-    def _state(self) -> dict[str, Any]:
-        if self.gone:
-            raise LabError("it does not answer")
-        return {"links": list(self.links)}
+    def _apply(self, request: Request) -> dict[str, Any]:
+        self.links = request.body
+        return {}
+
+    def _clear(self, _request: Request) -> dict[str, Any]:
+        self.links = []
+        return {}
+
+    def _state(self, _request: Request) -> dict[str, Any]:
+        return {"links": [self._measured(settings) for settings in self.links]}
+
+    def _measured(self, settings: dict[str, Any]) -> dict[str, Any]:
+        mean = settings["delay_ms"] if self.delay_ms is None else self.delay_ms
+        theory = {"mean": settings["delay_ms"], "sd": 0.0}
+        return {"settings": settings, "packets": 9, "delay_ms": {"n": 9, "mean": mean}, "theory_ms": theory}
 
 
-def test_a_link_that_was_there_to_the_end_has_no_fault_and_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    emulator = Emulator(monkeypatch)
-    placement.set_up(P, FAR)
+@pytest.fixture
+def emulator() -> Iterator[Emulator]:
+    found = Emulator()
+    yield found
+    found.end()
+
+
+def test_a_link_that_was_there_to_the_end_has_no_fault_and_is_taken_away(emulator: Emulator) -> None:
+    placement.set_up(P, FAR, emulator.at)
     assert len(emulator.links) == 4
-    assert placement.faults(P, FAR) == []
+    assert placement.faults(P, FAR, emulator.at) == []
     assert emulator.links == []
 
 
-def test_an_emulator_that_was_restarted_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    emulator = Emulator(monkeypatch)
-    placement.set_up(P, TCP)
+def test_an_emulator_that_was_restarted_is_a_fault(emulator: Emulator) -> None:
+    placement.set_up(P, TCP, emulator.at)
     emulator.links = []
-    assert any("restarted" in why for why in placement.faults(P, TCP))
+    assert any("restarted" in why for why in placement.faults(P, TCP, emulator.at))
 
 
-def test_a_delay_that_was_not_made_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    emulator = Emulator(monkeypatch)
-    placement.set_up(P, TCP)
-    emulator.links[0]["why"] = "far below"
-    assert placement.faults(P, TCP) == ["link to asip-java: far below"]
+def test_a_delay_that_was_not_made_is_a_fault(emulator: Emulator) -> None:
+    placement.set_up(P, FAR, emulator.at)
+    emulator.delay_ms = 1.0
+    found = placement.faults(P, FAR, emulator.at)
+    assert len(found) == 4
+    wrong = "link to asip-java: the egress link's mean delay is 1.00 ms, wanted 6.00 ms"
+    assert wrong in found
 
 
-def test_an_emulator_that_ended_is_a_fault_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    emulator = Emulator(monkeypatch)
-    emulator.gone = True
-    assert any("ended" in why for why in placement.faults(P, TCP))
-    placement.take_away(P)
+def test_an_emulator_that_ended_is_a_fault_and_stops_nothing(emulator: Emulator) -> None:
+    emulator.end()
+    assert any("ended" in why for why in placement.faults(P, TCP, emulator.at))
+    placement.take_away(P, emulator.at)

@@ -16,15 +16,14 @@ WORDS = {"out": "13", "in": "4", "in_port": "7", "in_bit": "5", "interval_us": "
 SILENCE_S = 0.2
 
 
-def test_a_long_silence_ends_the_tests_and_a_short_one_is_lost_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "SILENCE_NS", round(SILENCE_S * 1e9))
+def test_a_long_silence_ends_the_tests_and_a_short_one_is_lost_tests() -> None:
     board, port = os.openpty()
     tty.setraw(port)
     try:
         latency = worker.Latency(AsipClient(connect(Way("serial", os.ttyname(port)), "test")), WORDS)
         assert [received for _, _, received in latency.tests(3)] == [worker.ABSENT] * 3
         with pytest.raises(LabError, match=f"no test was answered for {SILENCE_S:g} s"):
-            latency.tests(1000)
+            latency.tests(1000, round(SILENCE_S * 1e9))
     finally:
         os.close(board)
         os.close(port)

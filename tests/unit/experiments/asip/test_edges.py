@@ -1,8 +1,5 @@
 """Which edges of a wave were copied, from what an oscilloscope saw."""
 
-import pytest
-
-from looplab.experiments.asip import edges
 from looplab.experiments.asip.edges import copied, settle
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 
@@ -45,9 +42,7 @@ class Slow(Oscilloscope):
         return Scope(count, 0, left, 0, 0)
 
 
-def test_settling_waits_for_the_generator_and_for_late_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edges, "POLL_S", 0.005)
-    monkeypatch.setattr(edges, "QUIET_S", 0.05)
+def test_settling_waits_for_the_generator_and_for_late_copies() -> None:
     scope = Slow([(0, 4), (2, 2), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0)])
     settle(scope, 0, 1)
     assert scope.states == [(8, 0)]

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from looplab.errors import EXIT_MACHINE, LabError
-from looplab.experiments.asip import questions
 from looplab.experiments.asip.oscilloscope import BoardCounts, Edge, Oscilloscope
+
+# Of a question that is lost.
+TIMEOUT_S = 0.05
 
 
 class Board(threading.Thread):
@@ -49,8 +51,7 @@ class Board(threading.Thread):
 
 
 @pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
-    monkeypatch.setattr(questions, "TIMEOUT_S", 0.05)
+def board() -> Iterator[Board]:
     found = Board()
     found.start()
     yield found
@@ -58,17 +59,17 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
 
 
 def test_all_edges_come_though_no_answer_holds_them_all(board: Board) -> None:
-    found = Oscilloscope(board.address).edges(1)
+    found = Oscilloscope(board.address, TIMEOUT_S).edges(1)
     assert found == [Edge(*edge) for edge in board.edges[1:]]
 
 
 def test_the_state_holds_counts_alone(board: Board) -> None:
-    state = Oscilloscope(board.address).state()
+    state = Oscilloscope(board.address, TIMEOUT_S).state()
     assert (state.count, state.left, state.bytes_to_board, state.bytes_to_client) == (5, 0, 18, 20)
 
 
 def test_a_wave_is_begun_once_though_its_question_was_lost(board: Board) -> None:
-    frequency_hz = Oscilloscope(board.address).wave(300, 600)
+    frequency_hz = Oscilloscope(board.address, TIMEOUT_S).wave(300, 600)
     # A whole number of cycles each half period.
     assert frequency_hz == pytest.approx(300, rel=1e-4)
     assert frequency_hz == 16e6 / 2 / 26667
@@ -78,17 +79,17 @@ def test_a_wave_is_begun_once_though_its_question_was_lost(board: Board) -> None
 
 def test_a_wave_that_the_generator_refuses_is_an_error(board: Board) -> None:
     with pytest.raises(LabError, match="refused"):
-        Oscilloscope(board.address).wave(1_000_000, 10)
+        Oscilloscope(board.address, TIMEOUT_S).wave(1_000_000, 10)
 
 
 def test_the_counts_are_in_us(board: Board) -> None:
-    counts = Oscilloscope(board.address).counts()
+    counts = Oscilloscope(board.address, TIMEOUT_S).counts()
     assert counts == BoardCounts({"max": 120.0, "mean": 3.5}, 1990.0, "atmega328p")
 
 
 def test_a_board_that_is_gone_is_an_error(board: Board) -> None:
     board.socket.close()
-    scope = Oscilloscope(board.address)
+    scope = Oscilloscope(board.address, TIMEOUT_S)
     assert not scope.answers()
     with pytest.raises(LabError) as error:
         scope.state()

@@ -85,8 +85,8 @@ def test_one_that_never_gets_ready_is_named_with_what_it_printed(programs: Progr
     assert programs.facts()["services"] == {}
 
 
-def test_what_never_ends_is_named(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("looplab.experiments.middleware.agent.programs.START_TIMEOUT_S", 0.5)
+def test_what_never_ends_is_named() -> None:
+    programs = Programs(start_timeout_s=0.5)
     endless = ((sys.executable, "-c", "import time; time.sleep(60)"),)
     with pytest.raises(LabError, match="does not end"):
         programs.start([program("time.sleep(60)", free_port(), first=endless)], [])
@@ -103,14 +103,11 @@ def test_what_never_ends_is_named(programs: Programs, monkeypatch: pytest.Monkey
         ("none", "", 0),
     ],
 )
-def test_what_is_read_again_for_lack_of_memory_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, pages: int
-) -> None:
+def test_what_is_read_again_for_lack_of_memory_is_counted(tmp_path: Path, name: str, text: str, pages: int) -> None:
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
-    monkeypatch.setattr(usage, "STAT_FILES", [tmp_path / path.relative_to(usage.CGROUP) for path in usage.STAT_FILES])
-    assert usage.read_again_bytes() == pages * usage.PAGE_BYTES
+    assert usage.read_again_bytes(tmp_path) == pages * usage.PAGE_BYTES
 
 
 def test_what_comes_first_must_end_well(programs: Programs) -> None:

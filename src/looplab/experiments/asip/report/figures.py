@@ -23,7 +23,7 @@ from looplab.report.statistics import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What stands under one heading.
+# The figures under one heading.
 TITLES = {
     "Figures 3.20 and 3.21: throughput": ("3.20", "3.21"),
     "Figures 3.24 and 3.25: latency": ("3.24", "3.25"),

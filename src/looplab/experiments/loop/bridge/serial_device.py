@@ -4,6 +4,7 @@ import errno
 import glob
 import os
 import socket
+from collections.abc import Sequence
 
 import serial
 
@@ -25,8 +26,11 @@ _WORDS = {
 }
 
 
-def open_port(url: str) -> serial.SerialBase:
-    """Return a non-blocking port. A path may hold wildcards that one device matches. Raises LabError."""
+def open_port(url: str, others: Sequence[str] = USB_PORTS) -> serial.SerialBase:
+    """Return a non-blocking port. A path may hold wildcards that one device matches.
+
+    Raises LabError; of a device that is not there it names what matches `others`.
+    """
     if not url.startswith("/"):
         return _open_url(url)
     path = _single(url)
@@ -35,7 +39,7 @@ def open_port(url: str) -> serial.SerialBase:
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None) or 0
         words = _WORDS.get(number, str(error)).format(path=path)
-        raise LabError(f"{path}: {words}{_others() if number == errno.ENOENT else ''}") from error
+        raise LabError(f"{path}: {words}{_found(others) if number == errno.ENOENT else ''}") from error
 
 
 def _open_url(url: str) -> serial.SerialBase:
@@ -52,9 +56,9 @@ def _open_url(url: str) -> serial.SerialBase:
     return port
 
 
-def _others() -> str:
+def _found(others: Sequence[str]) -> str:
     """Name the ports there are: no udev rule renames an adapter it does not know."""
-    found = sorted(port for pattern in USB_PORTS for port in glob.glob(pattern))
+    found = sorted(port for pattern in others for port in glob.glob(pattern))
     return f" (there is {', '.join(found)}: if that is the robot, name it in SERIAL_URL)" if found else ""
 
 

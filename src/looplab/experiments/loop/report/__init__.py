@@ -11,5 +11,7 @@ LAYOUT = Layout(
     metrics={"T": "total_us", "R": "robot_us", "O": "overhead_us"},
     times=("due_ns", "received_ns"),
     cell=LoopCell,
+    # Exercises ask first about O at 20 ms and QoS 0.
+    shown=("O", (20.0, 0.0)),
 )
 PAGE = "index.html"

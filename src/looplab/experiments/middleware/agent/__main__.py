@@ -118,7 +118,7 @@ def main() -> int:
 
 
 def _data(agent: Agent, options: argparse.Namespace, stop: threading.Event) -> int:
-    """Run one data service; it ends with its program, or when it is told to. Another system's service does nothing."""
+    """Run one data service; it ends with its program, or at a signal. Another system's service does nothing."""
     if options.part not in load(options.system).data:
         print(f"{options.system} has no {options.part}", flush=True)
         stop.wait()

@@ -18,7 +18,6 @@ from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import Program
 
-# Of all programs of a part together.
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
@@ -105,9 +104,10 @@ class Running:
 
 
 class Programs:
-    """The programs of a part, none to begin with."""
+    """The programs of a part, none to begin with; all of them together get ready within `start_timeout_s`."""
 
-    def __init__(self) -> None:
+    def __init__(self, start_timeout_s: float = START_TIMEOUT_S) -> None:
+        self._start_timeout_s = start_timeout_s
         self._running: list[Running] = []
         self._durations_us: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -116,7 +116,7 @@ class Programs:
         """Start them in order. Raises LabError (exit code 3), and stops all, if one does not get ready."""
         self.stop()
         self._durations_us.clear()
-        end_s = time.monotonic() + START_TIMEOUT_S
+        end_s = time.monotonic() + self._start_timeout_s
         try:
             for program in programs:
                 self._running.append(Running(program, processors, self._note, end_s))

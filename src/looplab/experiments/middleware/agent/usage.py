@@ -11,7 +11,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PARENT, TIMES = 1, slice(11, 15)
 CGROUP = Path("/sys/fs/cgroup")
 OOM_FILES = (CGROUP / "memory.events", CGROUP / "memory/memory.oom_control")
-STAT_FILES = (CGROUP / "memory.stat", CGROUP / "memory/memory.stat")
+STAT_FILES = ("memory.stat", "memory/memory.stat")
 # Pages of files, programs above all, that were given up for lack of memory and soon wanted back.
 REFAULTS = "workingset_refault_file"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -62,11 +62,11 @@ def killed_for_memory() -> int:
     return 0
 
 
-def read_again_bytes() -> int:
-    """Return how much this container had to read again for lack of memory; 0 if the kernel does not count."""
-    for path in STAT_FILES:
+def read_again_bytes(group: Path = CGROUP) -> int:
+    """Return how much a control group had to read again for lack of memory; 0 if the kernel does not count."""
+    for name in STAT_FILES:
         with contextlib.suppress(OSError, ValueError):
-            facts = dict(line.split(" ", 1) for line in path.read_text().splitlines())
+            facts = dict(line.split(" ", 1) for line in (group / name).read_text().splitlines())
             return int(facts.get(REFAULTS, 0)) * PAGE_BYTES
     return 0
 

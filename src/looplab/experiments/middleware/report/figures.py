@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from looplab.experiments.middleware.cells import placement
 from looplab.experiments.middleware.report.cell import LoadCell, Place
@@ -36,7 +36,12 @@ TITLES = {
 _PLACE = (0.19, 0.145, 0.785, 0.70)
 _DEVICES = "devices"
 _QUARTILES = "Points are medians, bars the quartiles"
+_DOTTED = "Dotted lines: the optimal loads."
+_PROCESSED = "requests processed in a second"
+_FAILED = "Share of the ended requests, mean of the repetitions. The line is at 2 %."
 _GREY = "#777777"
+# What a cell is in a figure; None where it has no such value.
+Mark = Callable[[LoadCell], Point | None]
 
 
 @dataclass(frozen=True)
@@ -100,23 +105,16 @@ def sketches(runs: Mapping[str, Measured]) -> list[Sketch]:
 def _cores(run: Measured | None) -> Iterator[Sketch]:
     if run is None:
         return
+    fidelity = run.run.fidelity
     best = {place: one.devices.estimate for place, one in optima(run).items()}
     for container, counted, timed in ((False, "2", "4"), (True, "3", "5")):
         places = {place: held for place, held in by_place(usable(run)).items() if place[0] == container}
         loads = {_cores_text(place): load for place, load in best.items() if place[0] == container}
-        dotted = "Dotted lines: the optimal loads."
         where = "Container" if container else "Bare metal"
-        yield _sketch(
-            run,
-            counted,
-            places,
-            _quartiles,
-            "requests processed in a second",
-            f"{where}. {_QUARTILES} of the repetitions. {dotted}",
-            best=loads,
-        )
+        caption = f"{where}. {_QUARTILES} of the repetitions. {_DOTTED}"
+        yield Sketch(counted, fidelity, _points(places, _cores_text, _quartiles), _PROCESSED, caption, best=loads)
         caption = f"{where}. {_QUARTILES} of all requests that succeeded."
-        yield _sketch(run, timed, places, _times, "ms from sent to answered", caption)
+        yield Sketch(timed, fidelity, _points(places, _cores_text, _times), "ms from sent to answered", caption)
     for figure, value, what in (
         ("6", processed, "requests processed"),
         ("7", server_us, "time in the middleware"),
@@ -128,49 +126,25 @@ def _cores(run: Measured | None) -> Iterator[Sketch]:
 def _nodes(run: Measured | None) -> Iterator[Sketch]:
     if run is None:
         return
-    places = by_place(usable(run))
     best = {_nodes_text(place): one.devices.estimate for place, one in optima(run).items()}
-    yield _sketch(
-        run,
-        "10",
-        places,
-        _quartiles,
-        "requests processed in a second",
-        f"{_QUARTILES} of the repetitions. Dotted lines: the optimal loads.",
-        best=best,
+    limit = {"level": 0.02, "share": True}
+    figures: tuple[tuple[str, Mark, str, str, dict[str, Any]], ...] = (
+        ("10", _quartiles, _PROCESSED, f"{_QUARTILES} of the repetitions. {_DOTTED}", {"best": best}),
+        ("12", _failed, "failed requests", _FAILED, limit),
+        ("13", _mean, "mean ms from sent to answered", "Mean over all requests that succeeded.", {}),
+        ("14", _times, "median ms from sent to answered", f"{_QUARTILES} of all requests that succeeded.", {}),
     )
-    yield _sketch(
-        run,
-        "12",
-        places,
-        _failed,
-        "failed requests",
-        "Share of the ended requests, mean of the repetitions. The line is at 2 %.",
-        level=0.02,
-        share=True,
-    )
-    yield _sketch(run, "13", places, _mean, "mean ms from sent to answered", "Mean over all requests that succeeded.")
-    yield _sketch(
-        run, "14", places, _times, "median ms from sent to answered", f"{_QUARTILES} of all requests that succeeded."
-    )
+    places = by_place(usable(run))
+    for figure, mark, y_label, caption, more in figures:
+        yield Sketch(figure, run.run.fidelity, _points(places, _nodes_text, mark), y_label, caption, **more)
 
 
-def _sketch(
-    run: Measured,
-    figure: str,
-    places: Mapping[Place, Sequence[LoadCell]],
-    mark: Callable[[LoadCell], Point | None],
-    y_label: str,
-    caption: str,
-    *,
-    best: Mapping[str, float] | None = None,
-    level: float | None = None,
-    share: bool = False,
-) -> Sketch:
-    name = _nodes_text if run.run.scenario == NODES else _cores_text
+def _points(
+    places: Mapping[Place, Sequence[LoadCell]], name: Callable[[Place], str], mark: Mark
+) -> dict[str, list[Point]]:
+    """Return the points of each place that has some."""
     series = {name(place): [p for cell in held if (p := mark(cell))] for place, held in places.items()}
-    held = {name: points for name, points in series.items() if points}
-    return Sketch(figure, run.run.fidelity, held, y_label, caption, best or {}, level, share)
+    return {name: points for name, points in series.items() if points}
 
 
 def _cores_text(place: Place) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import pty
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,15 +10,9 @@ import yaml
 from support.places import ROOT
 
 from looplab.errors import LabError
-from looplab.experiments.loop.bridge import serial_device
 from looplab.experiments.loop.bridge.serial_device import open_port
 
 NOBODY = 65534
-
-
-@pytest.fixture(autouse=True)
-def _no_port_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serial_device, "USB_PORTS", (f"{tmp_path}/ttyACM*",))
 
 
 @pytest.fixture
@@ -33,9 +27,9 @@ def device(tmp_path: Path) -> Iterator[Path]:
     os.close(theirs)
 
 
-def refusal(url: str) -> str:
+def refusal(url: str, others: Sequence[str] = ()) -> str:
     with pytest.raises(LabError) as found:
-        open_port(url)
+        open_port(url, others)
     return str(found.value)
 
 
@@ -62,7 +56,7 @@ def test_a_missing_device_is_said_to_be_missing(tmp_path: Path, name: str) -> No
 
 def test_what_is_there_under_another_name_is_told(tmp_path: Path) -> None:
     (tmp_path / "ttyACM3").touch()
-    said = refusal(f"{tmp_path}/looplab-robot")
+    said = refusal(f"{tmp_path}/looplab-robot", [f"{tmp_path}/ttyACM*"])
     assert said.endswith(f"(there is {tmp_path}/ttyACM3: if that is the robot, name it in SERIAL_URL)")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from looplab.experiments.middleware.systems import Answer, Client
 
 JSON = "application/json"
-# The name of every notification; what tells them apart is in their parameters.
+# The name of every notification; their parameters distinguish them.
 NOTIFICATION = "lab"
 
 
