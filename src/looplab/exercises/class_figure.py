@@ -11,7 +11,7 @@ import numpy as np
 
 from looplab.exercises.collection import HandedIn, Row
 from looplab.report.cell import Cell, Key
-from looplab.report.drawing import STYLES, Drawing, drawn, shares
+from looplab.report.drawing import STYLES, Drawing, Plot, shares
 from looplab.report.samples import read_cells
 from looplab.report.stored import Unusable
 
@@ -98,7 +98,7 @@ def class_figure(scenario: str, fidelity: str, held: Sequence[HandedIn]) -> Clas
         "A curve ends below 100 % where messages were lost."
     )
     name = f"class_{scenario}_{fidelity}"
-    drawing = drawn(name, scenario, fidelity, caption, _alternative(words, scenario, curves), put)
+    drawing = Plot(name, scenario, fidelity, caption, _alternative(words, scenario, curves), put).draw()
     return ClassFigure(scenario, fidelity, drawing, [curve.row() for curve in curves])
 
 

@@ -84,38 +84,42 @@ class Sketch(Protocol):
         """Return the figure."""
 
 
-def drawn(
-    name: str,
-    figure: str,
-    fidelity: str,
-    caption: str,
-    alternative: str,
-    draw: Callable[[Axes], None],
-    *,
-    place: tuple[float, float, float, float] = PLACE,
-    legend_columns: int = 4,
-) -> Drawing:
-    """Return the figure that `draw` puts on the axes; the grid and the legend of all labelled series are added.
+@dataclass(frozen=True)
+class Plot:
+    """A sketch of the usual size: `put` draws it on the axes; grid and legend of all labelled series are added.
 
-    `place` is that of the axes in the figure: left, bottom, width, height.
+    `put` is a function of a module, or a partial of one: it goes to another process. `place` is that of the axes in the
+    figure: left, bottom, width, height.
     """
 
-    def put(axes: Axes) -> None:
-        draw(axes)
+    name: str
+    figure: str
+    fidelity: str
+    caption: str
+    alternative: str
+    put: Callable[[Axes], None]
+    place: tuple[float, float, float, float] = PLACE
+    legend_columns: int = 4
+
+    def draw(self) -> Drawing:
+        """Return the figure."""
+        made = images(self._fill, SIZE_INCHES, self.place)
+        return Drawing(self.name, self.figure, self.fidelity, self.caption, self.alternative, *made)
+
+    def _fill(self, axes: Axes) -> None:
+        self.put(axes)
         axes.grid(alpha=0.35, linewidth=0.6)
         # Above the axes, where no curve can be.
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(-0.1, 1.0),
-            ncols=legend_columns,
+            ncols=self.legend_columns,
             fontsize=8.5,
             frameon=False,
             columnspacing=1.0,
             handlelength=2.4,
             borderaxespad=0.2,
         )
-
-    return Drawing(name, figure, fidelity, caption, alternative, *images(put, SIZE_INCHES, place))
 
 
 def shares(axes: Axes, metric: str, counted: str, *, logarithmic: bool) -> None:

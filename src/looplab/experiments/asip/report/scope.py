@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from looplab.experiments.asip.report.cell import AsipCell
-from looplab.report.drawing import Drawing, drawn
+from looplab.report.drawing import Drawing, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ class Scope:
     def draw(self) -> Drawing:
         told = ", ".join(f"pin {pin}: {len(trace)} edges" for pin, trace in self.traces.items())
         name = f"asip_scope_{self.name}_{self.fidelity}"
-        return drawn(name, "scope", self.fidelity, self.caption, f"{self.caption} {told}.", self._put)
+        return Plot(name, "scope", self.fidelity, self.caption, f"{self.caption} {told}.", self._put).draw()
 
     def _put(self, axes: Axes) -> None:
         looks = {PIN_IN: ("#0072b2", 0.0, "pin 2, the generator"), PIN_OUT: ("#d55e00", 1.5, "pin 13, the client")}

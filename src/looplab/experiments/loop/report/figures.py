@@ -10,7 +10,7 @@ import numpy as np
 
 from looplab.experiments.loop.report import published
 from looplab.experiments.loop.report.curves import METRICS, Curve, curve_of
-from looplab.report.drawing import STYLES, Drawing, drawn, shares
+from looplab.report.drawing import STYLES, Drawing, Plot, shares
 from looplab.report.samples import Runs
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Sketch:
         missing = [name for name in self.scenarios if name not in [curve.scenario for curve in curves]]
         caption = _caption(metric, curves, missing, bool(points))
         name = f"figure_{self.figure.replace('.', '_')}_{metric}_{self.fidelity}"
-        return drawn(name, self.figure, self.fidelity, caption, _alternative(metric, curves, points), put)
+        return Plot(name, self.figure, self.fidelity, caption, _alternative(metric, curves, points), put).draw()
 
 
 def sketches(runs: Runs, fidelity: str) -> list[Sketch]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from looplab.experiments.loop.ledger import NAMES
 from looplab.report.cell import Cell
-from looplab.report.drawing import Drawing, drawn
+from looplab.report.drawing import Drawing, Plot
 from looplab.report.samples import Measured, Runs
 
 if TYPE_CHECKING:
@@ -44,59 +45,52 @@ class Bar:
     parts_us: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Makeup:
-    """The bars of one fidelity."""
-
-    fidelity: str
-    bars: Sequence[Bar]
-
-    def draw(self) -> Drawing:
-        """Return the figure with its caption and its text."""
-
-        def put(axes: Axes) -> None:
-            from matplotlib import rc_context
-
-            rows = range(len(self.bars))
-            left = [0.0] * len(self.bars)
-            with rc_context({"hatch.linewidth": 0.6}):
-                for name, (colour, hatch) in LOOKS.items():
-                    widths = [bar.parts_us[name] / 1000 for bar in self.bars]
-                    bars = axes.barh(rows, widths, 0.7, left, label=NAMES[name], color=colour, hatch=hatch)
-                    for bar in bars:
-                        bar.set(edgecolor="#333333", linewidth=0.4)
-                    left = [start + width for start, width in zip(left, widths, strict=True)]
-            axes.set_yticks(rows, [bar.label for bar in self.bars], fontsize=8)
-            axes.invert_yaxis()
-            axes.set_axisbelow(True)
-            axes.set_xlabel("mean O in ms")
-
-        caption = "Averages over all intervals, of the messages of which every part is known. QoS 0 unless named."
-        fewest = min(self.bars, key=lambda bar: bar.known / bar.measured)
-        if fewest.known < 0.9 * fewest.measured:
-            caption += (
-                f" {fewest.label}: only {fewest.known} of {fewest.measured}; the kernel stamps the last of messages "
-                "that come in together."
-            )
-        name, told = f"figure_{FIGURE}_{self.fidelity}", self._alternative()
-        return drawn(name, FIGURE, self.fidelity, caption, told, put, place=PLACE, legend_columns=2)
-
-    def _alternative(self) -> str:
-        said = []
-        for bar in self.bars:
-            parts = ", ".join(f"{NAMES[name]} {us / 1000:.3g} ms" for name, us in bar.parts_us.items())
-            said.append(f"{bar.label}: mean O {sum(bar.parts_us.values()) / 1000:.3g} ms, of it {parts}")
-        return "Stacked bars of what O is made of. " + "; ".join(said) + "."
-
-
-def makeups(runs: Mapping[str, Runs]) -> list[Makeup]:
+def makeups(runs: Mapping[str, Runs]) -> list[Plot]:
     """Return a figure for each fidelity in which the parts of O are known."""
     found = []
     for fidelity, held in runs.items():
         bars = [bar for measured in held.values() if (bar := _bar(measured)) is not None]
         if bars:
-            found.append(Makeup(fidelity, bars))
+            found.append(_makeup(fidelity, bars))
     return found
+
+
+def _makeup(fidelity: str, bars: Sequence[Bar]) -> Plot:
+    caption = "Averages over all intervals, of the messages of which every part is known. QoS 0 unless named."
+    fewest = min(bars, key=lambda bar: bar.known / bar.measured)
+    if fewest.known < 0.9 * fewest.measured:
+        caption += (
+            f" {fewest.label}: only {fewest.known} of {fewest.measured}; the kernel stamps the last of messages that "
+            "come in together."
+        )
+    name = f"figure_{FIGURE}_{fidelity}"
+    return Plot(name, FIGURE, fidelity, caption, _told(bars), partial(_put, bars), place=PLACE, legend_columns=2)
+
+
+def _put(held: Sequence[Bar], axes: Axes) -> None:
+    from matplotlib import rc_context
+
+    rows = range(len(held))
+    left = [0.0] * len(held)
+    with rc_context({"hatch.linewidth": 0.6}):
+        for name, (colour, hatch) in LOOKS.items():
+            widths = [bar.parts_us[name] / 1000 for bar in held]
+            bars = axes.barh(rows, widths, 0.7, left, label=NAMES[name], color=colour, hatch=hatch)
+            for bar in bars:
+                bar.set(edgecolor="#333333", linewidth=0.4)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.set_yticks(rows, [bar.label for bar in held], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_axisbelow(True)
+    axes.set_xlabel("mean O in ms")
+
+
+def _told(bars: Sequence[Bar]) -> str:
+    said = []
+    for bar in bars:
+        parts = ", ".join(f"{NAMES[name]} {us / 1000:.3g} ms" for name, us in bar.parts_us.items())
+        said.append(f"{bar.label}: mean O {sum(bar.parts_us.values()) / 1000:.3g} ms, of it {parts}")
+    return "Stacked bars of what O is made of. " + "; ".join(said) + "."
 
 
 def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:

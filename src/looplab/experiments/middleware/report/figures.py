@@ -19,7 +19,7 @@ from looplab.experiments.middleware.report.comparisons import (
 )
 from looplab.experiments.middleware.report.findings import CORES, NODES
 from looplab.experiments.middleware.report.optimum import by_place, optima, usable
-from looplab.report.drawing import STYLES, Drawing, Point, drawn, errorbars, point
+from looplab.report.drawing import STYLES, Drawing, Plot, Point, errorbars, point
 from looplab.report.samples import Measured
 
 if TYPE_CHECKING:
@@ -59,17 +59,8 @@ class Sketch:
 
     def draw(self) -> Drawing:
         """Return the figure."""
-        name = f"middleware_figure_{self.figure}_{self.fidelity}"
-        return drawn(
-            name,
-            self.figure,
-            self.fidelity,
-            self.caption,
-            self._alternative(),
-            self._put,
-            place=_PLACE,
-            legend_columns=2,
-        )
+        name, told = f"middleware_figure_{self.figure}_{self.fidelity}", self._alternative()
+        return Plot(name, self.figure, self.fidelity, self.caption, told, self._put, _PLACE, legend_columns=2).draw()
 
     def _alternative(self) -> str:
         form = ".1%" if self.share else ".4g"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from looplab.experiments.qos_delay.report.cell import DelayCell
 from looplab.experiments.qos_delay.report.findings import QOS, places, symmetrical, usable
-from looplab.report.drawing import STYLES, Drawing, Point, drawn, errorbars, point
+from looplab.report.drawing import STYLES, Drawing, Plot, Point, errorbars, point
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
 
@@ -47,7 +47,7 @@ class Sketch:
 
     def draw(self) -> Drawing:
         name = f"qos_delay_figure_{self.figure}_{self.fidelity}"
-        return drawn(name, self.figure, self.fidelity, self.caption, self.alternative, self._put)
+        return Plot(name, self.figure, self.fidelity, self.caption, self.alternative, self._put).draw()
 
     def _put(self, axes: Axes) -> None:
         right = max(point.x for held in self.points.values() for point in held)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from looplab.experiments.twin.report.cell import TwinCell
 from looplab.experiments.twin.report.findings import by_mode, searched
-from looplab.experiments.twin.report.groups import CENTRAL, DISTRIBUTED, Group, cells_of, groups
+from looplab.experiments.twin.report.groups import CENTRAL, DISTRIBUTED, cells_of, groups
 from looplab.experiments.twin.report.queues import Curve, curves
-from looplab.report.drawing import STYLES, Drawing, Sketch, drawn
+from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
 
 if TYPE_CHECKING:
@@ -29,98 +29,9 @@ _LEAST_HEIGHT = 20
 _TIME = "from the first message sent to the last one stored, in s"
 
 
-@dataclass(frozen=True)
-class Queues:
-    """Queue length over time, a line for each of `named`."""
-
-    figure: str
-    fidelity: str
-    named: Mapping[str, Curve]
-    caption: str
-
-    def draw(self) -> Drawing:
-        longest = [f"{name} {max(curve.length, default=0)}" for name, curve in self.named.items()]
-        said = f"{self.caption} Longest queue in messages: {', '.join(longest)}."
-        name = f"twin_figure_{self.figure}_{self.fidelity}"
-        return drawn(name, self.figure, self.fidelity, self.caption, said, self._put, place=_PLACE)
-
-    def _put(self, axes: Axes) -> None:
-        for at, (name, curve) in enumerate(self.named.items()):
-            colour, line, _mark = STYLES[at % len(STYLES)]
-            axes.plot(curve.at_s, curve.length, color=colour, linestyle=line, linewidth=1.5, label=name)
-        axes.set_xlim(0, None)
-        longest = max(max(curve.length, default=0) for curve in self.named.values())
-        axes.set_ylim(0, max(_LEAST_HEIGHT, 1.05 * longest))
-        axes.set_xlabel("time since the first message in s")
-        axes.set_ylabel("sent and not yet stored")
-
-
-@dataclass(frozen=True)
-class Times:
-    """The time of each broker: a mark for each repetition, one row of marks a number of brokers."""
-
-    figure: str
-    fidelity: str
-    held: Mapping[int, Sequence[Sequence[float]]]
-    caption: str
-
-    def draw(self) -> Drawing:
-        means = [
-            f"{brokers}: {', '.join(f'{sum(times) / len(times):.2f}' for times in held)}"
-            for brokers, held in self.held.items()
-        ]
-        said = f"{self.caption} Mean seconds of each broker, for one, two and more brokers: {'; '.join(means)}."
-        name = f"twin_figure_{self.figure}_{self.fidelity}"
-        return drawn(name, self.figure, self.fidelity, self.caption, said, self._put)
-
-    def _put(self, axes: Axes) -> None:
-        ticks: list[str] = []
-        for brokers, held in self.held.items():
-            colour, _line, mark = STYLES[[*self.held].index(brokers)]
-            first = len(ticks)
-            for at, times in enumerate(held):
-                label = f"{brokers} broker{'s' if brokers > 1 else ''}" if at == 0 else None
-                axes.plot([first + at] * len(times), times, mark, color=colour, markersize=5, alpha=0.75, label=label)
-                ticks.append(str(at + 1))
-        axes.set_xticks(range(len(ticks)), ticks)
-        axes.set_xlim(-0.6, len(ticks) - 0.4)
-        axes.set_ylim(0, None)
-        axes.set_xlabel("broker")
-        axes.set_ylabel("time in s")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The highest sustained rate of each search, from the slowest to the fastest."""
-
-    fidelity: str
-    rates: Mapping[str, float]
-
-    def draw(self) -> Drawing:
-        caption = "Found by search; the scale is logarithmic."
-        said = f"{caption} Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in self.rates.items())}."
-        name = f"twin_figure_limits_{self.fidelity}"
-        place = (0.41, 0.145, 0.55, 0.75)
-        return drawn(name, "limits", self.fidelity, caption, said, self._put, place=place)
-
-    def _put(self, axes: Axes) -> None:
-        from matplotlib.ticker import FuncFormatter, NullFormatter
-
-        axes.set_xscale("log")
-        for at, rate in enumerate(self.rates.values()):
-            label = "highest sustained rate" if at == 0 else None
-            axes.plot(rate, at, STYLES[0][2], color=STYLES[0][0], markersize=6, label=label)
-        axes.set_yticks(range(len(self.rates)), list(self.rates))
-        axes.set_ylim(-0.6, len(self.rates) - 0.4)
-        axes.set_xlim(1, 2 * max(self.rates.values()))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _at: f"{rate:,.0f}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel("messages stored a second")
-
-
-def sketches(runs: Mapping[str, Measured]) -> list[Sketch]:
+def sketches(runs: Mapping[str, Measured]) -> list[Plot]:
     """Return the figures for which the runs of one fidelity, by scenario, have cells."""
-    found: list[Sketch | None] = []
+    found: list[Plot | None] = []
     if "twin" in runs:
         found += [_by_interval(runs["twin"]), _by_mode(runs["twin"])]
     if "twin-brokers" in runs:
@@ -130,9 +41,29 @@ def sketches(runs: Mapping[str, Measured]) -> list[Sketch]:
     return [sketch for sketch in found if sketch is not None]
 
 
-def _queues(figure: str, run: Measured, cells: Sequence[TwinCell], name: Callable[[TwinCell], str], why: str) -> Queues:
+def _plot(run: Measured, figure: str, caption: str, told: str, put: Callable[[Axes], None], **more: Any) -> Plot:
+    name, fidelity = f"twin_figure_{figure}_{run.run.fidelity}", run.run.fidelity
+    return Plot(name, figure, fidelity, caption, f"{caption} {told}.", put, **more)
+
+
+def _queues(figure: str, run: Measured, cells: Sequence[TwinCell], name: Callable[[TwinCell], str], why: str) -> Plot:
+    """Return the queue length over time, a line for each cell as `name` calls it."""
     drawn_from = curves(run.run, [cell for cell in cells if cell.key in run.run.cells])
-    return Queues(figure, run.run.fidelity, {name(curve.cell): curve for curve in drawn_from}, why)
+    named = {name(curve.cell): curve for curve in drawn_from}
+    longest = ", ".join(f"{name} {max(curve.length, default=0)}" for name, curve in named.items())
+    told = f"Longest queue in messages: {longest}"
+    return _plot(run, figure, why, told, partial(_put_queues, named), place=_PLACE)
+
+
+def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
+    for at, (name, curve) in enumerate(named.items()):
+        colour, line, _mark = STYLES[at % len(STYLES)]
+        axes.plot(curve.at_s, curve.length, color=colour, linestyle=line, linewidth=1.5, label=name)
+    axes.set_xlim(0, None)
+    longest = max(max(curve.length, default=0) for curve in named.values())
+    axes.set_ylim(0, max(_LEAST_HEIGHT, 1.05 * longest))
+    axes.set_xlabel("time since the first message in s")
+    axes.set_ylabel("sent and not yet stored")
 
 
 def _newest(run: Measured) -> dict[str, list[TwinCell]]:
@@ -140,7 +71,7 @@ def _newest(run: Measured) -> dict[str, list[TwinCell]]:
     return {mode: [cell for cell in cells if cell.iteration == 0] for mode, cells in by_mode(run).items()}
 
 
-def _by_interval(run: Measured) -> Queues | None:
+def _by_interval(run: Measured) -> Plot | None:
     modes = _newest(run)
     if not modes:
         return None
@@ -150,7 +81,7 @@ def _by_interval(run: Measured) -> Queues | None:
     return _queues("1", run, ordered, lambda cell: f"{cell.interval_ms:g} ms", why)
 
 
-def _by_mode(run: Measured) -> Queues | None:
+def _by_mode(run: Measured) -> Plot | None:
     """Return the queues of every write mode at the shortest interval that all have."""
     modes = _newest(run)
     common = set.intersection(*({cell.interval_ms for cell in cells} for cells in modes.values())) if modes else set()
@@ -162,15 +93,55 @@ def _by_mode(run: Measured) -> Queues | None:
     return _queues("causes", run, cells, lambda cell: cell.write_mode, why)
 
 
-def _times(run: Measured, figure: str, placement: str) -> Times | None:
-    held: list[Group] = [group for group in groups(run) if group.brokers == 1 or group.placement == placement]
-    times = {group.brokers: group.times_s for group in held if group.times_s}
-    if not any(brokers > 1 for brokers in times):
+def _times(run: Measured, figure: str, placement: str) -> Plot | None:
+    """Return the time of each broker: a mark for each repetition, one row of marks a number of brokers."""
+    compared = [group for group in groups(run) if group.brokers == 1 or group.placement == placement]
+    held = {group.brokers: group.times_s for group in compared if group.times_s}
+    if not any(brokers > 1 for brokers in held):
         return None
     where = "All in one machine" if placement == CENTRAL else "A machine each"
-    return Times(figure, run.run.fidelity, times, f"{where}: {_TIME}; a mark for each repetition.")
+    means = [f"{n}: {', '.join(f'{sum(times) / len(times):.2f}' for times in each)}" for n, each in held.items()]
+    told = f"Mean seconds of each broker, for one, two and more brokers: {'; '.join(means)}"
+    return _plot(run, figure, f"{where}: {_TIME}; a mark for each repetition.", told, partial(_put_times, held))
 
 
-def _limits(run: Measured) -> Limits | None:
+def _put_times(held: Mapping[int, Sequence[Sequence[float]]], axes: Axes) -> None:
+    ticks: list[str] = []
+    for style, (brokers, by_broker) in enumerate(held.items()):
+        colour, _line, mark = STYLES[style]
+        first = len(ticks)
+        for at, times in enumerate(by_broker):
+            label = f"{brokers} broker{'s' if brokers > 1 else ''}" if at == 0 else None
+            axes.plot([first + at] * len(times), times, mark, color=colour, markersize=5, alpha=0.75, label=label)
+            ticks.append(str(at + 1))
+    axes.set_xticks(range(len(ticks)), ticks)
+    axes.set_xlim(-0.6, len(ticks) - 0.4)
+    axes.set_ylim(0, None)
+    axes.set_xlabel("broker")
+    axes.set_ylabel("time in s")
+
+
+def _limits(run: Measured) -> Plot | None:
+    """Return the highest sustained rate of each search, from the slowest to the fastest."""
     found = {searched(cell): limit for cell in cells_of(run) if (limit := cell.figure("limit_per_s"))}
-    return Limits(run.run.fidelity, dict(sorted(found.items(), key=lambda one: one[1]))) if found else None
+    if not found:
+        return None
+    rates = dict(sorted(found.items(), key=lambda one: one[1]))
+    told = f"Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in rates.items())}"
+    caption = "Found by search; the scale is logarithmic."
+    return _plot(run, "limits", caption, told, partial(_put_limits, rates), place=(0.41, 0.145, 0.55, 0.75))
+
+
+def _put_limits(rates: Mapping[str, float], axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axes.set_xscale("log")
+    for at, rate in enumerate(rates.values()):
+        label = "highest sustained rate" if at == 0 else None
+        axes.plot(rate, at, STYLES[0][2], color=STYLES[0][0], markersize=6, label=label)
+    axes.set_yticks(range(len(rates)), list(rates))
+    axes.set_ylim(-0.6, len(rates) - 0.4)
+    axes.set_xlim(1, 2 * max(rates.values()))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _at: f"{rate:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("messages stored a second")
