@@ -14,7 +14,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from looplab.experiments.registry import EXPERIMENTS
@@ -22,14 +22,10 @@ from looplab.exporter.live import LiveFolder
 from looplab.exporter.parts import all_families
 from looplab.exporter.stored import StoredRuns
 from looplab.metrics.text_format import FAMILIES, Texts, line, page
+from support.every_experiment import BEGINNINGS, ENDINGS
 from support.parts import HOST, Child, free_port
 from support.places import ROOT
-from support.simulated_asip_runs import begin_run, write_latency_run, write_throughput_run
-from support.simulated_delay_runs import one_way, write_delay_run
-from support.simulated_middleware_runs import begin_middleware, cores_cells, write_middleware_run
 from support.simulated_runs import nine_scenarios
-from support.simulated_sweep import RUN_ID, begin_sweep
-from support.simulated_twin_runs import RUNNING_ID, begin_twin, experiment_1, experiment_2, single, write_twin_run
 from support.waiting import until
 
 RECORDED = Path(__file__).with_name("recorded_run.json.xz")
@@ -43,42 +39,11 @@ ORDER = ("qos-delay", "twin", "middleware", "asip", "loop")
 LOOP_S = BEGIN_S + ORDER.index("loop") * PERIOD_S
 END_S = BEGIN_S + len(ORDER) * PERIOD_S
 GROWING = re.compile(r"(_total|_bucket|_count|_sum)[{ ]")
-ASIP_ID, MIDDLEWARE_ID = "20260702T000000Z-asip", "20260703T000000Z-middleware"
 
 
 def end_s(name: str) -> int:
     """Return when the period of an experiment ends, its run stored; of `loop` still measured."""
     return BEGIN_S + (ORDER.index(name) + 1) * PERIOD_S
-
-
-def _twins(results: Path) -> None:
-    spread = {"single": 0.01, "central": 0.01, "distributed": 0.01}
-    rates = {(1, "single"): 15.0, (2, "central"): 14.0, (2, "distributed"): 14.0}
-    write_twin_run(results, experiment_2(spread, rates, iterations=2), scenario="twin-brokers")
-    limit = single(0.1, "copy", more={"limit_per_s": 9000.0, "limited_by": "instance"})
-    write_twin_run(results, [limit], scenario="twin-limit")
-    write_twin_run(results, experiment_1(), start=RUNNING_ID.partition("-")[0])
-
-
-def write_runs(results: Path) -> None:
-    """Write the runs that are stored at the end."""
-    nine_scenarios(results)
-    write_delay_run(results, start=RUN_ID.partition("-")[0])
-    write_delay_run(results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
-    _twins(results)
-    write_latency_run(results, start=ASIP_ID.partition("-")[0])
-    write_throughput_run(results)
-    write_middleware_run(results, "middleware-nodes", repetitions=2)
-    cells = cores_cells((30, 60, 120))
-    write_middleware_run(results, cells=cells, repetitions=2, start=MIDDLEWARE_ID.partition("-")[0])
-
-
-BEGINNINGS: dict[str, Callable[[Path], None]] = {
-    "qos-delay": begin_sweep,
-    "twin": begin_twin,
-    "middleware": lambda live: begin_middleware(live, MIDDLEWARE_ID, cores_cells((30, 60, 120))[-1]),
-    "asip": lambda live: begin_run(live, ASIP_ID),
-}
 
 
 def _samples(parts: list[Texts], job: str, at_s: int, share: float = 1.0) -> Iterator[str]:
@@ -133,7 +98,9 @@ def history(folder: Path) -> Iterator[str]:
     """Yield the URL of a Prometheus that holds it, recording rules included."""
     results, data = folder / "results", folder / "data"
     results.mkdir()
-    write_runs(results)
+    nine_scenarios(results)
+    for write in ENDINGS.values():
+        write(results)
     text = folder / "history.txt"
     samples = [*_stored(results), *_measured(folder), *_recorded()]
     samples.sort(key=lambda sample: int(sample.rpartition(" ")[2]))

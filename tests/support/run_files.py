@@ -1,7 +1,8 @@
 """The files of a run as its controller writes them: live, and stored."""
 
+import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -55,6 +56,24 @@ def begin(live: Path, experiment: str, run_id: str, parameters: dict[str, Any], 
     """The state of a run that is being measured."""
     asked = {"fidelity": "thesis", "repetitions": 1, **parameters}
     publish_state(live, "running", run_id, experiment=experiment, treatments=[], parameters=asked, **more)
+
+
+def answer_at_once(store: SampleStore, latencies_ns: Iterable[int]) -> None:
+    """Send the first messages of a running run now, each answered after its latency."""
+    now = perf_counter_ns()
+    for row, latency_ns in enumerate(latencies_ns):
+        store["due_ns"][row] = store["sent_ns"][row] = now
+        store["received_ns"][row] = now + latency_ns
+        store["state"][row] = ANSWERED
+
+
+@contextlib.contextmanager
+def edited(folder: Path) -> Iterator[dict[str, Any]]:
+    """Give the document of a stored run, and store what becomes of it."""
+    path = folder / "run.json"
+    document = json.loads(path.read_text())
+    yield document
+    path.write_text(json.dumps(document))
 
 
 def finish(

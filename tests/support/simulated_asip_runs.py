@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import numpy as np
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.document import COLUMNS, EDGES_HEADER, SAMPLES_HEADER, STEPS_HEADER
 from looplab.run.accounting import summarise
-from looplab.run.samples import ANSWERED, SampleStore
-from support.run_files import begin, finish, treatment
+from looplab.run.samples import SampleStore
+from support.run_files import answer_at_once, begin, finish, treatment
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
 WIRE_US, WIRE_HZ = 3230.0, 309.6
@@ -160,11 +159,7 @@ def begin_run(live: Path, run_id: str) -> None:
     """A latency run that is being measured: its first client is done, its second half way, each test 4 ms."""
     tests = 20
     store = SampleStore(len(CELLS) * tests, live / "samples.bin", COLUMNS)
-    now = perf_counter_ns()
-    for row in range(tests + tests // 2):
-        store["due_ns"][row] = store["sent_ns"][row] = now
-        store["received_ns"][row] = now + 4_000_000
-        store["state"][row] = ANSWERED
+    answer_at_once(store, [4_000_000] * (tests + tests // 2))
     parameters = {
         "scenario": NAME, "languages": ["python", "java"], "placements": ["one"], "qos": 0,
         "transports": ["serial", "tcp", "mqtt"], "messages": tests, "deadline_ms": 1000, "intervals_ms": [40],

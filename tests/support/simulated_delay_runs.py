@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 
 from looplab.run.accounting import summarise
+from looplab.run.samples import SampleStore
 from support.run_checks import SAMPLES_HEADER
-from support.run_files import finish
+from support.run_files import answer_at_once, begin, finish
 
 SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
 PLACES = ((0, 20), (2, 18), (10, 10), (18, 2), (20, 0))
 INTERVAL_MS = 10.0
+# Of the sweep that is being measured.
+RUN_ID = "20260401T000000Z-qos-delay"
+PAIRS_MS = ((10, 10), (20, 20))
+MESSAGES = 40
 
 # (delay_pb_ms, delay_bs_ms, qos) -> a mean
 Figure = Callable[[float, float, int], float]
@@ -88,3 +93,15 @@ def write_delay_run(
             **(changes or {}),
         },
     )  # fmt: skip
+
+
+def begin_sweep(live: Path) -> None:
+    """A sweep of which the second cell is half measured: each message took the delay of both links."""
+    store = SampleStore(len(PAIRS_MS) * MESSAGES, live / "samples.bin")
+    first, second = (round(sum(pair) * 1e6) for pair in PAIRS_MS)
+    answer_at_once(store, [first] * MESSAGES + [second] * (MESSAGES // 2))
+    parameters = {
+        "scenario": "qos-delay", "pairs_ms": PAIRS_MS, "qos": [0], "intervals_ms": [10], "messages": MESSAGES,
+        "deadline_ms": 5000,
+    }  # fmt: skip
+    begin(live, "qos-delay", RUN_ID, parameters)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter_ns
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from looplab.experiments.twin.document import SAMPLES_HEADER, Measured, cell_document, sample_lines
 from looplab.experiments.twin.parameters import Cell
 from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SampleStore
-from support.run_files import begin, finish, treatment
+from support.run_files import answer_at_once, begin, finish, treatment
 
 # The paper's figure as a service time: 14.85 messages a second.
 PUBLISHED_S = 1 / 14.85
@@ -128,12 +127,11 @@ def begin_twin(live: Path) -> None:
     """Write a run that is being measured: of its second cell half is sent, and all but three of these are stored."""
     cells, messages = [single(100).cell, single(10).cell], 40
     store = SampleStore(len(cells) * messages, live / "samples.bin", ("copies",))
-    now, rows = perf_counter_ns(), messages + messages // 2
-    for row in range(rows):
-        store["due_ns"][row] = store["sent_ns"][row] = now
-        store["state"][row] = WAITING if row >= rows - 3 else ANSWERED
-        if row < rows - 3:
-            store["received_ns"][row] = now + 60_000_000
+    stored = messages + messages // 2 - 3
+    answer_at_once(store, [60_000_000] * stored)
+    for row in range(stored, stored + 3):
+        store["due_ns"][row] = store["sent_ns"][row] = store["sent_ns"][0]
+        store["state"][row] = WAITING
     parameters = {
         "scenario": "twin", "intervals_ms": [100, 10], "messages": messages, "deadline_ms": 300_000,
         "cells": [vars(cell) for cell in cells],

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from support.observed_lab import Lab, fill, observed, targets
-from support.simulated_delay_runs import write_delay_run
-from support.simulated_sweep import MESSAGES, PAIRS_MS, begin_sweep
+from support.run_files import edited
+from support.simulated_delay_runs import MESSAGES, PAIRS_MS, begin_sweep, write_delay_run
 from support.waiting import until
 
 LOST_OF_40 = 16
@@ -87,8 +87,8 @@ def with_losses(whole: Path) -> Path:
     """A copy of a run, started later, whose first messages at 20 ms were lost."""
     folder = whole.with_name("20990101T000000Z-scenario3")
     shutil.copytree(whole, folder)
-    run = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**run, "run_id": folder.name}))
+    with edited(folder) as run:
+        run["run_id"] = folder.name
     with (folder / "samples.csv").open() as file:
         header, *rows = csv.reader(file)
     for row in [row for row in rows if row[0] == "20"][:LOST_OF_40]:

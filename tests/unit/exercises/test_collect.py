@@ -1,6 +1,5 @@
 """./lab collect: a class of students whose runs, scores and copies are known."""
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from support.places import ROOT
 from support.reports import Page, rows
+from support.run_files import edited
 from support.simulated_runs import MACHINE, nine_scenarios
 
 from looplab.errors import LabError
@@ -26,8 +26,8 @@ def hand_in(folder: Path, runs: list[Path], numbers: tuple[int, ...], answers: s
         if run.name.endswith(tuple(f"scenario{number}" for number in numbers)):
             place = folder / "results" / run.name
             shutil.copytree(run, place)
-            document = json.loads((place / "run.json").read_text())
-            (place / "run.json").write_text(json.dumps({**document, **changes}))
+            with edited(place) as run:
+                run |= changes
     if answers:
         form = folder / "answers/scenario2.yaml"
         form.parent.mkdir(parents=True)
@@ -84,25 +84,23 @@ def test_the_page_says_in_words_what_its_figures_show(group: Path, tmp_path: Pat
 
 def test_the_same_run_is_found_by_its_token_under_another_name(group: Path) -> None:
     renamed = group / "eve/results/20260101T000000Z-scenario2"
-    document = json.loads((renamed / "run.json").read_text())
-    (renamed / "run.json").write_text(json.dumps({**document, "run_id": "20260909T090909Z-scenario2"}))
+    with edited(renamed) as run:
+        run["run_id"] = "20260909T090909Z-scenario2"
     renamed.rename(renamed.with_name("20260909T090909Z-scenario2"))
     found = collect(ROOT, [group], EXPERIMENTS)
     assert [(handed.student, handed.copy_of) for handed in found.copies] == [("eve", "ada")]
 
 
 def test_an_edited_token_does_not_hide_a_copy(group: Path) -> None:
-    path = group / "eve/results/20260101T000000Z-scenario2/run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "token": "ffffffff"}))
+    with edited(group / "eve/results/20260101T000000Z-scenario2") as run:
+        run["token"] = "ffffffff"
     assert [(h.student, h.copy_of) for h in collect(ROOT, [group], EXPERIMENTS).copies] == [("eve", "ada")]
 
 
 def test_one_machine_makes_one_run_at_a_time(group: Path) -> None:
     for student in ("ada", "ben"):
-        path = group / f"{student}/results/20260101T000000Z-scenario2/run.json"
-        document = json.loads(path.read_text())
-        environment = {**document["environment"], "machine": "0123456789ab"}
-        path.write_text(json.dumps({**document, "environment": environment}))
+        with edited(group / f"{student}/results/20260101T000000Z-scenario2") as run:
+            run["environment"]["machine"] = "0123456789ab"
     copies = collect(ROOT, [group], EXPERIMENTS).copies
     assert [(h.student, h.run.scenario) for h in copies] == [("ben", "scenario2"), ("eve", "scenario2")]
 

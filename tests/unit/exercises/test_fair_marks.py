@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from support.places import ROOT
+from support.run_files import edited
 from support.simulated_runs import nine_scenarios
 
 from looplab.exercises.exercise import Exercise, read_exercise
@@ -35,16 +37,11 @@ def runs(tmp_path: Path) -> list[Path]:
     return nine_scenarios(tmp_path / "results", repetitions=3, messages=100)
 
 
-def change(folder: Path, **changes: Any) -> None:
-    document = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**document, **changes}))
-
-
 def treated(folder: Path, *treatments: dict[str, Any], **changes: Any) -> None:
-    document = json.loads((folder / "run.json").read_text())
     named = {entry["what"] for entry in treatments}
-    kept = [entry for entry in document["treatments"] if entry["what"] not in named]
-    change(folder, treatments=[*kept, *treatments], **changes)
+    with edited(folder) as run:
+        kept = [entry for entry in run["treatments"] if entry["what"] not in named]
+        run |= {"treatments": [*kept, *treatments], **changes}
 
 
 def found(what: str, wanted: str, seen: str, verified: bool = True, note: str = "") -> dict[str, Any]:
@@ -170,15 +167,11 @@ def refused(role: str, priority: int) -> dict[str, Any]:
 def test_points_that_the_machine_cannot_give_are_not_counted(runs: list[Path]) -> None:
     exercise = exercise_of("permitted-is-not-applied")
     folder = next(path for path in runs if path.name.endswith("scenario5"))
-    document = json.loads((folder / "run.json").read_text())
     applied = folder.with_name("20260102T000000Z-scenario5")
-    applied.mkdir()
-    (applied / "samples.csv").write_bytes((folder / "samples.csv").read_bytes())
-    (applied / "run.json").write_text(
-        json.dumps(
-            {**document, "run_id": applied.name, "parameters": {**document["parameters"], "apply_priority": True}}
-        )
-    )
+    shutil.copytree(folder, applied)
+    with edited(applied) as run:
+        run["run_id"] = applied.name
+        run["parameters"]["apply_priority"] = True
     wrong = [refused("broker", 90), refused("controller", 99)]
     treated(applied, *wrong, valid=False, invalid_because=["broker …", "controller …"])
     marked = mark(exercise, stored([folder, applied]), {"prediction": "b"})
@@ -194,8 +187,8 @@ def test_points_that_the_machine_cannot_give_are_not_counted(runs: list[Path]) -
     assert "INVALID" in next(m.reason for m in marked.marks if m.name == "applied")
     # Who forgot to ask for it is not exempt.
     treated(applied, *(found(w["what"], "SCHED_OTHER", "SCHED_OTHER") for w in wrong), valid=True, invalid_because=[])
-    change(applied, treatments=[e for e in json.loads((applied / "run.json").read_text())["treatments"]
-                                if e["what"] != "stress load"])  # fmt: skip
+    with edited(applied) as run:
+        run["treatments"] = [entry for entry in run["treatments"] if entry["what"] != "stress load"]
     assert mark(exercise, stored([folder, applied]), {}).exempt == 0
 
 
@@ -218,11 +211,10 @@ def test_the_published_result_loses_no_point(number: int, runs: list[Path]) -> N
 
 def lose_everything(folder: Path) -> None:
     """The connection is lost: no message has an answer."""
-    document = json.loads((folder / "run.json").read_text())
-    for cell in document["cells"]:
-        nothing = {name: dict.fromkeys(cell[name]) | {"n": 0} for name in ("T_us", "R_us", "O_us")}
-        cell.update(answered=0, lost=cell["sent"], disconnects=1, **nothing)
-    change(folder, cells=document["cells"])
+    with edited(folder) as run:
+        for cell in run["cells"]:
+            nothing = {name: dict.fromkeys(cell[name]) | {"n": 0} for name in ("T_us", "R_us", "O_us")}
+            cell.update(answered=0, lost=cell["sent"], disconnects=1, **nothing)
     head, *lines = (folder / "samples.csv").read_text().splitlines()
     gone = [",".join([*line.split(",")[:6], "", "", "", "", "lost"]) for line in lines]
     (folder / "samples.csv").write_text("\n".join([head, *gone]) + "\n")

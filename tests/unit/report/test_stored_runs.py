@@ -1,6 +1,5 @@
 """Whatever lies in results/: each folder is used or named with what it means, and nothing crashes."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.reports import rows, shown, write
+from support.run_files import edited
 from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
 from support.simulated_runs import simulated_cell, write_run
 from support.terminal import printing_to_a_terminal
@@ -34,14 +34,13 @@ def edit(place: str, value: Any = None) -> Spoil:
     """Set a place in run.json, e.g. cells.0.lost; None takes it out."""
 
     def spoil(folder: Path) -> None:
-        run = target = json.loads((folder / "run.json").read_text())
         *path, last = [int(step) if step.isdigit() else step for step in place.split(".")]
-        for step in path:
-            target = target[step]
-        target[last] = value
-        if value is None:
-            del target[last]
-        (folder / "run.json").write_text(json.dumps(run))
+        with edited(folder) as target:
+            for step in path:
+                target = target[step]
+            target[last] = value
+            if value is None:
+                del target[last]
 
     return spoil
 

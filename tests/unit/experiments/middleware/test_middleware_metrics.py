@@ -1,13 +1,12 @@
 """Runs of the middleware on the exporter's page: stored ones, and the running one from its live state."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support import exposition
 from support.exposition import Samples, samples, stored, text
-from support.run_files import begin
+from support.run_files import begin, edited
 from support.simulated_middleware_runs import by_cores, trial, write_middleware_run
 
 from looplab.experiments.middleware.cells import Cell
@@ -45,9 +44,8 @@ def test_each_cell_of_a_stored_run_has_its_figures(tmp_path: Path) -> None:
 
 def test_an_invalid_cell_is_left_out(tmp_path: Path) -> None:
     folder = write_middleware_run(tmp_path, "middleware-nodes", cells=[CELL], repetitions=1)
-    run = json.loads((folder / "run.json").read_text())
-    run["cells"][0]["valid"] = False
-    (folder / "run.json").write_text(json.dumps(run))
+    with edited(folder) as run:
+        run["cells"][0]["valid"] = False
     assert not any(name.startswith("middleware_") for name, _ in stored(tmp_path))
 
 

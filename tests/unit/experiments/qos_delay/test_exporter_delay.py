@@ -1,16 +1,14 @@
 """Finished runs of qos-delay on the exporter's page."""
 
-import json
 from pathlib import Path
-from time import perf_counter_ns
 
 import pytest
 from support.exposition import at, running, stored
-from support.run_files import begin
+from support.run_files import answer_at_once, begin, edited
 from support.simulated_delay_runs import as_published, one_way, write_delay_run
 
 from looplab.experiments.qos_delay.metrics import delay_labels
-from looplab.run.samples import ANSWERED, SampleStore
+from looplab.run.samples import SampleStore
 
 
 def labels(pb: float, bs: float, qos: int, fidelity: str = "thesis") -> dict[str, str]:
@@ -40,9 +38,8 @@ def test_each_cell_has_its_figures(tmp_path: Path) -> None:
 def test_an_invalid_cell_and_a_damaged_run_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_delay_run(tmp_path, cell_changes={(20, 20, 2): {"valid": False, "invalid_because": ["no emulator"]}})
     folder = write_delay_run(tmp_path, fidelity="corrected", start="20260202T000000Z")
-    run = json.loads((folder / "run.json").read_text())
-    del run["cells"][0]["L_us"]
-    (folder / "run.json").write_text(json.dumps(run))
+    with edited(folder) as run:
+        del run["cells"][0]["L_us"]
     found = stored(tmp_path, folder)
     assert len(capsys.readouterr().err.splitlines()) == 1
     cells = [held for name, held in found if name == "qos_delay_end_to_end_seconds"]
@@ -56,10 +53,7 @@ def test_the_running_cell_has_a_distribution_the_others_figures(tmp_path: Path) 
         "intervals_ms": [10], "messages": 4, "repetitions": 1, "deadline_ms": 5000,
     }  # fmt: skip
     store = SampleStore(16, tmp_path / "samples.bin")
-    now = perf_counter_ns()
-    for row in range(6):
-        store["due_ns"][row], store["sent_ns"][row] = now, now + 10_000
-        store["received_ns"][row], store["state"][row] = now + 10_000 + 20_000_000 * (1 + row // 4), ANSWERED
+    answer_at_once(store, [20_000_000] * 4 + [40_000_000] * 2)
     begin(tmp_path, "qos-delay", "20260301T000000Z-qos-delay", parameters)
     found = running(tmp_path)
     first, second = labels(2, 18, 0, "corrected"), labels(20, 20, 0, "corrected")

@@ -1,17 +1,15 @@
 """Runs of twin on the exporter's page: the running one with its queue, finished ones with their figures."""
 
-import json
 from pathlib import Path
-from time import perf_counter_ns
 
 import pytest
 from support.exposition import at, running, stored
-from support.run_files import begin
+from support.run_files import answer_at_once, begin, edited
 from support.simulated_twin_runs import Truth, single, write_twin_run
 
 from looplab.experiments.twin.metrics import twin_labels
 from looplab.experiments.twin.parameters import Cell
-from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SampleStore
+from looplab.run.samples import ROBOT_ERROR, WAITING, SampleStore
 
 
 def labels(cell: Cell, scenario: str = "twin", fidelity: str = "thesis") -> dict[str, str]:
@@ -40,9 +38,8 @@ def test_a_finished_run_has_its_figures(tmp_path: Path) -> None:
 def test_an_invalid_cell_and_a_damaged_run_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_twin_run(tmp_path, [single(10), single(20, faults=["gone"])])
     folder = write_twin_run(tmp_path, [single(10)], fidelity="corrected", start="20260601T000000Z")
-    run = json.loads((folder / "run.json").read_text())
-    del run["cells"][0]["storage_delay_us"]
-    (folder / "run.json").write_text(json.dumps(run))
+    with edited(folder) as run:
+        del run["cells"][0]["storage_delay_us"]
     found = stored(tmp_path, folder)
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert [name for name, _held in found].count("twin_queue_max") == 1
@@ -52,13 +49,10 @@ def test_the_running_cell_has_its_queue(tmp_path: Path) -> None:
     """Of six messages sent three are stored and one is refused: two wait."""
     cells = [Cell(100, 1, "single", "published", 1, 0), Cell(10, 1, "single", "published", 1, 0)]
     store = SampleStore(16, tmp_path / "samples.bin", ("copies",))
-    now = perf_counter_ns()
-    states = [ANSWERED] * 8 + [ANSWERED, ANSWERED, ANSWERED, ROBOT_ERROR, WAITING, WAITING]
-    for row, state in enumerate(states):
-        store["due_ns"][row], store["sent_ns"][row] = now, now + 10_000
+    answer_at_once(store, [60_000_000] * (8 + 3))
+    for row, state in enumerate((ROBOT_ERROR, WAITING, WAITING), 8 + 3):
+        store["due_ns"][row] = store["sent_ns"][row] = store["sent_ns"][0]
         store["state"][row] = state
-        if state == ANSWERED:
-            store["received_ns"][row] = now + 10_000 + 60_000_000
     parameters = {
         "scenario": "twin", "fidelity": "thesis", "intervals_ms": [100, 10], "messages": 8, "repetitions": 1,
         "deadline_ms": 300_000, "cells": [vars(cell) for cell in cells],

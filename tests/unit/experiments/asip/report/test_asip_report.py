@@ -1,7 +1,6 @@
 """The report on asip: verdicts on runs of known truth, published rows beside measured ones, the oscilloscope."""
 
 import csv
-import json
 import math
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from support.places import ROOT
 from support.reports import Page, Shown, rows, shown, write
+from support.run_files import edited
 from support.simulated_asip_runs import WIRE_US, as_published, near_the_wire, write_latency_run, write_throughput_run
 
 from looplab.experiments.asip.report import published
@@ -91,22 +91,19 @@ def test_a_floor_of_32_characters_is_reproduced(tmp_path: Path) -> None:
 def test_a_client_that_tracks_nothing_decides_nothing(tmp_path: Path) -> None:
     silent = ("java", "mqtt", "one")
     many(write_throughput_run, tmp_path, tracked_hz=lambda *key: 1.0 if key == silent else 100.0)
-    for path in tmp_path.glob("*/run.json"):
-        run = json.loads(path.read_text())
-        for cell in run["cells"]:
-            if cell["tracked_hz"] < 2:
-                cell["tracked_hz"] = None
-        path.write_text(json.dumps(run))
+    for folder in tmp_path.iterdir():
+        with edited(folder) as run:
+            for cell in run["cells"]:
+                if cell["tracked_hz"] < 2:
+                    cell["tracked_hz"] = None
     verdict = analysed(tmp_path).verdict("java-tracks-more")
     assert verdict.outcome == UNDECIDED
     assert "tracked no frequency" in verdict.reason
 
 
 def test_a_board_that_was_behind_real_time_stands_beside_the_verdict(tmp_path: Path) -> None:
-    folder = write_latency_run(tmp_path)
-    run = json.loads((folder / "run.json").read_text())
-    run["treatments"][0] |= {"found": "862.40 ms behind", "verified": False, "required": False}
-    (folder / "run.json").write_text(json.dumps(run))
+    with edited(write_latency_run(tmp_path)) as run:
+        run["treatments"][0] |= {"found": "862.40 ms behind", "verified": False, "required": False}
     assert "was 862.40 ms behind" in analysed(tmp_path).verdict("below-15-ms").beside[-1]
 
 

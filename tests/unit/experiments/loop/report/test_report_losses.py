@@ -1,11 +1,11 @@
 """What the tables of the report show beside latencies: causes of losses, response, what is fitted."""
 
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 from support.reports import Shown, shown
+from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
 from looplab.experiments.loop.report.cell import FIGURES
@@ -16,12 +16,10 @@ def loop(results: Path, **parameters: str) -> Shown:
     """A run of scenario 0 at 20 and 10 ms; at 10 ms 10 of 100 were lost, 8 of them merged."""
     rng = np.random.default_rng(1)
     cells = {(i, 0): simulated_cell(rng, 4, 25, 900, 70) for i in (20.0, 10.0)}
-    folder = write_run(results, "scenario0", cells=cells, lost={(10.0, 0): 10}, parameters=parameters)
-    document = json.loads((folder / "run.json").read_text())
-    losing = next(cell for cell in document["cells"] if cell["interval_ms"] == 10)
-    losing["lost_by"] = {"merged": 8, "disconnected": 0, "refused": 0, "never_left": 0, "unknown": 2}
-    losing["response_us"], losing["beyond_interval"] = summarise([1_000_000] * 90, 10), 0.123
-    (folder / "run.json").write_text(json.dumps(document))
+    with edited(write_run(results, "scenario0", cells=cells, lost={(10.0, 0): 10}, parameters=parameters)) as run:
+        losing = next(cell for cell in run["cells"] if cell["interval_ms"] == 10)
+        losing["lost_by"] = {"merged": 8, "disconnected": 0, "refused": 0, "never_left": 0, "unknown": 2}
+        losing["response_us"], losing["beyond_interval"] = summarise([1_000_000] * 90, 10), 0.123
     return shown(results)
 
 

@@ -1,11 +1,11 @@
 """The figure “What is O made of?”: the averages of run.json, weighted by messages; none for runs without a ledger."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.reports import Page, rows, write
+from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
 from looplab.experiments.loop.ledger import NAMES
@@ -22,12 +22,11 @@ def results(tmp_path: Path) -> Path:
     for number in (1, 2):
         cells = {(interval, 0): simulated_cell(rng, 4, 100, 800, 4280) for interval in PARTS_US}
         folder = write_run(found, f"scenario{number}", start=f"2026010{number}T000000Z", cells=cells)
-    run = json.loads((folder / "run.json").read_text())
-    for cell in run["cells"]:
-        count = 300 if cell["interval_ms"] == 20 else 100
-        own = zip(NAMES, PARTS_US[cell["interval_ms"]], strict=True)
-        cell["ledger_us"] = {name: summarise([us * 1000] * count) for name, us in own}
-    (folder / "run.json").write_text(json.dumps(run))
+    with edited(folder) as run:
+        for cell in run["cells"]:
+            count = 300 if cell["interval_ms"] == 20 else 100
+            own = zip(NAMES, PARTS_US[cell["interval_ms"]], strict=True)
+            cell["ledger_us"] = {name: summarise([us * 1000] * count) for name, us in own}
     return found
 
 

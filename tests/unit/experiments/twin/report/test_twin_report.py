@@ -18,8 +18,9 @@ from looplab.experiments.twin.parameters import Cell
 from looplab.report.finding import Finding
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
+Rates = dict[tuple[int, str], float]
 # The paper's rates of each broker.
-RATES = {
+RATES: Rates = {
     (1, "single"): 14.85, (2, "central"): 13.84, (4, "central"): 12.02, (2, "distributed"): 13.50,
     (4, "distributed"): 12.68,
 }  # fmt: skip
@@ -34,6 +35,14 @@ CAUSES = [
 
 def analysed(results: Path) -> Shown:
     return shown(results, "twin")
+
+
+def write_brokers(
+    results: Path, central: float, distributed: float, *, rates: Rates = RATES, iterations: int = 5, **more: Any
+) -> None:
+    """Write a run of the second experiment whose service times have these relative SDs, by placement."""
+    spread = {"single": central, "central": central, "distributed": distributed}
+    write_twin_run(results, experiment_2(spread, rates, iterations), scenario="twin-brokers", **more)
 
 
 def findings(results: Path, fidelity: str = "thesis") -> dict[str, Finding]:
@@ -97,8 +106,7 @@ def test_a_queue_at_a_long_interval_is_seen(tmp_path: Path) -> None:
 
 
 def test_more_brokers_as_published(tmp_path: Path) -> None:
-    truths = experiment_2({"single": 0.01, "central": 0.01, "distributed": 0.01}, RATES)
-    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    write_brokers(tmp_path, 0.01, 0.01)
     found = findings(tmp_path)
     assert found["more-brokers"].outcome == REPRODUCED, found["more-brokers"].reason
     lines = {line.what: line for line in found["more-brokers"].lines}
@@ -108,24 +116,21 @@ def test_more_brokers_as_published(tmp_path: Path) -> None:
 
 
 def test_brokers_that_do_not_hinder_each_other_are_not_as_published(tmp_path: Path) -> None:
-    truths = experiment_2({"single": 0.002, "central": 0.002, "distributed": 0.002}, dict.fromkeys(RATES, 14.85))
-    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    write_brokers(tmp_path, 0.002, 0.002, rates=dict.fromkeys(RATES, 14.85))
     found = findings(tmp_path)["more-brokers"]
     assert found.outcome == NOT_REPRODUCED
     assert "The total rises at 4 of 4 steps" in found.reason
 
 
 def test_one_iteration_decides_nothing(tmp_path: Path) -> None:
-    truths = experiment_2({"single": 0.01, "central": 0.01, "distributed": 0.01}, RATES, iterations=1)
-    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    write_brokers(tmp_path, 0.01, 0.01, iterations=1)
     found = findings(tmp_path)
     assert found["more-brokers"].outcome == UNDECIDED
     assert found["distributed-varies"].outcome == NO_RUN
 
 
 def test_a_variance_that_differs_much_is_found(tmp_path: Path) -> None:
-    truths = experiment_2({"single": 0.01, "central": 0.005, "distributed": 0.1}, RATES)
-    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    write_brokers(tmp_path, 0.005, 0.1)
     found = findings(tmp_path)["distributed-varies"]
     assert found.outcome == REPRODUCED, found.reason
     assert any(line.published == "14.36" for line in found.lines)
@@ -133,8 +138,7 @@ def test_a_variance_that_differs_much_is_found(tmp_path: Path) -> None:
 
 
 def test_equal_variances_are_not_called_different(tmp_path: Path) -> None:
-    truths = experiment_2({"single": 0.02, "central": 0.02, "distributed": 0.02}, RATES)
-    write_twin_run(tmp_path, truths, scenario="twin-brokers")
+    write_brokers(tmp_path, 0.02, 0.02)
     found = findings(tmp_path)["distributed-varies"]
     assert found.outcome == UNDECIDED
     ratios = [line for line in found.lines if "over central" in line.what]
@@ -184,8 +188,7 @@ def test_runs_alike_are_read_as_one(tmp_path: Path) -> None:
 def test_the_page_is_whole_and_asks_for_nothing(tmp_path: Path) -> None:
     results, out = tmp_path / "results", tmp_path / "out"
     write_twin_run(results, [*experiment_1(), *CAUSES[1:]])
-    truths = experiment_2({"single": 0.01, "central": 0.01, "distributed": 0.01}, RATES)
-    write_twin_run(results, truths, scenario="twin-brokers", start="20260502T000000Z")
+    write_brokers(results, 0.01, 0.01, start="20260502T000000Z")
     found: dict[str, Any] = {"limit_per_s": 9000.0, "limited_by": "fsync", "evidence": {"fsync": 0.97}}
     limit = Truth(Cell(0.111, 2, "central", "copy", 1, 0), PUBLISHED_S, more=found)
     write_twin_run(results, [limit], scenario="twin-limit", start="20260503T000000Z")

@@ -1,0 +1,54 @@
+"""Runs of qos-delay, twin, middleware and asip: one that is being measured, and those that are stored afterwards."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from support.simulated_asip_runs import begin_run, write_latency_run, write_throughput_run
+from support.simulated_delay_runs import RUN_ID, begin_sweep, one_way, write_delay_run
+from support.simulated_middleware_runs import begin_middleware, cores_cells, write_middleware_run
+from support.simulated_twin_runs import RUNNING_ID, begin_twin, experiment_1, experiment_2, single, write_twin_run
+
+ASIP_ID, MIDDLEWARE_ID = "20260702T000000Z-asip", "20260703T000000Z-middleware"
+LOADS = (30, 60, 120)
+
+# Each writes into the folder of live files.
+BEGINNINGS: dict[str, Callable[[Path], None]] = {
+    "qos-delay": begin_sweep,
+    "twin": begin_twin,
+    "middleware": lambda live: begin_middleware(live, MIDDLEWARE_ID, cores_cells(LOADS)[-1]),
+    "asip": lambda live: begin_run(live, ASIP_ID),
+}
+
+
+def _delays(results: Path) -> None:
+    write_delay_run(results, start=RUN_ID.partition("-")[0])
+    write_delay_run(results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
+
+
+def _twins(results: Path) -> None:
+    spread = {"single": 0.01, "central": 0.01, "distributed": 0.01}
+    rates = {(1, "single"): 15.0, (2, "central"): 14.0, (2, "distributed"): 14.0}
+    write_twin_run(results, experiment_2(spread, rates, iterations=2), scenario="twin-brokers")
+    limit = single(0.1, "copy", more={"limit_per_s": 9000.0, "limited_by": "instance"})
+    write_twin_run(results, [limit], scenario="twin-limit")
+    write_twin_run(results, experiment_1(), start=RUNNING_ID.partition("-")[0])
+
+
+def _middleware(results: Path) -> None:
+    write_middleware_run(results, "middleware-nodes", repetitions=2)
+    start = MIDDLEWARE_ID.partition("-")[0]
+    write_middleware_run(results, cells=cores_cells(LOADS), repetitions=2, start=start)
+
+
+def _asip(results: Path) -> None:
+    write_latency_run(results, start=ASIP_ID.partition("-")[0])
+    write_throughput_run(results)
+
+
+# Each writes the run that began above, and others, into results.
+ENDINGS: dict[str, Callable[[Path], None]] = {
+    "qos-delay": _delays,
+    "twin": _twins,
+    "middleware": _middleware,
+    "asip": _asip,
+}
