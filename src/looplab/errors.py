@@ -21,3 +21,17 @@ class LabError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
+
+
+class UsageError(LabError):
+    """Wrong use (exit code 2): a command, a parameter or a file is not what the lab accepts."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy, EXIT_USAGE)
+
+
+class MachineError(LabError):
+    """This machine, or a part of the lab on it, lacks something (exit code 3)."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy, EXIT_MACHINE)

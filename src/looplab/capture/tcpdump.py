@@ -11,7 +11,7 @@ from typing import Any
 
 from looplab.capture.connections import Connections
 from looplab.capture.segments import count, read
-from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_INVALID, LabError, MachineError
 
 FOLDER = Path("/captures")
 BUFFER_KIB = 16384
@@ -44,10 +44,9 @@ class Capture:
         self._reader.start()
         if not self._begun.wait(START_TIMEOUT_S) or self._process.poll() is not None:
             self.abandon()
-            raise LabError(
+            raise MachineError(
                 f"tcpdump cannot capture packets: {self._last_line()}.",
                 "Give the container qd-capture cap_add: [NET_RAW, SETUID, SETGID] and start it as root.",
-                EXIT_MACHINE,
             )
 
     def figures(self, connections: Sequence[Connections]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.exercises.exercise import Exercise, exercises, read_exercise
 from looplab.exercises.hand_in import HandIn, Owners, read_hand_ins
 from looplab.exercises.marking import Marked, mark
@@ -121,9 +121,7 @@ def _all_hand_ins(folders: Sequence[Path], experiments: Experiments) -> Iterator
     seen: set[str] = set()
     for folder in folders:
         if not folder.is_dir():
-            raise LabError(
-                f"There is no folder {folder}.", "Name a folder with one folder for each student.", EXIT_USAGE
-            )
+            raise UsageError(f"There is no folder {folder}.", "Name a folder with one folder for each student.")
         for hand_in in read_hand_ins(folder, experiments):
             name = hand_in.student if hand_in.student not in seen else f"{folder.name}/{hand_in.student}"
             seen.add(name)

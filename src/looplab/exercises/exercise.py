@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError, UsageError
 from looplab.report.cell import STATISTICS, Key, cell_text
 from looplab.report.schema import fault
 from looplab.run.experiment import Experiments
@@ -205,7 +205,7 @@ def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
         if "/" not in name and path.is_file():
             part_of = partial(_part_of, root, experiments)
             return parse_exercise(name, path.read_text(encoding="utf-8"), str(path.relative_to(root)), part_of)
-    raise LabError(f"There is no exercise {name!r}.", f"Known are: {', '.join(exercises(root))}.", EXIT_USAGE)
+    raise UsageError(f"There is no exercise {name!r}.", f"Known are: {', '.join(exercises(root))}.")
 
 
 def _part_of(root: Path, experiments: Experiments, scenario: str) -> ExercisePart:
@@ -226,12 +226,10 @@ def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercis
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise LabError(
-            f"{where} is no YAML: {' '.join(str(error).split())}", "Correct that line.", EXIT_USAGE
-        ) from error
+        raise UsageError(f"{where} is no YAML: {' '.join(str(error).split())}", "Correct that line.") from error
     mistake = fault(document, SCHEMA)
     if mistake:
-        raise LabError(f"{where}: {mistake}.", REMEDY, EXIT_USAGE)
+        raise UsageError(f"{where}: {mistake}.", REMEDY)
     runs = [
         WantedRun(handle, run["scenario"], run.get("fidelity") or "", run.get("parameters") or {}, _needs(run))
         for handle, run in document["runs"].items()
@@ -339,7 +337,7 @@ class _Reader:
         return str(handle)
 
     def _wrong(self, what: str, remedy: str) -> LabError:
-        return LabError(f"{self.where}: {what}.", remedy, EXIT_USAGE)
+        return UsageError(f"{self.where}: {what}.", remedy)
 
 
 def _is_number(value: Any) -> bool:

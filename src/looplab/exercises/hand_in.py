@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise
 from looplab.exercises.predictions import Seen, times_of
 from looplab.report.stored import StoredRun, Unusable, read_run
@@ -59,7 +59,7 @@ def read_hand_ins(folder: Path, experiments: Experiments) -> Iterator[HandIn]:
     """Yield one for each folder in `folder`; LabError (exit code 2) if it holds none."""
     students = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not students:
-        raise LabError(f"{folder} holds no student's folder.", "Give each student a folder in it.", EXIT_USAGE)
+        raise UsageError(f"{folder} holds no student's folder.", "Give each student a folder in it.")
     for student in students:
         yield read_hand_in(student, experiments)
 

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.exporter.broker import BrokerWatch
 from looplab.exporter.host import HostWatch
 from looplab.exporter.live import LiveFolder
@@ -182,10 +182,9 @@ def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> Thr
     try:
         return _Server(address, Handler)
     except OSError as error:
-        raise LabError(
+        raise MachineError(
             f"The exporter cannot listen on port {address[1]}: {error.strerror}.",
             "Stop what listens there, or set EXPORTER_PORT to a free port.",
-            EXIT_MACHINE,
         ) from error
 
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import LabError, MachineError, UsageError
 from looplab.lab.docker.images import local_images
 from looplab.system.terminal import Step
 
@@ -47,7 +47,7 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
     """Save `references` and the files of `wheels` to `file`, whole or not at all; return its manifest."""
     known = local_images(references)
     if absent := [reference for reference in references if reference not in known]:
-        raise LabError(f"This machine lacks images: {', '.join(absent)}.", "Run ./lab setup first.", EXIT_MACHINE)
+        raise MachineError(f"This machine lacks images: {', '.join(absent)}.", "Run ./lab setup first.")
     manifest = {
         "schema": SCHEMA,
         "made": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -66,8 +66,8 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
                 archive.addfile(_member(MANIFEST, len(text)), io.BytesIO(text))
         partial.replace(file)
     except OSError as error:
-        raise LabError(
-            f"The bundle cannot be written to {file}: {error.strerror}.", "Name a place with more room.", EXIT_MACHINE
+        raise MachineError(
+            f"The bundle cannot be written to {file}: {error.strerror}.", "Name a place with more room."
         ) from error
     finally:
         partial.unlink(missing_ok=True)
@@ -79,10 +79,9 @@ def load_bundle(file: Path, place: Path) -> dict[str, Any]:
     manifest = read_bundle(file)
     held = platform_name(manifest["architecture"])
     if held != platform_name():
-        raise LabError(
+        raise MachineError(
             f"{file} holds images for {held}; this machine is {platform_name()}.",
             "Make the bundle on a machine of this kind.",
-            EXIT_MACHINE,
         )
     files = manifest.get("files", {})
     with tarfile.open(file, "r:") as archive:
@@ -109,16 +108,15 @@ def read_bundle(file: Path) -> dict[str, Any]:
         if absent := {IMAGES, *manifest.get("files", {})} - names:
             raise ValueError(f"it has no {', '.join(sorted(absent))}")
     except FileNotFoundError:
-        raise LabError(f"There is no file {file}.", "./lab bundle FILE makes one.", EXIT_USAGE) from None
+        raise UsageError(f"There is no file {file}.", "./lab bundle FILE makes one.") from None
     except (tarfile.TarError, KeyError, ValueError, OSError, EOFError) as error:
         raise LabError(
             f"{file} is not a whole bundle of this lab ({error}).", "Copy it again, or make a new one."
         ) from error
     if manifest["schema"] != SCHEMA:
-        raise LabError(
+        raise UsageError(
             f"{file} is a bundle of schema {manifest['schema']}, this lab reads {SCHEMA}.",
             "Use the same version of the lab on both machines.",
-            EXIT_USAGE,
         )
     return manifest
 
@@ -147,7 +145,7 @@ def _docker(*words: str, feed: bool = False) -> Iterator[IO[bytes]]:
         said = process.stderr.read().decode(errors="replace").strip()
     if process.returncode:
         remedy = "Free disk space: docker system df." if "no space" in said else "Run ./lab doctor."
-        raise LabError(f"docker {words[0]} failed: {said}", remedy, EXIT_MACHINE)
+        raise MachineError(f"docker {words[0]} failed: {said}", remedy)
 
 
 def _save(out: io.BufferedRandom, references: Sequence[str]) -> dict[str, Any]:
@@ -225,7 +223,7 @@ def _give_to_engine(archive: tarfile.TarFile, manifest: Mapping[str, Any]) -> No
     for reference, wanted in images.items():
         if reference not in here or here[reference].id != wanted:
             message = f"{reference} is not the image of the bundle after loading."
-            raise LabError(message, "See `docker images`.", EXIT_MACHINE)
+            raise MachineError(message, "See `docker images`.")
 
 
 def _megabytes(done: int, size: int) -> str:

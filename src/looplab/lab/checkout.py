@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.credentials.secret_files import ensure_grafana_password, ensure_passwords
 from looplab.lab.docker.builds import EVERY_PROFILE
@@ -62,7 +62,7 @@ class Lab:
         try:
             fixed = read_env(self.root / ".env")
         except FileNotFoundError as error:
-            raise LabError(f"{self.root} has no .env.", "Restore it: git checkout .env", EXIT_USAGE) from error
+            raise UsageError(f"{self.root} has no .env.", "Restore it: git checkout .env") from error
         machine = self._machine(fixed)
         if original:
             machine = {name: value for name, value in machine.items() if name not in (*UPSTREAM, TAG)}
@@ -158,10 +158,9 @@ class Lab:
         wanted = self.ports()
         for use in done.machine.ports:
             if use.variable in wanted and use.taken and "of this lab" not in use.owner:
-                raise LabError(
+                raise MachineError(
                     f"Port {use.port} is in use{f' by {use.owner}' if use.owner else ''}.",
                     f"Set {use.variable} in .env to a free port, e.g. {use.variable}={use.port + 10000}.",
-                    EXIT_MACHINE,
                 )
 
     def environment_facts(self, done: SetUp) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.programs import call
 
 FOLDER = "looplab"
@@ -73,7 +73,7 @@ def _write(file: Path, root: Path, names: Iterable[str], texts: Mapping[str, str
         partial.replace(file)
     except OSError as error:
         message = f"{file} cannot be written: {error.strerror}."
-        raise LabError(message, "Name a place with more room.", EXIT_MACHINE) from error
+        raise MachineError(message, "Name a place with more room.") from error
     finally:
         partial.unlink(missing_ok=True)
 

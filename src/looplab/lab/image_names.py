@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from looplab import __version__
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 
 # What several experiments start; the others stand in the experiment that starts them alone.
@@ -82,10 +82,10 @@ def release_tag(settings: Mapping[str, str]) -> str:
     pinned = {name: settings[name] for name in RELEASES if settings.get(name)}
     for name, text in pinned.items():
         if not _RELEASE.fullmatch(text):
-            raise LabError(f"{name}={text!r}: expected tag@sha256:…", _REMEDY, EXIT_USAGE)
+            raise UsageError(f"{name}={text!r}: expected tag@sha256:…", _REMEDY)
     if pinned and (missing := [name for name in RELEASES if name not in pinned]):
-        raise LabError(f"Some images are pinned, and {', '.join(missing)} is not set.", _REMEDY, EXIT_USAGE)
+        raise UsageError(f"Some images are pinned, and {', '.join(missing)} is not set.", _REMEDY)
     tags = {text.partition("@")[0] for text in pinned.values()}
     if len(tags) > 1:
-        raise LabError(f"The pinned images are of several releases: {', '.join(sorted(tags))}.", _REMEDY, EXIT_USAGE)
+        raise UsageError(f"The pinned images are of several releases: {', '.join(sorted(tags))}.", _REMEDY)
     return "".join(tags)

@@ -5,7 +5,7 @@ Compose's profiles have no wildcard and its `include` no globs, so each name mus
 
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.lab.scenarios import experiments, scenarios
 
 PROFILES = Path("compose/profiles.yaml")
@@ -41,8 +41,7 @@ def update_profiles(root: Path) -> None:
         if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise LabError(
+        raise UsageError(
             f"{PROFILES} cannot be written: {error.strerror}.",
             "It lists every scenario and experiment. Make it writable, or restore it: `git checkout compose`.",
-            EXIT_USAGE,
         ) from error

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.system.terminal import Step
 
 NOT_EXECUTABLE = 126
@@ -141,7 +141,7 @@ def run_script(name: str, *words: str, title: str, expected_s: float = 0.0) -> N
             message, _, remedy = done.stdout.strip().rpartition("\n  ")
             reason = message.rpartition("\n")[2].partition(": ")[2] or done.said
             remedy = remedy.strip() or f"Run scripts/{name} by hand to see everything."
-            raise LabError(reason, remedy, EXIT_MACHINE)
+            raise MachineError(reason, remedy)
 
 
 def _settings(environment: Mapping[str, str] | None) -> dict[str, str]:

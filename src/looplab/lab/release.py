@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_GOOD, LabError, MachineError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.images import PULL_TIMEOUT_S
@@ -81,7 +81,7 @@ def ask_digest(reference: str) -> str:
     """Pull `reference` and return the digest of its index, which covers all architectures."""
     pulled = call(["docker", "pull", "--quiet", reference], timeout_s=PULL_TIMEOUT_S)
     if not pulled.good:
-        raise LabError(f"{reference} cannot be pulled: {pulled.said}", "Pin where a registry answers.", EXIT_MACHINE)
+        raise MachineError(f"{reference} cannot be pulled: {pulled.said}", "Pin where a registry answers.")
     shown = call(["docker", "image", "inspect", "--format", "{{json .RepoDigests}}", reference])
     return read_digest(reference, json.loads(shown.stdout) if shown.good else [])
 
@@ -92,7 +92,7 @@ def read_digest(reference: str, repository_digests: list[str]) -> str:
         name, _, digest = entry.partition("@")
         if name == repository_of(reference) and re.fullmatch(DIGEST, digest):
             return digest
-    raise LabError(f"{reference} has no digest: it was built here, not pulled.", "Pull it first.", EXIT_MACHINE)
+    raise MachineError(f"{reference} has no digest: it was built here, not pulled.", "Pull it first.")
 
 
 def of_platform(reference: str, platform: str) -> str:
@@ -100,7 +100,7 @@ def of_platform(reference: str, platform: str) -> str:
     asked = call(["docker", "buildx", "imagetools", "inspect", "--raw", reference], timeout_s=ASK_TIMEOUT_S)
     if not asked.good:
         remedy = "Name the registry in LAB_REGISTRY; docker buildx is needed."
-        raise LabError(f"{reference} is not published: {asked.said}", remedy, EXIT_MACHINE)
+        raise MachineError(f"{reference} is not published: {asked.said}", remedy)
     return f"{repository_of(reference)}@{read_index(reference, asked.stdout, platform)}"
 
 
@@ -109,7 +109,7 @@ def read_index(reference: str, text: str, platform: str) -> str:
     found = {_platform(entry): str(entry["digest"]) for entry in json.loads(text).get("manifests", [])}
     if platform not in found:
         known = sorted(name for name in found if not name.startswith("unknown")) or ["one kind of machine alone"]
-        raise LabError(f"{reference} is not for {platform}.", f"It is for {', '.join(known)}.", EXIT_MACHINE)
+        raise MachineError(f"{reference} is not for {platform}.", f"It is for {', '.join(known)}.")
     return found[platform]
 
 

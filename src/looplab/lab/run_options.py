@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.parameters import Option, quick_settings
@@ -25,14 +25,13 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
     full = FULL in chosen_ones and chosen_ones.pop(FULL)
     if full and (quick or not hasattr(own, FULL)):
         why = "--quick and --full exclude each other" if quick else f"--full: {names[0]} has its published length"
-        raise LabError(f"{why}.", "Leave out --full.", EXIT_USAGE)
+        raise UsageError(f"{why}.", "Leave out --full.")
     known = {option.variable for option in own.OPTIONS}
     wrong = [option.flag for option in _options() if option.variable in chosen_ones.keys() - known]
     if wrong:
-        raise LabError(
+        raise UsageError(
             f"{', '.join(wrong)}: no option of {names[0]}.",
             f"Its options are {', '.join(option.flag for option in own.OPTIONS)}; see params.env in its folder, too.",
-            EXIT_USAGE,
         )
     # What differs for one scenario of an experiment, where it runs alone.
     special = getattr(own, "QUICK_OF", {}).get(names[0], {}) if len(set(names)) == 1 else {}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.run.experiment import Experiment
 from looplab.run.parameters import RunParameters
@@ -62,7 +62,7 @@ def chosen(root: Path, names: Iterable[str]) -> list[Scenario]:
         wanted += published(root) if name == "all" else [name]
     for name in wanted:
         if name not in known:
-            raise LabError(f"There is no scenario {name!r}.", f"Known are: {', '.join(known)}.", EXIT_USAGE)
+            raise UsageError(f"There is no scenario {name!r}.", f"Known are: {', '.join(known)}.")
     return [known[name] for name in dict.fromkeys(wanted)]
 
 
@@ -74,10 +74,8 @@ def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:
     kinds = {scenario.experiment.name: scenario for scenario in wanted}
     if len(kinds) > 1:
         names = [scenario.name for kind, scenario in kinds.items() if kind != EXPERIMENTS.default]
-        raise LabError(
-            "Scenarios of different experiments are not run by one command.",
-            f"Run {', '.join(names)} by itself.",
-            EXIT_USAGE,
+        raise UsageError(
+            "Scenarios of different experiments are not run by one command.", f"Run {', '.join(names)} by itself."
         )
     return next(iter(kinds.values())).experiment
 
@@ -92,10 +90,10 @@ def _read(folder: Path, experiment: Experiment) -> Scenario:
     try:
         compose = (folder / "compose.yaml").read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise LabError(f"{folder} has no compose.yaml.", "Remove it, and make it by ./lab new.", EXIT_USAGE) from error
+        raise UsageError(f"{folder} has no compose.yaml.", "Remove it, and make it by ./lab new.") from error
     found = re.search(r"^\s*([A-Za-z0-9_.-]+)-controller:\s*$", compose, re.MULTILINE)
     if found is None:
-        raise LabError(f"{folder}/compose.yaml has no service named …-controller.", "See _template.", EXIT_USAGE)
+        raise UsageError(f"{folder}/compose.yaml has no service named …-controller.", "See _template.")
     return Scenario(folder.name, settings.get("TITLE", folder.name), found[1], settings, experiment)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
 from looplab.exercises.predictions import record_predictions
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
@@ -89,12 +89,11 @@ def check_link(root: Path, settings: Mapping[str, str]) -> None:
     link = settings.get("LINK") or NO_LINK
     known = sorted(path.name.split(".")[1] for path in (root / "compose").glob("link.*.yaml"))
     if link not in known:
-        raise LabError(f"There is no link {link!r}.", f"Known are: {', '.join(known)}.", EXIT_USAGE)
+        raise UsageError(f"There is no link {link!r}.", f"Known are: {', '.join(known)}.")
     if link != NO_LINK and settings.get("ROBOT") == "remote":
-        raise LabError(
+        raise UsageError(
             f"LINK={link} with ROBOT=remote: the Pi's link is real, and none is emulated on it.",
             "Leave LINK at none, or take --robot virtual.",
-            EXIT_USAGE,
         )
 
 
@@ -137,10 +136,9 @@ def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
     code = compose.exit_code(scenario.controller)
     stored = _stored(_kept(root, scenario))
     if code == KILLED and _ended(compose, "treatments"):
-        return LabError(
+        return MachineError(
             f"The treatments container ended during {scenario.name}, and every measured process with it.",
             f"{stored}Something killed it (out of memory? see `dmesg`): run {scenario.name} again.",
-            EXIT_MACHINE,
         )
     killed = " (killed: out of memory? see `dmesg`)" if code == KILLED else ""
     return LabError(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.image_names import PULL, REGISTRY, TAG, release_tag
 from looplab.system.env_files import read_env
@@ -72,7 +72,7 @@ def _is_address(text: str) -> bool:
 
 
 def _wrong(name: str, text: str, expected: str) -> LabError:
-    return LabError(f"{name}={text!r}: expected {expected}.", "Correct it in the shell or in .env.", EXIT_USAGE)
+    return UsageError(f"{name}={text!r}: expected {expected}.", "Correct it in the shell or in .env.")
 
 
 def project_name(root: Path) -> str:

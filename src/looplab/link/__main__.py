@@ -6,7 +6,7 @@ import sys
 import threading
 from time import monotonic
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.link import netem
 from looplab.link.commands import CAPABILITY_REMEDY, refusal
 from looplab.link.nfqueue import Nfqueue
@@ -71,7 +71,7 @@ def _choose(name: str) -> BackEnd:
     name = name.strip() or "auto"
     if name not in BACK_ENDS:
         expected = f"expected one of {', '.join(BACK_ENDS)}"
-        raise LabError(f"LINK_BACKEND={name!r}: {expected}.", "Correct `LINK_BACKEND`.", EXIT_USAGE)
+        raise UsageError(f"LINK_BACKEND={name!r}: {expected}.", "Correct `LINK_BACKEND`.")
     if name == "nfqueue":
         return Nfqueue()
     missing = netem.missing()
@@ -84,10 +84,9 @@ def _choose(name: str) -> BackEnd:
     except LabError as error:
         if error.remedy == CAPABILITY_REMEDY:
             raise
-        raise LabError(
+        raise MachineError(
             f"This kernel can emulate no link: netem: {missing}; NFQUEUE: {error.message}",
             "On the host: modprobe sch_netem ifb, or modprobe nfnetlink_queue xt_NFQUEUE.",
-            EXIT_MACHINE,
         ) from error
 
 
@@ -100,10 +99,9 @@ def _watch(emulator: Emulator, stop: threading.Event) -> None:
             return
         why = emulator.fault()
         if why:
-            raise LabError(
+            raise MachineError(
                 f"The link is not emulated any more: {why}.",
                 "Packets pass as before. Restart this container and repeat the run.",
-                EXIT_MACHINE,
             )
         if monotonic() - resolved_s > RESOLVE_S:
             emulator.follow_peers()
@@ -120,7 +118,7 @@ def _wait_for_peers(links: list[LinkSettings], stop: threading.Event) -> None:
                 break
             except LabError as error:
                 if monotonic() > end_s:
-                    raise LabError(error.message, error.remedy, EXIT_MACHINE) from None
+                    raise MachineError(error.message, error.remedy) from None
             stop.wait(CHECK_S)
 
 

@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Sequence
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 
 TIMEOUT_S = 20
 CAPABILITY_REMEDY = "Give the emulator's container cap_add: [NET_ADMIN, SETUID, SETGID] as compose/sidecar.yaml does."
@@ -34,9 +34,9 @@ def refusal(command: Sequence[str], output: str) -> LabError:
     """Return the error that a failed command means for the link."""
     shown = " ".join(command)
     if any(words in output for words in _NOT_PERMITTED):
-        return LabError(f"`{shown}` is not permitted here.", CAPABILITY_REMEDY, EXIT_MACHINE)
+        return MachineError(f"`{shown}` is not permitted here.", CAPABILITY_REMEDY)
     remedy = "See images/link/README.md, what a kernel needs."
     if any(words in output for words in _NO_INTERFACE):
         remedy = "The interface vanished: its container was stopped or left the network. Restart both containers."
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return LabError(f"`{shown}` failed: {lines[-1] if lines else 'no output'}", remedy, EXIT_MACHINE)
+    return MachineError(f"`{shown}` failed: {lines[-1] if lines else 'no output'}", remedy)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.link.settings import LinkSettings
 
 # An entry of a table is this many times the deviation it means (NETEM_DIST_SCALE of Linux).
@@ -34,7 +34,7 @@ def table(name: str) -> tuple[int, ...]:
         path = Path(folder) / f"{name}.dist"
         if path.is_file():
             return parse_table(path.read_text(encoding="ascii"))
-    raise LabError(f"iproute2's table {name}.dist is not installed.", "apt-get install iproute2", EXIT_MACHINE)
+    raise MachineError(f"iproute2's table {name}.dist is not installed.", "apt-get install iproute2")
 
 
 def parse_table(text: str) -> tuple[int, ...]:

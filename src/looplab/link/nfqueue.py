@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.link.commands import CAPABILITY_REMEDY
 from looplab.link.helper import Helper
 from looplab.link.rules import Rules
@@ -84,10 +84,9 @@ class Nfqueue:
         except (OSError, EOFError):
             pass
         why = self.fault() or "the process that holds the packets does not answer"
-        raise LabError(
+        raise MachineError(
             f"The link is not emulated any more: {why}.",
             "Packets pass without delay now. Restart the emulator's container and repeat the run.",
-            EXIT_MACHINE,
         )
 
 
@@ -104,10 +103,9 @@ def overflows() -> dict[int, int]:
 
 def _refusal(why: str, links: Sequence[LinkSettings]) -> LabError:
     if "not permitted" in why and any(link.duplicate_percent for link in links):
-        return LabError(
+        return MachineError(
             "duplicate_percent needs a raw socket, which this container may not open.",
             "Add NET_RAW to `cap_add` of the emulator's container, or set `duplicate_percent` to 0.",
-            EXIT_MACHINE,
         )
     remedy = CAPABILITY_REMEDY if "not permitted" in why else "Stop the other emulator in this network namespace."
-    return LabError(f"The kernel refuses a queue: {why}.", remedy, EXIT_MACHINE)
+    return MachineError(f"The kernel refuses a queue: {why}.", remedy)

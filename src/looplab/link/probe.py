@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import MachineError, UsageError
 from looplab.link.figures import Delays
 
 ECHO_PORT = 9108
@@ -94,8 +94,8 @@ def echo(stopped: Callable[[], bool], address: str = "0.0.0.0", port: int = ECHO
         try:
             responder.bind((address, port))
         except OSError as error:
-            raise LabError(
-                f"UDP port {port} cannot be opened: {error.strerror}.", "Is another responder there?", EXIT_MACHINE
+            raise MachineError(
+                f"UDP port {port} cannot be opened: {error.strerror}.", "Is another responder there?"
             ) from error
         responder.settimeout(STOP_LOOK_S)
         while not stopped():
@@ -117,7 +117,7 @@ def _answer(responder: socket.socket, arrivals: OrderedDict[bytes, int]) -> None
 def parse_probe(document: object) -> dict[str, Any]:
     """Return the arguments of POST /probe; raises LabError (exit code 2)."""
     if not isinstance(document, dict) or not isinstance(document.get("peer"), str):
-        raise LabError("A probe needs a peer.", 'Send {"peer": "broker", "count": 200, "interval_ms": 5}.', EXIT_USAGE)
+        raise UsageError("A probe needs a peer.", 'Send {"peer": "broker", "count": 200, "interval_ms": 5}.')
     bounds = {
         "count": (200, 1, MOST_PROBES),
         "interval_ms": (5, LEAST_INTERVAL_MS, MOST_INTERVAL_MS),
@@ -127,7 +127,7 @@ def parse_probe(document: object) -> dict[str, Any]:
     for name, (default, least, most) in bounds.items():
         value = document.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-            raise LabError(f"{name}={value!r}: expected {least} to {most}.", f"Correct `{name}`.", EXIT_USAGE)
+            raise UsageError(f"{name}={value!r}: expected {least} to {most}.", f"Correct `{name}`.")
         values[name] = value if name == "interval_ms" else int(value)
     return values
 
@@ -167,10 +167,9 @@ def probe(
         receive(ours, perf_counter_ns() + _LAST_COPY_NS, record)
     result = series.as_json()
     if not result["rtt_ms"]["n"]:
-        raise LabError(
+        raise MachineError(
             f"None of {count} probes to {address} came back.",
             f"The peer's sidecar must run `python3 -m looplab.link --echo` (UDP {port}).",
-            EXIT_MACHINE,
         )
     return result
 

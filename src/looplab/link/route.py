@@ -2,7 +2,7 @@
 
 import json
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.link.commands import run
 
 # The kernel's own bound (TCP_RTO_MAX).
@@ -18,9 +18,7 @@ def parse_rto_min(text: str) -> int:
     """Return the milliseconds of LINK_RTO_MIN_MS, 0 if it is empty; raises LabError (exit code 2)."""
     text = text.strip() or "0"
     if not text.isdigit() or int(text) > MAX_RTO_MIN_MS:
-        raise LabError(
-            f"LINK_RTO_MIN_MS={text!r}: expected 0 to {MAX_RTO_MIN_MS} ms.", "Correct `LINK_RTO_MIN_MS`.", EXIT_USAGE
-        )
+        raise UsageError(f"LINK_RTO_MIN_MS={text!r}: expected 0 to {MAX_RTO_MIN_MS} ms.", "Correct `LINK_RTO_MIN_MS`.")
     return int(text)
 
 

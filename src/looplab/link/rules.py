@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.link.commands import attempt, refusal, run
 from looplab.link.settings import LinkSettings
 
@@ -52,9 +52,7 @@ def _flavour() -> str:
         if good and _has_target(name):
             return name
     if "NFQUEUE" in output or not output:
-        raise LabError(
-            "This kernel has no NFQUEUE target.", "Load xt_NFQUEUE and nfnetlink_queue on the host.", EXIT_MACHINE
-        )
+        raise MachineError("This kernel has no NFQUEUE target.", "Load xt_NFQUEUE and nfnetlink_queue on the host.")
     raise refusal(command, output)
 
 

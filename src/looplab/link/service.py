@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError, UsageError
 from looplab.link.distributions import theory
 from looplab.link.ping import MOST_PINGS, ping
 from looplab.link.probe import WAIT_S, parse_probe, probe
@@ -157,10 +157,9 @@ def resolve(peer: str) -> list[str]:
     try:
         found = socket.getaddrinfo(peer, None, socket.AF_INET, socket.SOCK_DGRAM)
     except OSError as error:
-        raise LabError(
+        raise UsageError(
             f"The peer {peer!r} of a link has no address here: {error}.",
             "Name a service on the same network as the emulator's target, or an IPv4 address.",
-            EXIT_USAGE,
         ) from None
     return sorted({str(entry[4][0]) for entry in found})
 
@@ -201,5 +200,5 @@ def _may_change(address: str, control: str) -> bool:
 def _pings(query: Mapping[str, str]) -> int:
     text = query.get("ping", "0")
     if not text.isdigit() or int(text) > MOST_PINGS:
-        raise LabError(f"ping={text!r}: expected 0 to {MOST_PINGS}.", "Correct `ping`.", EXIT_USAGE)
+        raise UsageError(f"ping={text!r}: expected 0 to {MOST_PINGS}.", "Correct `ping`.")
     return int(text)

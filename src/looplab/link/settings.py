@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError, UsageError
 
 DIRECTIONS = ("egress", "ingress")
 DISTRIBUTIONS = ("constant", "uniform", "normal", "pareto", "paretonormal")
@@ -63,26 +63,23 @@ class LinkSettings:
         if not isinstance(self.reorder, bool):
             raise _invalid("reorder", self.reorder, "true or false")
         if self.jitter_ms and self.distribution == "constant":
-            raise LabError(
+            raise UsageError(
                 f"jitter_ms={self.jitter_ms:g} contradicts the distribution constant.",
                 f"Choose one of {', '.join(DISTRIBUTIONS[1:])}, or set `jitter_ms` to 0.",
-                EXIT_USAGE,
             )
 
 
 def parse_links(document: object) -> list[LinkSettings]:
     """Return the links of a decoded JSON list; raises LabError (exit code 2) naming the field at fault."""
     if not isinstance(document, list):
-        raise LabError("The links are not a JSON list.", "Send [{...}, {...}], one object for each link.", EXIT_USAGE)
+        raise UsageError("The links are not a JSON list.", "Send [{...}, {...}], one object for each link.")
     if len(document) > MAX_LINKS:
-        raise LabError(
-            f"{len(document)} links are more than one emulator carries ({MAX_LINKS}).", "Ask for fewer.", EXIT_USAGE
-        )
+        raise UsageError(f"{len(document)} links are more than one emulator carries ({MAX_LINKS}).", "Ask for fewer.")
     links = [_parse_link(entry) for entry in document]
     ends = [(link.peer, link.direction) for link in links]
     for peer, direction in ends:
         if ends.count((peer, direction)) > 1:
-            raise LabError(f"{direction} of {peer} is set twice.", "Set each direction of a peer once.", EXIT_USAGE)
+            raise UsageError(f"{direction} of {peer} is set twice.", "Set each direction of a peer once.")
     return links
 
 
@@ -91,7 +88,7 @@ def read_links(text: str) -> list[LinkSettings]:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise LabError(f"The links are not JSON: {error}.", "Send a JSON list of links.", EXIT_USAGE) from None
+        raise UsageError(f"The links are not JSON: {error}.", "Send a JSON list of links.") from None
     return parse_links(document)
 
 
@@ -112,21 +109,21 @@ def from_environment(environment: Mapping[str, str]) -> list[LinkSettings]:
     values["distribution"] = given.get("LINK_DISTRIBUTION", "normal" if values["jitter_ms"] else "constant")
     reorder = given.get("LINK_REORDER", "on").lower()
     if reorder not in ("on", "off"):
-        raise LabError(f"LINK_REORDER={reorder!r}: expected on or off.", "Correct `LINK_REORDER`.", EXIT_USAGE)
+        raise UsageError(f"LINK_REORDER={reorder!r}: expected on or off.", "Correct `LINK_REORDER`.")
     values.update(peer=given["LINK_PEER"], reorder=reorder == "on")
     return parse_links([{**values, "direction": one} for one in (DIRECTIONS if direction == "both" else [direction])])
 
 
 def _parse_link(entry: object) -> LinkSettings:
     if not isinstance(entry, dict):
-        raise LabError(f"A link is {entry!r}, not a JSON object.", "Send [{...}, {...}].", EXIT_USAGE)
+        raise UsageError(f"A link is {entry!r}, not a JSON object.", "Send [{...}, {...}].")
     known = [field.name for field in fields(LinkSettings)]
     for name in entry:
         if name not in known:
-            raise LabError(f"A link has no {name!r}.", f"Known are {', '.join(known)}.", EXIT_USAGE)
+            raise UsageError(f"A link has no {name!r}.", f"Known are {', '.join(known)}.")
     for name in ("peer", "direction"):
         if name not in entry:
-            raise LabError(f"A link has no {name}.", f"Set `{name}` for each link.", EXIT_USAGE)
+            raise UsageError(f"A link has no {name}.", f"Set `{name}` for each link.")
     link = LinkSettings(**entry)
     return LinkSettings(**{**entry, "rate_kbit": int(link.rate_kbit)})
 
@@ -139,10 +136,9 @@ def _check_number(name: str, value: object, most: int, unit: str) -> None:
 
 
 def _invalid(name: str, value: object, expected: str) -> LabError:
-    return LabError(
+    return UsageError(
         f"{name}={value!r} is invalid: expected {expected}.",
         f"Correct `{name}` (`LINK_{name.upper()}` in the environment).",
-        EXIT_USAGE,
     )
 
 
@@ -150,6 +146,4 @@ def _float(given: Mapping[str, str], name: str) -> float:
     try:
         return float(given.get(name, "0"))
     except ValueError:
-        raise LabError(
-            f"{name}={given[name]!r} is not a number.", f"Correct `{name}`, e.g. {name}=5.", EXIT_USAGE
-        ) from None
+        raise UsageError(f"{name}={given[name]!r} is not a number.", f"Correct `{name}`, e.g. {name}=5.") from None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.report.drawing import OVERVIEW
 from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
@@ -103,8 +103,8 @@ def _write_report(
         text = page_text(experiment, analysis, measured, selection, apart, drawn)
         _write_files(out, page_name, analysis, drawn, text)
     except OSError as error:
-        raise LabError(
-            f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR", EXIT_MACHINE
+        raise MachineError(
+            f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR"
         ) from error
     _print_findings(experiment.name, measured, analysis.verdicts)
     for meaning, runs in Counter(problem.meaning for problem in apart).items():

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.report.cell import Cell, Key, cell_text
 from looplab.report.schema import fault
 from looplab.run.experiment import Experiments
@@ -190,7 +190,7 @@ def run_folders(results: Path, named: Sequence[str] = ()) -> list[Path]:
     """Return the folders of `named` (run ids or paths), or all folders of `results`. LabError if there is none."""
     if not named:
         if not results.is_dir():
-            raise LabError(f"There is no folder {results}.", "Make a run first: ./lab run scenario1", EXIT_USAGE)
+            raise UsageError(f"There is no folder {results}.", "Make a run first: ./lab run scenario1")
         return sorted(path for path in results.iterdir() if path.is_dir())
     return [run_folder(results, name) for name in dict.fromkeys(named)]
 
@@ -200,7 +200,7 @@ def run_folder(results: Path, name: str) -> Path:
     for path in (results / name, Path(name)):
         if path.is_dir():
             return path
-    raise LabError(f"There is no run {name!r}.", f"Name a folder of {results}, or the path of a run.", EXIT_USAGE)
+    raise UsageError(f"There is no run {name!r}.", f"Name a folder of {results}, or the path of a run.")
 
 
 def run_order(run: StoredRun) -> tuple[list[tuple[int, str]], bool, str]:

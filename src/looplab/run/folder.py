@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 
 SCHEMA = 1
 # A line of samples.csv and one of transport.csv are at most this long together.
@@ -122,4 +122,4 @@ def _disk_error(path: Path, error: OSError) -> LabError:
         )
     else:
         remedy = "See that results/ is a folder on a disk that can be written."
-    return LabError(f"Cannot store the run in {path}: {error.strerror}.", remedy, EXIT_MACHINE)
+    return MachineError(f"Cannot store the run in {path}: {error.strerror}.", remedy)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError, UsageError
 from looplab.treatments import NO_LOAD
 
 FIDELITIES = ("thesis", "corrected")
@@ -106,10 +106,8 @@ def quick_settings(quick: Mapping[str, str], options: Sequence[Option], given: M
 def check_samples(parameters: RunParameters, lower: str) -> None:
     """Raise LabError (exit code 2) for more messages than one run holds; `lower` names the variables to lower."""
     if parameters.samples > MAX_SAMPLES:
-        raise LabError(
-            f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,}).",
-            f"Lower {lower}.",
-            EXIT_USAGE,
+        raise UsageError(
+            f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,}).", f"Lower {lower}."
         )
 
 
@@ -139,7 +137,7 @@ class Reader:
         if text:
             return text
         if default is None:
-            raise LabError(f"{name} is not set.", self._where(name), EXIT_USAGE)
+            raise UsageError(f"{name} is not set.", self._where(name))
         return default
 
     def _where(self, name: str) -> str:
@@ -147,7 +145,7 @@ class Reader:
         return f"Correct it where it is set: {places}."
 
     def _wrong(self, name: str, text: str, expected: str) -> LabError:
-        return LabError(f"{name}={text!r}: expected {expected}.", self._where(name), EXIT_USAGE)
+        return UsageError(f"{name}={text!r}: expected {expected}.", self._where(name))
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         text = self._text(name, default)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
 from looplab.run.parameters import RunParameters
@@ -180,8 +180,7 @@ def _store(samples: int, live: Path | None, columns: tuple[str, ...]) -> SampleS
     try:
         return SampleStore(samples, live / "samples.bin" if live else None, columns)
     except OSError as error:
-        raise LabError(
+        raise MachineError(
             f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",
             "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/shared.yaml.",
-            EXIT_MACHINE,
         ) from error

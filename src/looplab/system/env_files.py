@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 
 _LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:"([^"]*)".*|'([^']*)'.*|(.*?)(?:\s+#.*)?)\s*""")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?-([^}]*))?\}")
@@ -20,14 +20,14 @@ def read_env(path: Path) -> dict[str, str]:
     except UnicodeDecodeError as error:
         number = path.read_bytes()[: error.start].count(b"\n") + 1
         wrong = f"{path}, line {number}: a character that is not UTF-8."
-        raise LabError(wrong, "Save the file as UTF-8.", EXIT_USAGE) from error
+        raise UsageError(wrong, "Save the file as UTF-8.") from error
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
         if setting := _LINE.fullmatch(line):
             found[setting[1]] = setting[2] or setting[3] or setting[4] or ""
         elif line.strip() and not line.strip().startswith("#"):
             wrong = f"{path}, line {number}: {line.strip()!r} sets no variable."
-            raise LabError(wrong, "Write NAME=value, or # before a comment.", EXIT_USAGE)
+            raise UsageError(wrong, "Write NAME=value, or # before a comment.")
     return found
 
 
@@ -47,5 +47,5 @@ def read_port(settings: Mapping[str, str], name: str, default: int | None = None
         return default
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 0 < int(text) < 65536:
         remedy = f"Set {name} to a number from 1 to 65535, in .env or the shell."
-        raise LabError(f"`{name}={text}` is not a port.", remedy, EXIT_USAGE)
+        raise UsageError(f"`{name}={text}` is not a port.", remedy)
     return int(text)

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
 
-from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_INVALID, EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
 
 MAX_REQUEST_BYTES = 65536
 _STATUS = {EXIT_USAGE: 400, EXIT_INVALID: 409, EXIT_MACHINE: 503}
@@ -38,7 +38,7 @@ class Service(NamedTuple):
         except urllib.error.HTTPError as error:
             raise self._refusal(error) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise LabError(f"The {self.name} at {url} does not answer: {error}.", self.remedy, EXIT_MACHINE) from None
+            raise MachineError(f"The {self.name} at {url} does not answer: {error}.", self.remedy) from None
 
     def _refusal(self, error: urllib.error.HTTPError) -> LabError:
         try:
@@ -69,7 +69,7 @@ def serve(address: str, port: int, routes: Routes, remedy: str) -> ThreadingHTTP
     try:
         server = ThreadingHTTPServer((address, port), type("Handler", (_Handler,), {"routes": routes}))
     except OSError as error:
-        raise LabError(f"Port {address}:{port} cannot be opened: {error.strerror}.", remedy, EXIT_MACHINE) from error
+        raise MachineError(f"Port {address}:{port} cannot be opened: {error.strerror}.", remedy) from error
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
@@ -101,13 +101,11 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         if length is None or not length.isdigit() or not 0 < int(length) <= MAX_REQUEST_BYTES:
             self.close_connection = True
-            raise LabError(
-                f"The request's body is {length or 'missing'}.", f"Send 1 to {MAX_REQUEST_BYTES} bytes.", EXIT_USAGE
-            )
+            raise UsageError(f"The request's body is {length or 'missing'}.", f"Send 1 to {MAX_REQUEST_BYTES} bytes.")
         try:
             return json.loads(self.rfile.read(int(length)))
         except ValueError as error:
-            raise LabError(f"The request is not JSON: {error}.", "Send JSON.", EXIT_USAGE) from None
+            raise UsageError(f"The request is not JSON: {error}.", "Send JSON.") from None
 
     def _reply(self, code: int, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.asip import EXPERIMENT, NAME, placement
 from looplab.experiments.asip.document import COLUMNS, Measured, ReadSizes, cell_document, faults, files
 from looplab.experiments.asip.oscilloscope import BoardCounts, Oscilloscope
@@ -130,7 +130,7 @@ class Controller(Run):
         return self._error
 
     def _no_board(self) -> LabError:
-        return LabError("The simulated board does not answer.", "See `docker compose logs asip-board`.", EXIT_MACHINE)
+        return MachineError("The simulated board does not answer.", "See `docker compose logs asip-board`.")
 
     def _look(self) -> None:
         self._looks.append(self._client.look({}))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.run.parameters import FIDELITIES, FIDELITY, MESSAGES, Option, Reader, RunParameters, check_samples
 
@@ -143,29 +143,24 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
         # Where it is, not what is emulated.
         parameters = replace(parameters, placements=("bridge",))
     if not parameters.cells:
-        raise LabError(
+        raise UsageError(
             f"No transport of {', '.join(parameters.transports)} passes what is elsewhere: "
             f"{', '.join(parameters.placements)}.",
             "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
-            EXIT_USAGE,
         )
     if parameters.frames == "utf" and (parameters.protocol, parameters.read) != ("asip", "block"):
-        raise LabError(
+        raise UsageError(
             "FRAMES=utf carries text, which PROTOCOL=firmata has not, and READ=byte cannot split a frame.",
             "Set FRAMES=raw, or PROTOCOL=asip and READ=block.",
-            EXIT_USAGE,
         )
     if parameters.throughput and parameters.robot != "virtual":
-        raise LabError(
-            f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.",
-            "Set ROBOT=virtual.",
-            EXIT_USAGE,
+        raise UsageError(
+            f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.", "Set ROBOT=virtual."
         )
     if parameters.low_hz >= parameters.high_hz:
-        raise LabError(
+        raise UsageError(
             f"LOW_HZ={parameters.low_hz:g} is not below HIGH_HZ={parameters.high_hz:g}.",
             "The bisection needs a range: set LOW_HZ below HIGH_HZ.",
-            EXIT_USAGE,
         )
     check_samples(parameters, "MESSAGES")
     return parameters
@@ -174,8 +169,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
 def _check_remote(parameters: AsipParameters, environment: Mapping[str, str]) -> None:
     """Raise LabError (exit code 2) for what a board on a Pi does not have."""
     if "serial" in parameters.transports:
-        raise LabError("The board's serial port is on the Pi.", "Add --transports tcp,mqtt.", EXIT_USAGE)
+        raise UsageError("The board's serial port is on the Pi.", "Add --transports tcp,mqtt.")
     if parameters.placements not in (("one",), ("bridge",)):
-        raise LabError("PLACEMENTS emulates nothing beside ROBOT=remote.", "Add --placements bridge.", EXIT_USAGE)
+        raise UsageError("PLACEMENTS emulates nothing beside ROBOT=remote.", "Add --placements bridge.")
     if not environment.get("LAB_PI", "").strip():
-        raise LabError("LAB_PI is not set.", "Set it to the Pi's address, in .env or the shell.", EXIT_USAGE)
+        raise UsageError("LAB_PI is not set.", "Set it to the Pi's address, in .env or the shell.")

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.asip.bisection import Bisection
 from looplab.experiments.asip.board import (
     BOARDS,
@@ -145,7 +145,7 @@ class Phases:
         seen = sum(pin == WAVE_PIN for _, pin, _, _ in edges)
         out = len(edges) - seen
         if seen != edges_in:
-            raise LabError(f"The oscilloscope saw {seen} of {edges_in} edges of the generator.", "", EXIT_MACHINE)
+            raise MachineError(f"The oscilloscope saw {seen} of {edges_in} edges of the generator.")
         cycles = [copy - wave for wave, copy in pairs if copy is not None]
         tracked = out == edges_in and len(cycles) == edges_in
         if number >= 0:

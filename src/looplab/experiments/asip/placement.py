@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from looplab import __version__
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.asip.parameters import AsipParameters, Cell
 from looplab.experiments.asip.questions import Asked
 from looplab.link import client
@@ -64,7 +64,7 @@ class Bridge:
         if self._remote:
             self._compare(found)
         if "mqtt" in self._p.transports and found.get("broker") != "on":
-            return LabError(f"The {self._name} has not connected to the broker.", self._remedy, EXIT_MACHINE)
+            return MachineError(f"The {self._name} has not connected to the broker.", self._remedy)
         return None
 
     def _compare(self, found: Mapping[str, str]) -> None:
@@ -81,11 +81,10 @@ class Bridge:
         if differing:
             there = ", ".join(f"{name}={found.get(name, 'unknown')}" for name in differing)
             here = ", ".join(f"{name}={wanted[name]}" for name in differing)
-            raise LabError(
+            raise MachineError(
                 f"The bridge on the Pi runs with {there}, this run with {here}.",
                 f"On the Pi: set it in rpi/.env (TCP_NODELAY goes by FIDELITY={p.fidelity}), then {_UP}; "
                 "or choose here what is there. Another version: run rpi/install.sh of this one.",
-                EXIT_MACHINE,
             )
 
 

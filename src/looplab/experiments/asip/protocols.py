@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.asip.board import OUTPUT, Board
 
 # A line of the board is far shorter, except its lists.
@@ -65,7 +65,7 @@ class Asip(Protocol):
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > LONGEST_LINE:
-            raise LabError("The board sends bytes that are no lines.", "Is its firmware `firmware/asip`?", EXIT_MACHINE)
+            raise MachineError("The board sends bytes that are no lines.", "Is its firmware `firmware/asip`?")
         return map(_line, lines)
 
     def place(self, board: Board, pin: int) -> tuple[int, int]:

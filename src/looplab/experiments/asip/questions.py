@@ -3,7 +3,7 @@
 import contextlib
 import socket
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 
 TIMEOUT_S = 0.5
 TRIES = 10
@@ -30,11 +30,7 @@ class Asked:
                     sock.connect((host, int(port)))
                     sock.send(question)
                     return sock.recv(65535).decode("ascii")
-        raise LabError(
-            f"The {self._what} at {self._address} does not answer.",
-            self._remedy,
-            EXIT_MACHINE,
-        )
+        raise MachineError(f"The {self._what} at {self._address} does not answer.", self._remedy)
 
     def counts(self) -> dict[str, str]:
         """Return what the part has counted, by name."""

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 
 import serial
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.asip.frames import Frames, framed
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.dial import give_up_silent_peer
@@ -76,10 +76,9 @@ def device(address: str) -> str:
         return address
     ports = [entry for entry in path.iterdir() if entry.name != "ptmx"]
     if len(ports) != 1:
-        raise LabError(
+        raise MachineError(
             f"{len(ports)} serial ports in {address}: expected one.",
             "See `docker compose logs asip-board`; with ROBOT=usb, name one in `ROBOT_DEVICE`.",
-            EXIT_MACHINE,
         )
     return str(ports[0])
 
@@ -90,13 +89,13 @@ def open_port(address: str) -> serial.Serial:
     try:
         return serial.Serial(port, BAUD_RATE, timeout=0, exclusive=True)
     except (OSError, ValueError) as error:
-        raise LabError(
-            f"The board's port {port} cannot be opened: {error}.", "Is another client using it?", EXIT_MACHINE
+        raise MachineError(
+            f"The board's port {port} cannot be opened: {error}.", "Is another client using it?"
         ) from error
 
 
 def _gone(what: str, error: object = "it was closed") -> LabError:
-    return LabError(f"The {what} is gone: {error}.", "See `docker compose logs asip-board asip-bridge`.", EXIT_MACHINE)
+    return MachineError(f"The {what} is gone: {error}.", "See `docker compose logs asip-board asip-bridge`.")
 
 
 class _Descriptor(Transport):
@@ -113,7 +112,7 @@ class _Descriptor(Transport):
             while data:
                 data = data[os.write(self.fd, data) :]
         except BlockingIOError as error:
-            raise LabError(f"The {self.what} takes no more bytes.", "Does the board run?", EXIT_MACHINE) from error
+            raise MachineError(f"The {self.what} takes no more bytes.", "Does the board run?") from error
         except OSError as error:
             raise _gone(self.what, error) from error
 
@@ -157,10 +156,8 @@ class TcpConnection(_Descriptor):
         try:
             self._socket = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
         except OSError as error:
-            raise LabError(
-                f"The bridge at {way.address} cannot be reached: {error}.",
-                "See `docker compose logs asip-bridge`.",
-                EXIT_MACHINE,
+            raise MachineError(
+                f"The bridge at {way.address} cannot be reached: {error}.", "See `docker compose logs asip-bridge`."
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(way.nodelay))
         give_up_silent_peer(self._socket)
@@ -236,10 +233,9 @@ class MqttSession(Transport):
                 asked = self._client.publish(f"{self._topic}/{SESSION}", OPEN, 1)
             if perf_counter_ns() > end_ns:
                 why = self._client.last_error or "the bridge does not answer"
-                raise LabError(
+                raise MachineError(
                     f"No session over {self._client.target}: {why}.",
                     "See `docker compose logs asip-broker asip-bridge`.",
-                    EXIT_MACHINE,
                 )
             self._client.wait(perf_counter_ns() + 20_000_000)
         state = self._state.popleft()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 
 CONNECT_TIMEOUT_S = 2.0
 # Opening the port, and the board's reset.
@@ -92,8 +92,4 @@ class WorkerClient:
         return dict(pair.split("=", 1) for pair in pairs)
 
     def _fault(self, why: str) -> LabError:
-        return LabError(
-            f"The {self._language} client: {why}",
-            f"See `docker compose logs asip-{self._language}`.",
-            EXIT_MACHINE,
-        )
+        return MachineError(f"The {self._language} client: {why}", f"See `docker compose logs asip-{self._language}`.")

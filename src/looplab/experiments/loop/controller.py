@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import LabError, MachineError, UsageError
 from looplab.experiments.loop import ledger, readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import (
@@ -168,11 +168,10 @@ class Controller(Run):
         client, timeout_s = self._client, self.parameters.parts_timeout_s
         self.record.say("waiting", what=f"broker at {client.target.host}:{client.target.port}")
         if not client.connect(timeout_s):
-            raise LabError(
+            raise MachineError(
                 f"No broker within {timeout_s} s: {client.last_error or 'no answer'}.",
                 "See whether the broker runs and what it reports (`docker compose ps`, `docker compose logs`), and "
                 "that one scenario alone is running.",
-                EXIT_MACHINE,
             )
         if client.sock:
             self._tls, self._unstamped = client.sock.tls, client.sock.unstamped
@@ -184,28 +183,26 @@ class Controller(Run):
         part, end_ns, timeout_s = "", 0, self.parameters.parts_timeout_s
         while (missing := readiness.missing(self.parameters, self.news.retained)) is not None:
             if missing.settled:
-                raise LabError(f"{missing.problem}.", missing.remedy, EXIT_MACHINE)
+                raise MachineError(f"{missing.problem}.", missing.remedy)
             if missing.part != part:
                 part, end_ns = missing.part, perf_counter_ns() + timeout_s * 1_000_000_000
                 self.record.say("waiting", what=part)
             if perf_counter_ns() > end_ns:
-                raise LabError(f"{missing.problem} within {timeout_s} s.", missing.remedy, EXIT_MACHINE)
+                raise MachineError(f"{missing.problem} within {timeout_s} s.", missing.remedy)
             self._step()
 
     def _no_link(self) -> LabError:
         p = self.parameters
-        return LabError(
+        return MachineError(
             f"The link {p.link} was not there within {p.parts_timeout_s} s: {self.looks.link_fault()}",
             "See `docker compose logs link`, and compose/links.md.",
-            EXIT_MACHINE,
         )
 
     def _no_load(self) -> LabError:
         p = self.parameters
-        return LabError(
+        return MachineError(
             f"The {p.load} load was not seen running within {p.parts_timeout_s} s.",
             f"See `docker compose logs` of the {p.load} service.",
-            EXIT_MACHINE,
         )
 
     def _warm_up(self) -> None:
@@ -281,7 +278,7 @@ def _client(parameters: Parameters, token: str, received: Any, connected: Callab
     if parameters.broker_tls:
         name = os.environ.get("BROKER_PAIRING")
         if not name:
-            raise LabError("BROKER_TLS=on, and BROKER_PAIRING names no pairing file.", "Run ./lab setup.", EXIT_USAGE)
+            raise UsageError("BROKER_TLS=on, and BROKER_PAIRING names no pairing file.", "Run ./lab setup.")
         pairing = Path(name)
         access = read_pairing(pairing)
         host, port = access.host, access.port

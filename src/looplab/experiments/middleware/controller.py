@@ -7,7 +7,7 @@ from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import NAME, document, limit
 from looplab.experiments.middleware.cells import Cell, placement
 from looplab.experiments.middleware.document import Trial
@@ -85,7 +85,7 @@ class Controller(Run):
     def _wait_for_parts(self) -> None:
         for one in self._parts.all():
             self.record.say("waiting", what=one.name)
-            away = LabError(f"{one.name} does not answer.", one.remedy, EXIT_MACHINE)
+            away = MachineError(f"{one.name} does not answer.", one.remedy)
             wait_for(one.answers, self.parameters.parts_timeout_s, partial(_same, away))
 
     def _find_limit(self) -> None:
@@ -102,7 +102,7 @@ class Controller(Run):
             if not self._parts.starved(cell, before):
                 raise
             what = f"Out of memory while the limit of this machine was measured: {error.message}"
-            raise LabError(what, "Raise MEMORY_LIMIT_MB, or give DEVICES as numbers.", EXIT_MACHINE) from None
+            raise MachineError(what, "Raise MEMORY_LIMIT_MB, or give DEVICES as numbers.") from None
         self.parameters = p.at_limit(found)
         self.record.settle(self.parameters)
         loads = ", ".join(map(str, self.parameters.devices))

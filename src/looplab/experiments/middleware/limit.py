@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.devices.plan import Plan
 from looplab.experiments.middleware.parameters import MiddlewareParameters
@@ -45,10 +45,9 @@ def measure(parts: Parts, cell: Cell, p: MiddlewareParameters, token: str) -> fl
     after_s, after = _wait(parts, lambda seconds: seconds >= WARM_UP_S + MEASURED_S)
     parts.load.end()
     if after <= before:
-        raise LabError(
+        raise MachineError(
             "The middleware answered none of its devices.",
             "Give DEVICES as numbers, and see `docker compose logs` of the node.",
-            EXIT_MACHINE,
         )
     return (after - before) / (after_s - before_s)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.middleware import EXPERIMENT, NAME, NODES
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.devices import TOKEN
@@ -113,10 +113,9 @@ class MiddlewareParameters(RunParameters):
         """
         devices = tuple(round(share / 100 * limit_per_s * self.period_ms / 1000) for share in self.shares)
         if 0 in devices or len(set(devices)) < len(devices):
-            raise LabError(
+            raise UsageError(
                 f"At {limit_per_s:.1f} requests a second, {_text(self.shares)} % are not different loads.",
                 "Give DEVICES as numbers, or raise PERIOD_MS.",
-                EXIT_USAGE,
             )
         return replace(self, devices=devices, limit_per_s=round(limit_per_s, 1))
 
@@ -179,20 +178,18 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewarePa
 
 def _check_loads(parameters: MiddlewareParameters) -> None:
     if parameters.devices and parameters.shares:
-        raise LabError(
+        raise UsageError(
             "DEVICES mixes numbers of devices and shares of the machine's limit.",
             f"Give one or the other: --devices, or DEVICES in {FOLDER}/params.env.",
-            EXIT_USAGE,
         )
 
 
 def _check_layouts(parameters: MiddlewareParameters) -> None:
     for cell in parameters.cells:
         if cell.cores > parameters.processors:
-            raise LabError(
+            raise UsageError(
                 f"LAYOUTS: a node of {cell.cores} cores does not fit on {parameters.processors} processors.",
                 f"Lower the cores in LAYOUTS ({FOLDER}-nodes/params.env or --layouts).",
-                EXIT_USAGE,
             )
 
 
@@ -200,16 +197,14 @@ def _check_load_hosts(parameters: MiddlewareParameters, environment: Mapping[str
     if not parameters.load_hosts:
         return
     if not all(cell.balancer for cell in parameters.cells):
-        raise LabError(
+        raise UsageError(
             "LOAD_HOSTS: devices on another host reach the balancer alone, and a cell of this run has none.",
             f"Use ./lab run {NODES} with layouts such as 1x1,2x1.",
-            EXIT_USAGE,
         )
     if not environment.get(TOKEN):
-        raise LabError(
+        raise UsageError(
             f"LOAD_HOSTS needs {TOKEN}: the devices obey only a run that knows this secret.",
             f"Set {TOKEN} to the same secret here and on each of these hosts.",
-            EXIT_USAGE,
         )
 
 

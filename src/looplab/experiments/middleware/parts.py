@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_USAGE, LabError, MachineError
 from looplab.experiments.middleware import agent, devices
 from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.cells import Cell
@@ -65,7 +65,7 @@ class Agent:
         try:
             return socket.gethostbyname(self.name)
         except OSError as error:
-            raise LabError(f"{self.name} has no address: {error}.", "Is it running?", EXIT_MACHINE) from error
+            raise MachineError(f"{self.name} has no address: {error}.", "Is it running?") from error
 
 
 @dataclass
@@ -235,9 +235,8 @@ def _host_agent() -> Agent:
     where = os.environ.get(HOST_AGENT, "")
     name, _, port = where.rpartition(":")
     if not name:
-        raise LabError(
+        raise MachineError(
             "Bare metal needs an agent on the host, which only ./lab starts.",
             "Use ./lab run middleware, or WHERE=container.",
-            EXIT_MACHINE,
         )
     return Agent(name, int(port), os.environ.get(HOST_TOKEN, ""))

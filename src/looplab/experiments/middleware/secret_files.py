@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 
 FOLDER = Path("/run/secrets")
 
@@ -11,5 +11,5 @@ def read_secrets(folder: Path = FOLDER) -> dict[str, str]:
     """Return each mounted secret by its name. Raises LabError (exit code 3) if there is none."""
     found = {path.name: path.read_text().strip() for path in sorted(folder.glob("*"))}
     if not found:
-        raise LabError(f"No secret is mounted in {folder}.", "Run ./lab setup middleware.", EXIT_MACHINE)
+        raise MachineError(f"No secret is mounted in {folder}.", "Run ./lab setup middleware.")
     return found

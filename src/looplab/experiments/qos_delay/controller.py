@@ -8,7 +8,7 @@ from typing import Any
 
 from looplab.capture import client as capture
 from looplab.capture.connections import Connections
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import EXIT_MACHINE, LabError, MachineError
 from looplab.experiments.qos_delay import EXPERIMENT, NAME, network
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
 from looplab.experiments.qos_delay.document import Measured, capture_faults, cell_document, faults, files, judge
@@ -143,15 +143,14 @@ class Controller(Run):
 
     def _no_capture(self) -> LabError:
         remedy = "See `docker compose logs qd-capture`."
-        return LabError(f"The capture at {self._capture} does not answer.", remedy, EXIT_MACHINE)
+        return MachineError(f"The capture at {self._capture} does not answer.", remedy)
 
     def _connect(self, ends: Ends) -> None:
         p = self.parameters
         if not ends.connect(p.parts_timeout_s):
-            raise LabError(
+            raise MachineError(
                 f"No broker: {ends.last_error} after {p.parts_timeout_s} s.",
                 "See `docker compose logs qd-broker`, and that no scenario runs beside this experiment.",
-                EXIT_MACHINE,
             )
 
     def _warm_up(self, ends: Ends, cell: Cell) -> None:
@@ -161,10 +160,9 @@ class Controller(Run):
         delivery = Delivery(ends, store, p, f"w{self.record.token}", p.warmup_messages)
         delivery.repetition(0, p.warmup_messages, round(p.interval_ms * 1e6), cell.qos)
         if not any(time_ns >= 0 for time_ns in store["received_ns"]):
-            raise LabError(
+            raise MachineError(
                 f"None of {p.warmup_messages} messages came through within {p.deadline_ms} ms.",
                 "See `docker compose logs qd-broker qd-link`; DEADLINE_MS must exceed the delay of the network.",
-                EXIT_MACHINE,
             )
         self._quiet(ends, cell)
 

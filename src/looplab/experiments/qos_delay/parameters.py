@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.qos_delay import EXPERIMENT, NAME
 from looplab.link.settings import DISTRIBUTIONS
 from looplab.run.parameters import (
@@ -147,10 +147,9 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
         parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
     if parameters.max_inflight not in (0, 20):
-        raise LabError(
+        raise UsageError(
             f"MAX_INFLIGHT={parameters.max_inflight}: the broker is set up for 0 (no limit) and 20 (the default).",
             f"Set MAX_INFLIGHT to 0 or 20; another number needs a folder of its own in {FOLDER}/mosquitto.",
-            EXIT_USAGE,
         )
     check_samples(parameters, "MESSAGES, REPETITIONS or the number of DELAYS_MS, PAIRS_MS and QOS")
     return parameters

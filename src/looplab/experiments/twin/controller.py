@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import LabError, MachineError, UsageError
 from looplab.experiments.twin import EXPERIMENT, NAME
 from looplab.experiments.twin.counters import HEADER
 from looplab.experiments.twin.database import Database, conninfo
@@ -28,7 +28,7 @@ class Controller(Run):
 
     def __init__(self, parameters: TwinParameters, place: Place) -> None:
         if place.live is None:
-            raise LabError("LIVE_DIR is not set.", "Set it to a folder that the twin instance shares.", EXIT_USAGE)
+            raise UsageError("LIVE_DIR is not set.", "Set it to a folder that the twin instance shares.")
         self.parameters = parameters
         self._lines: list[str] = []
         counters = File("sys.csv", HEADER, lambda _columns, _rows: self._lines)
@@ -142,8 +142,8 @@ def counts(sent: Sent) -> dict[str, int]:
 
 
 def _no_database() -> LabError:
-    return LabError("The database does not answer.", "See `docker compose logs twin-database`.", EXIT_MACHINE)
+    return MachineError("The database does not answer.", "See `docker compose logs twin-database`.")
 
 
 def _no_instance() -> LabError:
-    return LabError("The twin instance does not answer.", "See `docker compose logs` of the instance.", EXIT_MACHINE)
+    return MachineError("The twin instance does not answer.", "See `docker compose logs` of the instance.")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.twin.parameters import TwinParameters
 
 CONNECT_TIMEOUT_S = 2
@@ -76,7 +76,7 @@ class Database:
             except psycopg.Error as error:
                 if time.monotonic() > end_s:
                     remedy = "See `docker compose logs twin-database`."
-                    raise LabError(f"The database does not answer: {error}", remedy, EXIT_MACHINE) from error
+                    raise MachineError(f"The database does not answer: {error}", remedy) from error
                 time.sleep(0.2)
 
     def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.twin.machines import DISTRIBUTED_MACHINES, VCPUS, Machines, fitting_scale
 from looplab.experiments.twin.parameters import CONFINEMENTS, CPUSET, FOLDER, LIMIT, QUOTA, read_scale
 from looplab.run.parameters import Reader
@@ -28,11 +28,10 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
     scale = read_scale(get, fitting_scale(len(processors)))
     machines = Machines(scale)
     if settings.get("SCENARIO") != LIMIT and machines.sizes(3).cpus > len(processors):
-        raise LabError(
+        raise UsageError(
             f"MACHINE_SCALE={scale:g}: a machine of type 3 would have {VCPUS[3] * scale:g} processors, and this "
             f"computer has {len(processors)}.",
             f"Set MACHINE_SCALE={fitting_scale(len(processors)):g}, or leave it empty, in .env.",
-            EXIT_USAGE,
         )
     sets = get.choice("CONFINEMENT", QUOTA, CONFINEMENTS) == CPUSET
     found = {"MACHINE_SCALE": f"{scale:g}"}

@@ -9,7 +9,7 @@ from itertools import product
 from math import ceil
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.twin import NAME
 from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
 from looplab.run.parameters import (
@@ -280,5 +280,5 @@ def _interval(text: str) -> float:
 def _hosts(text: str) -> str:
     """Return BROKER_HOSTS, host:port of each broker, for a run without Compose."""
     if text and not re.fullmatch(rf"{HOST}:[0-9]{{1,5}}(,{HOST}:[0-9]{{1,5}})*", text):
-        raise LabError(f"BROKER_HOSTS={text!r}: expected host:port,…", "Correct it where it is set.", EXIT_USAGE)
+        raise UsageError(f"BROKER_HOSTS={text!r}: expected host:port,…", "Correct it where it is set.")
     return text

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.twin.counters import BrokerCounters
 from looplab.experiments.twin.database import Cost, Database
 from looplab.experiments.twin.device import Devices
@@ -108,10 +108,9 @@ class Sending:
         INSTANCE.ask(f"{p.instance_url}/begin", "POST", order)
         self._devices.begin(self._token, self._index, p.prefix(cell))
         if not self._devices.connect(p.parts_timeout_s):
-            raise LabError(
+            raise MachineError(
                 f"No broker: {self._devices.last_error} after {p.parts_timeout_s} s.",
                 "See `docker compose logs` of the brokers.",
-                EXIT_MACHINE,
             )
         wait_for(self._workers_ready, p.parts_timeout_s, self._not_ready, self._pause)
 
@@ -121,10 +120,9 @@ class Sending:
         return len(workers) == len(self._taken) * p.workers and all(worker["ready"] for worker in workers)
 
     def _not_ready(self) -> LabError:
-        return LabError(
+        return MachineError(
             f"The twin instance was not ready within {self._parts.parameters.parts_timeout_s} s.",
             "See `docker compose logs` of the instance and of twin-database.",
-            EXIT_MACHINE,
         )
 
     def _send(self, rows: range, interval_ns: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab import __version__
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.bundle_file import load_bundle, platform_name, write_bundle
 from looplab.lab.checkout import UPSTREAM, Lab
@@ -67,7 +67,7 @@ def bundle(
     lab = Lab(root, wanted=[scenario.experiment for scenario in named] or EXPERIMENTS.values())
     profiles = [scenario.name for scenario in named]
     if file.is_dir() or not file.parent.is_dir():
-        raise LabError(f"{file} cannot be written.", "Name a file in a folder that exists.", EXIT_USAGE)
+        raise UsageError(f"{file} cannot be written.", "Name a file in a folder that exists.")
     lab.make_ready()
     facts = {
         "lab": __version__,
@@ -120,7 +120,7 @@ def tag_pinned(references: Sequence[str]) -> list[str]:
     for pinned in filter(is_pinned, references):
         tagged = call(["docker", "tag", pinned, without_digest(pinned)])
         if not tagged.good:
-            raise LabError(f"{pinned} cannot be saved: {tagged.said}", "Run ./lab setup first.", EXIT_MACHINE)
+            raise MachineError(f"{pinned} cannot be saved: {tagged.said}", "Run ./lab setup first.")
     return sorted({without_digest(reference) for reference in references})
 
 
@@ -142,7 +142,7 @@ def read_pythons(text: str | None) -> list[str]:
         found = re.fullmatch(r"(\d+)\.(\d+)", version)
         if found is None or (int(found[1]), int(found[2])) < OLDEST_PYTHON:
             message = f"{version!r} is not a Python version that the lab runs on."
-            raise LabError(message, "Write e.g. --pythons 3.11,3.13", EXIT_USAGE)
+            raise UsageError(message, "Write e.g. --pythons 3.11,3.13")
     return list(dict.fromkeys(versions))
 
 
@@ -151,7 +151,7 @@ def read_systems(text: str | None) -> list[str]:
     names = [word.strip() for word in text.split(",")] if text is not None else [THIS_SYSTEM]
     if unknown := [name for name in names if name not in SYSTEMS]:
         message = f"{unknown[0]!r} is not a system that ./lab runs on."
-        raise LabError(message, f"Write e.g. --systems {','.join(SYSTEMS)}; Windows runs it in WSL: linux.", EXIT_USAGE)
+        raise UsageError(message, f"Write e.g. --systems {','.join(SYSTEMS)}; Windows runs it in WSL: linux.")
     return list(dict.fromkeys(names))
 
 

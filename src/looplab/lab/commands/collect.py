@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_GOOD, MachineError
 from looplab.exercises.class_figure import ClassFigure, class_figure
 from looplab.exercises.collection import Collection, Row, collect, score_rows
 from looplab.experiments.registry import EXPERIMENTS
@@ -33,7 +33,7 @@ def command(root: Path, folders: Sequence[Path], out: Path | None = None) -> int
         _write(place, found, figures, undrawn)
     except OSError as error:
         message = f"The class cannot be written to {place}: {error.strerror}."
-        raise LabError(message, "Name another folder: --out DIR", EXIT_MACHINE) from error
+        raise MachineError(message, "Name another folder: --out DIR") from error
     print(overview(found))
     print(place / PAGE)
     return EXIT_GOOD

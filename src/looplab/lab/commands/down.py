@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_GOOD, MachineError
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.system.terminal import say
@@ -13,6 +13,6 @@ def down(root: Path) -> int:
     require_compose(find_engine())
     done = Lab(root).compose().down()
     if not done.good:
-        raise LabError(f"Compose could not stop the lab: {done.said}", "See `docker ps`.", EXIT_MACHINE)
+        raise MachineError(f"Compose could not stop the lab: {done.said}", "See `docker ps`.")
     say("Everything is stopped; results/ is unchanged.")
     return EXIT_GOOD

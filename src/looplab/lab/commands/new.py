@@ -4,7 +4,7 @@ import re
 from itertools import chain, count
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, UsageError
 from looplab.lab.profiles import update_profiles
 from looplab.lab.scenarios import FOLDER, TEMPLATE, scenarios
 
@@ -19,14 +19,12 @@ def new(root: Path, name: str) -> Path:
     Raises LabError (exit code 2) if the name is taken or not one that Compose accepts.
     """
     if not _NAME.fullmatch(name):
-        raise LabError(
-            f"{name!r} cannot be a scenario's name.",
-            "Use 2 to 31 lower-case letters, digits and -, a letter first.",
-            EXIT_USAGE,
+        raise UsageError(
+            f"{name!r} cannot be a scenario's name.", "Use 2 to 31 lower-case letters, digits and -, a letter first."
         )
     folder = root / FOLDER / name
     if folder.exists():
-        raise LabError(f"{FOLDER / name} is there already.", "Choose another name, or edit that one.", EXIT_USAGE)
+        raise UsageError(f"{FOLDER / name} is there already.", "Choose another name, or edit that one.")
     # Worked out before anything is written: a failure leaves the lab as it was.
     include = _included(root / INCLUDE_LIST, name)
     values = {"@NAME@": name, "@PREFIX@": _prefix(root, name), "@TITLE@": name}
@@ -47,7 +45,7 @@ def _included(path: Path, name: str) -> str:
     listed = re.compile(re.escape(_INCLUDED).replace(r"\{\}", r"[A-Za-z0-9-]+"))
     places = [number for number, text in enumerate(lines) if listed.fullmatch(text)]
     if not places:
-        raise LabError(f"{path} has no list of scenarios to add {name} to.", f"Restore it: git checkout {path}", 2)
+        raise UsageError(f"{path} has no list of scenarios to add {name} to.", f"Restore it: git checkout {path}")
     lines.insert(places[-1] + 1, _INCLUDED.format(name))
     return "\n".join(lines) + "\n"
 

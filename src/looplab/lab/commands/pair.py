@@ -8,7 +8,7 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, UsageError
 from looplab.lab.checkout import TLS_PORT, Lab
 from looplab.lab.credentials import identities
 from looplab.lab.credentials.secret_files import write_secret
@@ -35,7 +35,7 @@ HEADER = f"""{MARK}: this file allows its reader to use the lab's broker as {{us
 def pair(root: Path, file: Path | None, *, identity: str, address: str | None, renew: bool) -> int:
     """Write `identity`'s pairing to `file` (mode 600), after making what is missing; return the exit code."""
     if file is None and not renew:
-        raise LabError("./lab pair needs a file to write.", "For example ./lab pair pi.env", EXIT_USAGE)
+        raise UsageError("./lab pair needs a file to write.", "For example ./lab pair pi.env")
     if file is not None:
         _refuse_other(file)
     lab = Lab(root)
@@ -62,10 +62,9 @@ def read_address(text: str) -> str:
     else:
         if not (found.is_unspecified or found.is_multicast or getattr(found, "scope_id", None)):
             return str(found)
-    raise LabError(
+    raise UsageError(
         f"{text}: a Pi cannot reach that address.",
         "The address or name alone, without port or http://, for example --address 192.168.1.10",
-        EXIT_USAGE,
     )
 
 
@@ -103,8 +102,8 @@ def own_address(bound_to: str) -> str:
         try:
             probe.connect(ELSEWHERE)
         except OSError:
-            raise LabError(
-                "This machine has no address on a network.", "Connect it, or name one: --address ADDRESS", EXIT_USAGE
+            raise UsageError(
+                "This machine has no address on a network.", "Connect it, or name one: --address ADDRESS"
             ) from None
         return str(probe.getsockname()[0])
 
@@ -130,11 +129,11 @@ def _refuse_other(file: Path) -> None:
     try:
         other = file.exists() and not file.read_text(encoding="utf-8-sig", errors="replace").startswith(MARK)
     except OSError as error:
-        raise LabError(f"{file} cannot be written: {error.strerror}.", "Choose another place.", EXIT_USAGE) from error
+        raise UsageError(f"{file} cannot be written: {error.strerror}.", "Choose another place.") from error
     if other:
-        raise LabError(f"{file} exists and is not a pairing file.", "Choose another name.", EXIT_USAGE)
+        raise UsageError(f"{file} exists and is not a pairing file.", "Choose another name.")
     if not file.parent.is_dir():
-        raise LabError(f"{file} cannot be written: there is no folder {file.parent}.", "Make it first.", EXIT_USAGE)
+        raise UsageError(f"{file} cannot be written: there is no folder {file.parent}.", "Make it first.")
 
 
 def _write(lab: Lab, file: Path, identity: str, address: str) -> None:
@@ -146,7 +145,7 @@ def _write(lab: Lab, file: Path, identity: str, address: str) -> None:
     try:
         write_secret(file, HEADER.format(user=pairing.user) + write_pairing(pairing) + lines)
     except OSError as error:
-        raise LabError(f"{file} cannot be written: {error.strerror}.", "Choose another place.", EXIT_USAGE) from error
+        raise UsageError(f"{file} cannot be written: {error.strerror}.", "Choose another place.") from error
 
 
 def _reload(lab: Lab) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.shell import write_reports
 
@@ -41,10 +41,8 @@ def open_page(page: Path) -> None:
     except subprocess.TimeoutExpired:
         return
     if code:
-        raise LabError(
-            f"`{program}` could not open the report: exit code {code}.",
-            f"Open this address in a browser: {address}",
-            EXIT_MACHINE,
+        raise MachineError(
+            f"`{program}` could not open the report: exit code {code}.", f"Open this address in a browser: {address}"
         )
 
 

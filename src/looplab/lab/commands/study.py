@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.commands import pair
@@ -130,7 +130,7 @@ def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:
     except LabError as error:
         if error.exit_code != EXIT_USAGE:
             raise
-        raise LabError(error.message, f"{error.remedy} Claims are: {', '.join(claims)}.", EXIT_USAGE) from None
+        raise UsageError(error.message, f"{error.remedy} Claims are: {', '.join(claims)}.") from None
 
 
 def _unfinished(
@@ -163,7 +163,7 @@ def _begin(
     twins = {load: name for name, load in reversed(list(loads.items()))}
     slots = [*scenarios, *twins.values()]
     if len(slots) > MOST_ARMS:
-        raise LabError(f"{len(slots)} arms are more than a study has names for.", "Name fewer scenarios.", EXIT_USAGE)
+        raise UsageError(f"{len(slots)} arms are more than a study has names for.", "Name fewer scenarios.")
     # Which of two arms came first must not show in its name.
     rng.shuffle(slots)
     arms = dict(zip(string.ascii_uppercase, slots, strict=False))

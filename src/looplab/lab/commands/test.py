@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from looplab.errors import EXIT_INVALID, EXIT_MACHINE, LabError
+from looplab.errors import EXIT_INVALID, MachineError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
@@ -46,7 +46,7 @@ def make_environment() -> None:
     """Make the Python environment of the tests; LabError (exit code 3) says why it is not there."""
     if trouble := ensure_environment(TEST):
         remedy = "Correct that, then run `./lab test` again."
-        raise LabError(f"The tests' Python packages are missing: {trouble}.", remedy, EXIT_MACHINE)
+        raise MachineError(f"The tests' Python packages are missing: {trouble}.", remedy)
 
 
 @dataclass(frozen=True)

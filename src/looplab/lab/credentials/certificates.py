@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.programs import Outcome, call
 
 # The authority outlives many certificates of the broker: a Pi trusts it, not them.
@@ -77,11 +77,7 @@ def _alternative(name: str) -> str:
 def _openssl(*words: str) -> Outcome:
     done = call(["openssl", *words])
     if not done.found:
-        raise LabError("The program openssl is not installed.", "sudo apt-get install openssl", EXIT_MACHINE)
+        raise MachineError("The program openssl is not installed.", "sudo apt-get install openssl")
     if not done.good:
-        raise LabError(
-            f"openssl {words[0]} failed: {done.said}",
-            "It needs openssl 1.1.1 or later.",
-            EXIT_MACHINE,
-        )
+        raise MachineError(f"openssl {words[0]} failed: {done.said}", "It needs openssl 1.1.1 or later.")
     return done

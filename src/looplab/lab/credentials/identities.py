@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.credentials import certificates
 from looplab.lab.credentials.secret_files import FOLDER, ensure_folder, write_secret
 from looplab.mqtt.pairing import Pairing, read_pairing, write_pairing
@@ -80,17 +80,16 @@ def exist(root: Path) -> bool:
 def check(root: Path) -> None:
     """Raise LabError (exit code 3) if a broker with TLS would not start, or no client would trust it."""
     if not exist(root):
-        raise LabError("The broker has no certificate for its TLS listener yet.", REMEDY, EXIT_MACHINE)
+        raise MachineError("The broker has no certificate for its TLS listener yet.", REMEDY)
     for what, path in (
         ("The broker's certificate", root / SERVER_CERTIFICATE),
         ("The authority", root / LAN / "ca.crt"),
     ):
         end = certificates.expiry(path)
         if end <= datetime.now(UTC):
-            raise LabError(
+            raise MachineError(
                 f"{what} expired on {end:%Y-%m-%d}: no bridge will trust this broker.",
                 "Run ./lab setup: it makes a new one. If the authority expired, pair each Pi again, too.",
-                EXIT_MACHINE,
             )
 
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.docker.builds import BUNDLE_REMEDY
 from looplab.lab.programs import follow, is_there, run_script
 from looplab.system.terminal import Step, say
@@ -17,10 +17,9 @@ STAGES = 15
 def make_base_image(reference: str) -> None:
     """Build the image as `reference`. Raises LabError (exit code 3) without root, a mirror or space."""
     if os.geteuid() != 0:
-        raise LabError(
+        raise MachineError(
             f"The image {reference} is not here, no registry gives it, and building it needs root.",
             f"Run `sudo ./lab setup` once, or: {BUNDLE_REMEDY}",
-            EXIT_MACHINE,
         )
     if not is_there("mmdebstrap"):
         packages = ("mmdebstrap", "debian-archive-keyring")
@@ -37,10 +36,9 @@ def make_base_image(reference: str) -> None:
         if not done.good:
             errors = [line.removeprefix("E: ") for line in done.stdout.splitlines() if line.startswith("E: ")]
             fetches = [line for line in errors if line.startswith("Failed to fetch")]
-            raise LabError(
+            raise MachineError(
                 f"The base image cannot be built: {(fetches or errors or [f'exit code {done.code}'])[0]}",
                 f"Name a reachable Debian mirror in `LAB_DEBIAN_MIRROR`; check /var/tmp. Or: {BUNDLE_REMEDY}",
-                EXIT_MACHINE,
             )
     for line in done.stdout.splitlines():
         if line.startswith("N: "):

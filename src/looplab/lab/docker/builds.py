@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.docker.compose import check_yaml
 from looplab.lab.programs import Outcome, follow
 from looplab.system.terminal import Step
@@ -90,4 +90,4 @@ def _check(what: str, done: Outcome) -> None:
         remedy = f"Debian's package mirror cannot be reached from a build. {BUNDLE_REMEDY}"
     elif "no space left on device" in done.stdout:
         remedy = "Free disk space: docker system df shows what takes it, docker image prune removes old layers."
-    raise LabError(f"Building {what} failed: {done.said}", remedy, EXIT_MACHINE)
+    raise MachineError(f"Building {what} failed: {done.said}", remedy)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
 from looplab.lab.programs import Outcome, call
 from looplab.lab.settings import project_name
 
@@ -65,7 +65,7 @@ class Compose:
     def _refusal(self, profile: str, done: Outcome) -> LabError:
         ended = _ENDED.search(done.stderr)
         if ended is None:
-            return LabError(f"Compose could not start {profile}: {_reason(done)}", _remedy(done), EXIT_MACHINE)
+            return MachineError(f"Compose could not start {profile}: {_reason(done)}", _remedy(done))
         said = call(["docker", "logs", "--tail", "1", self.container(ended[1])]).said
         code = EXIT_USAGE if int(ended[2]) == EXIT_USAGE else EXIT_MACHINE
         return LabError(f"{profile} was not started, {ended[1]} ended with exit code {ended[2]}: {said}", "", code)
@@ -105,7 +105,7 @@ class Compose:
         """Return the whole configuration as Compose reads it; LabError (exit code 2) if it cannot."""
         done = self._call("--profile", profile, "config", "--format", "json")
         if not done.good:
-            raise LabError(f"The Compose files do not fit together: {done.said}", _remedy(done), 2)
+            raise UsageError(f"The Compose files do not fit together: {done.said}", _remedy(done))
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
@@ -172,7 +172,7 @@ def check_yaml(root: Path, said: str) -> None:
             if _YAML_FAULT.search(done.stderr) and done.said in said:
                 name = path.relative_to(root)
                 remedy = f"Correct that line, or restore the file: git checkout {name}"
-                raise LabError(f"{name} cannot be read: {done.said}.", remedy, EXIT_USAGE)
+                raise UsageError(f"{name} cannot be read: {done.said}.", remedy)
 
 
 def _event(line: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.programs import Outcome, call
 
 Version = tuple[int, int, int]
@@ -193,11 +193,11 @@ def compose_message(engine: Engine) -> str:
 def require_engine(engine: Engine) -> None:
     """Raise LabError (exit code 3) unless containers can be started."""
     if not engine.serves:
-        raise LabError(engine_message(engine), engine_remedy(engine), EXIT_MACHINE)
+        raise MachineError(engine_message(engine), engine_remedy(engine))
 
 
 def require_compose(engine: Engine) -> None:
     """Raise LabError (exit code 3) unless the engine serves and its Compose is new enough."""
     require_engine(engine)
     if not engine.compose_serves:
-        raise LabError(compose_message(engine), COMPOSE_REMEDY, EXIT_MACHINE)
+        raise MachineError(compose_message(engine), COMPOSE_REMEDY)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.docker.base_image import make_base_image
 from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
 from looplab.lab.image_names import (
@@ -215,7 +215,7 @@ class Images:
             self.notes.append(f"{reference} is not available here and has no stand-in: no Grafana.")
         else:
             because = self.registry(reference).detail or "the registry does not have it"
-            raise LabError(f"The image {reference} is not available: {because}.", BUNDLE_REMEDY, EXIT_MACHINE)
+            raise MachineError(f"The image {reference} is not available: {because}.", BUNDLE_REMEDY)
 
 
 def note_layer(layers: dict[str, bool], line: str) -> None:

@@ -4,7 +4,7 @@ import os
 import platform
 from collections.abc import Callable
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.docker.engine import (
     COMPOSE_REMEDY,
     NO_ANSWER,
@@ -55,4 +55,4 @@ def ensure_compose(engine: Engine, have_base: Callable[[], None]) -> Engine:
     if engine.compose is not None:
         older = f"An older plugin ({show_version(engine.compose)}) hides the new one"
         remedy = f"{older}: docker info shows its path under Plugins; remove it."
-    raise LabError(compose_message(engine), remedy, EXIT_MACHINE)
+    raise MachineError(compose_message(engine), remedy)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.programs import is_there, run_script
 
 LIST = "tests/apt-packages.toml"
@@ -50,7 +50,7 @@ def require_installable(missing: Collection[Package], engine: Collection[str] = 
     else:
         remedy = f"Install what this system calls {names}; `./lab test --unit` needs none of it."
     reasons = "; ".join(f"{package.name} ({package.purpose})" for package in missing)
-    raise LabError(f"The tests need packages that are missing: {reasons or 'the Docker engine'}.", remedy, EXIT_MACHINE)
+    raise MachineError(f"The tests need packages that are missing: {reasons or 'the Docker engine'}.", remedy)
 
 
 def install(packages: Collection[Package], title: str) -> None:
@@ -62,8 +62,7 @@ def install(packages: Collection[Package], title: str) -> None:
     names = " ".join(package.name for package in packages)
     run_script("install-packages", "--no-services", *known, title=f"Installing {title} ({names})", expected_s=60)
     if left := " ".join(package.name for package in packages if package.missing):
-        raise LabError(
+        raise MachineError(
             f"After the installation these packages are still missing: {left}.",
             f"Run `apt-get install {left}` and correct what it reports, then `./lab test` again.",
-            EXIT_MACHINE,
         )

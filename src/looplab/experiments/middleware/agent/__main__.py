@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, UsageError
 from looplab.experiments.middleware.agent import PORT, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
@@ -87,7 +87,7 @@ class Agent:
     def _allowed(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = request.body or {}
         if body.get("token", "") != self._token:
-            raise LabError("The order has the wrong token.", "Only the run that started this agent may.", EXIT_USAGE)
+            raise UsageError("The order has the wrong token.", "Only the run that started this agent may.")
         return body
 
     def _order(self, act: Callable[[], object]) -> None:

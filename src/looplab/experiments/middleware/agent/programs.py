@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import Program
 
@@ -58,7 +58,7 @@ class Running:
                 preexec_fn=lambda: _confine(processors),
             )
         except OSError as error:
-            raise LabError(f"{program.name} cannot be started: {error}.", "", EXIT_MACHINE) from error
+            raise MachineError(f"{program.name} cannot be started: {error}.") from error
         threading.Thread(target=self._read, daemon=True).start()
 
     def wait_until_ready(self) -> None:
@@ -69,7 +69,7 @@ class Running:
         while not answers(self.program.health):
             if self.process.poll() is not None or time.monotonic() > self._end_s:
                 last = self.lines[-1] if self.lines else "it printed nothing"
-                raise LabError(f"{self.program.name} is not ready: {last}", "", EXIT_MACHINE)
+                raise MachineError(f"{self.program.name} is not ready: {last}")
             time.sleep(LOOK_S)
 
     def stop(self) -> None:
@@ -194,12 +194,10 @@ def _call(program: Program, command: Sequence[str], environment: Mapping[str, st
             timeout=max(1.0, end_s - time.monotonic()),
         )
     except subprocess.TimeoutExpired:
-        raise LabError(f"{program.name}: {command[0]} does not end.", "", EXIT_MACHINE) from None
+        raise MachineError(f"{program.name}: {command[0]} does not end.") from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise LabError(
-            f"{program.name}: {command[0]} failed: {said[-1] if said else done.returncode}", "", EXIT_MACHINE
-        )
+        raise MachineError(f"{program.name}: {command[0]} failed: {said[-1] if said else done.returncode}")
 
 
 def _confine(processors: Sequence[int]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import gevent
 from locust.env import Environment
 
-from looplab.errors import EXIT_GOOD, EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, count, processors
 from looplab.experiments.middleware.devices.device import Device, Fleet
 from looplab.experiments.middleware.devices.plan import Plan
@@ -131,7 +131,7 @@ class Service:
 
     def _running(self) -> Fleet:
         if self._fleet is None:
-            raise LabError("No devices run.", "POST /begin first.", EXIT_MACHINE)
+            raise MachineError("No devices run.", "POST /begin first.")
         return self._fleet
 
     def _stop(self) -> None:
@@ -150,19 +150,18 @@ def _ask(url: str, method: str, bearer: str, document: object) -> dict[str, Any]
             text = reply.read()
     except urllib.error.HTTPError as error:
         with error:
-            raise LabError(
+            raise MachineError(
                 f"The middleware answered {method} {url} with {error.code}: {error.read(300).decode(errors='replace')}",
                 "See `docker compose logs` of the node.",
-                EXIT_MACHINE,
             ) from None
     except OSError as error:
-        raise LabError(f"{url} does not answer: {error}.", "See `docker compose logs`.", EXIT_MACHINE) from None
+        raise MachineError(f"{url} does not answer: {error}.", "See `docker compose logs`.") from None
     return json.loads(text) if text.strip() else {}
 
 
 def _allowed(token: str, act: Order, request: Request) -> dict[str, Any]:
     if token and (request.body or {}).get("token") != token:
-        raise LabError(f"The order has the wrong {TOKEN}.", "Set the same one on both hosts.", EXIT_USAGE)
+        raise UsageError(f"The order has the wrong {TOKEN}.", "Set the same one on both hosts.")
     return act(request)
 
 

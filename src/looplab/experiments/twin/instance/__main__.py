@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError, UsageError
 from looplab.experiments.twin.instance.orders import MOST_WORKERS, Counts, Order, end_order, read_order
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
@@ -35,7 +35,7 @@ class Instance:
         """Start the workers of a new order."""
         order = Order(**body)
         if not 0 < order.count <= MOST_WORKERS:
-            raise LabError(f"{order.count} workers.", f"Ask for 1 to {MOST_WORKERS} workers.", EXIT_USAGE)
+            raise UsageError(f"{order.count} workers.", f"Ask for 1 to {MOST_WORKERS} workers.")
         with self._lock:
             self._end()
             self._counts.clear()

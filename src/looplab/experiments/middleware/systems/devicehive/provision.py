@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 
 # Asks the middleware: method, path, bearer token, body as JSON; returns the answer's JSON. Raises LabError.
 Ask = Callable[[str, str, str, object], Any]
@@ -17,7 +17,7 @@ def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[s
     bearer = str(pair["accessToken"])
     network = ask("POST", "/api/rest/network", bearer, {"name": f"lab {token}", "description": "looplab"})
     if "id" not in network:
-        raise LabError("DeviceHive made no network.", "See `docker compose logs` of the node.", EXIT_MACHINE)
+        raise MachineError("DeviceHive made no network.", "See `docker compose logs` of the node.")
     entries = []
     for number in range(devices):
         name = device_name(token, number)
