@@ -13,7 +13,7 @@ import pytest
 from support import host_fakes as fakes
 from support.places import ROOT
 
-from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError
+from looplab.errors import LabError, MachineError, UsageError
 from looplab.lab.commands import pair
 from looplab.lab.credentials import certificates, identities
 from looplab.lab.credentials.secret_files import write_secret
@@ -45,9 +45,8 @@ def contents(root: Path) -> dict[str, bytes]:
 def test_all_is_made_once_kept_and_renewed_whole(root: Path) -> None:
     # Before that a run with TLS fails, and there is nothing to check.
     assert checks.check_certificate(root) == []
-    with pytest.raises(LabError, match="no certificate") as caught:
+    with pytest.raises(MachineError, match="no certificate"):
         identities.check(root)
-    assert caught.value.exit_code == EXIT_MACHINE
     assert len(ensure(root, "192.0.2.5")) == 3
     before = contents(root)
     assert ensure(root, "192.0.2.5") == []
@@ -96,9 +95,8 @@ def test_a_certificate_near_its_end_is_made_anew_and_an_ended_one_stops_a_run(ro
         (found,) = checks.check_certificate(root)
         assert found.state == state
     assert found.found.startswith("expired on ")
-    with pytest.raises(LabError, match="expired on") as caught:
+    with pytest.raises(MachineError, match="expired on"):
         identities.check(root)
-    assert caught.value.exit_code == EXIT_MACHINE
     assert ensure(root) == ["the broker's certificate"]
     identities.check(root)
     (found,) = checks.check_certificate(root)
@@ -164,9 +162,8 @@ def test_pair_writes_one_file_for_its_owner_alone(root: Path, capfd: pytest.Capt
     ],
 )
 def test_pair_refuses_a_wrong_file_before_it_makes_anything(root: Path, name: str | None, message: str) -> None:
-    with pytest.raises(LabError, match=message) as caught:
+    with pytest.raises(UsageError, match=message):
         run_pair(root, None if name is None else root / name)
-    assert caught.value.exit_code == EXIT_USAGE
     assert not identities.exist(root)
 
 
@@ -191,9 +188,8 @@ def test_an_address_is_taken_in_one_spelling(text: str, wanted: str) -> None:
     ],
 )  # fmt: skip
 def test_what_no_pi_could_reach_is_no_address(text: str) -> None:
-    with pytest.raises(LabError, match="a Pi cannot reach that address") as caught:
+    with pytest.raises(UsageError, match="a Pi cannot reach that address") as caught:
         pair.read_address(text)
-    assert caught.value.exit_code == EXIT_USAGE
     assert "192.168.1.10" in caught.value.remedy
 
 

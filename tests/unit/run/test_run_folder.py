@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import LabError, MachineError
 from looplab.run.folder import RunFolder
 
 AT = datetime(2024, 2, 29, 23, 59, 58, tzinfo=UTC)
@@ -92,17 +92,15 @@ def test_results_is_made_where_it_is_missing(tmp_path: Path) -> None:
 
 def test_results_that_is_a_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("")
-    with pytest.raises(LabError, match="Cannot store the run") as caught:
+    with pytest.raises(MachineError, match="Cannot store the run") as caught:
         folder_of(tmp_path / "results", "s", 1, AT)
-    assert caught.value.exit_code == EXIT_MACHINE
     assert "folder" in caught.value.remedy
 
 
 def test_too_little_space_is_said_before_anything_is_measured(tmp_path: Path) -> None:
     room = os.statvfs(tmp_path)
-    with pytest.raises(LabError, match="MB needed") as caught:
+    with pytest.raises(MachineError, match="MB needed") as caught:
         folder_of(tmp_path, "s", room.f_bavail * room.f_frsize, AT)
-    assert caught.value.exit_code == EXIT_MACHINE
     assert "disk space" in caught.value.remedy
     assert list(tmp_path.iterdir()) == []
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.asip.frames import Frames, framed
 from looplab.experiments.asip.parameters import read_parameters
 
@@ -36,6 +36,5 @@ def test_what_is_no_text_of_a_frame_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize("other", [{"PROTOCOL": "firmata"}, {"READ": "byte"}])
 def test_frames_with_what_they_cannot_carry_are_wrong_use(other: dict[str, str]) -> None:
     assert read_parameters({"FRAMES": "utf"}).frames == "utf"
-    with pytest.raises(LabError) as error:
+    with pytest.raises(UsageError):
         read_parameters({"FRAMES": "utf", **other})
-    assert error.value.exit_code == EXIT_USAGE

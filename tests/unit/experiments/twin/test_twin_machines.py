@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.places import ROOT
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.twin.database import Facts
 from looplab.experiments.twin.host import beside, variables
 from looplab.experiments.twin.machines import fitting_scale
@@ -39,9 +39,8 @@ def test_sets_are_whole_processors_and_machines_of_type_1_lie_side_by_side() -> 
 
 
 def test_a_machine_larger_than_the_computer_is_refused_before_anything_starts() -> None:
-    with pytest.raises(LabError) as caught:
+    with pytest.raises(UsageError) as caught:
         variables({"SCENARIO": "twin", "MACHINE_SCALE": "1"}, range(2))
-    assert caught.value.exit_code == EXIT_USAGE
     assert "MACHINE_SCALE=0.5" in caught.value.remedy
     # Its brokers have no limits.
     assert variables({"SCENARIO": "twin-limit", "MACHINE_SCALE": "1"}, range(2))["MACHINE_SCALE"] == "1"

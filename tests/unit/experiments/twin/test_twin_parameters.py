@@ -5,7 +5,7 @@ import json
 import pytest
 from support.places import ROOT
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import UsageError
 from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
 from looplab.experiments.twin.parameters import QUICK, read_parameters
 from looplab.lab.run_options import variables
@@ -94,9 +94,8 @@ def test_a_search_keeps_the_rows_of_its_fastest_step() -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named(wrong: dict[str, str]) -> None:
-    with pytest.raises(LabError) as caught:
+    with pytest.raises(UsageError) as caught:
         read_parameters(wrong)
-    assert caught.value.exit_code == EXIT_USAGE
     assert any(name in caught.value.message + caught.value.remedy for name in wrong)
 
 
