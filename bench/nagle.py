@@ -1,6 +1,6 @@
 """Model Nagle's algorithm over a link: events of broker and bridge, to choose the parameters of LINK=wifi.
 
-    PYTHONPATH=src python3 bench/nagle.py --delay 4.4 --jitter 0.25 --distribution normal
+    PYTHONPATH=src python3 bench/nagle.py --delay 4.2 --jitter 0.25 --distribution normal
 
 Requests come each interval, and each is answered at once. Both ends hold a small segment while one of theirs is
 unacknowledged (RFC 896); acknowledgements ride on what is sent, or come after 40 ms. Prints O of each interval with
@@ -108,7 +108,7 @@ def run(link: LinkSettings, interval_ms: float, nagle: bool, repetitions: int) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--delay", type=float, default=4.4, help="ms of each way")
+    parser.add_argument("--delay", type=float, default=4.2, help="ms of each way")
     parser.add_argument("--jitter", type=float, default=0.25, help="ms, as LINK_JITTER_MS")
     parser.add_argument("--distribution", choices=DISTRIBUTIONS, default="normal")
     parser.add_argument("--repetitions", type=int, default=200)
