@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compare the lab's ends with the floor: a C libmosquitto loop through the same broker, in turn.
 
-Scenario 0, corrected, QoS 0, 20 ms by default. Prints one line a round and the medians of all rounds.
+Scenario 0, corrected, QoS 0, 20 ms by default, command E. The bridge has its robot: without one it spends the run
+looking for it. Prints one line a round and the medians of all rounds.
 Needs a running engine and the lab's images (./lab setup); run it on an idle machine.
 
     python3 bench/latency.py [--rounds 5] [--messages 500] [--qos 0] [--interval 20]
@@ -48,7 +49,7 @@ def floor(options: argparse.Namespace) -> dict[str, float]:
     return {"O": json.loads(out)["O_us"]["p50"]}
 
 
-def lab(options: argparse.Namespace, bridge: str, controller: str) -> dict[str, float]:
+def lab(options: argparse.Namespace, bridge: str, controller: str, robot: str) -> dict[str, float]:
     """Return O p50 of the lab's own ends at both layers."""
     variables: dict[str, Any] = {
         "SCENARIO": "bench",
@@ -62,7 +63,11 @@ def lab(options: argparse.Namespace, bridge: str, controller: str) -> dict[str, 
         "RESULTS_DIR": "/results",
     }
     settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
-    with tempfile.TemporaryDirectory() as folder, container("--env", "FIDELITY=corrected", bridge):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        container("--network-alias", "robot", robot),
+        container("--env", "FIDELITY=corrected", bridge),
+    ):
         Path(folder).chmod(0o777)
         command = ["docker", "run", "--rm", "--network", NETWORK, "--volume", f"{folder}:/results", *settings]
         done = subprocess.run([*command, controller], capture_output=True, text=True, check=False)
@@ -85,7 +90,7 @@ def main() -> int:
     parser.add_argument("--qos", type=int, default=0)
     options = parser.parse_args()
     settings = dict(line.split("=", 1) for line in (ROOT / ".env").read_text().splitlines() if "=" in line)
-    names = [str(ROOT / "scripts/own-images"), "bridge", "controller"]
+    names = [str(ROOT / "scripts/own-images"), "bridge", "controller", "robot"]
     images = subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()
     docker("build", "--quiet", "--tag", FLOOR, "--file", str(ROOT / "bench/floor.Dockerfile"), str(ROOT / "bench"))
     docker("network", "create", NETWORK)
