@@ -2,14 +2,13 @@
 
 import json
 import reprlib
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Mapping
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
-from referencing import Registry, Resource
 
 import looplab.run
 
@@ -19,10 +18,31 @@ FRAME = Path(looplab.run.__file__).parent / "run.schema.json"
 
 @cache
 def validator(schema: Path) -> Draft202012Validator:
-    """Return the validator of a schema file, which may refer to the frame."""
-    frame: dict[str, Any] = json.loads(FRAME.read_text(encoding="utf-8"))
-    registry: Registry[Any] = Resource.from_contents(frame) @ Registry()
-    return Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")), registry=registry)
+    """Return the validator of a schema file, which may refer to its own definitions and to the frame."""
+    documents = {file: json.loads(file.read_text(encoding="utf-8")) for file in (schema, FRAME)}
+    return Draft202012Validator(_without_references(documents[schema], schema, documents))
+
+
+def _without_references(part: Any, file: Path, documents: Mapping[Path, Any]) -> Any:
+    """Return a part of a schema file with what its references name in their place.
+
+    Looking them up for each value takes as long as the check; no definition refers to itself.
+    """
+    if isinstance(part, list):
+        return [_without_references(one, file, documents) for one in part]
+    if not isinstance(part, dict):
+        return part
+    own = {name: value for name, value in part.items() if name not in ("$ref", "$defs", "$id")}
+    held = {name: _without_references(value, file, documents) for name, value in own.items()}
+    if "$ref" not in part:
+        return held
+    document, _, pointer = part["$ref"].partition("#/")
+    if document:
+        assert document == documents[FRAME]["$id"]
+        file = FRAME
+    target = reduce(lambda place, name: place[name], pointer.split("/") if pointer else [], documents[file])
+    found = _without_references(target, file, documents)
+    return {**held, "allOf": [found]} if held else found
 
 
 def fault(document: Any, schema: Path) -> str:
