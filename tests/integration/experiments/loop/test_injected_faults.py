@@ -14,8 +14,8 @@ from looplab.experiments.loop.losses import CAUSES
 MESSAGES = 200
 # Less than 20 messages at QoS 2 then wait for the next connection: mosquitto throws away what is beyond.
 AWAY_MS = 100
-# By how much the machine may shift both the fastest and the median of 100 messages.
-DELAY_LIMIT_US = 300.0
+# By what share of the time held the machine may shift both the fastest and the median of 100 messages.
+DELAY_LIMIT = 0.05
 Measure = Callable[..., tuple[Run, Record]]
 
 
@@ -48,7 +48,7 @@ def test_nothing_injected_nothing_reported(measure: Measure) -> None:
     assert run.document["malformed"] == run.document["foreign"] == 0
 
 
-@pytest.mark.parametrize(("direction", "delay_ms"), [(TO_BROKER, 5), (TO_CLIENT, 12)])
+@pytest.mark.parametrize(("direction", "delay_ms"), [(TO_BROKER, 25), (TO_CLIENT, 12)])
 def test_delay(measure: Measure, direction: str, delay_ms: int) -> None:
     """O less the time the proxy held a message is the same for short and long delays, in one run under one load."""
     run, record = measure(Rule(impairment="delay", direction=direction, jitter_us=2000 * delay_ms, seed=delay_ms))
@@ -62,8 +62,11 @@ def test_delay(measure: Measure, direction: str, delay_ms: int) -> None:
     short_us, long_us = ([rest_us[sequence] for sequence in half] for half in halves)
     # A wrong O shifts a half's fastest and its median alike; what a busy machine adds seldom shifts both.
     shifts_us = [measured(long_us) - measured(short_us) for measured in (min, statistics.median)]
-    print(f"shift of the fastest and of the median of the longer delays, without the time held: {shifts_us} us")
-    assert min(map(abs, shifts_us)) < DELAY_LIMIT_US
+    more_us = statistics.median(map(held_us.__getitem__, halves[1])) - statistics.median(
+        map(held_us.__getitem__, halves[0])
+    )
+    print(f"the longer delays: {more_us} us more held, fastest and median of the rest shifted by {shifts_us} us")
+    assert min(map(abs, shifts_us)) < DELAY_LIMIT * more_us
     ordered_us = sorted(overheads_us.values())
     assert ordered_us[99] <= run.cell["O_us"]["p50"] <= ordered_us[100]
 
