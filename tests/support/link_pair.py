@@ -44,40 +44,45 @@ class Pair:
 
     def sleeper(self, alias: str) -> str:
         """A container that only is on the network."""
-        words = ("--network", self.network, "--network-alias", alias, "--entrypoint", "sleep")
+        words = ("--init", "--network", self.network, "--network-alias", alias, "--entrypoint", "sleep")
         return self.start(*words, self.image, "3600")
 
     def start(self, *words: str) -> str:
-        container = docker("run", "--detach", "--init", *words)
+        container = docker("run", "--detach", *words)
         self.containers.append(container)
         return container
 
     def responder(self) -> str:
-        """Answers probes beside the peer."""
-        return self._beside(self.peer, RT_RESPONDER_US, CAPABILITIES, {}, "--echo")
+        """Answers probes beside the peer, at real-time priority where this machine lets it."""
+        return self._prioritised(self._options(self.peer), RT_RESPONDER_US, "--echo")
 
     def emulator(self, capabilities: Sequence[str] = CAPABILITIES, environment: dict[str, str] | None = None) -> str:
         """An emulator beside the target."""
-        return self._beside(self.target, RT_EMULATOR_US, capabilities, environment or {})
+        return self.start(*self._options(self.target, capabilities, environment), self.image)
 
     def emulator_at_the_peer(self) -> str:
         """Another emulator beside the peer."""
-        return self._beside(self.peer, RT_EMULATOR_US, CAPABILITIES, {})
+        return self.start(*self._options(self.peer), self.image)
 
-    def ready_emulator(self, *capabilities: str, real_time: bool = True) -> str:
+    def ready_emulator(self, *capabilities: str, real_time: bool = False) -> str:
         """An emulator that answers, with `real_time` at that priority where this machine lets it."""
-        container = self.emulator((*CAPABILITIES, *capabilities))
+        options = self._options(self.target, (*CAPABILITIES, *capabilities))
+        container = self._prioritised(options, RT_EMULATOR_US) if real_time else self.start(*options, self.image)
         until(lambda: "0 links" in logs(container), "the emulator", 20)
         if real_time:
             prioritise(container)
         return container
 
-    def _beside(
-        self, container: str, rt_us: int, capabilities: Sequence[str], environment: dict[str, str], *words: str
-    ) -> str:
+    @staticmethod
+    def _options(
+        container: str, capabilities: Sequence[str] = CAPABILITIES, environment: dict[str, str] | None = None
+    ) -> list[str]:
         options = [*HARDENED, *SOURCES, "--network", f"container:{container}"]
         options += [word for name in capabilities for word in ("--cap-add", name)]
-        options += [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
+        return options + [word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")]
+
+    def _prioritised(self, options: Sequence[str], rt_us: int, *words: str) -> str:
+        """Start a container with a real-time budget, without one where there is none, and say so."""
         created = subprocess.run(
             ["docker", "create", "--cpu-rt-runtime", str(rt_us), *options, self.image, *words],
             capture_output=True,
@@ -90,8 +95,7 @@ class Pair:
         self.containers += [found] if found else []
         if created.returncode or not _started(found, rt_us):
             print(f"at ordinary priority, without a real-time budget: {created.stderr.strip() or 'none is left'}")
-            found = docker("run", "--detach", *options, self.image, *words)
-            self.containers.append(found)
+            found = self.start(*options, self.image, *words)
         return found
 
     def close(self) -> None:

@@ -117,10 +117,12 @@ def test_stall_shows_in_what_was_due_during_it(measure: Measure) -> None:
     assert run.cell["answered"] == MESSAGES
     rows = {sequence: {name: int(row[name]) for name in ("due_ns", "sent_ns", "received_ns")}
             for sequence, row in run.samples.items()}  # fmt: skip
-    during = [sequence for sequence, row in rows.items() if stall.from_ns <= row["sent_ns"] < stall.until_ns]
-    assert [60, *during] == list(range(60, 60 + len(during) + 1))
-    assert 10 <= len(during) <= 15, "the sender keeps its schedule, so lateness does not hide the stall"
-    assert all(rows[sequence]["received_ns"] > stall.until_ns for sequence in (60, *during))
+    # The proxy may come late to message 60 itself; those behind it wait, too.
+    held = [sequence for sequence, row in rows.items() if rows[60]["sent_ns"] <= row["sent_ns"] < stall.until_ns]
+    assert held == list(range(60, 60 + len(held)))
+    during = sum(rows[sequence]["sent_ns"] >= stall.from_ns for sequence in held)
+    assert 10 <= during <= 15, "the sender keeps its schedule, so lateness does not hide the stall"
+    assert all(rows[sequence]["received_ns"] > stall.until_ns for sequence in held)
     # Before the stall, and clear of its end, answers come as ever.
     assert min(float(row["total_us"]) for row in run.samples.values()) < 100_000
 
