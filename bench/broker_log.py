@@ -24,7 +24,8 @@ from pathlib import Path
 from support.parts import HOST, LIMIT_S, Broker
 from support.places import ROOT
 
-from looplab.mqtt.client import MqttClient
+from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.dial import Target
 
 QUIET, WATCHED, FILE, PIPE = "quiet", "watched", "file", "pipe"
 TOPIC, PAYLOAD = "request/", b"T-20261121T161300Z-123456"
@@ -39,14 +40,8 @@ class Way:
     def __init__(self, broker: Broker) -> None:
         self.times_us: list[float] = []
         self._back_ns = 0
-        self._link = MqttClient(
-            HOST,
-            broker.port,
-            f"bench-{broker.port}",
-            tcp_nodelay=True,
-            subscriptions=[(TOPIC, 0)],
-            on_message=self._back,
-        )
+        target = Target(HOST, broker.port, tcp_nodelay=True)
+        self._link = MqttClient(target, f"bench-{broker.port}", ClientOptions([(TOPIC, 0)]), self._back)
         if not self._link.connect(LIMIT_S):
             sys.exit(f"no connection: {self._link.last_error}")
         while not self._link.subscribed:

@@ -20,9 +20,10 @@ from support.parts import HOST, LIMIT_S, Broker, Child, RobotDouble, until
 
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_ANSWER, TOPIC_BRIDGE_STATUS
-from looplab.experiments.loop.request_loop import Measurement
+from looplab.experiments.loop.request_loop import Measurement, Requests
 from looplab.mqtt import kernel_stamps
-from looplab.mqtt.client import MqttClient
+from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.dial import Target
 from looplab.run.samples import ABSENT, SampleStore
 
 # Constants of kernel_stamps that make each kind: an option that no kernel knows; no departures.
@@ -49,13 +50,9 @@ class Loop:
         self.store = SampleStore(messages, more=COLUMNS)
         self._next = 0
         self._online = False
-        subscriptions = [(TOPIC_ANSWER, 0), (TOPIC_BRIDGE_STATUS, 0)]
-        self._client = MqttClient(
-            HOST, broker.port, kind, tcp_nodelay=True, subscriptions=subscriptions, on_message=self._received
-        )
-        self._loop = Measurement(
-            self._client, self.store, "E", "bench", per_cell=messages, deadline_ms=1000, on_other=self._other
-        )
+        options = ClientOptions([(TOPIC_ANSWER, 0), (TOPIC_BRIDGE_STATUS, 0)])
+        self._client = MqttClient(Target(HOST, broker.port, tcp_nodelay=True), kind, options, self._received)
+        self._loop = Measurement(self._client, self.store, Requests("E", "bench", messages, 1000), self._other)
         # The client's own socket is made in here.
         before = {name: getattr(kernel_stamps, name) for name in KINDS[kind]}
         for name, value in KINDS[kind].items():

@@ -17,7 +17,7 @@ from support.waiting import until
 _PROGRAM = (
     "import sys; from pathlib import Path; from looplab.experiments.twin.instance import worker; "
     "client = worker.MqttClient; "
-    "worker.MqttClient = lambda host, port, name, **more: client(host, port, name + '-second', **more); "
+    "worker.MqttClient = lambda target, name, *more: client(target, name + '-second', *more); "
     "sys.exit(worker.main(Path(sys.argv[1]), 0))"
 )
 LIMIT_S = 10.0

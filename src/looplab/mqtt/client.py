@@ -11,7 +11,7 @@ import select
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
@@ -21,13 +21,10 @@ from paho.mqtt.enums import CallbackAPIVersion, MessageState
 from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.connection_errors import describe_end, describe_refusal
-from looplab.mqtt.dial import Target
+from looplab.mqtt.dial import Dialler, Target
 from looplab.mqtt.packets import parse_publish, puback_packet, publish_packet, pubrec_packet
-from looplab.mqtt.pairing import Pairing
 from looplab.mqtt.stamped_socket import StampedSocket
-from looplab.system.background import Attempt
 
-RETRY_S = 0.2
 KEEPALIVE_S = 60
 # Messages at QoS 1 and 2 that may be unconfirmed at a time, paho's default; 0 for no limit.
 MAX_INFLIGHT = 20
@@ -67,7 +64,24 @@ def wait(clients: Sequence[MqttClient], until_ns: int, others: Sequence[int] | N
             return []
 
 
-class _Session(mqtt.Client):
+@dataclass(frozen=True)
+class ClientOptions:
+    """What a client asks of its broker: `subscriptions` are (topic, qos).
+
+    The broker publishes the last `will` 1.5 x `keepalive_s` after the last packet of a client whose network is gone.
+    A `persistent` session outlives its connection at the broker. One that `holds` hands on each message when it
+    arrives, also at QoS 2, and confirms none: within `on_message`, `message_id` is what `acknowledge` takes later.
+    """
+
+    subscriptions: Sequence[tuple[str, int]] = ()
+    will: tuple[str, bytes] | None = None
+    keepalive_s: int = KEEPALIVE_S
+    max_inflight: int = MAX_INFLIGHT
+    persistent: bool = False
+    holds: bool = False
+
+
+class _Paho(mqtt.Client):
     """paho's client on a socket that was connected before."""
 
     next_socket: StampedSocket | None = None
@@ -84,56 +98,37 @@ class MqttClient:
     """One MQTT client on one thread, which `wait` drives.
 
     `on_message(topic, payload, qos)` (topic as bytes) must not publish: paho holds its callback lock there.
-    `subscriptions` is a list of (topic, qos). The broker publishes the last `will` 1.5 x `keepalive_s` after the
-    last packet of a client whose network is gone. With a `pairing` file the connection has TLS and a user.
     `last_error` explains to a person why there is no connection. Times are monotonic ns.
-
-    A `persistent` session outlives its connection at the broker. One that `holds` hands on each message when it
-    arrives, also at QoS 2, and confirms none: within `on_message`, `message_id` is what `acknowledge` takes later.
     """
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        target: Target,
         client_id: str,
-        *,
-        tcp_nodelay: bool,
-        subscriptions: Sequence[tuple[str, int]],
+        options: ClientOptions,
         on_message: Callable[[bytes, bytes, int], None],
-        will: tuple[str, bytes] | None = None,
         on_connect: Callable[[], None] | None = None,
-        keepalive_s: int = KEEPALIVE_S,
-        pairing: Path | None = None,
-        max_inflight: int = MAX_INFLIGHT,
-        persistent: bool = False,
-        holds: bool = False,
     ) -> None:
-        self.target = Target(host, port, tcp_nodelay, pairing)
         self.sock: StampedSocket | None = None
         self.connected = False
         self.disconnects = 0
         self.last_error = ""
         self.message_id = b""
-        self._holds = holds
+        self._options, self._holds = options, options.holds
         self._on_message, self._on_connect = on_message, on_connect
-        self._subscriptions = subscriptions
         self._unconfirmed = 0
-        self._announced = False
+        # Between the broker's acceptance and on_connect.
+        self._announcing = False
         self._early: list[tuple[str, bytes, int, bool]] = []
         self._refused = False
         self._closing = False
-        # In a helper thread: an open-loop schedule goes on while the broker is away.
-        self._attempt: Attempt[tuple[StampedSocket, Pairing | None]] | None = None
-        self._pairing: Pairing | None = None
-        self._pause_s = 0.0
+        self._dialler = Dialler(target)
         self._maintain_ns = 0
-        self._quiet_ns = keepalive_s * 500_000_000
         # reconnect_on_failure: if a broker refuses this version of MQTT, paho would dial by itself.
-        self._paho = paho = _Session(
+        self._paho = paho = _Paho(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
-            clean_session=not persistent,
+            clean_session=not options.persistent,
             protocol=mqtt.MQTTv311,
             reconnect_on_failure=False,
         )
@@ -141,10 +136,15 @@ class MqttClient:
         paho.on_connect = self._answered
         paho.on_subscribe = self._confirmed
         paho.on_disconnect = self._lost
-        paho.max_inflight_messages_set(max_inflight)
-        paho.connect_async(host, port, keepalive_s)
-        if will is not None:
-            paho.will_set(will[0], will[1], qos=1, retain=True)
+        paho.max_inflight_messages_set(options.max_inflight)
+        paho.connect_async(target.host, target.port, options.keepalive_s)
+        if options.will is not None:
+            paho.will_set(*options.will, qos=1, retain=True)
+
+    @property
+    def target(self) -> Target:
+        """Where the broker is."""
+        return self._dialler.target
 
     @property
     def subscribed(self) -> bool:
@@ -227,7 +227,7 @@ class MqttClient:
             else:
                 self._maintain_ns = now + MAINTAIN_NS
                 # paho knows nothing of the messages that bypass it, and would ping in the middle of them.
-                if now - min(self.sock.sent_ns, self.sock.received_ns) > self._quiet_ns:
+                if now - min(self.sock.sent_ns, self.sock.received_ns) > self._options.keepalive_s * 500_000_000:
                     self._paho.loop_misc()
         return self._maintain_ns
 
@@ -271,8 +271,8 @@ class MqttClient:
             return
         if self._paho.want_write():
             self._paho.loop_write()
-        if self.connected and not self._announced:
-            self._announced = True
+        if self._announcing:
+            self._announcing = False
             early, self._early = self._early, []
             for message in early:
                 self._paho.publish(*message)
@@ -298,21 +298,16 @@ class MqttClient:
         self._paho.disconnect()
 
     def _reconnect(self) -> None:
-        """Take over the socket of the attempt that has ended, or start the next attempt; one at a time."""
-        if self._closing or (self._attempt is not None and self._attempt.is_alive()):
+        """Take over the socket of an attempt that has succeeded."""
+        if self._closing:
             return
-        ended, self._attempt = self._attempt, None
-        if ended is not None and ended.error:
-            self.last_error = ended.error
-        if ended is None or ended.result is None:
-            self._attempt = Attempt(self.target.dial, self._pause_s)
-            # Until a broker has accepted this client, the next attempt waits.
-            self._pause_s = RETRY_S
+        self.sock, error = self._dialler.take()
+        self.last_error = error or self.last_error
+        if self.sock is None:
             return
         self._refused = False
-        self.sock, self._pairing = ended.result
-        if self._pairing is not None:
-            self._paho.username_pw_set(self._pairing.user, self._pairing.password)
+        if pairing := self._dialler.pairing:
+            self._paho.username_pw_set(pairing.user, pairing.password)
         self._paho.next_socket = self.sock
         try:
             self._paho.reconnect()
@@ -324,14 +319,13 @@ class MqttClient:
         """Note whether the broker accepts this client."""
         if reason.is_failure:
             self._refused = True
-            self.last_error = f"{self.target}: {describe_refusal(str(reason), self._pairing)}"
+            self.last_error = f"{self.target}: {describe_refusal(str(reason), self._dialler.pairing)}"
             return
-        self.connected = True
-        self._pause_s = 0.0
-        self._announced = False
-        self._unconfirmed = len(self._subscriptions)
+        self.connected = self._announcing = True
+        self._dialler.accepted()
+        self._unconfirmed = len(self._options.subscriptions)
         # Now, because paho next sends what waits at QoS 1 and 2: the answers must find this client subscribed.
-        for topic, qos in self._subscriptions:
+        for topic, qos in self._options.subscriptions:
             self._paho.subscribe(topic, qos)
 
     def _confirmed(self, *_answer: object) -> None:
@@ -341,8 +335,8 @@ class MqttClient:
         if self.connected and not self._closing:
             self.disconnects += 1
         if not self.connected and not self._refused and self.sock is not None:
-            self.last_error = f"{self.target}: {describe_end(self.sock.first, self._pairing)}"
-        self.connected = False
+            self.last_error = f"{self.target}: {describe_end(self.sock.first, self._dialler.pairing)}"
+        self.connected = self._announcing = False
         self.sock = None
         self._maintain_ns = 0
 

@@ -8,8 +8,10 @@ from looplab.errors import LabError
 from looplab.mqtt.connection_errors import describe_dialling
 from looplab.mqtt.pairing import Pairing, read_pairing
 from looplab.mqtt.stamped_socket import StampedSocket, StampedTlsSocket
+from looplab.system.background import Attempt
 
 CONNECT_TIMEOUT_S = 2.0
+RETRY_S = 0.2
 # A peer that is silent this long (a cable pulled) is given up and dialled again: TCP's own doubling pauses go on
 # after the network is back (21 s after a cut of 60 s).
 PEER_TIMEOUT_MS = 3000
@@ -63,3 +65,36 @@ class Target:
                 sock.close()
                 raise
         return sock
+
+
+class Dialler:
+    """Dials `target` in a helper thread, one attempt at a time: an open-loop schedule goes on while the broker is away.
+
+    `pairing` is that of the last socket.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.pairing: Pairing | None = None
+        self._attempt: Attempt[tuple[StampedSocket, Pairing | None]] | None = None
+        self._pause_s = 0.0
+
+    def take(self) -> tuple[StampedSocket | None, str]:
+        """Return the socket of the attempt that has succeeded, or why it has failed; start the next if none goes on."""
+        attempt, error = self._attempt, ""
+        if attempt is not None:
+            if attempt.is_alive():
+                return None, ""
+            if attempt.result is not None:
+                sock, self.pairing = attempt.result
+                self._attempt = None
+                return sock, ""
+            error = attempt.error
+        self._attempt = Attempt(self.target.dial, self._pause_s)
+        # Until a broker has accepted this client, the next attempt waits.
+        self._pause_s = RETRY_S
+        return None, error
+
+    def accepted(self) -> None:
+        """Have the next attempt begin at once: the broker has accepted this client."""
+        self._pause_s = 0.0

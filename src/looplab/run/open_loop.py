@@ -44,43 +44,63 @@ class Messages:
     sleeps: bool = False
 
 
-class OpenLoop:
-    """Sends each message when it is due and writes its row of `store`.
+class Counts:
+    """What belongs to no single row: `duplicates`, `out_of_order` and `disconnects` of each of `cells`.
 
-    `duplicates`, `out_of_order` and `disconnects` are counted for each cell; `malformed`, `foreign` and `expired`
-    (answers that came when their messages were counted as lost) for the run. `kept` holds the lost messages that had
-    not left when their cell ended.
+    `malformed`, `foreign` and `expired` (answers that came when their messages were counted as lost) are the run's.
     """
 
-    def __init__(self, sender: Sender, store: SampleStore, messages: Messages) -> None:
-        cells = -(-store.count // messages.per_cell)
+    def __init__(self, cells: int) -> None:
         self.duplicates = [0] * cells
         self.out_of_order = [0] * cells
         self.disconnects = [0] * cells
         self.malformed = 0
         self.foreign = 0
         self.expired = 0
+        self._disconnects_before = -1
+
+    def of_cell(self, cell: int) -> dict[str, int]:
+        """Return the counts of a cell as run.json names them."""
+        return {name: getattr(self, name)[cell] for name in ("duplicates", "out_of_order", "disconnects")}
+
+    def begin(self, disconnects: int) -> None:
+        """Leave out the connections that were lost before the first message."""
+        if self._disconnects_before < 0:
+            self._disconnects_before = disconnects
+
+    def add_disconnects(self, cell: int, so_far: int) -> None:
+        """Count in a cell the connections lost since this was last called; `so_far` are those of the sender's life."""
+        self.disconnects[cell] += so_far - self._disconnects_before
+        self._disconnects_before = so_far
+
+
+class OpenLoop:
+    """Sends each message when it is due and writes its row of `store`; `counts` what belongs to no single row.
+
+    `kept` holds the lost messages that had not left when their cell ended.
+    """
+
+    def __init__(self, sender: Sender, store: SampleStore, messages: Messages) -> None:
+        self.counts = Counts(-(-store.count // messages.per_cell))
         self.kept: set[int] = set()
         self._sender, self._store, self._messages = sender, store, messages
         self._deadline_ns, self._limit_ns = messages.deadline_ms * 1_000_000, limit_ns(messages.deadline_ms)
         self._first = 0
         self._highest = -1
         self._unsettled = 0
-        self._disconnects_seen = -1
         self._state, self._sent = store["state"], store["sent_ns"]
         self._received, self._wire_received = store["received_ns"], store["wire_received_ns"]
-        self._left, self._arrived = store["left_ns"], store["arrived_ns"]
+        self._arrived = store["arrived_ns"]
 
     def repetition(self, first: int, count: int, interval_ns: int, qos: int) -> None:
         """Send messages `first` … `first + count - 1`, each when it is due whatever came back; then wait until each
         was answered or its deadline has passed."""
         sender, wait, publish = self._sender, self._sender.wait, self._sender.publish
         topic, form, sleeps = self._messages.topic, self._messages.form, self._messages.sleeps
-        due_ns, wire_sent_ns = self._store["due_ns"], self._store["wire_sent_ns"]
+        due_ns, wire_sent_ns, left_ns = (self._store[name] for name in ("due_ns", "wire_sent_ns", "left_ns"))
         sent_ns, state = self._sent, self._state
         self._first = first
-        if self._disconnects_seen < 0:
-            self._disconnects_seen = sender.disconnects
+        self.counts.begin(sender.disconnects)
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -98,14 +118,14 @@ class OpenLoop:
                 # The stamp is older if paho queued the message: too many unconfirmed, or a full socket.
                 if sock is not None and sock.sent_ns >= now:
                     wire_sent_ns[sequence] = sock.sent_ns
-                    sock.on_departure(partial(self._left.__setitem__, sequence))
+                    sock.on_departure(partial(left_ns.__setitem__, sequence))
                 due = (perf_counter_ns() if sleeps else due) + interval_ns
             self._settle(sent_ns[first + count - 1] + self._deadline_ns)
         finally:
             gc.enable()
             gc.unfreeze()
             self._unsettled = 0
-            self._count_disconnects(first)
+            self.counts.add_disconnects(first // self._messages.per_cell, sender.disconnects)
 
     def drain(self, rows: range) -> None:
         """Receive late answers to `rows`, a cell, until none is missing or each missing one would come too late."""
@@ -114,33 +134,22 @@ class OpenLoop:
         while missing and (now := perf_counter_ns()) < (end_ns := self._sent[missing[-1]] + self._limit_ns):
             self._sender.wait(min(end_ns, now + DRAIN_STEP_NS))
             missing = [row for row in missing if state[row] == WAITING]
-        self._count_disconnects(rows.start)
+        self.counts.add_disconnects(rows.start // self._messages.per_cell, self._sender.disconnects)
         if missing:
             unsent = set(self._sender.kept())
             self.kept.update(row for row in missing if self._messages.form % row in unsent)
-
-    def _count_disconnects(self, row: int) -> None:
-        """Count those since the last time in the cell of `row`."""
-        lost = self._sender.disconnects
-        self.disconnects[row // self._messages.per_cell] += lost - self._disconnects_seen
-        self._disconnects_seen = lost
-
-    def counts(self, cell: int) -> dict[str, int]:
-        """Return a cell's counts that belong to no single row, as run.json names them."""
-        names = ("duplicates", "out_of_order", "disconnects")
-        return {name: getattr(self, name)[cell] for name in names}
 
     def awaits(self, sequence: int, now: int) -> bool:
         """Return whether an answer to this message that came at `now` counts; count it as malformed, expired or
         duplicate if not."""
         if sequence >= self._store.count or self._state[sequence] == NOT_SENT:
-            self.malformed += 1
+            self.counts.malformed += 1
             return False
         if now - self._sent[sequence] > self._limit_ns:
-            self.expired += 1
+            self.counts.expired += 1
             return False
         if self._state[sequence] != WAITING:
-            self.duplicates[sequence // self._messages.per_cell] += 1
+            self.counts.duplicates[sequence // self._messages.per_cell] += 1
             return False
         return True
 
@@ -160,7 +169,7 @@ class OpenLoop:
         else:
             self._state[sequence] = ANSWERED
         if sequence < self._highest:
-            self.out_of_order[sequence // self._messages.per_cell] += 1
+            self.counts.out_of_order[sequence // self._messages.per_cell] += 1
         else:
             self._highest = sequence
 

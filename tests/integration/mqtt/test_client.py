@@ -18,8 +18,9 @@ from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
-from looplab.experiments.loop.request_loop import Measurement
-from looplab.mqtt.client import RETRY_S, MqttClient
+from looplab.experiments.loop.request_loop import Measurement, Requests
+from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.dial import RETRY_S, Target
 from looplab.run.samples import ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
 from looplab.system import processes
 
@@ -32,8 +33,10 @@ class Driven(MqttClient):
 
     def __init__(self, port: int, **options: Any) -> None:
         self.heard: list[Message] = []
-        settings = {"tcp_nodelay": True, "subscriptions": [("echo/#", 2)], "on_message": self._hear, **options}
-        super().__init__(HOST, port, f"driven-{os.getpid()}-{perf_counter_ns()}", **settings)
+        target = Target(HOST, port, options.pop("tcp_nodelay", True))
+        on_message = options.pop("on_message", self._hear)
+        name = f"driven-{os.getpid()}-{perf_counter_ns()}"
+        super().__init__(target, name, ClientOptions(**{"subscriptions": [("echo/#", 2)], **options}), on_message)
 
     def _hear(self, topic: bytes, payload: bytes, qos: int) -> None:
         self.heard.append((topic, payload, qos))
@@ -275,9 +278,7 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_clie
         subscriptions=[(TOPIC_ANSWER, qos)],
         on_message=lambda *message: measurement.received(*message),
     )
-    measurement = Measurement(
-        client, store, "E", "run", per_cell=store.count, deadline_ms=1000, on_other=lambda *_: None
-    )
+    measurement = Measurement(client, store, Requests("E", "run", store.count, 1000), lambda *_: None)
     assert client.connect(LIMIT_S)
     echo = Listener(broker.port, TOPIC_REQUEST)
     answer_requests(echo, lambda _run, _k: [OK])
@@ -301,7 +302,7 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_clie
     assert all(s >= d for s, d in zip(sent, due, strict=True))
     assert {WAITING, ANSWERED, LATE} >= set(states)
     assert not any(states[k] == WAITING for k in (*before, *after))
-    assert measurement.disconnects == [1]
+    assert measurement.counts.disconnects == [1]
     # Away, nothing entered a socket: those rows know no wire time, and none is older than its own sending.
     wire = store["wire_sent_ns"].tolist()
     assert -1 in wire

@@ -33,7 +33,8 @@ from looplab.experiments.asip.transports import (
     open_port,
 )
 from looplab.mqtt.address import read_broker
-from looplab.mqtt.client import MqttClient
+from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.dial import Target
 from looplab.run.parameters import FIDELITIES, Reader
 from looplab.system import processes
 from looplab.treatments.judgement import on_off
@@ -101,13 +102,11 @@ class Bridge:
         self._most = 1 if settings.by_byte else BLOCK_BYTES
         self._largest = {"from_board": 0, "from_client": 0}
         self._mqtt = MqttClient(
-            *settings.broker,
+            Target(*settings.broker, settings.nodelay, settings.pairing),
             # Of its own: beside one on a Pi there is one here, and two clients of one id end each other.
             f"asip-bridge-{secrets.token_hex(4)}",
-            tcp_nodelay=settings.nodelay,
-            subscriptions=[(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)],
-            on_message=self._received,
-            pairing=settings.pairing,
+            ClientOptions([(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)]),
+            self._received,
         )
 
     def run(self) -> None:

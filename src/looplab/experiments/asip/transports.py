@@ -13,8 +13,8 @@ import serial
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.asip.frames import Frames, framed
-from looplab.mqtt.client import MqttClient
-from looplab.mqtt.dial import give_up_silent_peer
+from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.dial import Target, give_up_silent_peer
 
 BAUD_RATE = 57600
 BLOCK_BYTES = 4096
@@ -187,15 +187,9 @@ class MqttSession(Transport):
         self._state: deque[bytes] = deque()
         self._qos = way.qos
         self._opened = False
-        self._client = MqttClient(
-            host,
-            int(port),
-            name,
-            tcp_nodelay=way.nodelay,
-            subscriptions=[(f"{self._topic}/{OUT}", way.qos), (f"{self._topic}/{STATE}", 1)],
-            on_message=self._received,
-            will=(f"{self._topic}/{SESSION}", CLOSE),
-        )
+        subscriptions = [(f"{self._topic}/{OUT}", way.qos), (f"{self._topic}/{STATE}", 1)]
+        options = ClientOptions(subscriptions, will=(f"{self._topic}/{SESSION}", CLOSE))
+        self._client = MqttClient(Target(host, int(port), way.nodelay), name, options, self._received)
         try:
             self._open()
         except LabError:

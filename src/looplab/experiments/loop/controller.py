@@ -23,8 +23,9 @@ from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
 from looplab.experiments.loop.parameters import Parameters, in_order
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO, TOPIC_REQUEST
-from looplab.experiments.loop.request_loop import Measurement
-from looplab.mqtt.client import MqttClient
+from looplab.experiments.loop.request_loop import Measurement, Requests
+from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
 from looplab.mqtt.permission import is_refused
 from looplab.run import stalls
@@ -81,11 +82,11 @@ class Controller(Run):
         virtual = treatments.is_virtual(bridge)
         found += treatments.judge_robot(self.parameters, self._cells(overhead), virtual=virtual)
         found += treatments.judge_connections(self.parameters, self._tls, bridge)
-        found += readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.duplicates))
+        found += readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates))
         return [*found, self.looks.judge_link()]
 
     def contents(self) -> dict[str, Any]:
-        measurement, cells = self.measurement, self._cells(cell)
+        counts, cells = self.measurement.counts, self._cells(cell)
         losses = Losses(self.record.store, range(self.parameters.samples), self._evidence())
         for found, (_interval_ms, _qos, rows) in zip(cells, cell_rows(self.parameters), strict=True):
             found["lost_by"] = losses.count(rows)
@@ -95,10 +96,10 @@ class Controller(Run):
             "warmup": self._warmup,
             "cells": in_published_order(self.parameters, cells),
             "robot": robot_lag.whole(cells),
-            "malformed": measurement.malformed + self.news.malformed,
-            "foreign": measurement.foreign + self.news.foreign,
-            "expired": measurement.expired,
-            **self.news.document(sum(measurement.disconnects)),
+            "malformed": counts.malformed + self.news.malformed,
+            "foreign": counts.foreign + self.news.foreign,
+            "expired": counts.expired,
+            **self.news.document(sum(counts.disconnects)),
             "ledger_gaps": self._ledger_gaps(),
             "delayed": delayed(self.record.store, range(self.parameters.samples)),
             **self.looks.document(),
@@ -111,7 +112,7 @@ class Controller(Run):
             {
                 "interval_ms": interval_ms,
                 "qos": qos,
-                **figures(store, rows, counts(index), interval_ms),
+                **figures(store, rows, counts.of_cell(index), interval_ms),
                 **self.looks.cell(index),
             }
             for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters))
@@ -127,16 +128,8 @@ class Controller(Run):
 
     def _measurement(self, store: SampleStore, token: str, per_cell: int) -> Measurement:
         p = self.parameters
-        return Measurement(
-            self._client,
-            store,
-            p.command,
-            token,
-            per_cell=per_cell,
-            deadline_ms=p.deadline_ms,
-            on_other=self.news.take,
-            sleeps=p.pacing == SLEEP,
-        )
+        requests = Requests(p.command, token, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
+        return Measurement(self._client, store, requests, self.news.take)
 
     def _note_connection(self) -> None:
         self._connected_ns.append(perf_counter_ns())
@@ -266,7 +259,7 @@ class Controller(Run):
 
         Where answers came twice, there may be another bridge, which publishes its own.
         """
-        known, twice = self.news.retained.get(TOPIC_BRIDGE_INFO), any(self.measurement.duplicates)
+        known, twice = self.news.retained.get(TOPIC_BRIDGE_INFO), any(self.measurement.counts.duplicates)
         end_ns = perf_counter_ns() + BRIDGE_REPORT_NS * (2 if twice else 1)
         while (twice or self.news.retained.get(TOPIC_BRIDGE_INFO) == known) and perf_counter_ns() < end_ns:
             self._client.wait(perf_counter_ns() + 20_000_000)
@@ -282,13 +275,6 @@ def _client(parameters: Parameters, token: str, received: Any, connected: Callab
         pairing = Path(name)
         access = read_pairing(pairing)
         host, port = access.host, access.port
-    return MqttClient(
-        host,
-        port,
-        f"controller-{token}",
-        tcp_nodelay=parameters.tcp_nodelay,
-        subscriptions=[(TOPIC_ANSWER, max(parameters.qos)), ("lab/#", 1)],
-        on_message=received,
-        on_connect=connected,
-        pairing=pairing,
-    )
+    options = ClientOptions([(TOPIC_ANSWER, max(parameters.qos)), ("lab/#", 1)])
+    target = Target(host, port, parameters.tcp_nodelay, pairing)
+    return MqttClient(target, f"controller-{token}", options, received, connected)

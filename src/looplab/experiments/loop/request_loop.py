@@ -1,6 +1,7 @@
 """The hot path of the control loop: requests as they are due, answers stamped as they come back."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter_ns
 
 from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, TOPIC_REQUEST, parse_answer
@@ -11,27 +12,33 @@ _ANSWER_TOPIC = TOPIC_ANSWER.encode()
 _STATUS_OK = STATUS_OK.encode()
 
 
+@dataclass(frozen=True)
+class Requests:
+    """The requests `<command>-<token>-<k>`; the rest as in looplab.run.open_loop.Messages."""
+
+    command: str
+    token: str
+    per_cell: int
+    deadline_ms: int
+    sleeps: bool = False
+
+    def messages(self) -> Messages:
+        """Return them as the open loop sends them."""
+        form = f"{self.command}-{self.token}-%d".encode()
+        return Messages(TOPIC_REQUEST, form, self.per_cell, self.deadline_ms, self.sleeps)
+
+
 class Measurement(OpenLoop):
-    """Sends requests `<command>-<token>-<k>`.
+    """Sends `requests` and stamps their answers.
 
     `on_other(topic, payload)` gets what arrives on topics other than the answers'.
     """
 
     def __init__(
-        self,
-        sender: Sender,
-        store: SampleStore,
-        command: str,
-        token: str,
-        *,
-        per_cell: int,
-        deadline_ms: int,
-        on_other: Callable[[bytes, bytes], None],
-        sleeps: bool = False,
+        self, sender: Sender, store: SampleStore, requests: Requests, on_other: Callable[[bytes, bytes], None]
     ) -> None:
-        form = f"{command}-{token}-%d".encode()
-        super().__init__(sender, store, Messages(TOPIC_REQUEST, form, per_cell, deadline_ms, sleeps))
-        self._token = token.encode()
+        super().__init__(sender, store, requests.messages())
+        self._token = requests.token.encode()
         self._on_other = on_other
         self._robot, self._wire_robot, self._wait_ns = store["robot_ns"], store["wire_robot_ns"], store["wait_ns"]
         self._wake_up, self._send_path = store["bridge_wake_up_ns"], store["bridge_send_path_ns"]
@@ -44,9 +51,9 @@ class Measurement(OpenLoop):
             return
         answer = parse_answer(payload)
         if answer is None:
-            self.malformed += 1
+            self.counts.malformed += 1
         elif answer.run != self._token:
-            self.foreign += 1
+            self.counts.foreign += 1
         elif self.awaits(answer.sequence, now):
             # Before the state, which is what readers of the store go by.
             self._robot[answer.sequence] = answer.robot_ns

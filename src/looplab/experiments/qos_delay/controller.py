@@ -106,7 +106,7 @@ class Controller(Run):
         self._quiet(ends, measured.cell)
         until_s = time.time()
         self._look(ends)
-        counts = delivery.counts(index)
+        counts = delivery.counts.of_cell(index)
         measured.counts = {name: measured.counts.get(name, 0) + count for name, count in counts.items()}
         return Connections(publisher_port, subscriber_port, since_s, until_s)
 

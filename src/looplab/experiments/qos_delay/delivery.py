@@ -3,7 +3,8 @@
 from time import perf_counter_ns
 
 from looplab.experiments.qos_delay.parameters import TOKEN_BYTES, QosDelayParameters
-from looplab.mqtt.client import MqttClient, wait
+from looplab.mqtt.client import ClientOptions, MqttClient, wait
+from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.parameters import SLEEP
@@ -25,15 +26,8 @@ class Ends:
         self.publish = self.publisher.publish
 
     def _client(self, p: QosDelayParameters, host: str, name: str, subscriptions: list[tuple[str, int]]) -> MqttClient:
-        return MqttClient(
-            host,
-            p.broker_port,
-            name,
-            tcp_nodelay=p.tcp_nodelay,
-            subscriptions=subscriptions,
-            on_message=self._received,
-            max_inflight=p.max_inflight,
-        )
+        options = ClientOptions(subscriptions, max_inflight=p.max_inflight)
+        return MqttClient(Target(host, p.broker_port, p.tcp_nodelay), name, options, self._received)
 
     def wait(self, until_ns: int) -> None:
         """Handle the MQTT of both until then (monotonic ns)."""
@@ -100,8 +94,8 @@ class Delivery(OpenLoop):
         now = perf_counter_ns()
         number = payload[TOKEN_BYTES:]
         if not payload.startswith(self._prefix):
-            self.foreign += 1
+            self.counts.foreign += 1
         elif len(payload) != self._bytes or not number.isdigit():
-            self.malformed += 1
+            self.counts.malformed += 1
         elif self.awaits(int(number), now):
             self.answered(int(number), now, self._subscriber.sock)

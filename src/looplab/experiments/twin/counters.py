@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import NamedTuple
 
-from looplab.mqtt.client import MqttClient
+from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.dial import Target
 
 # The counters by the name that sys.csv gives them.
 TOPICS = {
@@ -30,15 +31,9 @@ class BrokerCounters:
     def __init__(self, brokers: Sequence[tuple[str, int]], token: str, *, tcp_nodelay: bool) -> None:
         self.heard: list[Heard] = []
         self._latest: dict[int, dict[str, int]] = {at: {} for at in range(len(brokers))}
+        options = ClientOptions([(topic.decode(), 0) for topic in TOPICS])
         self.clients = [
-            MqttClient(
-                host,
-                port,
-                f"counters-{token}-{at}",
-                tcp_nodelay=tcp_nodelay,
-                subscriptions=[(topic.decode(), 0) for topic in TOPICS],
-                on_message=self._reader(at),
-            )
+            MqttClient(Target(host, port, tcp_nodelay), f"counters-{token}-{at}", options, self._reader(at))
             for at, (host, port) in enumerate(brokers)
         ]
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 
 from looplab.experiments.twin.message import payload, topic
-from looplab.mqtt.client import MqttClient, wait
+from looplab.mqtt.client import ClientOptions, MqttClient, wait
+from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
 
 LOOK_NS = 20_000_000
@@ -31,17 +32,10 @@ class Devices:
         self._devices, self._brokers = devices, len(brokers)
         self._token, self._length = token.encode(), length
         self._topics: list[str] = []
+        options = ClientOptions(max_inflight=0)
         # In the order in which messages take turns.
         self.clients = [
-            MqttClient(
-                host,
-                port,
-                f"device-{token}-{broker}-{device}",
-                tcp_nodelay=tcp_nodelay,
-                subscriptions=[],
-                on_message=_ignore,
-                max_inflight=0,
-            )
+            MqttClient(Target(host, port, tcp_nodelay), f"device-{token}-{broker}-{device}", options, _ignore)
             for broker, (host, port) in enumerate(brokers)
             for device in range(devices)
         ]

@@ -4,7 +4,8 @@ import secrets
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 
-from looplab.mqtt.client import MqttClient, wait
+from looplab.mqtt.client import ClientOptions, MqttClient, wait
+from looplab.mqtt.dial import Target
 from looplab.treatments.judgement import Treatment
 
 # So many messages more than the window; without a limit so many in all.
@@ -45,13 +46,11 @@ def _received(hosts: Sequence[tuple[str, int]], count: int, timeout_ns: int) -> 
 
         return take
 
+    options = ClientOptions([(topic, 1)], max_inflight=0, holds=True)
     clients = [
-        MqttClient(
-            host, port, f"{topic}-{at}", tcp_nodelay=True, subscriptions=[(topic, 1)], on_message=counter(at),
-            max_inflight=0, holds=True,
-        )
+        MqttClient(Target(host, port, tcp_nodelay=True), f"{topic}-{at}", options, counter(at))
         for at, (host, port) in enumerate(hosts)
-    ]  # fmt: skip
+    ]
     end_ns = perf_counter_ns() + timeout_ns
     while not all(client.subscribed for client in clients) and perf_counter_ns() < end_ns:
         wait(clients, perf_counter_ns() + STEP_NS)

@@ -51,7 +51,7 @@ def test_every_message_arrives_once_and_in_time(begin: Begin, qos: int) -> None:
     delivery.repetition(0, MESSAGES, 2_000_000, qos)
     delivery.drain(range(MESSAGES))
     assert list(store["state"]) == [ANSWERED] * MESSAGES
-    assert (delivery.duplicates, delivery.out_of_order, delivery.disconnects) == ([0], [0], [0])
+    assert (delivery.counts.duplicates, delivery.counts.out_of_order, delivery.counts.disconnects) == ([0], [0], [0])
     for row in range(MESSAGES):
         due, sent, received = (store[name][row] for name in ("due_ns", "sent_ns", "received_ns"))
         wire_sent, wire_received = store["wire_sent_ns"][row], store["wire_received_ns"][row]
@@ -80,8 +80,8 @@ def test_what_another_sends_is_counted_and_ignored(begin: Begin, listener: Liste
     ends.wait(perf_counter_ns() + 200_000_000)
     delivery.repetition(0, 10, 2_000_000, 0)
     listener.say(TOPIC, f"{TOKEN}-{3:011d}".encode())
-    until(lambda: ends.wait(perf_counter_ns() + 20_000_000) or delivery.duplicates[0], "the duplicate")
-    assert (delivery.foreign, delivery.malformed, delivery.duplicates) == (2, 3, [1])
+    until(lambda: ends.wait(perf_counter_ns() + 20_000_000) or delivery.counts.duplicates[0], "the duplicate")
+    assert (delivery.counts.foreign, delivery.counts.malformed, delivery.counts.duplicates) == (2, 3, [1])
     assert list(store["state"]) == [ANSWERED] * 10
 
 
@@ -97,6 +97,6 @@ def test_a_broker_that_dies_costs_messages_and_no_run(begin: Begin, broker: Brok
     broker.kill()
     delivery.repetition(0, MESSAGES, 2_000_000, 0)
     delivery.drain(range(MESSAGES))
-    assert delivery.disconnects == [2]
+    assert delivery.counts.disconnects == [2]
     assert ANSWERED not in list(store["state"])
     assert all(line.split(",")[8] == "lost" for line in sample_lines(p, store, range(MESSAGES)))

@@ -73,7 +73,8 @@ class Bridge:
         pairing: Path | None = None,
     ) -> None:
         # Here, because loading MQTT and TLS takes longest: by now the robot's port is being opened (see `main`).
-        from looplab.mqtt.client import MqttClient
+        from looplab.mqtt.client import ClientOptions, MqttClient
+        from looplab.mqtt.dial import Target
 
         self.counts = Counts(COUNTED, state_dir)
         self._robot = robot
@@ -85,17 +86,12 @@ class Bridge:
         self._quiet_ns = 0
         self._stopping = False
         self._mqtt = self._reporter.mqtt = MqttClient(
-            host,
-            port,
+            Target(host, port, tcp_nodelay, pairing),
             # Not the host's name: containers of a cloned card share it, and two clients of one id end each other.
             f"bridge-{self._reporter.identity['instance']}",
-            tcp_nodelay=tcp_nodelay,
-            subscriptions=[(TOPIC_REQUEST, 2)],
-            on_message=self._request,
-            will=(TOPIC_BRIDGE_STATUS, OFFLINE),
-            on_connect=self._reporter.announce,
-            keepalive_s=KEEPALIVE_S,
-            pairing=pairing,
+            ClientOptions([(TOPIC_REQUEST, 2)], will=(TOPIC_BRIDGE_STATUS, OFFLINE), keepalive_s=KEEPALIVE_S),
+            self._request,
+            self._reporter.announce,
         )
         self._merged = Merged(self._mqtt.publish)
 

@@ -15,7 +15,8 @@ import psycopg
 from looplab.experiments.twin.instance.orders import COUNTS, Counts, Order, read_order
 from looplab.experiments.twin.instance.store import Row, Store
 from looplab.experiments.twin.message import MOST_BYTES, parse, topic
-from looplab.mqtt.client import MqttClient
+from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.dial import Target
 from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SharedSamples
 from looplab.system import processes
 
@@ -57,15 +58,12 @@ class Worker:
         # Not a memory of the instance's own: what was confirmed, or needs no storing.
         self._done: list[bytes] = []
         self._client = MqttClient(
-            str(host),
-            int(str(port)),
+            Target(str(host), int(str(port)), order.tcp_nodelay),
             f"twin-{order.token}-{order.cell}-{number}",
-            tcp_nodelay=order.tcp_nodelay,
-            subscriptions=[(SHARED * (order.workers > 1) + topics, order.qos)],
-            on_message=self._take,
-            max_inflight=0,
-            persistent=True,
-            holds=True,
+            ClientOptions(
+                [(SHARED * (order.workers > 1) + topics, order.qos)], max_inflight=0, persistent=True, holds=True
+            ),
+            self._take,
         )
 
     def run(self, stop: Event) -> None:
