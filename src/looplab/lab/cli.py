@@ -86,8 +86,19 @@ def _arguments(*given: tuple[str, dict[str, Any]]) -> Callable[[argparse.Argumen
     return add
 
 
-_FLAG = {"action": "store_true"}
-_FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
+def _one(name: str, said: str, **form: Any) -> tuple[str, dict[str, Any]]:
+    """Return an argument with its help."""
+    return name, {"help": said, **form}
+
+
+def _flag(name: str, said: str, **form: Any) -> tuple[str, dict[str, Any]]:
+    return _one(name, said, action="store_true", **form)
+
+
+def _file(name: str, said: str, **form: Any) -> tuple[str, dict[str, Any]]:
+    return _one(name, said, type=Path, metavar="FILE", **form)
+
+
 COMMANDS = {
     "run": Command("run scenarios and show their tables", "run:run", run_options.add_arguments),
     "study": Command(
@@ -98,110 +109,88 @@ COMMANDS = {
     "doctor": Command(
         "print what this machine can and cannot do",
         "doctor:doctor",
-        _arguments(("--json", {**_FLAG, "dest": "as_json", "help": "one JSON document"})),
+        _arguments(_flag("--json", "one JSON document", dest="as_json")),
     ),
     "setup": Command(
         "install, pull and build what a run needs",
         "setup:setup",
-        _arguments(
-            (
-                "scenarios",
-                {"nargs": "*", "metavar": "SCENARIO", "help": "also prepare images that only these need"},
-            )
-        ),
+        _arguments(_one("scenarios", "also prepare images that only these need", nargs="*", metavar="SCENARIO")),
     ),
     "down": Command("stop and remove all containers; results stay", "down:down"),
     "pair": Command(
         "write one file with all that a Raspberry Pi needs to reach this broker",
         "pair:pair",
         _arguments(
-            ("file", {**_FILE, "nargs": "?", "help": "the file to write, for its owner alone"}),
-            ("--address", {"metavar": "ADDRESS", "help": "this machine's address or name, as the Pi sees it"}),
-            (
-                "--identity",
-                {"choices": IDENTITIES, "default": "bridge", "help": "the part that uses it (default: bridge)"},
-            ),
-            ("--renew", {**_FLAG, "help": "make all certificates and passwords again; pair every Pi again"}),
+            _file("file", "the file to write, for its owner alone", nargs="?"),
+            _one("--address", "this machine's address or name, as the Pi sees it", metavar="ADDRESS"),
+            _one("--identity", "the part that uses it (default: bridge)", choices=IDENTITIES, default="bridge"),
+            _flag("--renew", "make all certificates and passwords again; pair every Pi again"),
         ),
     ),
     "new": Command(
         "make a scenario of your own",
         "new:command",
-        _arguments(("name", {"metavar": "NAME", "help": "its name, e.g. scenario9"})),
+        _arguments(_one("name", "its name, e.g. scenario9", metavar="NAME")),
     ),
     "watch": Command("show the running scenario live in this terminal", "watch:watch"),
     "check": Command(
         "mark your runs and answers of an exercise",
         "check:check",
         _arguments(
-            ("name", {"metavar": "SCENARIO", "help": "a scenario, or an exercise of docs/exercises"}),
-            (
+            _one("name", "a scenario, or an exercise of docs/exercises", metavar="SCENARIO"),
+            _one(
                 "run",
-                {
-                    "nargs": "?",
-                    "metavar": "RUN",
-                    "help": "a run (default: the newest ones), or a folder with a folder for each student",
-                },
+                "a run (default: the newest ones), or a folder with a folder for each student",
+                nargs="?",
+                metavar="RUN",
             ),
-            ("--student", {**_FLAG, "help": "print right or not right, never the figure"}),
+            _flag("--student", "print right or not right, never the figure"),
         ),
     ),
     "collect": Command(
         "make one table and figure of a class: who ran what, scores, runs handed in twice",
         "collect:command",
         _arguments(
-            (
-                "folders",
-                {"nargs": "+", "type": Path, "metavar": "FOLDER", "help": "a folder with one folder for each student"},
-            ),
-            ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/class/)"}),
+            _one("folders", "a folder with one folder for each student", nargs="+", type=Path, metavar="FOLDER"),
+            _one("--out", "where to write it (default: report/class/)", type=Path, metavar="DIR"),
         ),
     ),
     "report": Command(
         "compare your runs with the published figures: a page, tables, figures",
         "report:report",
         _arguments(
-            (
-                "runs",
-                {
-                    "nargs": "*",
-                    "metavar": "RUN",
-                    "help": "run ids or folders (default: the newest run of each scenario)",
-                },
-            ),
-            ("--out", {"type": Path, "metavar": "DIR", "help": "where to write it (default: report/)"}),
-            ("--open", {**_FLAG, "dest": "show", "help": "then open the page in a browser"}),
+            _one("runs", "run ids or folders (default: the newest run of each scenario)", nargs="*", metavar="RUN"),
+            _one("--out", "where to write it (default: report/)", type=Path, metavar="DIR"),
+            _flag("--open", "then open the page in a browser", dest="show"),
         ),
     ),
     "bundle": Command(
         "write images and packages to one file, for a room without a network",
         "bundle:bundle",
         _arguments(
-            ("file", {**_FILE, "help": "the archive to write"}),
-            (
-                "scenarios",
-                {"nargs": "*", "metavar": "SCENARIO", "help": "what must run there (default: every scenario)"},
-            ),
-            ("--pythons", {"metavar": "3.11,…", "help": "Python versions of the other machines (default: this one)"}),
-            (
+            _file("file", "the archive to write"),
+            _one("scenarios", "what must run there (default: every scenario)", nargs="*", metavar="SCENARIO"),
+            _one("--pythons", "Python versions of the other machines (default: this one)", metavar="3.11,…"),
+            _one(
                 "--systems",
-                {"metavar": "linux,macos", "help": "systems of the other machines; WSL is linux (default: this one)"},
+                "systems of the other machines; WSL is linux (default: this one)",
+                metavar="linux,macos",
             ),
-            ("--students", {**_FLAG, "help": "also archive this checkout, without answers and marking"}),
+            _flag("--students", "also archive this checkout, without answers and marking"),
         ),
     ),
     "load": Command(
         "make this machine ready from a file of ./lab bundle",
         "bundle:load",
-        _arguments(("file", {**_FILE, "help": "the archive to read"})),
+        _arguments(_file("file", "the archive to read")),
     ),
     "test": Command(
         "run lint and tests",
         "test:test",
         _arguments(
-            ("--unit", {**_FLAG, "help": "only lint and the tests that need no engine"}),
-            ("--lint", {**_FLAG, "dest": "lint_alone", "help": "the linters alone, no test"}),
-            ("rest", {"nargs": "*", "metavar": "-- PYTEST ARGUMENTS", "help": "passed to pytest"}),
+            _flag("--unit", "only lint and the tests that need no engine"),
+            _flag("--lint", "the linters alone, no test", dest="lint_alone"),
+            _one("rest", "passed to pytest", nargs="*", metavar="-- PYTEST ARGUMENTS"),
         ),
     ),
 }
