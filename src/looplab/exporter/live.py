@@ -88,7 +88,7 @@ class LiveRun:
         # The state is written last: read first, it vouches for the rest of its row.
         state = self._column(fd, "state", first, end)
         sent, received = self._column(fd, "sent_ns", first, end), self._column(fd, "received_ns", first, end)
-        more = [self._column(fd, name, first, end) for name in self._part.COLUMNS]
+        more = [self._column(fd, name, first, end) for name in getattr(self._part, "COLUMNS", ())]
         whole = min(map(len, (state, sent, received, *more)))
         given_up_ns = perf_counter_ns() - self._limit_ns
         waiting = []

@@ -13,13 +13,12 @@ from looplab.treatments.loads import loads
 class Metrics(Protocol):
     """The metrics.py of an experiment.
 
-    `COLUMNS` are those of the live rows that `Cell.add_latency` takes after T. `BROKER_TOPICS` makes sample lines of
-    what is retained at the broker. An experiment without live rows has `live_texts` beside these: see `StatedRun`.
+    It may have `COLUMNS`, those of the live rows that `Cell.add_latency` takes after T, and `BROKER_TOPICS`, which
+    makes sample lines of what is retained at the broker. An experiment without live rows has `live_texts` in place of
+    `cells` and `cell_texts`: see `StatedRun`.
     """
 
     FAMILIES: Families
-    COLUMNS: tuple[str, ...]
-    BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]]
 
     def cells(self, parameters: Mapping[str, Any]) -> Sequence[Cell]:
         """Return the cells of a run in the order in which they are measured."""
@@ -48,7 +47,8 @@ def all_families(experiments: Experiments) -> Families:
 
 def broker_topics(experiments: Experiments) -> dict[str, Callable[[bytes], Texts]]:
     """Return what makes sample lines of a retained payload, by topic."""
-    return {topic: read for found in experiments.values() for topic, read in metrics(found).BROKER_TOPICS.items()}
+    held = [getattr(metrics(found), "BROKER_TOPICS", {}) for found in experiments.values()]
+    return {topic: read for topics in held for topic, read in topics.items()}
 
 
 def process_names(experiments: Experiments) -> dict[str, tuple[str, ...]]:

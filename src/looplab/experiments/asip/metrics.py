@@ -1,6 +1,6 @@
 """Runs of asip and asip-throughput as text for Prometheus, the running one and stored ones."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from looplab.metrics.distributions import Cell, Distribution, bounds_s
 from looplab.metrics.text_format import line
 from looplab.metrics.view import CellsView
 
-__all__ = ["BROKER_TOPICS", "COLUMNS", "FAMILIES", "VIEW", "cell_texts", "cells", "stored_texts"]
+__all__ = ["COLUMNS", "FAMILIES", "VIEW", "cell_texts", "cells", "stored_texts"]
 
 FAMILY = "asip"
 FAMILIES = {
@@ -30,7 +30,6 @@ FAMILIES = {
     "asip_cell_run_started_timestamp_seconds": ("gauge", "When the run was started that this cell is of."),
 }
 VIEW = CellsView("client", "client", "answered within x, client ", {"latency": "set a pin to its notice"})
-BROKER_TOPICS: Mapping[str, Callable[[bytes], Mapping[str, str]]] = {}
 # 0.1 ms to 1 s.
 BOUNDS_S = bounds_s(-4, 0)
 _LATENCIES = {"latency": "latency_us", "edge": "edge_latency_us"}

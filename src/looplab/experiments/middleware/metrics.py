@@ -9,8 +9,8 @@ from typing import Any
 from looplab.experiments.middleware.cells import placement
 from looplab.experiments.middleware.histogram import Histogram
 from looplab.metrics import cells as shared
-from looplab.metrics.distributions import Cell, bounds_s
-from looplab.metrics.text_format import Texts, labels_text, line
+from looplab.metrics.distributions import bounds_s
+from looplab.metrics.text_format import labels_text, line
 from looplab.metrics.view import CellsView
 
 FAMILY = "middleware"
@@ -40,8 +40,6 @@ VIEW = CellsView(
     second="devices",
     second_heading="devices",
 )
-COLUMNS = ()
-BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 # 0.1 ms to 10 s: an overloaded middleware answers late.
 BOUNDS_S = bounds_s(-4, 1)
 _METRICS = ("response", "sent_response", "server")
@@ -59,16 +57,6 @@ def load_labels(scenario: str, fidelity: str, cell: Mapping[str, Any]) -> dict[s
         "where": "balancer" if balancer else "container" if container else "bare",
         "devices": str(cell["devices"]),
     }
-
-
-def cells(_parameters: Mapping[str, Any]) -> list[Cell]:
-    """Return no cells: a run has no live rows, see `live_texts`."""
-    return []
-
-
-def cell_texts(_run_id: str, _found: Sequence[Cell]) -> dict[str, str]:
-    """Return no lines: a run has no live rows, see `live_texts`."""
-    return {}
 
 
 def live_texts(state: Mapping[str, Any]) -> dict[str, str]:

@@ -1,13 +1,13 @@
 """Runs of qos-delay as text for Prometheus, the running one and stored ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from looplab.experiments.qos_delay import NAME
 from looplab.metrics import cells as shared
 from looplab.metrics.distributions import Cell, Distribution, bounds_s
-from looplab.metrics.text_format import Texts, line
+from looplab.metrics.text_format import line
 from looplab.metrics.view import CellsView
 
 FAMILY = "qos_delay"
@@ -25,8 +25,6 @@ FAMILIES = {
     "qos_delay_cell_run_started_timestamp_seconds": ("gauge", "When the run was started that this cell is of."),
 }
 VIEW = CellsView("pair", "links", "received within x, links of", {"L": "publisher to subscriber"})
-COLUMNS = ()
-BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 # 1 ms to 10 s: at QoS 2 a message may take seven times the longest delay.
 BOUNDS_S = bounds_s(-3, 1)
 

@@ -1,12 +1,12 @@
 """Runs of twin as text for Prometheus, the running one and stored ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from looplab.metrics import cells as shared
 from looplab.metrics.distributions import Cell, Distribution, bounds_s
-from looplab.metrics.text_format import Texts, line
+from looplab.metrics.text_format import line
 from looplab.metrics.view import CellsView
 
 FAMILY = "twin"
@@ -27,8 +27,6 @@ FAMILIES = {
 }
 _SHOWN = {"stored": "stored", "lost": "lost", "refused": "ref."}
 VIEW = CellsView("cell", "cell", "stored within x, sent each", {"S": "sent to stored"}, unit="", outcomes=_SHOWN)
-COLUMNS = ()
-BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 # 0.1 ms to 100 s: with a queue of a thousand messages and 15 a second the last one waits for a minute.
 BOUNDS_S = bounds_s(-4, 2)
 # The outcome of a live row, as this experiment names it.

@@ -1,12 +1,12 @@
 """Runs of the counter as text for Prometheus."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from looplab.metrics.distributions import Cell, Distribution, joined
 from looplab.metrics.runs import current_text
-from looplab.metrics.text_format import Texts, line
+from looplab.metrics.text_format import line
 from looplab.metrics.view import CellsView
 
 FAMILY = "counter"
@@ -17,9 +17,7 @@ FAMILIES = {
     "counter_latency_quantile_seconds": ("gauge", "Exact quantile of the sleeps."),
     "counter_cell_current": ("gauge", "1 for the cell that is being measured, or was last."),
 }
-COLUMNS = ()
 VIEW = CellsView("sleep_ms", "sleep", "took up to x, sleeps of", {"S": "the sleep"})
-BROKER_TOPICS: Mapping[str, Callable[[bytes], Texts]] = {}
 
 
 class CounterCell(Cell):

@@ -1,7 +1,6 @@
 """What became of the requests of one process: counted by the second they were due in, never kept one by one."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from looplab.experiments.middleware.devices.plan import Plan
@@ -73,10 +72,6 @@ class Ledger:
         responses = {str(second): histogram.as_json() for second, histogram in self._responses.items()}
         failures, self.failures, self._responses = self.failures, [], {}
         return {"responses": responses, "failures": failures}
-
-    def total(self, name: str, seconds: Iterable[int]) -> int:
-        """Return a count over some seconds."""
-        return sum(self._counts[name][second] for second in seconds)
 
     def _loading(self, due_ns: int) -> bool:
         return due_ns >= self._plan.warm_up_ns
