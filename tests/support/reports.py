@@ -44,7 +44,7 @@ def shown(results: Path, experiment: str = "loop") -> Shown:
     analysis = one.part("report.analysis").analyse(measured)
     verdicts = {claim.name: by_fidelity for claim, by_fidelity in analysis.verdicts}
     text = page_text(one, analysis, measured, selection)
-    return Shown(measured, selection, verdicts, analysis.context([]), text)
+    return Shown(measured, selection, verdicts, analysis.context, text)
 
 
 def write(results: Path, out: Path, *named: str) -> int:

@@ -71,7 +71,11 @@ def errorbars(axes: Axes, name: str, held: Sequence[Point], style: tuple[str, st
     )
 
 
-def under(titles: Mapping[str, Sequence[str]], made: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:
+# A heading, a text and the figures below it.
+Sections = Sequence[tuple[str, str, Sequence[Drawing]]]
+
+
+def under(titles: Mapping[str, Sequence[str]], made: Sequence[Drawing]) -> Sections:
     """Return the drawings below each heading of `titles`, which holds the numbers of its figures."""
     found = [(title, "", [d for d in made if d.figure in numbers]) for title, numbers in titles.items()]
     return [section for section in found if section[2]] or [("", "", [])]

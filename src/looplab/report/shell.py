@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
-from looplab.report.drawing import OVERVIEW
+from looplab.report.drawing import OVERVIEW, under
 from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
 from looplab.run.experiment import Experiment, Experiments
 from looplab.system.terminal import fitted
 
 if TYPE_CHECKING:
-    from looplab.report.drawing import Drawing, Sketch
+    from looplab.report.drawing import Drawing, Sections, Sketch
     from looplab.report.samples import Measured
     from looplab.report.statistics import Interval
     from looplab.report.verdicts import Verdicts
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 class Analysis:
     """What the runs of one experiment show.
 
-    `csv_files` holds rows by file name; `context` makes, from the drawn figures, what the template of the
-    experiment shows beside that of every report.
+    `csv_files` holds rows by file name; `context` is what report/page.html.j2 of the experiment shows beside that of
+    every report. `figures` puts the drawn figures under headings, each with a text.
     """
 
     verdicts: Verdicts
     sketches: Sequence[Sketch]
     csv_files: Mapping[str, Iterable[Mapping[str, object]]]
-    template: Path
-    context: Callable[[Sequence[Drawing]], Mapping[str, Any]]
+    context: Mapping[str, Any]
+    figures: Callable[[Sequence[Drawing]], Sections] = lambda drawn: under({}, drawn)
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,10 @@ def page_text(
         "unusable": [*selection.unusable, *apart],
         "set_aside": selection.set_aside,
         "files": [*analysis.csv_files, "runs.csv"],
-        **analysis.context(drawn),
+        "figures": analysis.figures(drawn),
+        **analysis.context,
     }
-    return page(analysis.template, context)
+    return page(experiment.folder / "report" / "page.html.j2", context)
 
 
 def _write_files(out: Path, page_name: str, analysis: Analysis, drawn: Sequence[Drawing], text: str) -> None:

@@ -42,7 +42,6 @@ class Layout:
     shown beside the usual ones.
     """
 
-    schema: Path
     keys: tuple[str, ...]
     metrics: Mapping[str, str]
     cell: type[Cell] = Cell
@@ -222,7 +221,7 @@ def read_run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
         return Unusable(path.name, APART, meaning, experiments.default)
     whole: Layout = experiment.part("report").LAYOUT
     layout = whole.scenarios.get(str(document.get("scenario")), whole)
-    meaning = _damage(document, layout)
+    meaning = _damage(document, layout, experiment.folder / "run.schema.json")
     if not meaning and not (path / "samples.csv").is_file():
         meaning = "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval."
     if meaning:
@@ -253,8 +252,8 @@ def _document(path: Path) -> tuple[tuple[str, str] | None, dict[str, Any]]:
     return None, document
 
 
-def _damage(document: dict[str, Any], layout: Layout) -> str:
-    found = fault(document, layout.schema)
+def _damage(document: dict[str, Any], layout: Layout, schema: Path) -> str:
+    found = fault(document, schema)
     if found:
         return f"{found} in run.json: run it again."
     for cell in document["cells"]:

@@ -20,6 +20,7 @@ beside that call, as a Protocol, what it calls there:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from looplab.treatments.roles import Role
@@ -47,6 +48,11 @@ class Experiment:
     switches: tuple[str, ...] = ()
     passwords: tuple[str, ...] = ()
     host: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Its folder, whose files have the same names as those of every other experiment."""
+        return Path(str(import_module(self.package).__file__)).parent
 
     def part(self, name: str) -> Any:
         """Return the module `name` of the experiment's folder, e.g. "table" or "report.command"; imported here."""

@@ -16,7 +16,6 @@ from support.terminal import printing_to_a_terminal
 from looplab.errors import UsageError
 from looplab.report.cell import cell_text
 from looplab.report.samples import read_cells
-from looplab.report.schema import FRAME
 from looplab.report.stored import Layout, StoredRun, Unusable
 from looplab.run.accounting import summarise
 
@@ -182,7 +181,6 @@ def test_a_cell_is_named_by_the_values_of_its_key() -> None:
 
 def test_cells_are_told_apart_by_words_and_measured_by_their_own_outcomes(tmp_path: Path) -> None:
     layout = Layout(
-        schema=FRAME,
         keys=("place", "interval_ms"),
         words=("place",),
         metrics={"S": "delay_us"},

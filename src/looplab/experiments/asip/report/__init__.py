@@ -1,7 +1,6 @@
 """The report on asip: one microcontroller over serial, TCP and MQTT, beside what was published."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from looplab.experiments.asip import THROUGHPUT
 from looplab.experiments.asip.report.cell import AsipCell
@@ -9,7 +8,6 @@ from looplab.report.stored import Layout
 
 KEYS = ("language", "transport", "placement")
 _FREQUENCIES = Layout(
-    schema=Path(__file__).parents[1] / "run.schema.json",
     keys=KEYS,
     words=KEYS,
     metrics={},

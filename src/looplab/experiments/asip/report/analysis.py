@@ -1,8 +1,7 @@
 """From measured runs of asip to everything that the report shows: findings, figures, CSV files, page."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import published
@@ -11,7 +10,7 @@ from looplab.experiments.asip.report.figures import NAMES, TITLES, measured_rows
 from looplab.experiments.asip.report.findings import add_causes, cells, claims, usable
 from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import QUANTILES
-from looplab.report.drawing import Drawing, Sketch, under
+from looplab.report.drawing import Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
@@ -30,22 +29,20 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     verdicts = judge(claims(), runs)
     add_causes(runs, verdicts)
 
-    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        return {
-            "sections": {
-                "claims": "Claims",
-                "published": "Published and measured",
-                "factors": "Factors",
-                "cells": "Cells",
-            }.items(),
-            "figures": under(TITLES, drawn),
-            "show": show,
-            "beside": [table for m in usual for table in _beside(m)],
-            "factored": factored(measured),
-            "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in published.TRANSPORTS],
-            "latency_runs": [m for m in measured if m.run.scenario == NAME],
-            "throughput_runs": [m for m in measured if m.run.scenario == THROUGHPUT],
-        }
+    context = {
+        "sections": {
+            "claims": "Claims",
+            "published": "Published and measured",
+            "factors": "Factors",
+            "cells": "Cells",
+        }.items(),
+        "show": show,
+        "beside": [table for m in usual for table in _beside(m)],
+        "factored": factored(measured),
+        "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in published.TRANSPORTS],
+        "latency_runs": [m for m in measured if m.run.scenario == NAME],
+        "throughput_runs": [m for m in measured if m.run.scenario == THROUGHPUT],
+    }
 
     csv_files = {
         "asip-cells.csv": [row for m in measured for row in _cell_rows(m)],
@@ -55,7 +52,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     drawable: list[Sketch] = [*overview(verdicts, axis, _compared)]
     for run in usual:
         drawable += sketches(run)
-    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+    return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
 
 
 def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:

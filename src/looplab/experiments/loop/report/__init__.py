@@ -1,12 +1,9 @@
 """The report on the control loop: the thesis's tables, figures and claims beside what was measured."""
 
-from pathlib import Path
-
 from looplab.experiments.loop.report.cell import LoopCell
 from looplab.report.stored import Layout
 
 LAYOUT = Layout(
-    schema=Path(__file__).parents[1] / "run.schema.json",
     keys=("interval_ms", "qos"),
     metrics={"T": "total_us", "R": "robot_us", "O": "overhead_us"},
     times=("due_ns", "received_ns"),

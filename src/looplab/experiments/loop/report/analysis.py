@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
 from looplab.experiments.loop.report import makeup, notes, published
@@ -11,9 +9,10 @@ from looplab.experiments.loop.report.causes import beside
 from looplab.experiments.loop.report.claims import claims
 from looplab.experiments.loop.report.comparisons import Comparing
 from looplab.experiments.loop.report.figures import Sketch, sketches
+from looplab.experiments.loop.report.published import figures
 from looplab.experiments.loop.report.tables import Table, tables
 from looplab.report.cell import QUANTILES
-from looplab.report.drawing import Drawing
+from looplab.report.drawing import Drawing, Sections
 from looplab.report.drawing import Sketch as AnySketch
 from looplab.report.overview import overview
 from looplab.report.samples import Measured, by_fidelity
@@ -32,22 +31,16 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     shown = tables(runs)
     curves = [sketch for fidelity, held in runs.items() for sketch in sketches(held, fidelity)]
 
-    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        return {
-            "sections": {"claims": "Claims", "know": "What to know", "tables": "Tables"}.items(),
-            "figures": [
-                (f"Figure {figure.number}", figure.text, [d for d in drawn if d.figure == figure.number])
-                for figure in published.figures()
-            ]
-            + makeup.section(drawn),
-            "counts": Counter(v.outcome for _, held in verdicts for v in held.values() if v.outcome != NO_RUN),
-            "run_count": sum(len(m.runs) for m in measured),
-            "titles": published.titles(),
-            "tables": shown,
-            "fitted": [one for one in FITTED_CONSTANTS if any(one in fitted(m.run.parameters) for m in measured)],
-            "notes": notes.notes(measured),
-            "setup": notes.setup(measured),
-        }
+    context = {
+        "sections": {"claims": "Claims", "know": "What to know", "tables": "Tables"}.items(),
+        "counts": Counter(v.outcome for _, held in verdicts for v in held.values() if v.outcome != NO_RUN),
+        "run_count": sum(len(m.runs) for m in measured),
+        "titles": published.titles(),
+        "tables": shown,
+        "fitted": [one for one in FITTED_CONSTANTS if any(one in fitted(m.run.parameters) for m in measured)],
+        "notes": notes.notes(measured),
+        "setup": notes.setup(measured),
+    }
 
     csv_files = {
         "tables.csv": _table_rows(shown),
@@ -57,7 +50,12 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     }
     axis = "change of O (of the response's p95 where the client is prioritised)"
     drawable: list[AnySketch] = [*overview(verdicts, axis, _compared), *curves, *makeup.makeups(runs)]
-    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+    return Analysis(verdicts, drawable, csv_files, context, _figures)
+
+
+def _figures(drawn: Sequence[Drawing]) -> Sections:
+    found = [(f"Figure {one.number}", one.text, [d for d in drawn if d.figure == one.number]) for one in figures()]
+    return [*found, *makeup.section(drawn)]
 
 
 def _compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:

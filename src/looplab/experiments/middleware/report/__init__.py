@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 
 from looplab.experiments.middleware.document import FATES, KEYS
 from looplab.experiments.middleware.report.cell import LoadCell
@@ -17,7 +16,6 @@ def _read(run: StoredRun) -> Mapping[Key, Cell] | Unusable:
 
 
 LAYOUT = Layout(
-    schema=Path(__file__).parents[1] / "run.schema.json",
     keys=KEYS,
     metrics={},
     cell=LoadCell,

@@ -1,8 +1,8 @@
 """From measured runs to everything that the report on the middleware shows: findings, figures, CSV files, page."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from looplab.experiments.middleware.cells import placement
@@ -11,7 +11,7 @@ from looplab.experiments.middleware.report.figures import TITLES, sketches
 from looplab.experiments.middleware.report.findings import claims, published_change
 from looplab.experiments.middleware.report.optimum import RESAMPLES, by_place, load_cells, optima, optimum, usable
 from looplab.experiments.middleware.report.published import published
-from looplab.report.drawing import Drawing, Sketch, under
+from looplab.report.drawing import Sketch, under
 from looplab.report.finding import finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
@@ -26,18 +26,16 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
 
-    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        return {
-            "sections": {"claims": "Findings", "optima": "Optimal loads", "cells": "Cells"}.items(),
-            "figures": under(TITLES, drawn),
-            "show": show,
-            "optima": [(m, list(optima(m).values())) for m in measured],
-            "table_1": [(m, list(_table_1(m))) for m in measured if any(cell.place[1] for cell in usable(m))],
-            "published_table": list(_published_table()),
-            "load_cells": load_cells,
-            "placement": placement,
-            "resamples": RESAMPLES,
-        }
+    context = {
+        "sections": {"claims": "Findings", "optima": "Optimal loads", "cells": "Cells"}.items(),
+        "show": show,
+        "optima": [(m, list(optima(m).values())) for m in measured],
+        "table_1": [(m, list(_table_1(m))) for m in measured if any(cell.place[1] for cell in usable(m))],
+        "published_table": list(_published_table()),
+        "load_cells": load_cells,
+        "placement": placement,
+        "resamples": RESAMPLES,
+    }
 
     csv_files = {
         "middleware-cells.csv": _cell_rows(measured),
@@ -47,7 +45,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     drawable: list[Sketch] = [*overview(verdicts, "after over before", _compared)]
     for held in runs.values():
         drawable += sketches(held)
-    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+    return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
 
 
 def _compared(claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:

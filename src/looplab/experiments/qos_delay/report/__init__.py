@@ -1,12 +1,9 @@
 """The report on qos-delay: what a delayed link does to QoS 0, 1 and 2, beside the paper's findings."""
 
-from pathlib import Path
-
 from looplab.experiments.qos_delay.report.cell import DelayCell
 from looplab.report.stored import Layout
 
 LAYOUT = Layout(
-    schema=Path(__file__).parents[1] / "run.schema.json",
     keys=("delay_pb_ms", "delay_bs_ms", "qos"),
     metrics={"L": "total_us"},
     cell=DelayCell,

@@ -1,15 +1,14 @@
 """From measured runs of qos-delay to everything that the report shows: findings, figures, CSV files, page."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from looplab.experiments.qos_delay.report.figures import TITLES, sketches
 from looplab.experiments.qos_delay.report.findings import add_causes, claims, delay_cells
 from looplab.report.cell import QUANTILES
-from looplab.report.drawing import Drawing, Sketch, under
+from looplab.report.drawing import Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
@@ -25,12 +24,10 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     verdicts = judge(claims(), by_fidelity(measured))
     add_causes(runs, verdicts)
 
-    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        return {
-            "sections": {"claims": "Findings", "cells": "Cells"}.items(),
-            "figures": under(TITLES, drawn),
-            "show": show,
-        }
+    context = {
+        "sections": {"claims": "Findings", "cells": "Cells"}.items(),
+        "show": show,
+    }
 
     csv_files = {
         "qos-delay-cells.csv": _cell_rows(runs),
@@ -40,7 +37,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     drawable: list[Sketch] = [*overview(verdicts, axis, _compared, "as published")]
     for run in runs.values():
         drawable += sketches(run)
-    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+    return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
 
 
 def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:

@@ -1,12 +1,9 @@
 """The report on twin: what limits a digital twin, beside the paper's figures."""
 
-from pathlib import Path
-
 from looplab.experiments.twin.report.cell import TwinCell
 from looplab.report.stored import Layout
 
 LAYOUT = Layout(
-    schema=Path(__file__).parents[1] / "run.schema.json",
     keys=("interval_ms", "brokers", "placement", "write_mode", "qos", "repetition"),
     words=("placement", "write_mode"),
     metrics={"storage_delay": "storage_delay_us"},

@@ -1,8 +1,7 @@
 """From measured runs of twin to everything that the report shows: findings, figures, CSV files, page."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from looplab.experiments.twin.report.cell import FIGURES
 from looplab.experiments.twin.report.figures import TITLES, sketches
@@ -10,7 +9,7 @@ from looplab.experiments.twin.report.findings import claims
 from looplab.experiments.twin.report.groups import groups
 from looplab.experiments.twin.table import LIMITS
 from looplab.report.cell import QUANTILES
-from looplab.report.drawing import Drawing, Sketch, under
+from looplab.report.drawing import Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure
@@ -25,13 +24,11 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
 
-    def context(drawn: Sequence[Drawing]) -> Mapping[str, Any]:
-        return {
-            "sections": {"claims": "Findings", "cells": "Cells"}.items(),
-            "figures": under(TITLES, drawn),
-            "show": show,
-            "limits": LIMITS,
-        }
+    context = {
+        "sections": {"claims": "Findings", "cells": "Cells"}.items(),
+        "show": show,
+        "limits": LIMITS,
+    }
 
     csv_files = {
         "twin-cells.csv": _cell_rows(measured),
@@ -42,7 +39,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     drawable: list[Sketch] = [*overview(verdicts, axis, _compared)]
     for held in runs.values():
         drawable += sketches(held)
-    return Analysis(verdicts, drawable, csv_files, Path(__file__).parent / "page.html.j2", context)
+    return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
 
 
 def show(value: float, unit: str) -> str:

@@ -1,7 +1,6 @@
 """From measured runs of the counter to its claim, its CSV file and its page."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -18,8 +17,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         for m in measured
         for cell in m.cells.values()
     ]
-    page, context = Path(__file__).parent / "page.html.j2", {"sections": {}.items(), "figures": [("", "", [])]}
-    return Analysis(verdicts, [], {"counter-cells.csv": rows}, page, lambda _drawn: context)
+    return Analysis(verdicts, [], {"counter-cells.csv": rows}, {"sections": {}.items()})
 
 
 def _longer(runs: Runs, _random: np.random.Generator) -> Verdict:
