@@ -3,8 +3,8 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self, TypeVar
 
 from looplab.errors import LabError, UsageError
 from looplab.treatments import NO_LOAD
@@ -19,16 +19,21 @@ MAX_SAMPLES = 20_000_000
 T = TypeVar("T")
 
 
+def setting(how: "Callable[[Reader], object]") -> Any:
+    """Return a field of RunParameters that `how` reads: a variable, its default, what it may be."""
+    return field(metadata={"how": how})
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunParameters(ABC):
     """What every experiment's parameters have; each adds its own, times in the unit their names say."""
 
     scenario: str
-    fidelity: str
+    fidelity: str = setting(lambda get: get.fidelity)
     messages: int
     repetitions: int = 1
     deadline_ms: int = 1000
-    parts_timeout_s: int = 60
+    parts_timeout_s: int = setting(lambda get: get.integer("PARTS_TIMEOUT_S", 60, 1, 3600))
     # Part of every run.json; only the loop's scenarios set them.
     load: str = NO_LOAD
     apply_priority: bool = False
@@ -59,6 +64,15 @@ class RunParameters(ABC):
         """Return the rows of a cell in the sample store."""
         size = self.messages * self.repetitions
         return range(cell * size, (cell + 1) * size)
+
+    @classmethod
+    def of(cls, get: "Reader", **given: Any) -> Self:
+        """Return the parameters with the values that are `given`, the others as their fields read them.
+
+        Raises LabError (exit code 2) naming the variable at fault.
+        """
+        how = {one.name: one.metadata["how"] for one in fields(cls) if "how" in one.metadata}
+        return cls(**{name: reads(get) for name, reads in how.items() if name not in given}, **given)
 
     def as_json(self) -> dict[str, Any]:
         """Return the effective parameters as run.json stores them."""
@@ -146,6 +160,14 @@ class Reader:
 
     def _wrong(self, name: str, text: str, expected: str) -> LabError:
         return UsageError(f"{name}={text!r}: expected {expected}.", self._where(name))
+
+    @property
+    def fidelity(self) -> str:
+        return self.choice("FIDELITY", "thesis", FIDELITIES)
+
+    @property
+    def corrected(self) -> bool:
+        return self.fidelity == "corrected"
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         text = self._text(name, default)

@@ -7,7 +7,7 @@ from typing import Any
 
 from looplab.errors import UsageError
 from looplab.experiments.asip import NAME, THROUGHPUT
-from looplab.run.parameters import FIDELITIES, FIDELITY, MESSAGES, Option, Reader, RunParameters, check_samples
+from looplab.run.parameters import FIDELITY, MESSAGES, Option, Reader, RunParameters, check_samples, setting
 
 FOLDER = f"compose/experiments/{NAME}"
 LANGUAGES = ("python", "java")
@@ -46,28 +46,31 @@ class Cell:
 class AsipParameters(RunParameters):
     """What one run does; `messages` are the tests of a cell, or the most steps of its bisection on frequency."""
 
-    languages: tuple[str, ...]
-    transports: tuple[str, ...]
-    placements: tuple[str, ...]
-    protocol: str
-    robot: str
-    board: str
-    adapter: str
-    read: str
-    frames: str
-    tcp_nodelay: bool
-    jit: bool
-    client_cpus: float
-    qos: int
-    interval_ms: float
-    edge_hz: float
-    warmup_tests: int
-    seconds: float
-    low_hz: float
-    high_hz: float
-    resolution: float
-    bridge_delay_ms: float
-    broker_delay_ms: float
+    scenario: str = setting(lambda get: get.choice("SCENARIO", NAME, (NAME, THROUGHPUT)))
+    messages: int = setting(lambda get: get.integer("MESSAGES", 100, 1, 100_000))
+    deadline_ms: int = setting(lambda get: get.integer("DEADLINE_MS", 1000, 10, 60_000))
+    languages: tuple[str, ...] = setting(lambda get: get.words("LANGUAGES", " ".join(LANGUAGES), LANGUAGES))
+    transports: tuple[str, ...] = setting(lambda get: get.words("TRANSPORTS", " ".join(TRANSPORTS), TRANSPORTS))
+    placements: tuple[str, ...] = setting(lambda get: get.words("PLACEMENTS", "one", tuple(PLACEMENTS)))
+    protocol: str = setting(lambda get: get.choice("PROTOCOL", "asip", ("asip", "firmata")))
+    robot: str = setting(lambda get: get.choice("ROBOT", "virtual", ("virtual", "usb", "remote")))
+    board: str = setting(lambda get: get.choice("BOARD", "mega", ("mega", "uno")))
+    adapter: str = setting(lambda get: get.choice("ADAPTER", "none", ADAPTERS))
+    read: str = setting(lambda get: get.choice("READ", "block", ("block", "byte")))
+    frames: str = setting(lambda get: get.choice("FRAMES", "raw", FRAMES))
+    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", get.corrected))
+    jit: bool = setting(lambda get: get.switch("JIT", True))
+    client_cpus: float = setting(lambda get: get.number("CLIENT_CPUS", 0, 0, 64))
+    qos: int = setting(lambda get: get.integer("ASIP_QOS", 0, 0, 2))
+    interval_ms: float = setting(lambda get: get.number("INTERVAL_MS", 40, 10, 10_000))
+    edge_hz: float = setting(lambda get: get.number("EDGE_HZ", 25, 1, 1000))
+    warmup_tests: int = setting(lambda get: get.integer("WARMUP_TESTS", 200, 1, 100_000))
+    seconds: float = setting(lambda get: get.number("STEP_SECONDS", 10, 0.1, 600))
+    low_hz: float = setting(lambda get: get.number("LOW_HZ", 2, 1, 10_000))
+    high_hz: float = setting(lambda get: get.number("HIGH_HZ", 400, 1, 10_000))
+    resolution: float = setting(lambda get: get.number("RESOLUTION", 0.01, 0.001, 0.5))
+    bridge_delay_ms: float = setting(lambda get: get.number("BRIDGE_DELAY_MS", 0.5, 0, 500))
+    broker_delay_ms: float = setting(lambda get: get.number("BROKER_DELAY_MS", 6, 0, 500))
 
     @property
     def cells(self) -> list[Cell]:
@@ -108,36 +111,7 @@ class AsipParameters(RunParameters):
 def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     get = Reader(environment, FOLDER)
-    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
-    parameters = AsipParameters(
-        scenario=get.choice("SCENARIO", NAME, (NAME, THROUGHPUT)),
-        fidelity=fidelity,
-        messages=get.integer("MESSAGES", 100, 1, 100_000),
-        deadline_ms=get.integer("DEADLINE_MS", 1000, 10, 60_000),
-        languages=get.words("LANGUAGES", " ".join(LANGUAGES), LANGUAGES),
-        transports=get.words("TRANSPORTS", " ".join(TRANSPORTS), TRANSPORTS),
-        placements=get.words("PLACEMENTS", "one", tuple(PLACEMENTS)),
-        protocol=get.choice("PROTOCOL", "asip", ("asip", "firmata")),
-        robot=get.choice("ROBOT", "virtual", ("virtual", "usb", "remote")),
-        board=get.choice("BOARD", "mega", ("mega", "uno")),
-        adapter=get.choice("ADAPTER", "none", ADAPTERS),
-        read=get.choice("READ", "block", ("block", "byte")),
-        frames=get.choice("FRAMES", "raw", FRAMES),
-        tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
-        jit=get.switch("JIT", True),
-        client_cpus=get.number("CLIENT_CPUS", 0, 0, 64),
-        qos=get.integer("ASIP_QOS", 0, 0, 2),
-        interval_ms=get.number("INTERVAL_MS", 40, 10, 10_000),
-        edge_hz=get.number("EDGE_HZ", 25, 1, 1000),
-        warmup_tests=get.integer("WARMUP_TESTS", 200, 1, 100_000),
-        seconds=get.number("STEP_SECONDS", 10, 0.1, 600),
-        low_hz=get.number("LOW_HZ", 2, 1, 10_000),
-        high_hz=get.number("HIGH_HZ", 400, 1, 10_000),
-        resolution=get.number("RESOLUTION", 0.01, 0.001, 0.5),
-        bridge_delay_ms=get.number("BRIDGE_DELAY_MS", 0.5, 0, 500),
-        broker_delay_ms=get.number("BROKER_DELAY_MS", 6, 0, 500),
-        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
-    )
+    parameters = AsipParameters.of(get)
     if parameters.robot == "remote":
         _check_remote(parameters, environment)
         # Where it is, not what is emulated.

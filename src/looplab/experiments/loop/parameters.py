@@ -5,10 +5,10 @@ import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from looplab.experiments.loop.protocol import FRAMINGS
 from looplab.run.parameters import (
-    FIDELITIES,
     FIDELITY,
     INTERVALS,
     MESSAGES,
@@ -24,6 +24,7 @@ from looplab.run.parameters import (
     check_samples,
     read_number,
     read_qos,
+    setting,
 )
 from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
@@ -48,7 +49,7 @@ OPTIONS = (
 QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1"}
 
 
-def factors(fidelity: str) -> dict[str, bool | str]:
+def factors(fidelity: str) -> dict[str, Any]:
     """Return what a fidelity sets, by the names of the parameters."""
     corrected = fidelity == "corrected"
     return {
@@ -64,22 +65,41 @@ def factors(fidelity: str) -> dict[str, bool | str]:
 class Parameters(RunParameters):
     """What one run does; `qos` and `intervals_ms` one cell each. `cell_order` is their order if it is a random one."""
 
-    intervals_ms: tuple[float, ...]
-    qos: tuple[int, ...]
-    command: str
-    robot: str
+    messages: int = setting(lambda get: get.integer("MESSAGES", 100, 1, 1_000_000))
+    repetitions: int = setting(lambda get: get.integer("REPETITIONS", 10, 1, 10_000))
+    deadline_ms: int = setting(lambda get: get.integer("DEADLINE_MS", 1000, 10, 600_000))
+    apply_priority: bool = setting(lambda get: get.switch("APPLY_PRIORITY", factors(get.fidelity)["apply_priority"]))
+    priority_broker: int = setting(lambda get: get.integer("PRIORITY_BROKER", 0, 0, 99))
+    priority_controller: int = setting(lambda get: get.integer("PRIORITY_CONTROLLER", 0, 0, 99))
+    intervals_ms: tuple[float, ...] = setting(
+        lambda get: get.list(
+            "INTERVALS_MS", "100 50 20 10", read_interval, "numbers from 0.5 to 60000, e.g. 100,50,20,10"
+        )
+    )
+    qos: tuple[int, ...] = setting(lambda get: get.list("QOS", "0", read_qos, "0, 1 or 2, e.g. 0,1,2"))
+    command: str = setting(lambda get: get.choice("COMMAND", "T", ("T", "E")))
+    robot: str = setting(lambda get: get.choice("ROBOT", "virtual", ROBOTS))
     load_settings: dict[str, str]
-    tcp_nodelay: bool
-    robot_framing: str
-    pacing: str
-    link: str
-    warmup_messages: int
-    broker_host: str
-    broker_port: int
-    broker_tls: bool
-    bridge_tls: bool
-    order: str = PUBLISHED
-    order_seed: int = 0
+    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", factors(get.fidelity)["tcp_nodelay"]))
+    robot_framing: str = setting(
+        lambda get: get.choice("ROBOT_FRAMING", factors(get.fidelity)["robot_framing"], tuple(FRAMINGS.values()))
+    )
+    pacing: str = setting(lambda get: get.choice("PACING", factors(get.fidelity)["pacing"], PACINGS))
+    link: str = setting(
+        lambda get: get.matching(
+            "LINK", NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml"
+        )
+    )
+    warmup_messages: int = setting(lambda get: get.integer("WARMUP_MESSAGES", 20, 0, 10_000))
+    broker_host: str = setting(
+        lambda get: get.matching("BROKER_HOST", "broker", r"[A-Za-z0-9_.:-]{1,253}", "a host name or an address")
+    )
+    broker_port: int = setting(lambda get: get.integer("BROKER_PORT", 1883, 1, 65535))
+    # The thesis's loop is plain. A Pi's bridge is not, unless somebody says so for both.
+    broker_tls: bool = setting(lambda get: get.switch("BROKER_TLS", False))
+    bridge_tls: bool = setting(lambda get: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote"))
+    order: str = setting(lambda get: get.choice("ORDER", factors(get.fidelity)["order"], (PUBLISHED, RANDOM)))
+    order_seed: int = setting(lambda get: get.integer("ORDER_SEED", 0, 0, MOST_SEED))
     cell_order: tuple[tuple[float, int], ...] = ()
 
     @property
@@ -101,41 +121,12 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     name = environment.get("SCENARIO", "").strip() or "<scenario>"
     get = Reader(environment, f"compose/scenarios/{name}")
-    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
-    usual = factors(fidelity)
     load = get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads()))
-    parameters = Parameters(
+    parameters = Parameters.of(
+        get,
         scenario=get.matching("SCENARIO", None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _"),
-        fidelity=fidelity,
-        intervals_ms=get.list(
-            "INTERVALS_MS", "100 50 20 10", read_interval, "numbers from 0.5 to 60000, e.g. 100,50,20,10"
-        ),
-        qos=get.list("QOS", "0", read_qos, "0, 1 or 2, e.g. 0,1,2"),
-        messages=get.integer("MESSAGES", 100, 1, 1_000_000),
-        repetitions=get.integer("REPETITIONS", 10, 1, 10_000),
-        command=get.choice("COMMAND", "T", ("T", "E")),
-        robot=get.choice("ROBOT", "virtual", ROBOTS),
         load=load,
         load_settings=read_load_settings(get, load),
-        priority_broker=get.integer("PRIORITY_BROKER", 0, 0, 99),
-        priority_controller=get.integer("PRIORITY_CONTROLLER", 0, 0, 99),
-        tcp_nodelay=get.switch("TCP_NODELAY", bool(usual["tcp_nodelay"])),
-        robot_framing=get.choice("ROBOT_FRAMING", str(usual["robot_framing"]), tuple(FRAMINGS.values())),
-        apply_priority=get.switch("APPLY_PRIORITY", bool(usual["apply_priority"])),
-        pacing=get.choice("PACING", str(usual["pacing"]), PACINGS),
-        link=get.matching(
-            "LINK", NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml"
-        ),
-        deadline_ms=get.integer("DEADLINE_MS", 1000, 10, 600_000),
-        warmup_messages=get.integer("WARMUP_MESSAGES", 20, 0, 10_000),
-        broker_host=get.matching("BROKER_HOST", "broker", r"[A-Za-z0-9_.:-]{1,253}", "a host name or an address"),
-        broker_port=get.integer("BROKER_PORT", 1883, 1, 65535),
-        # The thesis's loop is plain. A Pi's bridge is not, unless somebody says so for both.
-        broker_tls=get.switch("BROKER_TLS", False),
-        bridge_tls=get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote"),
-        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
-        order=get.choice("ORDER", str(usual["order"]), (PUBLISHED, RANDOM)),
-        order_seed=get.integer("ORDER_SEED", 0, 0, MOST_SEED),
     )
     check_samples(parameters, "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS")
     return parameters

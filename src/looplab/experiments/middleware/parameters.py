@@ -12,7 +12,7 @@ from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.devices import TOKEN
 from looplab.experiments.middleware.placement import default_cores, default_layouts, default_loads, others
 from looplab.experiments.middleware.systems import SYSTEMS, load
-from looplab.run.parameters import FIDELITIES, FIDELITY, HOST, REPETITIONS, Option, Reader, RunParameters
+from looplab.run.parameters import FIDELITY, HOST, REPETITIONS, Option, Reader, RunParameters, setting
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER, BARE = "container", "bare"
@@ -54,26 +54,32 @@ class MiddlewareParameters(RunParameters):
     With `shares` of the machine's limit, `devices` is empty until `at_limit` knows it.
     """
 
+    repetitions: int = setting(lambda get: get.integer("REPETITIONS", 7, 1, 1000))
+    deadline_ms: int = setting(lambda get: get.integer("DEADLINE_MS", 5000, 10, 600_000))
     system: str
     system_version: str
     devices: tuple[int, ...]
     shares: tuple[float, ...]
     limit_per_s: float | None
     load_processes: int
-    load_hosts: tuple[str, ...]
+    load_hosts: tuple[str, ...] = setting(
+        lambda get: tuple(filter(None, get.list("LOAD_HOSTS", "", _host, "hosts, e.g. 192.0.2.7,192.0.2.7:9211")))
+    )
     cores: tuple[int, ...]
-    containers: tuple[bool, ...]
+    containers: tuple[bool, ...] = setting(
+        lambda get: tuple(where == CONTAINER for where in get.words("WHERE", f"{CONTAINER} {BARE}", (CONTAINER, BARE)))
+    )
     layouts: tuple[str, ...]
     seconds: int
-    warm_up_s: int
-    period_ms: int
-    payload_bytes: int
-    drop_probability: float
-    memory_limit_bytes: int
-    token_life_s: int
-    certificate_life_s: int
+    warm_up_s: int = setting(lambda get: get.integer("WARM_UP_S", 10, 1, 600))
+    period_ms: int = setting(lambda get: get.integer("PERIOD_MS", 1000, 10, 600_000))
+    payload_bytes: int = setting(lambda get: get.integer("PAYLOAD_BYTES", 36, 1, 100_000))
+    drop_probability: float = setting(lambda get: get.number("DROP_PROBABILITY", 0.01, 0, 1))
+    memory_limit_bytes: int = setting(lambda get: get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000)
+    token_life_s: int = setting(lambda get: get.integer("TOKEN_LIFE_S", 3600, 1, 86_400))
+    certificate_life_s: int = setting(lambda get: get.integer("CERTIFICATE_LIFE_S", 2_592_000, 1, 100_000_000))
     processors: int
-    order_seed: int
+    order_seed: int = setting(lambda get: get.integer("ORDER_SEED", 0, 0, 2**31))
 
     @property
     def cells(self) -> list[Cell]:
@@ -142,33 +148,20 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewarePa
     system = load(get.choice("MIDDLEWARE", "magistrala", SYSTEMS))
     loads = get.list("DEVICES", _text(default_loads()), _load, "numbers of devices, e.g. 100,200, or shares: 50%,100%")
     seconds = get.integer("LOAD_S", 60, 2, 3600)
-    parameters = MiddlewareParameters(
+    parameters = MiddlewareParameters.of(
+        get,
         scenario=scenario,
-        fidelity=get.choice("FIDELITY", "thesis", FIDELITIES),
         system=system.name,
         system_version=system.version,
         devices=tuple(int(load) for load in loads if isinstance(load, int)),
         shares=tuple(load for load in loads if isinstance(load, float)),
         limit_per_s=None,
         load_processes=get.integer("LOAD_PROCESSES", len(others(processors)), 1, 64),
-        load_hosts=tuple(filter(None, get.list("LOAD_HOSTS", "", _host, "hosts, e.g. 192.0.2.7,192.0.2.7:9211"))),
         cores=get.list("CORES", _text(default_cores(processors)), _count(processors), f"from 1 to {processors}"),
-        containers=tuple(where == CONTAINER for where in get.words("WHERE", f"{CONTAINER} {BARE}", (CONTAINER, BARE))),
         layouts=get.list("LAYOUTS", _text(default_layouts(processors)), _layout, "e.g. 1x2-direct,1x2,2x1"),
-        repetitions=get.integer("REPETITIONS", 7, 1, 1000),
         messages=seconds,
         seconds=seconds,
-        warm_up_s=get.integer("WARM_UP_S", 10, 1, 600),
-        period_ms=get.integer("PERIOD_MS", 1000, 10, 600_000),
-        payload_bytes=get.integer("PAYLOAD_BYTES", 36, 1, 100_000),
-        drop_probability=get.number("DROP_PROBABILITY", 0.01, 0, 1),
-        memory_limit_bytes=get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000,
-        token_life_s=get.integer("TOKEN_LIFE_S", 3600, 1, 86_400),
-        certificate_life_s=get.integer("CERTIFICATE_LIFE_S", 2_592_000, 1, 100_000_000),
         processors=processors,
-        order_seed=get.integer("ORDER_SEED", 0, 0, 2**31),
-        deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),
-        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
     _check_loads(parameters)
     _check_layouts(parameters)

@@ -10,7 +10,6 @@ from looplab.errors import UsageError
 from looplab.experiments.qos_delay import EXPERIMENT, NAME
 from looplab.link.settings import DISTRIBUTIONS
 from looplab.run.parameters import (
-    FIDELITIES,
     FIDELITY,
     MESSAGES,
     PACING,
@@ -24,6 +23,7 @@ from looplab.run.parameters import (
     check_samples,
     read_number,
     read_qos,
+    setting,
 )
 
 FOLDER = EXPERIMENT.scenarios
@@ -72,23 +72,28 @@ class QosDelayParameters(RunParameters):
     Each repetition of a cell has connections of its own.
     """
 
+    scenario: str = setting(lambda get: get.choice("SCENARIO", NAME, (NAME,)))
+    messages: int = setting(lambda get: get.integer("MESSAGES", 2000, 5, 1_000_000))
+    repetitions: int = setting(lambda get: get.integer("REPETITIONS", 5, 1, 1000))
+    deadline_ms: int = setting(lambda get: get.integer("DEADLINE_MS", 5000, 10, 600_000))
     pairs_ms: tuple[tuple[float, float], ...]
-    qos: tuple[int, ...]
-    interval_ms: float
-    payload_bytes: int
-    distribution: str
-    jitter_share: float
-    reorder: bool
-    max_inflight: int
-    rto_min_ms: int
-    tcp_nodelay: bool
-    pacing: str
-    warmup_messages: int
-    host_pb: str
-    host_bs: str
-    own_pb: str
-    own_bs: str
-    broker_port: int
+    qos: tuple[int, ...] = setting(lambda get: get.list("QOS", "0 1 2", read_qos, "0, 1 or 2, e.g. 0,1,2"))
+    interval_ms: float = setting(lambda get: get.number("INTERVAL_MS", 10, 0.5, 60_000))
+    payload_bytes: int = setting(lambda get: get.integer("PAYLOAD_BYTES", 20, TOKEN_BYTES + DIGITS, 1000))
+    distribution: str = setting(lambda get: get.choice("DISTRIBUTION", "normal", DISTRIBUTIONS))
+    jitter_share: float = setting(lambda get: get.number("JITTER_SHARE", 0.1, 0, 1))
+    reorder: bool = setting(lambda get: get.switch("REORDER", True))
+    max_inflight: int = setting(lambda get: get.integer("MAX_INFLIGHT", 0, 0, 20))
+    rto_min_ms: int = setting(lambda get: get.integer("RTO_MIN_MS", 10_000, 200, 120_000))
+    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", get.corrected))
+    # The source gives a rate, 100 messages a second, at either fidelity.
+    pacing: str = setting(lambda get: get.choice("PACING", SCHEDULE, PACINGS))
+    warmup_messages: int = setting(lambda get: get.integer("WARMUP_MESSAGES", 20, 1, 10_000))
+    host_pb: str = setting(lambda get: get.host("BROKER_PB", "broker-pb"))
+    host_bs: str = setting(lambda get: get.host("BROKER_BS", "broker-bs"))
+    own_pb: str = setting(lambda get: get.host("CONTROLLER_PB", "controller-pb"))
+    own_bs: str = setting(lambda get: get.host("CONTROLLER_BS", "controller-bs"))
+    broker_port: int = setting(lambda get: get.integer("BROKER_PORT", 1883, 1, 65535))
 
     @property
     def cells(self) -> list[Cell]:
@@ -119,33 +124,7 @@ class QosDelayParameters(RunParameters):
 def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayParameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     get = Reader(environment, FOLDER)
-    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
-    parameters = QosDelayParameters(
-        scenario=get.choice("SCENARIO", NAME, (NAME,)),
-        fidelity=fidelity,
-        pairs_ms=_pairs(environment, get),
-        qos=get.list("QOS", "0 1 2", read_qos, "0, 1 or 2, e.g. 0,1,2"),
-        messages=get.integer("MESSAGES", 2000, 5, 1_000_000),
-        repetitions=get.integer("REPETITIONS", 5, 1, 1000),
-        interval_ms=get.number("INTERVAL_MS", 10, 0.5, 60_000),
-        payload_bytes=get.integer("PAYLOAD_BYTES", 20, TOKEN_BYTES + DIGITS, 1000),
-        distribution=get.choice("DISTRIBUTION", "normal", DISTRIBUTIONS),
-        jitter_share=get.number("JITTER_SHARE", 0.1, 0, 1),
-        reorder=get.switch("REORDER", True),
-        max_inflight=get.integer("MAX_INFLIGHT", 0, 0, 20),
-        rto_min_ms=get.integer("RTO_MIN_MS", 10_000, 200, 120_000),
-        tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
-        # The source gives a rate, 100 messages a second, at either fidelity.
-        pacing=get.choice("PACING", SCHEDULE, PACINGS),
-        deadline_ms=get.integer("DEADLINE_MS", 5000, 10, 600_000),
-        warmup_messages=get.integer("WARMUP_MESSAGES", 20, 1, 10_000),
-        host_pb=get.host("BROKER_PB", "broker-pb"),
-        host_bs=get.host("BROKER_BS", "broker-bs"),
-        own_pb=get.host("CONTROLLER_PB", "controller-pb"),
-        own_bs=get.host("CONTROLLER_BS", "controller-bs"),
-        broker_port=get.integer("BROKER_PORT", 1883, 1, 65535),
-        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
-    )
+    parameters = QosDelayParameters.of(get, pairs_ms=_pairs(environment, get))
     if parameters.max_inflight not in (0, 20):
         raise UsageError(
             f"MAX_INFLIGHT={parameters.max_inflight}: the broker is set up for 0 (no limit) and 20 (the default).",

@@ -13,7 +13,6 @@ from looplab.errors import UsageError
 from looplab.experiments.twin import NAME
 from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
 from looplab.run.parameters import (
-    FIDELITIES,
     FIDELITY,
     HOST,
     INTERVALS,
@@ -29,6 +28,7 @@ from looplab.run.parameters import (
     check_samples,
     read_number,
     read_qos,
+    setting,
 )
 
 FOLDER = f"compose/experiments/{NAME}"
@@ -106,32 +106,34 @@ class TwinParameters(RunParameters):
     """
 
     intervals_ms: tuple[float, ...]
-    brokers: tuple[int, ...]
-    placements: tuple[str, ...]
-    write_modes: tuple[str, ...]
-    qos: tuple[int, ...]
-    iterations: int
-    devices: int
-    workers: int
-    payload_bytes: int
-    pacing: str
+    brokers: tuple[int, ...] = setting(lambda get: tuple(map(int, get.words("BROKERS", "1", ("1", "2", "4")))))
+    placements: tuple[str, ...] = setting(lambda get: get.words("PLACEMENTS", DISTRIBUTED, PLACEMENTS[1:]))
+    write_modes: tuple[str, ...] = setting(
+        lambda get: get.words("WRITE_MODE", "row" if get.corrected else "published", WRITE_MODES)
+    )
+    qos: tuple[int, ...] = setting(lambda get: get.list("QOS", "1", read_qos, "0, 1 or 2, e.g. 0,1,2"))
+    iterations: int = setting(lambda get: get.integer("REPETITIONS", 1, 1, 1000))
+    devices: int = setting(lambda get: get.integer("DEVICES", 1, 1, 100))
+    workers: int = setting(lambda get: get.integer("WORKERS", 1, 1, 4))
+    payload_bytes: int = setting(lambda get: get.integer("PAYLOAD_BYTES", 64, LEAST_BYTES, 100_000))
+    pacing: str = setting(lambda get: get.choice("PACING", SCHEDULE, PACINGS))
     sleep_ms: float | None
     session: str
-    batch_rows: int
-    batch_ms: float
-    max_inflight: int
-    persistence: bool
-    confinement: str
-    machine_scale: float
+    batch_rows: int = setting(lambda get: get.integer("BATCH_ROWS", 5000, 1, 100_000))
+    batch_ms: float = setting(lambda get: get.number("BATCH_MS", 10, 0, 10_000))
+    max_inflight: int = setting(lambda get: get.integer("MAX_INFLIGHT", 0 if get.corrected else 20, 0, 65_535))
+    persistence: bool = setting(lambda get: get.switch("PERSISTENCE", False))
+    confinement: str = setting(lambda get: get.choice("CONFINEMENT", QUOTA, CONFINEMENTS))
+    machine_scale: float = setting(lambda get: read_scale(get, PLAIN_SCALE))
     drain_timeout_s: int
     search: bool
     step_s: float
-    search_steps: int
+    search_steps: int = setting(lambda get: get.integer("SEARCH_STEPS", 8, 3, 100))
     max_rate_per_s: int
-    delay_limit_ms: int
-    tcp_nodelay: bool
+    delay_limit_ms: int = setting(lambda get: get.integer("DELAY_LIMIT_MS", 100, 1, 60_000))
+    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", get.corrected))
     broker_hosts: str
-    database_host: str
+    database_host: str = setting(lambda get: get.host("DATABASE_HOST", "twin-database"))
     instance_url: str
 
     @cached_property
@@ -212,47 +214,26 @@ class TwinParameters(RunParameters):
 def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     get = Reader(environment, FOLDER)
-    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
     scenario = get.choice("SCENARIO", NAME, (NAME, BROKERS, LIMIT))
     search = scenario == LIMIT
     step_s, max_rate = get.number("STEP_S", 10, 1, 600), get.integer("MAX_RATE_PER_S", 10_000, 10, 100_000)
     messages = ceil(max_rate * step_s) if search else get.integer("MESSAGES", 1000, 5, 1_000_000)
     sleep = environment.get("SLEEP_MS", "").strip()
     drain_s = get.integer("DRAIN_TIMEOUT_S", 300, 1, 3600)
-    parameters = TwinParameters(
+    parameters = TwinParameters.of(
+        get,
         scenario=scenario,
-        fidelity=fidelity,
         messages=messages,
         deadline_ms=drain_s * 1000,
         intervals_ms=(1000 / max_rate,) if search else _intervals(get),
-        brokers=tuple(map(int, get.words("BROKERS", "1", ("1", "2", "4")))),
-        placements=get.words("PLACEMENTS", DISTRIBUTED, PLACEMENTS[1:]),
-        write_modes=get.words("WRITE_MODE", "published" if fidelity == "thesis" else "row", WRITE_MODES),
-        qos=get.list("QOS", "1", read_qos, "0, 1 or 2, e.g. 0,1,2"),
-        iterations=get.integer("REPETITIONS", 1, 1, 1000),
-        devices=get.integer("DEVICES", 1, 1, 100),
-        workers=get.integer("WORKERS", 1, 1, 4),
-        payload_bytes=get.integer("PAYLOAD_BYTES", 64, LEAST_BYTES, 100_000),
-        pacing=get.choice("PACING", SCHEDULE, PACINGS),
         sleep_ms=get.number("SLEEP_MS", 0, 0, 10_000) if sleep else None,
         session=get.choice("SESSION", "", SESSIONS) if environment.get("SESSION", "").strip() else "",
-        batch_rows=get.integer("BATCH_ROWS", 5000, 1, 100_000),
-        batch_ms=get.number("BATCH_MS", 10, 0, 10_000),
-        max_inflight=get.integer("MAX_INFLIGHT", 20 if fidelity == "thesis" else 0, 0, 65_535),
-        persistence=get.switch("PERSISTENCE", False),
-        confinement=get.choice("CONFINEMENT", QUOTA, CONFINEMENTS),
-        machine_scale=read_scale(get, PLAIN_SCALE),
         drain_timeout_s=drain_s,
         search=search,
         step_s=step_s,
-        search_steps=get.integer("SEARCH_STEPS", 8, 3, 100),
         max_rate_per_s=max_rate,
-        delay_limit_ms=get.integer("DELAY_LIMIT_MS", 100, 1, 60_000),
-        tcp_nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
         broker_hosts=_hosts(environment.get("BROKER_HOSTS", "").strip()),
-        database_host=get.host("DATABASE_HOST", "twin-database"),
         instance_url=environment.get("INSTANCE_URL", "").strip() or "http://instance:9108",
-        parts_timeout_s=get.integer("PARTS_TIMEOUT_S", 60, 1, 3600),
     )
     check_samples(
         parameters, "MESSAGES, REPETITIONS, MAX_RATE_PER_S or the number of INTERVALS_MS, BROKERS and WRITE_MODE"

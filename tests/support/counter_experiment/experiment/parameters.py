@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from looplab.run.parameters import (
-    FIDELITIES,
     FIDELITY,
     MESSAGES,
     Option,
@@ -14,6 +13,7 @@ from looplab.run.parameters import (
     RunParameters,
     check_samples,
     read_number,
+    setting,
 )
 
 OPTIONS = (Option("--sleeps", "SLEEPS_MS", "MS,…", "how long to sleep, one cell each, e.g. 1,5"), MESSAGES, FIDELITY)
@@ -24,7 +24,9 @@ QUICK = {"SLEEPS_MS": "5,20", "MESSAGES": "100"}
 class CounterParameters(RunParameters):
     """What one run does."""
 
-    sleeps_ms: tuple[float, ...]
+    scenario: str = setting(lambda get: get.choice("SCENARIO", "counter", ("counter",)))
+    messages: int = setting(lambda get: get.integer("MESSAGES", 100, 1, 100_000))
+    sleeps_ms: tuple[float, ...] = setting(lambda get: get.list("SLEEPS_MS", "1 5", read_number, "numbers, e.g. 1,5"))
 
     @property
     def cells(self) -> tuple[float, ...]:
@@ -44,11 +46,6 @@ class CounterParameters(RunParameters):
 def read_parameters(environment: Mapping[str, str] = os.environ) -> CounterParameters:
     """Return the checked parameters. Raises LabError (exit code 2) naming the variable at fault."""
     get = Reader(environment, "compose/experiments/counter")
-    parameters = CounterParameters(
-        scenario=get.choice("SCENARIO", "counter", ("counter",)),
-        fidelity=get.choice("FIDELITY", "thesis", FIDELITIES),
-        sleeps_ms=get.list("SLEEPS_MS", "1 5", read_number, "numbers, e.g. 1,5"),
-        messages=get.integer("MESSAGES", 100, 1, 100_000),
-    )
+    parameters = CounterParameters.of(get)
     check_samples(parameters, "MESSAGES or the number of SLEEPS_MS")
     return parameters
