@@ -13,7 +13,6 @@ _CAPTURE = Service("capture", "See `docker compose logs qd-capture`.")
 
 
 def answers(url: str = URL) -> bool:
-    """Return whether the service is there."""
     try:
         _CAPTURE.ask(url, "GET")
     except LabError as error:

@@ -26,7 +26,6 @@ class HandedIn:
     copy_of: str
 
     def row(self) -> Row:
-        """Return its line of the table of runs."""
         return {
             "student": self.student,
             "run_id": self.run.run_id,
@@ -49,7 +48,6 @@ class Scored:
     remarks: Sequence[str]
 
     def row(self) -> Row:
-        """Return its line of the table of scores."""
         first, *rest = score_row(self.student, self.marked, self.remarks).items()
         return dict([first, ("exercise", self.exercise), *rest])
 
@@ -70,7 +68,6 @@ class Collection:
 
     @property
     def exercises(self) -> list[str]:
-        """The exercises that anybody did."""
         return list(dict.fromkeys(scored.exercise for scored in self.scores))
 
     def score(self, student: str, exercise: str) -> Scored | None:

@@ -196,7 +196,6 @@ class Exercise:
 
 
 def exercises(root: Path) -> list[str]:
-    """Return the names of all exercises."""
     return [path.parent.name for folder in FOLDERS for path in sorted((root / folder).glob(f"[!_]*/{FILE}"))]
 
 

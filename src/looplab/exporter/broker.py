@@ -52,7 +52,6 @@ class BrokerWatch:
         self._client.connect_async(host, port, KEEPALIVE_S)
 
     def start(self) -> None:
-        """Begin to connect."""
         self._client.loop_start()
 
     def texts(self) -> dict[str, str]:

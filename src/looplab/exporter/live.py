@@ -131,7 +131,6 @@ class StatedRun:
         self.take(state)
 
     def take(self, state: dict[str, Any]) -> None:
-        """Take in a newer state."""
         self._state, self._taken_ns = state, perf_counter_ns()
 
     def advance(self) -> None:

@@ -34,7 +34,6 @@ class Metrics(Protocol):
 
 
 def metrics(experiment: Experiment) -> Metrics:
-    """Return an experiment's metrics."""
     found: Metrics = experiment.part("metrics")
     return found
 

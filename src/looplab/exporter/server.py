@@ -87,7 +87,6 @@ class Exporter:
             return self._stored_page[2]
 
     def whole_page(self) -> bytes:
-        """Both."""
         with self._lock:
             hidden, parts = self._live_parts()
             return page([*parts, *self._stored_parts(hidden)], self._families)

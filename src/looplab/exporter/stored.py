@@ -50,7 +50,6 @@ class StoredRuns:
 
     @property
     def run_ids(self) -> frozenset[str]:
-        """The runs that are offered."""
         return frozenset(run_id for run_id, _texts in self.newest.values())
 
     def refresh(self) -> bool:

@@ -51,7 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of every command and its arguments."""
     made = argparse.ArgumentParser(
         prog="./lab",
         description="Measure the response time of a robot controlled over MQTT.",
@@ -87,7 +86,6 @@ def _arguments(*given: tuple[str, dict[str, Any]]) -> Callable[[argparse.Argumen
 
 
 def _one(name: str, said: str, **form: Any) -> tuple[str, dict[str, Any]]:
-    """Return an argument with its help."""
     return name, {"help": said, **form}
 
 

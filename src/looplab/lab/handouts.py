@@ -31,12 +31,10 @@ def handouts(root: Path) -> dict[Path, str]:
 
 
 def folder_of(root: Path, name: str) -> Path:
-    """Return the folder of an exercise."""
     return next(root / folder / name for folder in FOLDERS if (root / folder / name).is_dir())
 
 
 def part_of(experiment: str) -> ExercisePart:
-    """Return what an experiment declares for exercises."""
     part: ExercisePart = EXPERIMENTS[experiment].part("exercise")
     return part
 

@@ -45,7 +45,6 @@ def printed(root: Path, name: str) -> str:
 
 
 def paper_questions(text: str) -> list[str]:
-    """Return the numbered questions of a handout."""
     asked = text.split("\n## Questions\n")[1].split("\n## ")[0]
     return [" ".join(found.split()) for found in re.findall(r"^\d+\. (.+(?:\n {2,}.+)*)", asked, re.MULTILINE)]
 

@@ -19,7 +19,6 @@ class RunProgress:
         self._open = False
 
     def show(self, event: dict[str, Any]) -> None:
-        """Show one event of the controller."""
         kind = event.get("event")
         if kind == "waiting":
             self._line(f"  waiting for the {event['what']}")

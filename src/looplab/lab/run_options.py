@@ -49,7 +49,6 @@ def _options() -> dict[Option, list[str]]:
 
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
-    """Add the arguments of `./lab run`."""
     named = "scenario0 … scenario8 (all: these nine), a profile of another experiment, or your own"
     run.add_argument("scenarios", nargs="+", metavar="SCENARIO", help=named)
     run.add_argument("--rounds", type=_count, default=1, metavar="N", help="repeat them, in a random order each round")
@@ -59,7 +58,6 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
 
 
 def add_study_arguments(study: argparse.ArgumentParser) -> None:
-    """Add the arguments of `./lab study`."""
     study.add_argument("names", nargs="+", metavar="NAME", help="a claim of the report, e.g. stress; a scenario; all")
     study.add_argument("--rounds", type=_count, default=5, metavar="N", help="how often each runs (default: 5)")
     study.add_argument("--seed", type=int, metavar="S", help="seed of the random order (default: a new one)")

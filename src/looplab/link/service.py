@@ -141,14 +141,12 @@ class Emulator:
                 self._moves += 1
 
     def close(self) -> None:
-        """Remove all links."""
         with self._lock:
             self._links, self._addresses = [], {}
             self.backend.close()
 
 
 def _leading(addresses: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the interfaces that lead to the peers."""
     return {device_to(address) for found in addresses.values() for address in found}
 
 

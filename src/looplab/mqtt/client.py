@@ -143,7 +143,6 @@ class MqttClient:
 
     @property
     def target(self) -> Target:
-        """Where the broker is."""
         return self._dialler.target
 
     @property

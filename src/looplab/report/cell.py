@@ -165,7 +165,6 @@ class Cell:
 
 
 def _pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int, Floats]]:
-    """Yield each repetition with its values."""
     order = np.argsort(repetition, kind="stable")
     numbers, starts = np.unique(repetition[order], return_index=True)
     yield from zip(numbers.tolist(), np.split(values[order], starts[1:]), strict=False)

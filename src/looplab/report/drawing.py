@@ -106,7 +106,6 @@ class Plot:
     legend_columns: int = 4
 
     def draw(self) -> Drawing:
-        """Return the figure."""
         made = images(self._fill, SIZE_INCHES, self.place)
         return Drawing(self.name, self.figure, self.fidelity, self.caption, self.alternative, *made)
 

@@ -72,7 +72,6 @@ class Overview:
     same: str = "no change"
 
     def draw(self) -> Drawing:
-        """Return the figure."""
         rows = list(reversed(self.marks))
         wrapped = any("\n" in _label(rows, at) for at in range(len(rows)))
         height = EDGES_INCHES + (TALL_ROW_INCHES if wrapped else ROW_INCHES) * len(rows)

@@ -130,7 +130,6 @@ class StoredRun:
         return Unusable(self.name, "damaged", meaning, self.experiment)
 
     def treatment(self, what: str) -> dict[str, Any] | None:
-        """Return the treatment of that name, None if the run has none."""
         return next((entry for entry in self.document["treatments"] if entry["what"] == what), None)
 
 

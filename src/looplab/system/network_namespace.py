@@ -6,7 +6,6 @@ LOOPBACK = "lo"
 
 
 def devices() -> set[str]:
-    """Return all interfaces."""
     lines = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()[2:]
     return {line.partition(":")[0].strip() for line in lines}
 

@@ -290,7 +290,6 @@ def read_settings(environment: dict[str, str]) -> Settings:
 
 
 def main() -> int:
-    """Run from the environment."""
     processes.set_name(PROCESS_NAME)
     try:
         bridge = Bridge(read_settings(dict(os.environ)))

@@ -44,7 +44,6 @@ class AsipClient:
         self.transport.write(self._protocol.mode(pin, mode))
 
     def write(self, pin: int, value: int) -> None:
-        """Set an output."""
         self.transport.write(self._protocol.write(pin, value))
 
     def serve(self, until_ns: int) -> bool:

@@ -78,7 +78,6 @@ class Controller(Run):
         return faults(self.parameters, self._measured, "")
 
     def close(self) -> None:
-        """Take every delay away."""
         placement.take_away(self.parameters)
 
     def _measure(self, index: int, measured: Measured) -> None:

@@ -44,7 +44,6 @@ class Oscilloscope:
         self._board = Asked("simulated board", address, "See `docker compose logs asip-board`.", timeout_s)
 
     def answers(self) -> bool:
-        """Return whether the board answers."""
         try:
             self._board.ask(b"edges 0", 1)
         except LabError:
@@ -60,7 +59,6 @@ class Oscilloscope:
         return CLOCK_HZ / (2 * half)
 
     def state(self) -> Scope:
-        """Return the oscilloscope's counts."""
         return self._edges_from(1 << 62)[0]
 
     def counts(self) -> BoardCounts:

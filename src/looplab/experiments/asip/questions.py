@@ -21,7 +21,6 @@ class Asked:
         self._what, self._address, self._remedy, self._timeout_s = what, address, remedy, timeout_s
 
     def ask(self, question: bytes, tries: int = TRIES) -> str:
-        """Return the answer."""
         host, _, port = self._address.rpartition(":")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.settimeout(self._timeout_s)

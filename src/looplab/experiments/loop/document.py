@@ -23,7 +23,6 @@ _WIRE = ("wire_sent_ns", "wire_received_ns", "wire_robot_ns")
 
 
 def files(parameters: Parameters) -> list[File]:
-    """Return the CSV files of a run."""
     return [
         File("samples.csv", SAMPLES_HEADER, partial(sample_lines, parameters)),
         File("transport.csv", TRANSPORT_HEADER, transport_lines),

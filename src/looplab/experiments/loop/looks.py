@@ -70,7 +70,6 @@ class Looks:
         return {"noise_floor": noise.over(self._taken), **({"link": self._link_taken[-1]} if self._link_taken else {})}
 
     def load_runs(self) -> bool:
-        """Return whether the wanted load is there."""
         return running(self._client.look(treatments.applied(self._parameters)), self._parameters.load)
 
     def link_fault(self) -> str:

@@ -69,7 +69,6 @@ class Controller(Run):
         return document.faults(len(p.cells) * p.repetitions, self._trials)
 
     def close(self) -> None:
-        """Stop the middleware."""
         self._parts.stop()
 
     def _order(self) -> list[tuple[int, Cell]]:

@@ -44,7 +44,6 @@ class Load:
                 one.ask("entries", {"first": at, "entries": made["entries"][at : at + AT_ONCE]})
 
     def begin(self, system: str, plan: Plan) -> None:
-        """Start a plan."""
         self._responses, self._failures = {}, []
         parts = slices(plan, len(self._drivers))
         self._running = self._drivers[: len(parts)]

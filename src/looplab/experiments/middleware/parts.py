@@ -81,7 +81,6 @@ class Snapshot:
     durations_us: dict[int, int] = field(default_factory=dict)
 
     def add(self, part: str, facts: Mapping[str, Any]) -> None:
-        """Add what one agent reports."""
         for name, service in facts["services"].items():
             self.cpu_s[name] = self.cpu_s.get(name, 0.0) + service["cpu_s"]
             self.memory_bytes[name] = self.memory_bytes.get(name, 0) + service["memory_bytes"]
@@ -153,7 +152,6 @@ class Parts:
         return {"routes": {"": f"https://{NGINX}:{self._entry}"}, "certificate": answer["certificate"]}
 
     def used(self, cell: Cell) -> list[Agent]:
-        """Return the agents of the cell's nodes."""
         if cell.container:
             return self.nodes[: cell.nodes]
         assert self.host is not None

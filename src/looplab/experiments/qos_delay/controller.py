@@ -69,7 +69,6 @@ class Controller(Run):
         return faults(self.parameters, self._measured, self._cut_short)
 
     def close(self) -> None:
-        """Take every delay away."""
         network.take_away(EMULATORS)
 
     def _measure(self, index: int, cell: Cell) -> Measured:

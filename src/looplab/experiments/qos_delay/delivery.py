@@ -65,7 +65,6 @@ class Ends:
         return self.publisher.last_error or self.subscriber.last_error or "no answer"
 
     def close(self) -> None:
-        """Disconnect politely."""
         for client in self._clients:
             client.close()
 

@@ -49,7 +49,6 @@ def capture_faults(captured: Mapping[str, Any], sent: int) -> list[str]:
 
 
 def files(parameters: QosDelayParameters) -> list[File]:
-    """Return the CSV files of a run."""
     return [
         File("samples.csv", SAMPLES_HEADER, partial(sample_lines, parameters)),
         File("transport.csv", TRANSPORT_HEADER, transport_lines),
@@ -145,7 +144,6 @@ def _wire(columns: Columns, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:
-    """The MQTT sockets of a role in all looks."""
     found = mqtt_sockets(looks, role, [parameters.broker_port])
     return [entry for entry in found if not isinstance(entry, str)]
 

@@ -68,7 +68,6 @@ class Made:
 
 
 def ways(p: QosDelayParameters, cell: Cell) -> list[Way]:
-    """The four ways of a cell."""
     return [
         Way("pb", "broker", p.own_pb, cell.delay_pb_ms, "there_ms", True),
         Way("pb", "own", p.host_pb, cell.delay_pb_ms, "back_ms", False),

@@ -73,7 +73,6 @@ class Controller(Run):
         return faults(self._measured)
 
     def close(self) -> None:
-        """End the session of the database."""
         self._database.close()
 
     def _measure(self, parts: Parts, index: int, cell: Cell) -> Measured:

@@ -64,6 +64,5 @@ class BrokerCounters:
             yield f"{key},{heard.time_ns},{heard.broker},{values}"
 
     def close(self) -> None:
-        """Disconnect politely."""
         for client in self.clients:
             client.close()

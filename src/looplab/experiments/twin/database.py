@@ -63,7 +63,6 @@ class Database:
         return Facts(*map(str, self._rows(_FACTS)[0]))
 
     def close(self) -> None:
-        """End the session."""
         if self._connection is not None:
             self._connection.close()
 

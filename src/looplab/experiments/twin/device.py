@@ -87,7 +87,6 @@ class Devices:
         return next((client.last_error for client in self.clients if not client.connected), "") or "no answer"
 
     def close(self) -> None:
-        """Disconnect politely."""
         for client in self.clients:
             client.close()
 

@@ -182,7 +182,6 @@ class TwinParameters(RunParameters):
         return self.batch_rows if cell.write_mode in ("pipeline", "copy") else 1
 
     def hosts(self, cell: Cell) -> list[tuple[str, int]]:
-        """Return host and port of each broker of a cell."""
         if cell.placement == CENTRAL:
             return [(f"central-{cell.brokers}", 1883 + at) for at in range(cell.brokers)]
         if self.broker_hosts:

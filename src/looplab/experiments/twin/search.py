@@ -45,7 +45,6 @@ class Step:
 
 
 def judge_step(p: TwinParameters, columns: Columns, rows: range, rate_per_s: float) -> Step:
-    """Return how the rate in `rows` went."""
     state = columns["state"]
     sent = [row for row in rows if state[row] != NOT_SENT]
     stored = [row for row in sent if state[row] == ANSWERED]

@@ -45,7 +45,6 @@ class Sent:
     lasted_s: float = 0.0
 
     def counted(self, name: str) -> int:
-        """Return what all workers counted."""
         return sum(worker[name] for worker in self.workers)
 
 

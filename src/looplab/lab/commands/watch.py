@@ -49,7 +49,6 @@ class Screen:
         self._problem = ""
 
     def take(self, text: str) -> None:
-        """Take a new page."""
         view, now_s = parse(text), time.monotonic()
         if self.view is not None and now_s > self._seen_s:
             for part, spent_s in view.cpu_s.items():

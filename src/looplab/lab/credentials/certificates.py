@@ -59,7 +59,6 @@ def expiry(certificate: Path) -> datetime:
 
 
 def names_of(certificate: Path) -> list[str]:
-    """Return the host names and addresses a certificate is for."""
     said = _openssl("x509", "-noout", "-ext", "subjectAltName", "-in", str(certificate)).stdout
     entries = [entry.strip() for line in said.splitlines()[1:] for entry in line.split(",")]
     names = [entry.removeprefix("DNS:") for entry in entries if entry.startswith("DNS:")]

@@ -81,7 +81,6 @@ class Compose:
         self._own_session = True
 
     def stop(self, service: str) -> None:
-        """Stop a service and wait for its end."""
         self._call("--profile", "*", "stop", service, timeout_s=DOWN_TIMEOUT_S)
 
     def down(self) -> Outcome:

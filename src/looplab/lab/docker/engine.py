@@ -175,12 +175,10 @@ def engine_remedy(engine: Engine) -> str:
 
 
 def engine_message(engine: Engine) -> str:
-    """Return one sentence on what is wrong with the engine."""
     return _TROUBLES[engine.trouble][0].format(engine.detail)
 
 
 def compose_message(engine: Engine) -> str:
-    """Return one sentence on what is wrong with Compose."""
     needed = show_version(OLDEST_COMPOSE)
     if engine.compose is not None:
         return f"Docker Compose {show_version(engine.compose)} is too old: the lab needs {needed} or later."

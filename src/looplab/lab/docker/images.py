@@ -137,7 +137,6 @@ class Images:
         self._registries: dict[str, Registry] = {}
 
     def registry(self, reference: str) -> Registry:
-        """Return what is known of the registry of `reference`."""
         name = registry_of(reference)
         if name not in self._registries:
             self._registries[name] = self._ask(reference)

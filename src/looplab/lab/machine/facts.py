@@ -153,7 +153,6 @@ def _release() -> str:
 
 
 def _existing(path: Path) -> Path:
-    """Return the nearest folder that exists."""
     path = path.absolute()
     return next((folder for folder in (path, *path.parents) if folder.exists()), path)
 

@@ -31,7 +31,6 @@ class Package:
 
 
 def missing_packages(root: Path) -> dict[str, list[Package]]:
-    """Return the missing packages of each table of LIST."""
     tables = tomllib.loads((root / LIST).read_text(encoding="utf-8"))
     packages = {table: [Package(name, *facts) for name, facts in lines.items()] for table, lines in tables.items()}
     return {table: [package for package in lines if package.missing] for table, lines in packages.items()}

@@ -17,7 +17,6 @@ class Merged:
         self._run, self._sequences = b"", list[int]()
 
     def add(self, request: Request) -> None:
-        """Note one request."""
         if request.run != self._run or len(self._sequences) >= MOST:
             self.report()
         self._run = request.run

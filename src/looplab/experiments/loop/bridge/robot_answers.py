@@ -44,7 +44,6 @@ class Faults(dict[str, int]):
         super().__init__(dict.fromkeys((UNPLUGGED, RESET, SILENT, NOISE, SENSOR), 0))
 
     def note(self, kind: str, words: str) -> None:
-        """Count one fault."""
         self[kind] += 1
         self.last = words
 

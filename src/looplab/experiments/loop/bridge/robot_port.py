@@ -119,7 +119,6 @@ class RobotPort:
         return restarted
 
     def close(self) -> None:
-        """Close the port for good."""
         if self._port is not None:
             self._port.close()
 

@@ -34,7 +34,6 @@ class Agent:
         self._orders: queue.Queue[tuple[Callable[[], object], queue.Queue[BaseException | None]]] = queue.Queue()
 
     def routes(self) -> dict[str, Callable[[Request], dict[str, Any]]]:
-        """Return what it answers."""
         return {"POST /start": self._start, "POST /stop": self._stop, "POST /facts": self._facts}
 
     def work(self, stop: threading.Event) -> None:
@@ -58,7 +57,6 @@ class Agent:
         return self._programs.wait()
 
     def stop(self) -> None:
-        """Stop what runs."""
         self._programs.stop()
 
     def _start(self, request: Request) -> dict[str, Any]:

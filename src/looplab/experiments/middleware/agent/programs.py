@@ -126,7 +126,6 @@ class Programs:
             raise
 
     def stop(self) -> None:
-        """Stop what runs, the last one first."""
         while self._running:
             self._running.pop().stop()
 

@@ -40,7 +40,6 @@ class Service:
         self._load_cpu_s: list[float] = []
 
     def routes(self) -> dict[str, Order]:
-        """Return what it answers."""
         orders: dict[str, Order] = {
             "POST /provision": self._provision,
             "POST /entries": self._take,
@@ -69,7 +68,6 @@ class Service:
         return {"devices": len(self._entries)}
 
     def _begin(self, request: Request) -> dict[str, Any]:
-        """Start a plan."""
         self._stop()
         body = request.body
         plan = Plan.from_json(body["plan"])

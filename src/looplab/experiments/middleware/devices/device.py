@@ -36,7 +36,6 @@ class Connections:
         return response.status_code, bytes(response.read())
 
     def close(self) -> None:
-        """Drop every connection."""
         for client in self._clients.values():
             client.close()
         self._clients.clear()
@@ -83,7 +82,6 @@ class Fleet:
         return next(self._waiting)
 
     def now_ns(self) -> int:
-        """Return the time from the start."""
         return perf_counter_ns() - self.start_ns
 
 

@@ -58,7 +58,6 @@ class Sketch:
     share: bool = False
 
     def draw(self) -> Drawing:
-        """Return the figure."""
         name, told = f"middleware_figure_{self.figure}_{self.fidelity}", self._alternative()
         return Plot(name, self.figure, self.fidelity, self.caption, told, self._put, _PLACE, legend_columns=2).draw()
 

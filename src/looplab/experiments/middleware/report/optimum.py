@@ -30,12 +30,10 @@ class Optimum:
 
     @property
     def load(self) -> int:
-        """The load as a number of devices."""
         return round(self.devices.estimate)
 
 
 def load_cells(run: Measured | None) -> list[LoadCell]:
-    """Return all cells of a run."""
     return [cell for cell in run.cells.values() if isinstance(cell, LoadCell)] if run else []
 
 

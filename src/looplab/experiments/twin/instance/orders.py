@@ -82,7 +82,6 @@ class Counts:
         return self._numbers[worker * len(COUNTS) : (worker + 1) * len(COUNTS)]
 
     def clear(self) -> None:
-        """Set every count to 0."""
         self._numbers[:] = memoryview(struct.pack("<q", 0) * len(self._numbers)).cast("q")
 
     def as_json(self, workers: int) -> list[dict[str, int]]:

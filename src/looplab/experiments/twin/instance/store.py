@@ -64,7 +64,6 @@ class Store:
         self._session().execute("SELECT 1")
 
     def close(self) -> None:
-        """End the session."""
         begun_ns = perf_counter_ns()
         if self._connection is not None:
             self._connection.close()

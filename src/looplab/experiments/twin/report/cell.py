@@ -30,7 +30,6 @@ class TwinCell(Cell):
 
     @property
     def queue_max(self) -> int:
-        """The longest queue, in messages."""
         return int(self.document["queue_max"])
 
     @property

@@ -55,7 +55,6 @@ def chi_square_quantile(share: float, freedom: int) -> float:
 
 
 def f_quantile(share: float, freedom: tuple[int, int]) -> float:
-    """Return the quantile of F."""
     angle, below = _f(freedom)
     return float(np.tan(np.interp(share, below, angle))) ** 2 * freedom[1] / freedom[0]
 

@@ -32,7 +32,6 @@ class Adapter:
         return Answer(status, status == 201)
 
     def post(self, client: Client, name: str, payload: str) -> Answer:
-        """Post one notification."""
         body = json.dumps({"notification": NOTIFICATION, "parameters": {"n": name, "v": payload}}).encode()
         status, _ = client.request("POST", f"{self._own}/notification", self._headers(), body)
         return Answer(status, status == 201)

@@ -27,5 +27,4 @@ def provision(ask: Ask, _password: str, devices: int, token: str) -> list[dict[s
 
 
 def device_name(token: str, number: int) -> str:
-    """Return the id of a device of the run `token`."""
     return f"lab-{token}-{number}"
