@@ -9,7 +9,7 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from looplab.errors import EXIT_USAGE, LabError
+from looplab.errors import LabError, UsageError
 from looplab.system.env_files import read_env, read_port
 
 PAIR_AGAIN = "On the machine that runs the lab: ./lab pair FILE; then rpi/install.sh --pairing FILE on the Pi."
@@ -35,16 +35,16 @@ class Pairing:
 
 
 def read_pairing(path: Path) -> Pairing:
-    """Return the pairing in `path`; raises LabError (exit code 2) that names what is wrong with it."""
+    """Return the pairing in `path`; raises UsageError that names what is wrong with it."""
     try:
         found = read_env(path)
     except OSError as error:
-        raise LabError(f"The pairing file {path} cannot be read: {error.strerror}.", PAIR_AGAIN, EXIT_USAGE) from error
+        raise UsageError(f"The pairing file {path} cannot be read: {error.strerror}.", PAIR_AGAIN) from error
     except LabError as error:
-        raise LabError(f"The pairing file is damaged: {error.message}", PAIR_AGAIN, EXIT_USAGE) from error
+        raise UsageError(f"The pairing file is damaged: {error.message}", PAIR_AGAIN) from error
     missing = [name for name in NAMES if not found.get(name)]
     if missing:
-        raise LabError(f"The pairing file {path} has no {', '.join(missing)}.", PAIR_AGAIN, EXIT_USAGE)
+        raise UsageError(f"The pairing file {path} has no {', '.join(missing)}.", PAIR_AGAIN)
     try:
         ca_pem = base64.b64decode(found["BROKER_CA_BASE64"], validate=True).decode("ascii")
         port = read_port(found, "BROKER_PORT")
@@ -52,7 +52,7 @@ def read_pairing(path: Path) -> Pairing:
         pairing.context()
     except (LabError, ValueError, ssl.SSLError) as error:
         why = error.message if isinstance(error, LabError) else error
-        raise LabError(f"The pairing file {path} is damaged ({why}).", PAIR_AGAIN, EXIT_USAGE) from error
+        raise UsageError(f"The pairing file {path} is damaged ({why}).", PAIR_AGAIN) from error
     return pairing
 
 

@@ -142,24 +142,15 @@ def test_nobody_there_is_not_taken_for_a_wrong_broker(lan: LanBroker, start_brid
     await_return(lan, bridge, lan.start)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("BROKER_HOST=broker\n", "has no BROKER_PORT, BROKER_USER, BROKER_PASSWORD, BROKER_CA_BASE64"),
-        ("BROKER_HOST=x\nBROKER_PORT=1\nBROKER_USER=b\nBROKER_PASSWORD=hush\nBROKER_CA_BASE64=eA==\n", "is damaged"),
-        (None, "cannot be read: No such file or directory"),
-    ],
-)
-def test_a_pairing_file_that_is_none_ends_the_bridge_with_the_remedy(
-    tmp_path: Path, start_child: StartBridge, text: str | None, words: str
+def test_a_pairing_file_that_is_damaged_ends_the_bridge_with_the_remedy(
+    tmp_path: Path, start_child: StartBridge
 ) -> None:
     file = tmp_path / "pairing.env"
-    if text is not None:
-        file.write_text(text)
+    file.write_text("BROKER_HOST=x\nBROKER_PORT=1\nBROKER_USER=b\nBROKER_PASSWORD=hush\nBROKER_CA_BASE64=eA==\n")
     bridge = start_child(
         "looplab.experiments.loop.bridge.program", BROKER_PAIRING=str(file), SERIAL_URL=f"socket://{HOST}:{free_port()}"
     )
     assert bridge.wait() == 2
-    assert words in bridge.said()
+    assert "is damaged" in bridge.said()
     assert "./lab pair" in bridge.said()
     assert "hush" not in bridge.said()

@@ -13,7 +13,7 @@ import pytest
 from support import host_fakes as fakes
 from support.places import ROOT
 
-from looplab.errors import LabError, MachineError, UsageError
+from looplab.errors import MachineError, UsageError
 from looplab.lab.commands import pair
 from looplab.lab.credentials import certificates, identities
 from looplab.lab.credentials.secret_files import write_secret
@@ -216,9 +216,28 @@ def test_a_pairing_that_went_through_windows_is_the_same(root: Path) -> None:
     ):
         (root / "pi.env").write_bytes(change.encode())
         assert read_pairing(root / "pi.env") == pairing
-    (root / "pi.env").write_bytes(text.encode("utf-16"))
-    with pytest.raises(LabError, match=r"is damaged: .* line 1: a character that is not UTF-8"):
-        read_pairing(root / "pi.env")
+
+
+CUT = "BROKER_HOST=x\nBROKER_PORT=1883\nBROKER_USER=b\nBROKER_PASSWORD=hush\nBROKER_CA_BASE64="
+WRONG_PAIRINGS = {
+    "no such file": (None, "cannot be read: No such file or directory"),
+    "another encoding": (CUT.encode("utf-16"), "is damaged: .* line 1: a character that is not UTF-8"),
+    "only an address": (b"BROKER_HOST=x\n", "has no BROKER_PORT, BROKER_USER, BROKER_PASSWORD, BROKER_CA_BASE64"),
+    "no port": (CUT.replace("1883", "mqtt").encode() + b"eA==", r"is damaged \(`BROKER_PORT=mqtt` is not a port"),
+    "no base64": (CUT.encode() + b"eA", r"is damaged \(.*padding"),
+    "no certificate": (CUT.encode() + b"eA==", r"is damaged \("),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_PAIRINGS)
+def test_a_file_that_is_no_pairing_is_refused_with_the_remedy(tmp_path: Path, case: str) -> None:
+    content, message = WRONG_PAIRINGS[case]
+    if content is not None:
+        (tmp_path / "pi.env").write_bytes(content)
+    with pytest.raises(UsageError, match=message) as caught:
+        read_pairing(tmp_path / "pi.env")
+    assert "./lab pair FILE" in caught.value.remedy
+    assert "hush" not in caught.value.message
 
 
 @pytest.mark.parametrize("renew", [True, False])
