@@ -54,6 +54,11 @@ class BrokerWatch:
     def start(self) -> None:
         self._client.loop_start()
 
+    def stop(self) -> None:
+        """Disconnect and end the thread."""
+        self._client.disconnect()
+        self._client.loop_stop()
+
     def texts(self) -> dict[str, str]:
         """Return sample lines by family: all that the broker publishes, or that it is down and nothing else."""
         with self._lock:

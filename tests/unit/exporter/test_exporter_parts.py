@@ -3,70 +3,101 @@
 import json
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from support.mqtt_packets import publish
+from support.nonsense_broker import WELCOME, NonsenseBroker
+from support.parts import HOST
 from support.run_files import Writer, publish_state, store
+from support.waiting import until
 
 from looplab.errors import MachineError
 from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter.broker import UPTIME, BrokerWatch
+from looplab.exporter.broker import SILENCE_S, UPTIME, BrokerWatch
 from looplab.exporter.host import HostWatch
 from looplab.exporter.parts import broker_topics, process_names
 from looplab.exporter.server import Exporter, server
 
-
-class Message:
-    def __init__(self, topic: str, payload: bytes) -> None:
-        self.topic, self.payload = topic, payload
+DOWN = "lab_broker_up 0\n"
 
 
-def told(watch: BrokerWatch, topic: str, payload: bytes) -> None:
-    watch._message(None, None, Message(topic, payload))  # type: ignore[arg-type]
+class WatchedBroker:
+    """A broker that lets a watch in and says what a test wants."""
+
+    def __init__(self, silence_s: float = SILENCE_S) -> None:
+        self._broker = NonsenseBroker()
+        self.watch = BrokerWatch(HOST, self._broker.port, broker_topics(EXPERIMENTS), silence_s)
+        self.watch.start()
+        self.connection = self._broker.visit()
+        assert self.connection.begins()
+        assert self.connection.say(WELCOME)
+
+    def says(self, topic: str, payload: bytes) -> bool:
+        return self.connection.say(publish(payload, topic))
+
+    def texts_after(self, messages: Mapping[str, bytes], uptime_s: int = 12) -> dict[str, str]:
+        """Publish these and the uptime; return the watch's texts once it has heard them."""
+        for topic, payload in messages.items():
+            assert self.says(topic, payload)
+        assert self.says(UPTIME, b"%d seconds" % uptime_s)
+        heard = f"lab_broker_uptime_seconds {uptime_s}\n"
+        until(lambda: self.watch.texts()["lab_broker_uptime_seconds"] == heard, "the uptime is heard")
+        return self.watch.texts()
+
+    def close(self) -> None:
+        self.watch.stop()
+        self.connection.close()
+        self._broker.close()
 
 
 @pytest.fixture
-def watch() -> BrokerWatch:
-    return BrokerWatch("127.0.0.1", 1, broker_topics(EXPERIMENTS))
+def broker() -> Iterator[WatchedBroker]:
+    made = WatchedBroker()
+    yield made
+    made.close()
 
 
-def test_broker_that_never_answered_is_down_and_says_nothing_else(watch: BrokerWatch) -> None:
-    assert "".join(watch.texts().values()) == "lab_broker_up 0\n"
+@pytest.fixture
+def forgetful() -> Iterator[WatchedBroker]:
+    """One whose watch takes it for dead after half a second."""
+    made = WatchedBroker(silence_s=0.5)
+    yield made
+    made.close()
 
 
-def test_broker_values_vanish_with_the_connection(watch: BrokerWatch) -> None:
-    told(watch, UPTIME, b"12 seconds")
-    told(watch, "$SYS/broker/clients/connected", b"3")
-    told(watch, TOPIC_ROBOT_STATUS, b"offline")
-    texts = watch.texts()
+def test_broker_that_never_spoke_is_down_and_shows_nothing_else(broker: WatchedBroker) -> None:
+    assert "".join(broker.watch.texts().values()) == DOWN
+
+
+def test_broker_values_vanish_with_the_connection(broker: WatchedBroker) -> None:
+    texts = broker.texts_after({"$SYS/broker/clients/connected": b"3", TOPIC_ROBOT_STATUS: b"offline"})
     assert texts["lab_broker_up"] == "lab_broker_up 1\n"
     assert texts["lab_broker_uptime_seconds"] == "lab_broker_uptime_seconds 12\n"
     assert texts["lab_broker_clients_connected"] == "lab_broker_clients_connected 3\n"
     assert texts["lab_robot_online"] == "lab_robot_online 0\n"
     assert "lab_bridge_online" not in texts, "nobody has told"
-    watch._lost()
-    assert "".join(watch.texts().values()) == "lab_broker_up 0\n"
+    broker.connection.close()
+    until(lambda: "".join(broker.watch.texts().values()) == DOWN, "the loss is seen", SILENCE_S / 2)
 
 
-def test_broker_that_hangs_is_down_though_connected() -> None:
-    watch = BrokerWatch("127.0.0.1", 1, broker_topics(EXPERIMENTS), silence_s=0.2)
-    told(watch, UPTIME, b"12 seconds")
-    assert watch.texts()["lab_broker_up"] == "lab_broker_up 1\n"
-    time.sleep(0.2)
-    assert "".join(watch.texts().values()) == "lab_broker_up 0\n"
+def test_broker_that_hangs_is_down_though_connected(forgetful: WatchedBroker) -> None:
+    def speaks() -> bool:
+        return forgetful.says(UPTIME, b"12 seconds") and "lab_broker_up 1\n" in forgetful.watch.texts().values()
+
+    until(speaks, "the broker is up")
+    until(lambda: "".join(forgetful.watch.texts().values()) == DOWN, "the silence is seen")
+    until(speaks, "the same connection speaks again")
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"[]", b'{"counts": 5}', b'{"counts": {"a": "x"}}', b"\xff"])
-def test_bridge_info_that_is_none_is_left_out(watch: BrokerWatch, payload: bytes) -> None:
-    told(watch, UPTIME, b"1 seconds")
-    told(watch, TOPIC_BRIDGE_INFO, payload)
-    told(watch, "$SYS/broker/clients/connected", b"many")
-    texts = watch.texts()
+def test_bridge_info_that_is_none_is_left_out(broker: WatchedBroker, payload: bytes) -> None:
+    texts = broker.texts_after({TOPIC_BRIDGE_INFO: payload, "$SYS/broker/clients/connected": b"many"})
     assert not texts.get("lab_bridge_events_total")
     assert "lab_broker_clients_connected" not in texts
 
