@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 # The paper draws medians with quartiles.
@@ -65,20 +67,18 @@ class Histogram:
         self.sum_ns += other.sum_ns
         self.count += other.count
 
-    def quantile_ns(self, share: float, endless: int = 0) -> float:
-        """Return the smallest duration that at least `share` of all values do not exceed; NaN if there is none.
+    def quantiles_ns(self, shares: Iterable[float], endless: int = 0) -> list[float]:
+        """Return for each share the smallest duration that at least so many of all values do not exceed; NaN if none.
 
         It is the upper end of its bucket, and never beyond the largest value. `endless` more values are infinite.
         """
-        wanted = max(1, math.ceil(share * (self.count + endless) - 1e-9))
-        if not self.count + endless:
-            return math.nan
-        seen = 0
-        for upper in sorted(self.counts):
-            seen += self.counts[upper]
-            if seen >= wanted:
-                return float(min(upper, self.max_ns))
-        return math.inf
+        count = self.count + endless
+        if not count:
+            return [math.nan for _ in shares]
+        uppers = sorted(self.counts)
+        seen = list(accumulate(self.counts[upper] for upper in uppers))
+        places = [bisect_left(seen, max(1, math.ceil(share * count - 1e-9))) for share in shares]
+        return [float(min(uppers[at], self.max_ns)) if at < len(uppers) else math.inf for at in places]
 
     def summary_us(self, endless: int = 0) -> dict[str, float | int | None]:
         """Return n, min, max, avg and percentiles in microseconds; null where infinite or without a value.
@@ -92,7 +92,7 @@ class Histogram:
             "min": float(self.min_ns),
             "max": math.inf if endless else float(self.max_ns),
             "avg": math.inf if endless else self.sum_ns / self.count,
-            **{name: self.quantile_ns(share, endless) for name, share in QUANTILES.items()},
+            **dict(zip(QUANTILES, self.quantiles_ns(QUANTILES.values(), endless), strict=True)),
         }
         return {"n": count, **{name: None if math.isinf(v) else round(v / 1000, 3) for name, v in figures.items()}}
 

@@ -155,7 +155,7 @@ def _times(cell: LoadCell) -> Point | None:
     held = cell.histogram("sent_response")
     if not held.count:
         return None
-    first, middle, third = (held.quantile_ns(share) / 1e6 for share in (0.25, 0.5, 0.75))
+    first, middle, third = (value_ns / 1e6 for value_ns in held.quantiles_ns((0.25, 0.5, 0.75)))
     return Point(cell.devices, middle, middle - first, third - middle)
 
 
