@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -47,6 +48,7 @@ def compare(over: float, under: float, freedom: tuple[int, int]) -> Ratio:
     return Ratio(Interval(ratio, low, high), 2 * min(below, 1 - below))
 
 
+@cache
 def chi_square_quantile(share: float, freedom: int) -> float:
     """Return the quantile of chi-square; integrated over its root, where the density is smooth."""
     root = np.linspace(1e-9, math.sqrt(freedom) + 12, _STEPS)
@@ -65,6 +67,7 @@ def f_share(value: float, freedom: tuple[int, int]) -> float:
     return float(np.interp(math.atan(math.sqrt(value * freedom[0] / freedom[1])), angle, below))
 
 
+@cache
 def _f(freedom: tuple[int, int]) -> tuple[Floats, Floats]:
     """F is d2/d1 tan^2 of an angle with the density sin^(d1-1) cos^(d2-1)."""
     angle = np.linspace(1e-9, math.pi / 2 - 1e-9, _STEPS)
