@@ -1,8 +1,9 @@
 """Stored runs as a report sees them, and the report itself."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,18 @@ EMPTY_TAGS = {"meta", "link", "img", "br"}
 
 @dataclass(frozen=True)
 class Shown:
-    """What an experiment's report makes of the runs in a folder; `text` is its page without figures."""
+    """What an experiment's report makes of the runs in a folder."""
 
     measured: Sequence[Measured]
     selection: Selection
     verdicts: Mapping[str, Mapping[str, Verdict]]
     context: Mapping[str, Any]
-    text: str
+    page: Callable[[], str]
+
+    @cached_property
+    def text(self) -> str:
+        """The page without figures."""
+        return self.page()
 
     def verdict(self, claim: str, fidelity: str = "thesis") -> Any:
         return self.verdicts[claim][fidelity]
@@ -43,8 +49,8 @@ def shown(results: Path, experiment: str = "loop") -> Shown:
     one = EXPERIMENTS[experiment]
     analysis = one.part("report.analysis").analyse(measured)
     verdicts = {claim.name: by_fidelity for claim, by_fidelity in analysis.verdicts}
-    text = page_text(one, analysis, measured, selection)
-    return Shown(measured, selection, verdicts, analysis.context, text)
+    page = partial(page_text, one, analysis, measured, selection)
+    return Shown(measured, selection, verdicts, analysis.context, page)
 
 
 def write(results: Path, out: Path, *named: str) -> int:

@@ -35,11 +35,16 @@ def hand_in(folder: Path, runs: list[Path], numbers: tuple[int, ...], answers: s
         os.utime(form, (EARLY, EARLY))
 
 
+@pytest.fixture(scope="module")
+def by_seed(tmp_path_factory: pytest.TempPathFactory) -> list[list[Path]]:
+    """Runs to be handed in, made once."""
+    return [nine_scenarios(tmp_path_factory.mktemp("results"), repetitions=3, seed=seed) for seed in range(3)]
+
+
 @pytest.fixture
-def group(tmp_path: Path) -> Path:
+def group(tmp_path: Path, by_seed: list[list[Path]]) -> Path:
     """ada and ben measured, eve copied ada's run, mia has another machine and an INVALID run, zoe handed in nothing."""
     group = tmp_path / "group"
-    by_seed = [nine_scenarios(tmp_path / f"results{seed}", repetitions=3, seed=seed) for seed in range(3)]
     hand_in(group / "ada", by_seed[0], (1, 2), "prediction: b\n")
     hand_in(group / "ben", by_seed[1], (1, 2), "prediction: a\nmedian: b\n", token="0000ben0")
     hand_in(group / "eve", by_seed[0], (2,))

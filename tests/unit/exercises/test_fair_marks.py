@@ -32,9 +32,15 @@ def exercise_of(name: str) -> Exercise:
     return read_exercise(ROOT, name, EXPERIMENTS)
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Runs to be copied, made once."""
+    return nine_scenarios(tmp_path_factory.mktemp("written"), repetitions=3, messages=100)
+
+
 @pytest.fixture
-def runs(tmp_path: Path) -> list[Path]:
-    return nine_scenarios(tmp_path / "results", repetitions=3, messages=100)
+def runs(tmp_path: Path, written: list[Path]) -> list[Path]:
+    return [Path(shutil.copytree(run, tmp_path / "results" / run.name)) for run in written]
 
 
 def treated(folder: Path, *treatments: dict[str, Any], **changes: Any) -> None:

@@ -299,15 +299,15 @@ def test_a_cell_where_nothing_was_answered_is_shown_and_named(results: Path) -> 
 
 
 def test_permitted_priority_stands_beside_the_verdict(results: Path) -> None:
-    nine_scenarios(results)
+    nine_scenarios(results, repetitions=3, messages=50)
     beside = " ".join(shown(results).verdict("broker-priority").beside)
     assert "SCHED_OTHER" in beside
     assert "not priority" in beside
 
 
 def test_tcp_nodelay_stands_beside_qos_2(results: Path) -> None:
-    nine_scenarios(results)
-    nine_scenarios(results, fidelity="corrected", seed=2, start="20260101T000001Z")
+    nine_scenarios(results, repetitions=3, messages=50)
+    nine_scenarios(results, repetitions=3, messages=50, fidelity="corrected", seed=2, start="20260101T000001Z")
     analysis = shown(results)
     assert not analysis.selection.unusable
     beside = " ".join(analysis.verdict("qos-2", "corrected").beside)
