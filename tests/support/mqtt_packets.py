@@ -1,5 +1,6 @@
 """MQTT 3.1.1 framing: make control packets and cut a byte stream into them."""
 
+import random
 from collections.abc import Iterator
 
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = (
@@ -28,6 +29,14 @@ def text(value: str | bytes) -> bytes:
 def publish(payload: str | bytes, topic: str | bytes = "request/", qos: int = 0, identifier: int = 7) -> bytes:
     data = payload.encode() if isinstance(payload, str) else payload
     return packet(PUBLISH | qos << 1, text(topic) + (identifier.to_bytes(2, "big") if qos else b"") + data)
+
+
+def random_splits(stream: bytes, dice: random.Random) -> Iterator[bytes]:
+    """Cut the stream into pieces of very different sizes, single bytes among them."""
+    while stream:
+        size = dice.choice((1, 1, 2, 3, 7, 100, 1500, 70_000))
+        yield stream[:size]
+        stream = stream[size:]
 
 
 def body_of(raw: bytes) -> bytes:

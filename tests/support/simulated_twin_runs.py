@@ -15,6 +15,12 @@ from support.run_files import answer_at_once, begin, finish, treatment
 
 # The paper's figure as a service time: 14.85 messages a second.
 PUBLISHED_S = 1 / 14.85
+Rates = dict[tuple[int, str], float]
+# The paper's rates of each broker.
+PUBLISHED_RATES: Rates = {
+    (1, "single"): 14.85, (2, "central"): 13.84, (4, "central"): 12.02, (2, "distributed"): 13.50,
+    (4, "distributed"): 12.68,
+}  # fmt: skip
 TRAVEL_NS = 200_000
 
 
@@ -118,6 +124,29 @@ def write_twin_run(
         {"scenario": scenario, "fidelity": fidelity, "messages": messages}, {"samples.csv": lines},
         **{"fidelity": fidelity, "treatments": [treatment("instance", "one process")], **(changes or {})},
     )  # fmt: skip
+
+
+CAUSES = [
+    single(10, "published"),
+    single(10, "sleep", service_s=0.055),
+    single(10, "session", service_s=0.012),
+    single(10, "row", service_s=0.002),
+    single(10, "copy", service_s=0.0002),
+]
+
+
+def write_brokers(
+    results: Path,
+    central: float,
+    distributed: float,
+    *,
+    rates: Rates = PUBLISHED_RATES,
+    iterations: int = 5,
+    **more: Any,
+) -> None:
+    """Write a run of the second experiment whose service times have these relative SDs, by placement."""
+    spread = {"single": central, "central": central, "distributed": distributed}
+    write_twin_run(results, experiment_2(spread, rates, iterations), scenario="twin-brokers", **more)
 
 
 RUNNING_ID = "20260701T000000Z-twin"

@@ -1,10 +1,8 @@
-"""Stored runs for the report: real ones, made by the lab."""
+"""Where tests of the report put runs."""
 
-import shutil
 from pathlib import Path
 
 import pytest
-from support.places import STORED_RUNS
 
 
 @pytest.fixture
@@ -13,9 +11,3 @@ def results(tmp_path: Path) -> Path:
     folder = tmp_path / "results"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture(scope="module")
-def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stored runs as a results/, for tests that only read."""
-    return Path(shutil.copytree(STORED_RUNS, tmp_path_factory.mktemp("stored") / "results"))

@@ -2,13 +2,12 @@
 
 import csv
 import math
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.places import ROOT
-from support.reports import Page, Shown, rows, shown, write
+from support.reports import Shown, shown
 from support.run_files import edited
 from support.simulated_asip_runs import WIRE_US, as_published, near_the_wire, write_latency_run, write_throughput_run
 
@@ -166,23 +165,6 @@ def test_the_published_figures_are_those_of_the_source() -> None:
     values = {(line["configuration"], line["transport"], line["language"]): float(line["value"]) for line in lines}
     logs = [math.log(v / values[c, t, "python"]) for (c, t, la), v in values.items() if la == "java"]
     assert published.ratio("throughput_hz", "language", "python", "java") == pytest.approx(math.exp(sum(logs) / 14))
-
-
-def test_the_page_is_whole_and_sets_both_beside_each_other(tmp_path: Path) -> None:
-    results, out = tmp_path / "results", tmp_path / "out"
-    write_latency_run(results)
-    write_throughput_run(results)
-    assert write(results, out) == 0
-    page = Page(out / "asip.html")
-    # The overview, four figures, latencies, tracked share, three pictures of the oscilloscope.
-    assert len(page.alternatives) == 10
-    text = " ".join(" ".join(page.words).split())
-    assert "MacBook Pro 200 80 80 90 80 50" in text
-    assert re.search(r"here: one machine 3\.38 3\.63 3\.83 3\.48 3\.73 3\.93", text)
-    assert "RPi 2, MacBook broker – – 38.40 – – 45.00" in text
-    found = rows(out / "asip-cells.csv")
-    assert len(found) == 12
-    assert {row["finding"] for row in rows(out / "asip-findings.csv")} == set(analysed(results).verdicts)
 
 
 def test_the_oscilloscope_shows_the_last_wave_tracked_and_the_first_one_missed(tmp_path: Path) -> None:

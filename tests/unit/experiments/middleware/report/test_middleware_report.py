@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from support.reports import Page, Shown, rows, shown, write
+from support.reports import Shown, shown
 from support.simulated_middleware_runs import CAPACITY, by_cores, nodes_cells, write_middleware_run
-from support.terminal import printing_to_a_terminal
 
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.middleware.cells import Cell
@@ -226,19 +225,3 @@ def test_runs_alike_are_one_with_the_repetitions_of_all(tmp_path: Path) -> None:
     every = [one.histograms["response"] for one in cell.every]
     assert cell.times_us("response")["n"] == sum(held.count for held in every) == 4 * 240
     assert cell.processed.known
-
-
-def test_the_page_is_whole_and_asks_for_nothing(tmp_path: Path) -> None:
-    results, out = tmp_path / "results", tmp_path / "out"
-    write_middleware_run(results, cells=some((30, 60)), repetitions=3)
-    write_middleware_run(results, "middleware-nodes", cells=nodes_cells((60, 120)), repetitions=3)
-    with printing_to_a_terminal() as said:
-        assert write(results, out) == 0
-    page = Page(out / "middleware.html")
-    assert len(page.alternatives) == 12
-    assert all(not alternative or "devices" in alternative for alternative in page.alternatives)
-    assert "916,281" in page.text
-    assert len(rows(out / "middleware-cells.csv")) == 8 + 8
-    assert len(rows(out / "middleware-repetitions.csv")) == 3 * 16
-    assert len({row["finding"] for row in rows(out / "middleware-findings.csv")}) == 8
-    assert max(map(len, said.getvalue().splitlines()[:-1])) <= 80

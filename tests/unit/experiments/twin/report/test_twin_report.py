@@ -1,48 +1,24 @@
 """The report on twin: verdicts on runs of known truth, a page that needs nothing else."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.reports import Page, Shown, rows, shown, write
+from support.reports import Shown, shown
 from support.simulated_twin_runs import (
-    PUBLISHED_S,
-    Truth,
+    CAUSES,
+    PUBLISHED_RATES,
     experiment_1,
-    experiment_2,
     single,
+    write_brokers,
     write_twin_run,
 )
 
-from looplab.experiments.twin.parameters import Cell
 from looplab.report.finding import Finding
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED
-
-Rates = dict[tuple[int, str], float]
-# The paper's rates of each broker.
-RATES: Rates = {
-    (1, "single"): 14.85, (2, "central"): 13.84, (4, "central"): 12.02, (2, "distributed"): 13.50,
-    (4, "distributed"): 12.68,
-}  # fmt: skip
-CAUSES = [
-    single(10, "published"),
-    single(10, "sleep", service_s=0.055),
-    single(10, "session", service_s=0.012),
-    single(10, "row", service_s=0.002),
-    single(10, "copy", service_s=0.0002),
-]
 
 
 def analysed(results: Path) -> Shown:
     return shown(results, "twin")
-
-
-def write_brokers(
-    results: Path, central: float, distributed: float, *, rates: Rates = RATES, iterations: int = 5, **more: Any
-) -> None:
-    """Write a run of the second experiment whose service times have these relative SDs, by placement."""
-    spread = {"single": central, "central": central, "distributed": distributed}
-    write_twin_run(results, experiment_2(spread, rates, iterations), scenario="twin-brokers", **more)
 
 
 def findings(results: Path, fidelity: str = "thesis") -> dict[str, Finding]:
@@ -116,7 +92,7 @@ def test_more_brokers_as_published(tmp_path: Path) -> None:
 
 
 def test_brokers_that_do_not_hinder_each_other_are_not_as_published(tmp_path: Path) -> None:
-    write_brokers(tmp_path, 0.002, 0.002, rates=dict.fromkeys(RATES, 14.85))
+    write_brokers(tmp_path, 0.002, 0.002, rates=dict.fromkeys(PUBLISHED_RATES, 14.85))
     found = findings(tmp_path)["more-brokers"]
     assert found.outcome == NOT_REPRODUCED
     assert "The total rises at 4 of 4 steps" in found.reason
@@ -183,22 +159,3 @@ def test_runs_alike_are_read_as_one(tmp_path: Path) -> None:
         write_twin_run(tmp_path, [single(100), single(10)], start=f"2026050{day}T000000Z")
     found = findings(tmp_path)["fifteen"]
     assert found.lines[0].value.known
-
-
-def test_the_page_is_whole_and_asks_for_nothing(tmp_path: Path) -> None:
-    results, out = tmp_path / "results", tmp_path / "out"
-    write_twin_run(results, [*experiment_1(), *CAUSES[1:]])
-    write_brokers(results, 0.01, 0.01, start="20260502T000000Z")
-    found: dict[str, Any] = {"limit_per_s": 9000.0, "limited_by": "fsync", "evidence": {"fsync": 0.97}}
-    limit = Truth(Cell(0.111, 2, "central", "copy", 1, 0), PUBLISHED_S, more=found)
-    write_twin_run(results, [limit], scenario="twin-limit", start="20260503T000000Z")
-    write(results, out)
-    text = Page(out / "twin.html").text
-    for title in ("Figure 1: the queue over time", "Figures 2 and 3", "the highest sustained rate"):
-        assert title in text
-    assert "the commit to disk" in text
-    assert len(rows(out / "twin-cells.csv")) == 11 + 25 + 1
-    assert {row["finding"] for row in rows(out / "twin-findings.csv")} >= {"fifteen", "limit"}
-    assert len(rows(out / "twin-brokers.csv")) == 11 + 5 * 13 + 2
-    for name in ("1", "causes", "2", "3", "limits"):
-        assert (out / f"figures/twin_figure_{name}_thesis.svg").is_file()

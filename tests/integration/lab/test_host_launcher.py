@@ -185,8 +185,10 @@ def test_a_ready_environment_is_used_until_a_pin_changes(
 
 
 def test_debians_incomplete_venv_is_named_where_it_cannot_be_installed(
-    copied: ModuleType, programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copied: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    programs = fakes.Programs(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(programs.folder))
     for module in ("pip", "ensurepip"):
         (tmp_path / f"{module}.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -4,9 +4,11 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from support.places import STORED_RUNS
 from support.reports import Page, rows, write
 
 from looplab.experiments.loop.report import published
@@ -15,6 +17,12 @@ from looplab.report import painters
 from looplab.report.overview import Mark, Overview
 from looplab.report.statistics import Interval
 from looplab.report.stored import StoredRun, read_run
+
+
+@pytest.fixture(scope="module")
+def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stored runs as a results/, for tests that only read."""
+    return Path(shutil.copytree(STORED_RUNS, tmp_path_factory.mktemp("stored") / "results"))
 
 
 @pytest.fixture(scope="module")

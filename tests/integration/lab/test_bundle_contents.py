@@ -1,0 +1,41 @@
+"""What comes with a bundle: packages by pip, archives of the whole checkout for students and teachers."""
+
+import os
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.lab.class_archives import FOR_TEACHERS, checkout_files, write_archives
+from looplab.lab.commands.bundle import fetch_wheels
+
+
+def test_packages_that_cannot_be_had_are_told_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    missed = fetch_wheels(tmp_path, ["rich==14.2.0"], ["3.11", "3.13"])
+    assert list(missed) == ["Python 3.11 on linux", "Python 3.13 on linux"]
+    assert all("rich==14.2.0" in why for why in missed.values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_students_get_the_lab_without_answers_and_teachers_get_those(tmp_path: Path) -> None:
+    students, teachers = write_archives(ROOT, tmp_path / "room.bundle")
+    assert (students.name, teachers.name) == ("room-students.tar.gz", "room-teachers.tar.gz")
+    with tarfile.open(students) as archive:
+        archive.extractall(tmp_path / "s")
+    with tarfile.open(teachers) as archive:
+        archive.extractall(tmp_path / "t")
+    place = tmp_path / "s/looplab"
+    assert {path for path in checkout_files(ROOT) if not (place / path).is_file()} == set(FOR_TEACHERS)
+    assert (place / ".students").is_file()
+    assert os.access(place / "lab", os.X_OK)
+    pages = [place / name for name in checkout_files(ROOT) if name.endswith(".md") and name not in FOR_TEACHERS]
+    links = [(page, target) for page in pages for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text())]
+    assert len(links) > 100
+    assert [(page, target) for page, target in links if not (page.parent / target).exists()] == []
+    shutil.copytree(tmp_path / "t", tmp_path / "s", dirs_exist_ok=True)
+    assert all((place / name).read_bytes() == (ROOT / name).read_bytes() for name in checkout_files(ROOT))
