@@ -37,6 +37,7 @@ def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Fin
         if run is None:
             return Finding(NO_RUN, f"There is no usable run: ./lab run {scenario}")
         finding = answer(run)
+        finding.rests_on = run
         if not run.run.valid and finding.outcome != NO_RUN:
             finding.beside.append(
                 f"{run.run.run_id} is INVALID ({run.run.invalid_because}); only its valid cells were used."

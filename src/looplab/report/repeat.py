@@ -26,13 +26,17 @@ class Parameters(Protocol):
     def read_parameters(self, environment: Mapping[str, str], /) -> RunParameters: ...
 
 
-def run_commands(experiment: Experiment, measured: Iterable[Measured]) -> list[str]:
-    """Return `NAME=value ./lab run …` for these runs: one command for scenarios that need the same settings."""
+def run_commands(experiment: Experiment, measured: Iterable[Measured], rounds: int | None = None) -> list[str]:
+    """Return `NAME=value ./lab run …` for these runs: one command for scenarios that need the same settings.
+
+    For as many rounds as there are runs, or for `rounds`.
+    """
     scenarios: dict[tuple[str, str], list[str]] = {}
     for m in measured:
         variables, options = _settings(m.run, experiment)
-        rounds = f" --rounds {len(m.runs)}" if len(m.runs) > 1 else ""
-        scenarios.setdefault((variables, rounds + options), []).append(m.run.scenario)
+        times = rounds or len(m.runs)
+        repeated = f" --rounds {times}" if times > 1 else ""
+        scenarios.setdefault((variables, repeated + options), []).append(m.run.scenario)
     return [f"{variables}./lab run {' '.join(names)}{options}" for (variables, options), names in scenarios.items()]
 
 

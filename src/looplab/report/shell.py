@@ -125,6 +125,7 @@ def page_text(
     drawn: Sequence[Drawing] = (),
 ) -> str:
     """Return the page of one experiment; runs in `apart` have a page of their own."""
+    from looplab.report.basis import basis
     from looplab.report.page import page
     from looplab.report.repeat import run_commands
     from looplab.report.verdicts import NO_RUN
@@ -138,6 +139,7 @@ def page_text(
         "repeat": run_commands(experiment, measured),
         "studies": experiment.studies,
         "verdicts": analysis.verdicts,
+        "basis": basis(experiment, analysis.verdicts),
         "asked": [entry for entry, has_runs in zip(analysis.verdicts, asked, strict=True) if has_runs],
         "unasked": [entry for entry, has_runs in zip(analysis.verdicts, asked, strict=True) if not has_runs],
         "overview": next((d for d in drawn if d.figure == OVERVIEW), None),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from looplab.report.samples import Runs
+from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import SIGNIFICANCE, Comparison, answerable, holm
 
 FIDELITIES = ("thesis", "corrected")
@@ -36,7 +36,8 @@ Rule = Callable[[Comparison, float], tuple[str, str]]
 class Verdict:
     """The answer to one claim at one fidelity, why, and other causes that the runs show.
 
-    A verdict that rests on a test is `tested` by `rule`, once the p-values of all claims are known.
+    A verdict that rests on a test is `tested` by `rule`, once the p-values of all claims are known. `rests_on` are the
+    runs of a claim that fewer than FEWEST_RUNS may decide: the page names how many they are.
     """
 
     outcome: str
@@ -44,6 +45,7 @@ class Verdict:
     beside: list[str] = field(default_factory=list)
     tested: Comparison | None = None
     rule: Rule | None = None
+    rests_on: Measured | None = field(default=None, compare=False, repr=False)
 
     @property
     def glance(self) -> str:
@@ -66,6 +68,17 @@ class Claim:
     name: str
     title: str
     judge: Callable[[Runs, np.random.Generator], Verdict]
+
+
+def units(figures: Iterable[Sequence[float]]) -> list[float]:
+    """Return what counts once, from the figures of each run's repetitions: the mean of each run; each figure of a few.
+
+    Repetitions of one run are alike in what runs differ in. Runs without a figure are left out.
+    """
+    held = [found for found in figures if found]
+    if len(held) < FEWEST_RUNS:
+        return [figure for found in held for figure in found]
+    return [sum(found) / len(found) for found in held]
 
 
 # Each claim with its verdict by fidelity.

@@ -10,18 +10,21 @@ from looplab.experiments.middleware.cells import placement
 from looplab.experiments.middleware.histogram import Histogram, merged
 from looplab.report.cell import Cell
 from looplab.report.statistics import UNKNOWN, Interval, over_runs
+from looplab.report.verdicts import FEWEST_RUNS, units
 
 # For an exercise: processed requests a second, shares, processor time of a request in us, memory in MiB.
 FIGURES = ("succeeded", "processed", "failed_share", "unfinished_share", "cpu_per_request", "memory")
 # Where the middleware runs: container, balancer, nodes, cores of a node.
 Place = tuple[bool, bool, int, int]
+# A round of a run: the run's id, and the number of the repetition.
+Round = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Repetition:
     """One repetition: `round` names it in every cell of its run; `histograms` are by document.TIMES."""
 
-    round: tuple[str, int]
+    round: Round
     document: Mapping[str, Any]
     histograms: Mapping[str, Histogram]
 
@@ -46,6 +49,18 @@ class Repetition:
         """Return a figure of one of the times in microseconds, None if it is unknown or infinite."""
         found = (self.document.get(f"{name}_us") or {}).get(statistic)
         return None if found is None else float(found)
+
+
+def by_unit(figures: Mapping[Round, float]) -> dict[Round, float]:
+    """Return the figures of rounds by what counts once in a verdict: each run (round 0) or each round."""
+    runs: dict[str, dict[Round, float]] = {}
+    for name, figure in figures.items():
+        runs.setdefault(name[0], {})[name] = figure
+    counted = units([list(held.values()) for held in runs.values()])
+    names = (
+        [(run, 0) for run in runs] if len(runs) >= FEWEST_RUNS else [name for held in runs.values() for name in held]
+    )
+    return dict(zip(names, counted, strict=True))
 
 
 @dataclass
@@ -89,8 +104,15 @@ class LoadCell(Cell):
         return [one for cell in cells for one in cell.held if not one.document.get("invalid_because")]
 
     def over(self, figure: Callable[[Repetition], float | None]) -> Interval:
-        """Return the geometric mean of a figure over the repetitions, with its interval."""
-        return over_runs([figure(one) for one in self.every]) or UNKNOWN
+        """Return the geometric mean of a figure over the repetitions, or over three or more runs, with its interval."""
+        found = [figure(one) for one in self.every]
+        known = [value for value in found if value is not None]
+        if len(known) < len(found):
+            return UNKNOWN
+        return (
+            over_runs(list(by_unit({one.round: v for one, v in zip(self.every, known, strict=True)}).values()))
+            or UNKNOWN
+        )
 
     @property
     def processed(self) -> Interval:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from looplab.experiments.middleware.report.cell import LoadCell, Repetition
+from looplab.experiments.middleware.report.cell import LoadCell, Repetition, by_unit
 from looplab.experiments.middleware.report.optimum import by_place, optimum
 from looplab.report.finding import Finding
 from looplab.report.rules import MATTERS
@@ -49,7 +49,7 @@ def at_optimum(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def sides(pairs: Sequence[Pair], figure: Figure) -> Sides:
-    """Return the figure of each round on both sides, its geometric mean over the pairs.
+    """Return the figure of each round, or of three or more runs, on both sides, its geometric mean over the pairs.
 
     A round that lacks the figure in one of the pairs is left out.
     """
@@ -60,7 +60,8 @@ def sides(pairs: Sequence[Pair], figure: Figure) -> Sides:
 def _by_round(cells: Sequence[LoadCell], figure: Figure) -> list[float]:
     held = [{one.round: value for one in cell.every if (value := figure(one))} for cell in cells]
     whole = [name for name in held[0] if all(name in found for found in held)] if held else []
-    return [math.exp(float(np.mean([math.log(found[name]) for found in held]))) for name in whole]
+    found = {name: math.exp(float(np.mean([math.log(figures[name]) for figures in held]))) for name in whole}
+    return list(by_unit(found).values())
 
 
 def tested(before: Sequence[float], after: Sequence[float], rule: Rule) -> Finding:

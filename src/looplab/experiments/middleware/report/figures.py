@@ -177,5 +177,5 @@ def _differences(run: Measured, figure: str, value: Figure, what: str) -> Sketch
         found = difference(pair, value)
         if not math.isnan(found.estimate):
             series.setdefault(_cores_text(pair[0].place), []).append(point(pair[0].devices, found))
-    caption = f"(bare metal - container) / bare metal of the {what}. Bars are 95 % intervals over the repetitions."
+    caption = f"(bare metal - container) / bare metal of the {what}. Bars are 95 % intervals."
     return Sketch(figure, run.run.fidelity, series, "difference", caption, level=0.0, share=True)

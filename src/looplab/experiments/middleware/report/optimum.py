@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from looplab.experiments.middleware.report.cell import LoadCell, Place
+from looplab.experiments.middleware.report.cell import LoadCell, Place, Round, by_unit
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, Floats, Interval
 from looplab.report.verdicts import SEED
@@ -17,7 +17,7 @@ FIRST, LAST, ONLY = "first", "last", "only"
 
 @dataclass(frozen=True)
 class Optimum:
-    """`devices` has an interval from resampled rounds; `by_round` holds the best load of each round.
+    """`devices` has an interval from resampled rounds (or runs); `by_round` holds the best load of each.
 
     `edge` is FIRST, LAST or ONLY where that is the first, last or only load measured, else "".
     """
@@ -74,7 +74,11 @@ def optima(run: Measured | None) -> dict[Place, Optimum]:
 
 
 def _rounds(cells: Sequence[LoadCell]) -> Floats:
-    """Return what each round processed at each load, a round a row; rounds that lack a load are left out."""
-    held: list[Mapping[tuple[str, int], float]] = [{one.round: one.processed for one in c.every} for c in cells]
+    """Return what each round processed at each load, a round a row; rounds that lack a load are left out.
+
+    Of three or more runs, a row is a run with the means of its rounds.
+    """
+    held: list[Mapping[Round, float]] = [{one.round: one.processed for one in c.every} for c in cells]
     whole = [name for name in held[0] if all(name in found for found in held)]
-    return np.array([[found[name] for found in held] for name in whole], dtype=np.float64).reshape(-1, len(cells))
+    columns = [list(by_unit({name: found[name] for name in whole}).values()) for found in held]
+    return np.array(columns, dtype=np.float64).reshape(len(cells), -1).T

@@ -1,6 +1,6 @@
 """One cell of qos-delay: the delay of each link, the latency over it, what the publisher's segments carried."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from looplab.report.cell import Cell, KeyPart
@@ -29,25 +29,26 @@ class DelayCell(Cell):
     @property
     def made_ms(self) -> float:
         """The mean delay of both links as the emulator made it, 0 if it is not known."""
-        return float((self.document.get("end_to_end_ms") or {}).get("total") or 0.0)
+        made = [float((cell.document.get("end_to_end_ms") or {}).get("total") or 0.0) for cell in self._each]
+        return sum(made) / len(made) if min(made) > 0 else 0.0
 
     @property
     def ratio(self) -> Interval:
         """The mean latency over the delay that was made, taken as exact: it is the mean of thousands of packets."""
         if self.runs:
-            own = [cell.ratio.estimate for cell in self.runs if isinstance(cell, DelayCell)]
-            return over_runs(own) or UNKNOWN
+            return over_runs([cell.ratio.estimate for cell in self._each]) or UNKNOWN
         mean = self.mean("L")
         return UNKNOWN if mean is None or self.made_ms <= 0 else mean.over(1000 * self.made_ms)
 
     @property
     def packets_per_segment(self) -> float | None:
-        """The mean number of MQTT packets in a TCP segment of the publisher."""
-        return (self._publisher.get("mqtt_packets_per_segment") or {}).get("mean")
+        """The mean number of MQTT packets in a TCP segment of the publisher; of several runs the mean of theirs."""
+        return _mean([(cell.publisher.get("mqtt_packets_per_segment") or {}).get("mean") for cell in self._each])
 
     @property
     def largest_segment_bytes(self) -> float | None:
-        return (self._publisher.get("size_bytes") or {}).get("max")
+        sizes = [(cell.publisher.get("size_bytes") or {}).get("max") for cell in self._each]
+        return max((float(size) for size in sizes if size), default=None)
 
     @property
     def packets_per_message(self) -> Mapping[str, float]:
@@ -55,5 +56,16 @@ class DelayCell(Cell):
         return self.document.get("packets_per_message") or {}
 
     @property
-    def _publisher(self) -> Mapping[str, Any]:
+    def publisher(self) -> Mapping[str, Any]:
+        """The segments of the publisher, as run.json has them; of several runs those of the newest."""
         return (self.document.get("segments") or {}).get("publisher") or {}
+
+    @property
+    def _each(self) -> "Sequence[DelayCell]":
+        return [cell for cell in self.runs if isinstance(cell, DelayCell)] or [self]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of those that are known, None if none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -21,7 +21,7 @@ from looplab.experiments.twin.table import LIMITS
 from looplab.report.finding import Finding, Line, asked, exact, within
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval, compare, over_runs
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, units
 
 PUBLISHED = "published"
 # "About 15 a second": within this factor.
@@ -62,22 +62,23 @@ def by_mode(run: Measured) -> dict[str, list[TwinCell]]:
     return {mode: modes[mode] for mode in sorted(modes, key=[*MODES, *modes].index)}
 
 
-def rate_of(cells: Sequence[TwinCell]) -> tuple[Interval, bool] | None:
-    """Return the rate out of one write mode, and whether it is its limit: that of the cells with a queue.
+def rate_of(runs: Sequence[Sequence[TwinCell]]) -> tuple[Interval, bool] | None:
+    """Return the rate out of one write mode, and whether it is its limit: that of the cells with a queue, by run.
 
     Without a queue the highest rate is a lower bound. None if nothing was stored.
     """
-    full = [cell.rate_out for cell in cells if cell.queues and cell.rate_out]
+    full = units([cell.rate_out for cell in cells if cell.queues and cell.rate_out] for cells in runs)
     if full:
         rate = over_runs(full)
         return (rate, True) if rate else None
-    seen = [cell.rate_out for cell in cells if cell.rate_out]
+    seen = [cell.rate_out for cells in runs for cell in cells if cell.rate_out]
     return (exact(max(seen)), False) if seen else None
 
 
 def _rates(run: Measured) -> Iterator[tuple[str, Interval, bool]]:
-    for mode, cells in by_mode(run).items():
-        found = rate_of(cells)
+    by_run = [by_mode(one) for one in run.runs]
+    for mode in by_mode(run):
+        found = rate_of([modes.get(mode, []) for modes in by_run])
         if found:
             yield (mode, *found)
 

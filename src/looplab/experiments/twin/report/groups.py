@@ -1,15 +1,18 @@
 """The repetitions of one number of brokers in one placement, and what the paper printed for it."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import fsum
 from pathlib import Path
+from statistics import fmean
 
 from looplab.experiments.twin.report import variance
 from looplab.experiments.twin.report.cell import TwinCell
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
+from looplab.report.verdicts import units
 
 SINGLE, CENTRAL, DISTRIBUTED = "single", "central", "distributed"
 # Iterations of the paper's second experiment.
@@ -19,25 +22,32 @@ _FILE = Path(__file__).resolve().parent / "published" / "twin.csv"
 
 @dataclass(frozen=True)
 class Group:
-    """The repetitions of one number of brokers in one placement, and what the paper printed for it."""
+    """The repetitions, by run, of one number of brokers in one placement, and what the paper printed for it."""
 
     brokers: int
     placement: str
-    cells: Sequence[TwinCell]
+    runs: Sequence[Sequence[TwinCell]]
 
     def __str__(self) -> str:
         return "1 broker" if self.brokers == 1 else f"{self.brokers} brokers, {self.placement}"
 
     @property
+    def cells(self) -> list[TwinCell]:
+        return [cell for held in self.runs for cell in held]
+
+    @property
     def each(self) -> list[float]:
-        """Messages a second of a broker, the mean of the brokers, by repetition."""
-        rates = [cell.broker_figures("rate_out_per_s") for cell in self.cells]
-        return [sum(held) / len(held) for held in rates if held]
+        """Messages a second of a broker, the mean of the brokers: by repetition, or by run if there are three."""
+        return self._rates(fmean)
 
     @property
     def total(self) -> list[float]:
-        """Messages a second of all brokers together, by repetition."""
-        return [sum(held) for cell in self.cells if (held := cell.broker_figures("rate_out_per_s"))]
+        """Messages a second of all brokers together: by repetition, or by run if there are three."""
+        return self._rates(fsum)
+
+    def _rates(self, of_brokers: Callable[[Sequence[float]], float]) -> list[float]:
+        by_run = ([cell.broker_figures("rate_out_per_s") for cell in cells] for cells in self.runs)
+        return units([of_brokers(held) for held in rates if held] for rates in by_run)
 
     @property
     def times_s(self) -> list[list[float]]:
@@ -73,10 +83,11 @@ def cells_of(run: Measured) -> list[TwinCell]:
 
 def groups(run: Measured) -> list[Group]:
     """Return the repetitions by number of brokers and placement."""
-    held: dict[tuple[int, str], list[TwinCell]] = {}
-    for cell in cells_of(run):
-        held.setdefault((cell.brokers, cell.placement), []).append(cell)
-    return [Group(*key, cells) for key, cells in sorted(held.items())]
+    held: dict[tuple[int, str], dict[str, list[TwinCell]]] = {}
+    for one in run.runs:
+        for cell in cells_of(one):
+            held.setdefault((cell.brokers, cell.placement), {}).setdefault(one.run.run_id, []).append(cell)
+    return [Group(*key, list(by_run.values())) for key, by_run in sorted(held.items())]
 
 
 def published_ratio(brokers: int) -> variance.Ratio:

@@ -14,9 +14,16 @@ from looplab.errors import EXIT_MACHINE, LabError
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import read_parameters
-from looplab.experiments.middleware.report.comparisons import client_us, container_pairs, difference, processed
+from looplab.experiments.middleware.report.comparisons import (
+    client_us,
+    container_pairs,
+    difference,
+    processed,
+    sides,
+)
 from looplab.experiments.middleware.report.optimum import LAST, optima, usable
 from looplab.experiments.middleware.trial import Measurement
+from looplab.report.statistics import over_runs
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Verdict
 
 LOADS = (30, 60, 120)
@@ -225,3 +232,23 @@ def test_runs_alike_are_one_with_the_repetitions_of_all(tmp_path: Path) -> None:
     every = [one.histograms["response"] for one in cell.every]
     assert cell.times_us("response")["n"] == sum(held.count for held in every) == 4 * 240
     assert cell.processed.known
+
+
+def test_of_three_runs_each_counts_once_whatever_its_repetitions(tmp_path: Path) -> None:
+    """A run that is 30 % faster than the others is one faster run, not four faster repetitions."""
+    for day, speed in ((1, 1.0), (2, 1.3), (3, 1.0)):
+        write_middleware_run(
+            tmp_path, cells=some((120, 150)), repetitions=4, start=f"2026030{day}T000000Z",
+            capacity=lambda cell, speed=speed: by_cores(cell) * speed,
+        )  # fmt: skip
+    [measured] = analysed(tmp_path).measured
+    cell: Any = measured.cells[0, 0, 1, 1, 120]
+    by_run = [[one.processed for one in cell.every if one.round[0] == run] for run in measured.run_ids]
+    means = [sum(held) / len(held) for held in by_run]
+    assert [len(held) for held in by_run] == [4, 4, 4]
+    assert cell.processed == over_runs(means)
+    pairs = container_pairs(usable(measured))
+    assert [len(side) for side in sides(pairs, processed)] == [3, 3]
+    assert len(optima(measured)[False, False, 1, 1].by_round) == 3
+    found = analysed(tmp_path).verdict("container-processed")
+    assert found.tested.units == (3, 3)

@@ -97,3 +97,14 @@ def test_nagle_stands_beside_the_findings_that_it_makes(tmp_path: Path) -> None:
     found = verdicts(tmp_path)
     assert "Nagle" in found["round-trip-beyond"].beside[0]
     assert "3.00" in found["qos-2-average"].beside[0]
+
+
+def test_of_three_runs_the_segments_are_those_of_all(tmp_path: Path) -> None:
+    for day, count in ((1, 1.0), (2, 2.0), (3, 6.0)):
+        write_delay_run(
+            tmp_path, pairs=SYMMETRICAL[:1], packets=lambda *_key, count=count: count, start=f"2026020{day}T000000Z"
+        )
+    cell: Any = next(iter(analysed(tmp_path).measured[0].cells.values()))
+    assert cell.packets_per_segment == pytest.approx(3.0)
+    sizes = [one.largest_segment_bytes for one in cell.runs]
+    assert cell.largest_segment_bytes == max(sizes) > min(sizes)

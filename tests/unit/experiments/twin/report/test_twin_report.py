@@ -7,6 +7,7 @@ from support.reports import Shown, shown
 from support.simulated_twin_runs import (
     CAUSES,
     PUBLISHED_RATES,
+    PUBLISHED_S,
     experiment_1,
     single,
     write_brokers,
@@ -159,3 +160,21 @@ def test_runs_alike_are_read_as_one(tmp_path: Path) -> None:
         write_twin_run(tmp_path, [single(100), single(10)], start=f"2026050{day}T000000Z")
     found = findings(tmp_path)["fifteen"]
     assert found.lines[0].value.known
+
+
+def test_of_three_runs_each_counts_once_whatever_its_cells(tmp_path: Path) -> None:
+    """Runs 10 % apart: what their many repetitions agree in does not make the interval narrow."""
+    for day, factor in ((1, 0.9), (2, 1.0), (3, 1.1)):
+        rates = {key: rate * factor for key, rate in PUBLISHED_RATES.items()}
+        write_brokers(tmp_path, 0.002, 0.002, rates=rates, start=f"2026050{day}T000000Z")
+        write_twin_run(
+            tmp_path, [single(ms, service_s=PUBLISHED_S / factor) for ms in (100, 40, 20, 10)],
+            start=f"2026050{day}T100000Z",
+        )  # fmt: skip
+    found = findings(tmp_path)
+    rate = found["fifteen"].lines[0].value
+    one = {line.what: line.value for line in found["more-brokers"].lines}["1 broker: each"]
+    assert (one.low, one.high) == pytest.approx((14.85 / 1.29, 14.85 * 1.28), rel=0.03)
+    assert (rate.low, rate.high) == pytest.approx((one.low, one.high), rel=0.01)
+    # Of three runs 10 % apart nothing is certain that is 10 % apart.
+    assert found["more-brokers"].outcome == UNDECIDED

@@ -1,0 +1,70 @@
+"""How many runs the verdicts of a page rest on: said once, with the command that makes them three."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.handouts import runs_of
+from support.reports import shown
+from support.simulated_asip_runs import write_latency_run
+from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
+from support.simulated_middleware_runs import write_middleware_run
+from support.simulated_twin_runs import single, write_twin_run
+
+from looplab.experiments.middleware.cells import Cell
+from looplab.report.verdicts import units
+
+LOADS = [Cell(box, False, 1, 1, n) for box in (False, True) for n in (30, 60)]
+WRITERS: dict[str, Any] = {
+    "asip": write_latency_run,
+    "middleware": lambda results, **more: write_middleware_run(results, cells=LOADS, repetitions=1, **more),
+    "qos-delay": lambda results, **more: write_delay_run(results, pairs=SYMMETRICAL[:1], **more),
+    "twin": lambda results, **more: write_twin_run(results, [single(100), single(10)], **more),
+}
+
+
+def page_of(results: Path, experiment: str, runs: int) -> list[str]:
+    """Return what the page says of its runs, a paragraph each, after so many runs."""
+    for day in range(1, runs + 1):
+        WRITERS[experiment](results, start=f"2026050{day}T000000Z")
+    found = re.findall(r'<p class="basis">(.*?)</p>', shown(results, experiment).text, re.DOTALL)
+    return [" ".join(paragraph.split()) for paragraph in found]
+
+
+@pytest.mark.parametrize("experiment", WRITERS)
+@pytest.mark.parametrize(("runs", "words"), [(1, "one run"), (2, "two runs")])
+def test_a_page_of_one_or_two_runs_says_so_once_with_the_command_that_makes_it_three(
+    tmp_path: Path, experiment: str, runs: int, words: str
+) -> None:
+    (said,) = page_of(tmp_path, experiment, runs)
+    assert f"rest on {words}: {experiment} (thesis)." in said
+    assert "no interval from fewer than three runs holds that difference" in said
+    (command,) = re.findall("<code>(.*?)</code>", said)
+    assert f"./lab run {experiment} --rounds 3 " in command
+    # `./lab` takes the command as it is.
+    assert runs_of(command)
+
+
+@pytest.mark.parametrize("experiment", WRITERS)
+def test_of_three_runs_the_page_says_that_its_figures_are_over_runs(tmp_path: Path, experiment: str) -> None:
+    assert page_of(tmp_path, experiment, 3) == [
+        f"Verdicts and figures are those over runs: 3 of {experiment} (thesis)."
+    ]
+
+
+def test_scenarios_of_unlike_numbers_of_runs_are_named_apart(tmp_path: Path) -> None:
+    write_twin_run(tmp_path, [single(10)], scenario="twin-brokers", start="20260601T000000Z")
+    write_twin_run(tmp_path, [single(10)], fidelity="corrected", start="20260602T000000Z")
+    few, enough = page_of(tmp_path, "twin", 3)
+    # A claim without its cells rests on nothing.
+    assert "rest on one run: twin (corrected)." in few
+    assert "twin-brokers" not in few
+    assert enough.endswith("3 of twin (thesis).")
+
+
+def test_of_three_runs_each_counts_once() -> None:
+    assert units([[1.0, 3.0], [5.0]]) == [1.0, 3.0, 5.0]
+    assert units([[1.0, 3.0], [5.0], [6.0, 7.0, 8.0]]) == [2.0, 5.0, 7.0]
+    assert units([[1.0, 3.0], [], [5.0]]) == [1.0, 3.0, 5.0]
+    assert units([]) == []
