@@ -54,9 +54,36 @@ def own_tails(rng: np.random.Generator, repetitions: int, messages: int) -> np.n
     return 700 + np.exp(own + 0.9 * correlated(rng, repetitions, messages, 0.7))
 
 
+def runs_apart(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    """Repetitions that differ by more than their messages do: quantiles are those of a few repetitions."""
+    own = rng.normal(0, 0.5, (repetitions, 1))
+    return 900 * np.exp(own + 0.3 * correlated(rng, repetitions, messages, 0.3))
+
+
+def rare_level(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    """A second level, ten times as high, of one message or two in a hundred."""
+    hit = rng.random((repetitions, messages)) < rng.gamma(3, 0.005, (repetitions, 1))
+    low = 900 * np.exp(rng.normal(0, 0.03, (repetitions, 1)) + rng.normal(0, 0.2, (repetitions, messages)))
+    return np.where(hit, rng.normal(9000, 1500, (repetitions, messages)), low)
+
+
+def coarse(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    """One message in seven waits 40 ms for an acknowledgement; times are read to 0.1 ms."""
+    wait = 40_000 * (rng.random((repetitions, messages)) < rng.beta(12, 68, (repetitions, 1)))
+    return np.round((wait + 1100 * np.exp(rng.normal(0, 0.15, (repetitions, messages)))) / 100) * 100
+
+
+def sticky(rng: np.random.Generator, repetitions: int, messages: int) -> np.ndarray:
+    """Each message is nearly as slow as the one before."""
+    own = rng.normal(0, 0.05, (repetitions, 1))
+    return 900 * np.exp(own + 0.4 * correlated(rng, repetitions, messages, 0.95))
+
+
 MODELS: dict[str, Model] = {
     model.__name__: model for model in (calm, restless, bursts, two_levels, independent, own_tails)
 }
+# Those on which no method was chosen.
+HELD_OUT: dict[str, Model] = {model.__name__: model for model in (runs_apart, rare_level, coarse, sticky)}
 
 
 def truth(model: Model, shares: list[float]) -> np.ndarray:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from looplab.report.statistics import Floats, Interval, cell_intervals, over_runs
+from looplab.report.repetitions import cell_intervals
+from looplab.report.statistics import Floats, Interval, over_runs
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 STATISTICS: Mapping[str, Callable[[Floats], Any]] = {

@@ -1,9 +1,7 @@
-"""How sure one can be. What varies is the run, and within one run the repetition: messages of either are correlated.
+"""How sure one can be over several runs: each figure is one value a run.
 
-Within a run, means have Student's t intervals over repetitions, on the scale of their logarithm. Quantiles have
-Woodruff's (1952): the share of values below the quantile has an interval over repetitions, and the values at its two
-ends are those of the quantile. Of nine ways that bench/coverage.py tries, these keep nearest to 95 %.
-Over several runs, each figure is one value a run: Student's t (Welch's for two sides) on the scale of the logarithm.
+Student's t (Welch's for two sides) on the scale of the logarithm, and permutation tests of whole runs. Within one run,
+what varies is the repetition: repetitions.py.
 """
 
 from __future__ import annotations
@@ -230,71 +228,3 @@ def _welch(before: Floats, after: Floats) -> tuple[Floats, Floats]:
 def _t_table() -> tuple[Floats, Floats]:
     freedoms = np.array([*range(_MOST_FREEDOM, 20, -5), *range(20, 0, -1)])
     return 1 / freedoms, np.array([t_quantile(0.5 + CONFIDENCE / 2, int(freedom)) for freedom in freedoms])
-
-
-def cell_intervals(
-    values: Floats, repetition: NDArray[np.integer], shares: Sequence[float]
-) -> tuple[Interval, list[Interval]]:
-    """Mean and quantiles of one cell's latencies, each with its interval; `repetition` says whose each value is."""
-    order = np.sort(values)
-    mean = float(order.mean())
-    quantiles = [float(q) for q in np.quantile(order, shares)]
-    codes, count = _codes(repetition)
-    if count < FEWEST_REPETITIONS:
-        nothing = [Interval(q, math.nan, math.nan) for q in quantiles]
-        return Interval(mean, math.nan, math.nan), nothing
-    sizes = np.bincount(codes, minlength=count).astype(np.float64)
-    sums: Floats = np.bincount(codes, weights=values, minlength=count).astype(np.float64)
-    found = []
-    for share, quantile in zip(shares, quantiles, strict=True):
-        below = np.bincount(codes[values <= quantile], minlength=count).astype(np.float64)
-        found.append(_quantile_interval(order, quantile, share, below, sizes))
-    return _on_log_scale(mean, _standard_error(sums, sizes), count - 1), found
-
-
-def _codes(repetition: NDArray[np.integer]) -> tuple[NDArray[np.int64], int]:
-    """Repetitions as 0, 1, 2, ... whichever of them answered, and how many there are."""
-    offsets = repetition - repetition.min()
-    present = np.bincount(offsets) > 0
-    codes = (np.cumsum(present) - 1)[offsets]
-    return np.asarray(codes, dtype=np.int64), int(present.sum())
-
-
-def _standard_error(sums: Floats, sizes: Floats) -> float:
-    """Of the mean of all values, where whole repetitions of `sizes` values were drawn (a ratio of two sums)."""
-    count, total = sizes.size, sizes.sum()
-    apart = sums - sums.sum() / total * sizes
-    return float(math.sqrt(count / (count - 1) * np.sum(apart**2)) / total)
-
-
-def _quantile_interval(order: Floats, quantile: float, share: float, below: Floats, sizes: Floats) -> Interval:
-    """Woodruff's: `below` counts each repetition's values up to the quantile; `order` holds all of them, sorted.
-
-    The share's interval is taken on the scale of arcsin(sqrt(share)), on which its spread does not depend on it.
-    Messages are never taken for more than independent: chance alone may make a few repetitions agree.
-    """
-    spread = share * (1 - share)
-    variance = max(_standard_error(below, sizes) ** 2, spread / order.size)
-    half = t_quantile(0.5 + CONFIDENCE / 2, sizes.size - 1) * math.sqrt(variance / spread) / 2
-    angle = math.asin(math.sqrt(share))
-    lowest = math.sin(max(angle - half, 0.0)) ** 2
-    highest = math.sin(min(angle + half, math.pi / 2)) ** 2
-    # Rounded outwards, to values that were seen; beyond the last of them nothing is known, below the first is 0.
-    first, last = math.floor(lowest * order.size) - 1, math.ceil(highest * order.size)
-    low = float(order[first]) if first >= 0 else 0.0
-    high = float(order[last]) if last < order.size else math.inf
-    return Interval(quantile, min(low, quantile), max(high, quantile))
-
-
-def _on_log_scale(estimate: float, standard_error: float, freedom: int) -> Interval:
-    """A latency's interval is that of its logarithm: never below 0, longer towards the tail."""
-    t = t_quantile(0.5 + CONFIDENCE / 2, freedom)
-    if estimate <= 0:
-        return Interval(estimate, estimate - t * standard_error, estimate + t * standard_error)
-    factor = _factor(t * standard_error / estimate)
-    return Interval(estimate, estimate / factor, estimate * factor)
-
-
-def _factor(exponent: float) -> float:
-    """e to the power of `exponent`; of a mean next to nothing it would be more than a float holds."""
-    return math.exp(min(exponent, 700.0))

@@ -1,17 +1,15 @@
 """Statistics against known truth: what is there is found, what is not is not."""
 
 import math
-from functools import cache
 
 import numpy as np
 import pytest
-from support.latency_models import MODELS, truth
 
+from looplab.report.repetitions import cell_intervals
 from looplab.report.rules import directed
 from looplab.report.statistics import (
     answerable,
     called,
-    cell_intervals,
     compare,
     false_positives,
     holm,
@@ -141,82 +139,6 @@ def test_a_figure_that_is_missing_or_infinite_cannot_be_compared(odd: float) -> 
     assert compare([1.0, 2.0, odd], [1.0, 2.0, 3.0]) is None
 
 
-SHARES = [0.5, 0.95, 0.99]
-
-
-def bounds_of(values: np.ndarray) -> np.ndarray:
-    """Low and high end for mean, p50, p95 and p99 of one row a repetition."""
-    mean, quantiles = cell_intervals(values.ravel(), np.repeat(np.arange(len(values)), values.shape[1]), SHARES)
-    return np.array([(i.low, i.high) for i in (mean, *quantiles)])
-
-
-@cache
-def true_figures(name: str) -> np.ndarray:
-    return truth(MODELS[name], SHARES)
-
-
-def covered(repetitions: int, messages: int, times: int) -> np.ndarray:
-    """How often intervals hold the truth, one row a model: mean, p50, p95, p99 (at length: bench/coverage.py)."""
-    rng = np.random.default_rng(15)
-    rows = []
-    for name, model in MODELS.items():
-        true = true_figures(name)
-        # Repetitions know nothing of each other: all are drawn at once.
-        drawn = model(rng, times * repetitions, messages).reshape(times, repetitions, messages)
-        ends = np.array([bounds_of(values) for values in drawn])
-        rows.append(((ends[..., 0] <= true) & (true <= ends[..., 1])).mean(axis=0))
-    return np.array(rows)
-
-
-def test_intervals_hold_the_truth_as_often_as_they_say_at_the_published_size() -> None:
-    """For every figure, over models that no interval is made for; 200 tries each have a standard error of 1.6 %."""
-    held = covered(10, 100, 200)
-    overall = held.mean(axis=0)
-    assert (overall >= [0.91, 0.93, 0.92, 0.93]).all(), overall
-    assert (overall <= 0.985).all(), overall
-    # The mean of a Pareto tail is what no sample shows; a tail that each repetition has for itself is next to it.
-    assert (held >= [0.82, 0.91, 0.87, 0.86]).all(), held
-
-
-def test_three_repetitions_have_wide_intervals_and_not_wrong_ones() -> None:
-    overall = covered(3, 100, 150).mean(axis=0)
-    assert (overall >= [0.90, 0.95, 0.95, 0.97]).all(), overall
-
-
-def test_an_interval_that_the_messages_cannot_close_is_open() -> None:
-    """Of 250 independent messages the largest lies below p99 one time in twelve: no upper end can be told."""
-    rng = np.random.default_rng(22)
-    few, many = MODELS["calm"](rng, 10, 25), MODELS["calm"](rng, 30, 100)
-    assert np.isinf(bounds_of(few)[3, 1])
-    assert np.isfinite(bounds_of(few)[:3]).all()
-    assert np.isfinite(bounds_of(many)).all()
-
-
-def test_messages_of_one_repetition_are_not_taken_for_independent() -> None:
-    """Ten repetitions that each have a level of their own: the interval is that of ten values, not of a thousand."""
-    rng = np.random.default_rng(16)
-    levels = rng.normal(1000, 100, 10)
-    values = np.repeat(levels, 100) + rng.normal(0, 1, 1000)
-    mean, _ = cell_intervals(values, np.repeat(np.arange(10), 100), [0.5])
-    half = (mean.high - mean.low) / 2
-    student = t_quantile(0.975, 9) * levels.std(ddof=1) / math.sqrt(10)
-    assert half == pytest.approx(student, rel=0.25)
-
-
-def test_large_cells_give_what_theory_says() -> None:
-    rng = np.random.default_rng(17)
-    values = rng.lognormal(7, 0.5, 40_000)
-    repetition = np.repeat(np.arange(400), 100)
-    mean, (p50, p99) = cell_intervals(values, repetition, [0.5, 0.99])
-    assert (p50.estimate, p99.estimate) == tuple(np.quantile(values, [0.5, 0.99]))
-    for interval in (mean, p50, p99):
-        assert interval.low < interval.estimate < interval.high
-    # The asymptotic standard error of a quantile: sqrt(q (1 - q) / n) / density.
-    density = math.exp(-((math.log(p99.estimate) - 7) ** 2) / 0.5) / (p99.estimate * 0.5 * math.sqrt(2 * math.pi))
-    half = 1.97 * math.sqrt(0.99 * 0.01 / 40_000) / density
-    assert (p99.high - p99.low) / 2 == pytest.approx(half, rel=0.35)
-
-
 def test_intervals_of_latencies_stay_above_nought() -> None:
     """Three repetitions of which one is far away: t is 4.3, and a latency below 0 there is none."""
     mean, (p50,) = cell_intervals(np.array([1.0] * 20 + [50.0] * 10), np.repeat(np.arange(3), 10), [0.5])
@@ -238,14 +160,6 @@ def test_too_few_repetitions_have_no_interval(repetitions: int) -> None:
     over = over_runs([5.0] * repetitions)
     assert over is not None
     assert not over.known
-
-
-def test_repetitions_without_an_answer_do_not_count() -> None:
-    rng = np.random.default_rng(19)
-    values = rng.normal(5, 1, 30)
-    gaps, _ = cell_intervals(values, np.repeat([0, 4, 9], 10), [0.5])
-    none, _ = cell_intervals(values, np.repeat([0, 1, 2], 10), [0.5])
-    assert gaps == none
 
 
 def test_constant_values_give_a_point_and_no_warning() -> None:
