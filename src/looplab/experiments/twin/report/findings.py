@@ -21,7 +21,7 @@ from looplab.experiments.twin.table import LIMITS
 from looplab.report.finding import Finding, Line, asked, exact, within
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval, compare, over_runs
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, units
+from looplab.report.verdicts import FEWEST_RUNS, NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, units
 
 PUBLISHED = "published"
 # "About 15 a second": within this factor.
@@ -238,7 +238,8 @@ def _varies(run: Measured) -> Finding:
     ways = [within(ratio.value, 1.0, math.inf) for ratio in found.values()]
     outcome = UNDECIDED if None in ways else REPRODUCED if all(ways) else NOT_REPRODUCED
     said = ", ".join(f"{n} brokers: p {ratio.p_value:.2g}" for n, ratio in found.items())
-    return Finding(outcome, f"Variances compared by F, {said}.", beside=_as_printed(), lines=lines)
+    how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
+    return Finding(outcome, f"Variances compared {how}, {said}.", beside=_as_printed(), lines=lines)
 
 
 def _published_over(brokers: int) -> str:
@@ -247,6 +248,8 @@ def _published_over(brokers: int) -> str:
 
 
 def _ratio(central: Group | None, distributed: Group | None) -> Ratio | None:
+    if central and distributed and len(central.variances) == len(distributed.variances) >= FEWEST_RUNS:
+        return variance.over_runs(distributed.variances, central.variances)
     one, other = (variance.pooled(group.times_s) if group else None for group in (central, distributed))
     if not one or not other or min(one[0], other[0]) <= 0:
         return None

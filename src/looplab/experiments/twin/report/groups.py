@@ -52,8 +52,13 @@ class Group:
     @property
     def times_s(self) -> list[list[float]]:
         """The time that each broker took, by repetition: a list a broker."""
-        held = [cell.broker_figures("operation_s") for cell in self.cells]
-        return [list(times) for times in zip(*held, strict=False)]
+        return _by_broker(self.cells)
+
+    @property
+    def variances(self) -> list[float]:
+        """The variance of a broker's time over the repetitions of each run, the mean of the brokers."""
+        found = [variance.pooled(_by_broker(cells)) for cells in self.runs]
+        return [each[0] for each in found if each]
 
     @property
     def variance(self) -> Interval | None:
@@ -65,6 +70,11 @@ class Group:
         """Return the figure of that name in the paper, "" if it gives none."""
         value = published().get((name, self.brokers, "" if self.brokers == 1 else self.placement))
         return "" if value is None else f"{value:.2f}"
+
+
+def _by_broker(cells: Sequence[TwinCell]) -> list[list[float]]:
+    held = [cell.broker_figures("operation_s") for cell in cells]
+    return [list(times) for times in zip(*held, strict=False)]
 
 
 @cache

@@ -1,4 +1,7 @@
-"""How sure a variance of few values is: intervals by chi-square, two variances compared by F. Values are normal."""
+"""How sure a variance of few values is: intervals by chi-square, two variances compared by F. Values are normal.
+
+Of three runs or more, variances are compared run by run.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,8 +10,9 @@ from functools import cache
 
 import numpy as np
 
+from looplab.report import statistics
 from looplab.report.statistics import Floats, Interval
-from looplab.report.student import CONFIDENCE
+from looplab.report.student import CONFIDENCE, t_cdf
 
 _STEPS = 20_001
 _TAIL = (1 - CONFIDENCE) / 2
@@ -46,6 +50,20 @@ def compare(over: float, under: float, freedom: tuple[int, int]) -> Ratio:
     low, high = (ratio / f_quantile(share, freedom) for share in (1 - _TAIL, _TAIL))
     below = f_share(ratio, freedom)
     return Ratio(Interval(ratio, low, high), 2 * min(below, 1 - below))
+
+
+def over_runs(over: Sequence[float], under: Sequence[float]) -> Ratio | None:
+    """Return the geometric mean of `over` divided by `under`, a pair of variances a run, by Student's t over runs.
+
+    None if a run has a variance of 0.
+    """
+    if min(*over, *under) <= 0:
+        return None
+    ratios = np.array(over) / np.array(under)
+    logs = np.log(ratios)
+    error = float(logs.std(ddof=1)) / math.sqrt(logs.size)
+    p_value = 2 - 2 * t_cdf(abs(float(logs.mean())) / error, logs.size - 1) if error else 0.0
+    return Ratio(statistics.over_runs(ratios.tolist()) or statistics.UNKNOWN, p_value)
 
 
 @cache

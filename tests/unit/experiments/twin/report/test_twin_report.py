@@ -122,6 +122,26 @@ def test_equal_variances_are_not_called_different(tmp_path: Path) -> None:
     assert all(line.value.low < 1 < line.value.high for line in ratios)
 
 
+def test_of_three_runs_variances_are_compared_run_by_run(tmp_path: Path) -> None:
+    """Whose ratio is 100 in one run and 1 in two has no ratio; 15 repetitions taken for one run would have it."""
+    for day, spread in ((1, 0.1), (2, 0.01), (3, 0.01)):
+        write_brokers(tmp_path, 0.01, spread, start=f"2026050{day}T000000Z")
+    found = findings(tmp_path)["distributed-varies"]
+    assert found.outcome == UNDECIDED
+    assert "run by run" in found.reason
+    ratios = [line.value for line in found.lines if "over central" in line.what]
+    assert all(ratio.low < 1 < ratio.high for ratio in ratios)
+
+
+def test_a_variance_that_differs_much_in_each_of_three_runs_is_found(tmp_path: Path) -> None:
+    for day in (1, 2, 3):
+        write_brokers(
+            tmp_path, 0.005, 0.1, start=f"2026050{day}T000000Z", rates=dict.fromkeys(PUBLISHED_RATES, 13.0 + day)
+        )
+    found = findings(tmp_path)["distributed-varies"]
+    assert found.outcome == REPRODUCED, found.reason
+
+
 @pytest.mark.parametrize(
     ("by", "outcome"),
     [

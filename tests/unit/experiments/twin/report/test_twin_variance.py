@@ -9,6 +9,7 @@ from looplab.experiments.twin.report.variance import (
     f_quantile,
     f_share,
     interval,
+    over_runs,
     pooled,
 )
 
@@ -51,3 +52,19 @@ def test_brokers_of_one_repetition_add_no_freedom() -> None:
     assert pooled([[1.0], [2.0]]) is None
     assert pooled([[1.0, 2.0], [2.0]]) is None
     assert pooled([]) is None
+
+
+def test_ratios_of_several_runs_hold_the_truth_and_err_as_often_as_they_say() -> None:
+    """Runs whose ratio varies more than its repetitions show: a factor of e in each direction."""
+    rng = np.random.default_rng(4)
+    held = 0
+    for _ in range(1000):
+        own = np.exp(rng.normal(0, 1, 4))
+        over = own * np.array([np.var(rng.normal(0, 1, 5), ddof=1) for _ in own])
+        under = np.array([np.var(rng.normal(0, 1, 5), ddof=1) for _ in own])
+        found = over_runs(over.tolist(), under.tolist())
+        assert found is not None
+        assert (found.p_value < 0.05) == (found.value.low > 1 or found.value.high < 1)
+        held += found.value.low <= 1 <= found.value.high
+    assert 0.93 <= held / 1000 <= 0.97
+    assert over_runs([1.0, 2.0, 0.0], [1.0, 1.0, 1.0]) is None
