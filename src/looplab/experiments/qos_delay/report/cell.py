@@ -5,6 +5,7 @@ from typing import Any
 
 from looplab.report.cell import Cell, KeyPart
 from looplab.report.statistics import UNKNOWN, Interval, over_runs
+from looplab.report.verdicts import FEWEST_RUNS
 
 # Figures of a cell that are no latencies: latency over delay, MQTT packets in a TCP segment.
 FIGURES = ("ratio", "packets_per_segment", "largest_segment_bytes")
@@ -34,11 +35,15 @@ class DelayCell(Cell):
 
     @property
     def ratio(self) -> Interval:
-        """The mean latency over the delay that was made, taken as exact: it is the mean of thousands of packets."""
-        if self.runs:
+        """The mean latency over the delay that was made, taken as exact: it is the mean of thousands of packets.
+
+        Of two runs, the interval is over the connections of both: without one, two runs would decide more than one.
+        """
+        if len(self.runs) >= FEWEST_RUNS:
             return over_runs([cell.ratio.estimate for cell in self._each]) or UNKNOWN
-        mean = self.mean("L")
-        return UNKNOWN if mean is None or self.made_ms <= 0 else mean.over(1000 * self.made_ms)
+        if "L" not in self._intervals or self.made_ms <= 0:
+            return UNKNOWN
+        return self._intervals["L"][0].over(1000 * self.made_ms)
 
     @property
     def packets_per_segment(self) -> float | None:

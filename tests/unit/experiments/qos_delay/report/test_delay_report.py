@@ -99,6 +99,18 @@ def test_nagle_stands_beside_the_findings_that_it_makes(tmp_path: Path) -> None:
     assert "3.00" in found["qos-2-average"].beside[0]
 
 
+def test_two_runs_decide_no_more_than_the_connections_of_both(tmp_path: Path) -> None:
+    """At the edge of "about 1": the interval of one run holds both sides of it, and so does that of two."""
+    for day in (1, 2):
+        write_delay_run(
+            tmp_path, pairs=SYMMETRICAL[:1], ratio=lambda *_key: 2**0.5, messages=60, start=f"2026020{day}T000000Z"
+        )
+        cell: Any = next(iter(analysed(tmp_path).measured[0].cells.values()))
+        assert len(cell.runs) in (0, 2)
+        assert cell.ratio.low < cell.ratio.estimate < cell.ratio.high
+        assert verdicts(tmp_path)["one-way-when-short"].outcome == UNDECIDED
+
+
 def test_of_three_runs_the_segments_are_those_of_all(tmp_path: Path) -> None:
     for day, count in ((1, 1.0), (2, 2.0), (3, 6.0)):
         write_delay_run(
