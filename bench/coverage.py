@@ -58,10 +58,9 @@ def tried(model: Model, repetitions: int, messages: int, times: int) -> tuple[np
         means[k] = mean.estimate
     low, high = ends[..., 0], ends[..., 1]
     counted = [(low <= true) & (true <= high), low > true, np.isinf(high) | (low <= 0)]
-    known = float(np.median(means)) * (1 / np.quantile(means, [0.025, 0.975]))
-    return np.array([*(100 * c.mean(axis=0) for c in counted), np.median(high - low, axis=0) / true]), known[0] - known[
-        1
-    ]
+    longest, shortest = float(np.median(means)) / np.quantile(means, [0.025, 0.975])
+    width = np.median(high - low, axis=0) / true
+    return np.array([*(100 * c.mean(axis=0) for c in counted), width]), longest - shortest
 
 
 if __name__ == "__main__":
