@@ -10,7 +10,7 @@ import csv
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,9 @@ def _write_report(
 
         measured = measure(selection)
         analysis: Analysis = experiment.part("report.analysis").analyse(measured)
-        drawn = draw(analysis.sketches)
+        # Each report has such a figure, and all of them write into one folder.
+        overview = f"{experiment.name.replace('-', '_')}_{OVERVIEW}"
+        drawn = [replace(d, name=overview) if d.figure == OVERVIEW else d for d in draw(analysis.sketches)]
     try:
         text = page_text(experiment, analysis, measured, selection, apart, drawn)
         _write_files(out, page_name, analysis, drawn, text)
