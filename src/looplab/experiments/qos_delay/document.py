@@ -144,8 +144,13 @@ def _wire(columns: Columns, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:
-    found = mqtt_sockets(looks, role, [parameters.broker_port])
-    return [entry for entry in found if not isinstance(entry, str)]
+    """Return the ends at `role` of the controller's connections: the exporter's may be older than the time-out."""
+    ends = {
+        name: [e for e in mqtt_sockets(looks, name, [parameters.broker_port]) if not isinstance(e, str)]
+        for name in _ROLES
+    }
+    own = {entry["local_port"] for entry in ends["controller"]}
+    return ends[role] if role == "controller" else [entry for entry in ends[role] if entry["peer_port"] in own]
 
 
 def _time_out(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> Treatment:

@@ -64,16 +64,27 @@ def test_a_repetition_is_a_connection_of_its_own() -> None:
     assert {line.split(",")[1] for line in lines} == {"1"}
 
 
-def process(nodelay: bool = True, rto_ms: float = 10_040.0, again: int = 0) -> dict[str, Any]:
-    socket = {
-        "local_port": 1883, "peer": "x", "peer_port": 40000, "tcp_nodelay": nodelay, "rto_ms": rto_ms,
+BROKER_PORT, OWN_PORT, OTHER_PORT = 1883, 40000, 50000
+
+
+def socket(local: int, peer: int, nodelay: bool = True, rto_ms: float = 10_040.0, again: int = 0) -> dict[str, Any]:
+    return {
+        "local_port": local, "peer": "x", "peer_port": peer, "tcp_nodelay": nodelay, "rto_ms": rto_ms,
         "retransmissions": again,
     }  # fmt: skip
-    return {"pid": 1, "started_ticks": 1, "threads": [{"tid": 1, "scheduling": "SCHED_OTHER"}], "sockets": [socket]}
 
 
-def look(**more: Any) -> dict[str, Any]:
-    found = {"broker": [process(**more)], "controller": [process(**more)], "stress": [], "flood": []}
+def process(*sockets: dict[str, Any]) -> dict[str, Any]:
+    threads = [{"tid": 1, "scheduling": "SCHED_OTHER"}]
+    return {"pid": 1, "started_ticks": 1, "threads": threads, "sockets": list(sockets)}
+
+
+def look(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """One connection, both ends alike, or the broker's as `broker` has it, and that of another client."""
+    there = socket(BROKER_PORT, OWN_PORT, **{**more, **(broker or {})})
+    other = socket(BROKER_PORT, OTHER_PORT, rto_ms=204.0, again=9)
+    own = socket(OWN_PORT, BROKER_PORT, **more)
+    found = {"broker": [process(there, other)], "controller": [process(own)], "stress": [], "flood": []}
     roles = {role: {"before": there, "processes": there, "refused": []} for role, there in found.items()}
     return {"roles": roles}
 
@@ -118,6 +129,7 @@ def test_a_run_as_it_should_be_is_valid_and_its_table_fits() -> None:
         ([look(), None], "treatments service"),
         ([look(nodelay=False)], "broker TCP_NODELAY"),
         ([look(), look(rto_ms=204.0)], "controller retransmission time-out"),
+        ([look(), look(broker={"rto_ms": 204.0})], "broker retransmission time-out"),
     ],
 )
 def test_a_treatment_that_did_not_take_makes_the_run_invalid(looks: list[Any], what: str) -> None:
@@ -129,7 +141,7 @@ def test_a_treatment_that_did_not_take_makes_the_run_invalid(looks: list[Any], w
 
 def test_a_segment_sent_again_is_told_and_makes_nothing_invalid() -> None:
     p = parameters()
-    run = document(p, measured(p), [look(again=2), look(again=3)])
+    run = document(p, measured(p), [look(broker={"again": 2}), look(broker={"again": 3})])
     assert run["valid"]
     (found,) = [t for t in run["treatments"] if t["what"] == "TCP segments sent again"]
     assert found["found"] == "3"
