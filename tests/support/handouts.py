@@ -2,8 +2,11 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
+from looplab.exercises.exercise import Exercise, read_exercise
+from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import parser
 from looplab.lab.run_options import variables as run_variables
 from looplab.lab.scenarios import chosen
@@ -17,6 +20,11 @@ HANDOUTS = sorted(path for folder in FOLDERS for path in folder.glob("[!_]*/READ
 
 def name_of(handout: Path) -> str:
     return handout.parent.name
+
+
+@cache
+def exercise_of(handout: Path) -> Exercise:
+    return read_exercise(ROOT, name_of(handout), EXPERIMENTS)
 
 
 def sections(handout: Path) -> list[str]:
@@ -52,6 +60,7 @@ def words_of(command: str) -> tuple[dict[str, str], list[str]]:
     return variables, words
 
 
+@cache
 def runs_of(command: str) -> list[RunParameters]:
     """What the controllers of a command's runs would be told."""
     variables, words = words_of(command)

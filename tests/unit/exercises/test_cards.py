@@ -2,15 +2,14 @@
 
 import math
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
-from support.handouts import HANDOUTS, commands, name_of, paper_questions, runs_of
+from support.handouts import HANDOUTS, commands, exercise_of, name_of, paper_questions, runs_of
 from support.places import ROOT
 
-from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
+from looplab.exercises.exercise import Exercise, exercises, experiment_of
 from looplab.exercises.hand_in import answer_form
 from looplab.exercises.handout import lines_read
 from looplab.experiments.registry import EXPERIMENTS
@@ -20,11 +19,6 @@ from looplab.lab.printed import LINES_TO_WRITE, printed
 # Starting and stopping the containers of a run.
 AROUND_A_RUN_S = 20
 MINUTE_ROW = re.compile(r"^\| (\d+) \| (.+?) \|$", re.MULTILINE)
-
-
-@cache
-def exercise_of(handout: Path) -> Exercise:
-    return read_exercise(ROOT, name_of(handout), EXPERIMENTS)
 
 
 def experiment(exercise: Exercise) -> str:

@@ -3,16 +3,16 @@
 import json
 import re
 from dataclasses import astuple
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.handouts import HANDOUTS, commands, name_of, panels, runs_of, sections, words_of
+from support.handouts import HANDOUTS, commands, exercise_of, name_of, panels, runs_of, sections, words_of
 from support.places import ROOT
 
-from looplab.exercises.exercise import Exercise, WantedRun, read_exercise
+from looplab.exercises.exercise import Exercise, WantedRun
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import parser
 from looplab.run.parameters import RunParameters
 
@@ -20,6 +20,7 @@ FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in",
 CARD = ["goal", "parts", "time", "resources", "validated with"]
 
 
+@cache
 def titles() -> set[str]:
     """Titles of all dashboards and panels."""
     found: set[str] = set()
@@ -55,13 +56,13 @@ def test_all_have_the_same_form(handout: Path) -> None:
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_score_before_starting_is_the_one_the_handout_names(handout: Path) -> None:
-    total = read_exercise(ROOT, name_of(handout), EXPERIMENTS).total
+    total = exercise_of(handout).total
     assert f"`score: 0 of {total}`" in handout.read_text()
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
-    wanted = {run.scenario for run in read_exercise(ROOT, name_of(handout), EXPERIMENTS).runs}
+    wanted = {run.scenario for run in exercise_of(handout).runs}
     ran = set()
     for command in commands(handout):
         variables, words = words_of(command)
@@ -92,7 +93,7 @@ def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_runs_to_make_are_those_that_count(handout: Path) -> None:
-    exercise = read_exercise(ROOT, name_of(handout), EXPERIMENTS)
+    exercise = exercise_of(handout)
     made = [parameters for command in commands(handout) for parameters in runs_of(command)]
     for wanted in exercise.runs:
         assert any(serves(parameters, wanted, exercise) for parameters in made), wanted
@@ -106,15 +107,3 @@ def test_the_panels_to_observe_are_there(handout: Path) -> None:
     assert named
     for title in named:
         assert any(there == title or there.startswith(f"{title}:") for there in known), title
-
-
-@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
-def test_links_lead_somewhere(handout: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)", handout.read_text()):
-        assert (handout.parent / target).exists(), target
-
-
-def test_what_an_exercise_points_to_is_there() -> None:
-    for path in [handout.parent / "expected.yaml" for handout in HANDOUTS]:
-        for page in re.findall(r"docs/[a-z-]+\.md", path.read_text()):
-            assert (ROOT / page).is_file(), f"{path}: {page}"
