@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from support.places import ROOT
 # Made by the lab: absent from a fresh checkout.
 MADE = ("results/", "rpi/.env", "rpi/secrets/")
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+FILES = [Path(name) for name in TRACKED]
 FOLDERS = sorted({name.partition("/")[0] for name in TRACKED if "/" in name})
 # The new experiment's pages name places of the copy that a test puts them into.
 PAGES = [
@@ -33,8 +35,9 @@ def named(page: str) -> set[str]:
     return paths | modules
 
 
+@cache
 def exists(pattern: str) -> bool:
-    return any(Path(name).match(pattern.removeprefix("**/")) for name in TRACKED) or any(ROOT.glob(pattern))
+    return any(path.match(pattern.removeprefix("**/")) for path in FILES) or any(ROOT.glob(pattern))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -22,6 +22,14 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, for tests that must leave it as it is."""
+    root = tmp_path_factory.mktemp("kept")
+    shutil.copy(ROOT / "compose.yaml", root)
+    return Path(shutil.copytree(ROOT / "compose", root / "compose")).parent
+
+
 def snapshot(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
@@ -109,11 +117,11 @@ BAD_NAMES = ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with spac
     ("name", "message"),
     [*((name, "cannot be a scenario's name") for name in BAD_NAMES), ("scenario1", "there already")],
 )
-def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(tree: Path, name: str, message: str) -> None:
-    before = snapshot(tree)
+def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(kept: Path, name: str, message: str) -> None:
+    before = snapshot(kept)
     with pytest.raises(UsageError, match=message):
-        new(tree, name)
-    assert snapshot(tree) == before
+        new(kept, name)
+    assert snapshot(kept) == before
 
 
 def test_service_names_never_clash(tree: Path) -> None:
