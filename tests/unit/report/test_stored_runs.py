@@ -100,12 +100,9 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
 EDITED = rewrite(lambda text: re.sub(r"[^,]*,,,answered", "9.000,,,answered", text, count=1))
 # The same of qos-delay, as far as another schema or other columns read it.
 SPOILT_DELAY: dict[str, tuple[Spoil, str, str]] = {
-    "cut in run.json": (put("run.json", b"{"), "damaged", "run.json cannot be read"),
-    "newer schema": (edit("schema", 2), "newer", "update the lab"),
     "counts": (edit("cells.0.sent", 601), "damaged", "do not add up"),
     "a delay missing": (edit("cells.0.delay_pb_ms"), "damaged", "`cells[0]` lacks `delay_pb_ms`"),
     "a cell twice": (edit("cells.2.qos", 1), "damaged", "listed twice"),
-    "no samples": (lambda f: (f / "samples.csv").unlink(), "damaged", "samples.csv is missing"),
     "samples cut at a line": (CUT_LINES, "damaged", "disagree at 2 + 2 ms, QoS 2"),
     "samples cut in a line": (rewrite(lambda text: text[:-25]), "damaged", "not whole"),
     "latency edited": (EDITED, "damaged", "one of the two was edited"),
