@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import image_fact
 from support.places import ROOT
@@ -69,10 +69,10 @@ Results = list[tuple[str, dict[str, Any]]]
 
 
 def need_programs() -> None:
-    """Raises LabError (exit code 3) naming the packages that are missing."""
+    """Raises MachineError naming the packages that are missing."""
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if missing:
-        raise LabError(f"Missing: {', '.join(missing)}.", f"apt-get install {' '.join(missing)}", EXIT_MACHINE)
+        raise MachineError(f"Missing: {', '.join(missing)}.", f"apt-get install {' '.join(missing)}")
 
 
 def _run(*words: str, cwd: Path | None = None) -> str:

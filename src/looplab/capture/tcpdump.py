@@ -11,7 +11,7 @@ from typing import Any
 
 from looplab.capture.connections import Connections
 from looplab.capture.segments import count, read
-from looplab.errors import EXIT_INVALID, LabError, MachineError
+from looplab.errors import LabError, MachineError
 
 FOLDER = Path("/captures")
 BUFFER_KIB = 16384
@@ -62,7 +62,7 @@ class Capture:
         try:
             if ended_early or captured is None or dropped is None:
                 message = f"The capture ended before the cell did: {self._last_line()}."
-                raise LabError(message, "Lower MESSAGES.", EXIT_INVALID)
+                raise LabError(message, "Lower MESSAGES.")
             figures = count(read(self._path), connections)
         finally:
             self._path.unlink(missing_ok=True)

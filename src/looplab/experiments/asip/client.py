@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.asip.protocols import ERROR, IDENTITY, PORT, READY, Asip, Protocol
 from looplab.experiments.asip.transports import Transport
 
@@ -13,7 +13,7 @@ START_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 5.0
 
 
-class _NoAnswer(LabError):
+class _NoAnswer(MachineError):
     """The board said nothing in time."""
 
 
@@ -62,7 +62,7 @@ class AsipClient:
         return True
 
     def wait_ready(self) -> None:
-        """Wait until the board has started and answers. Raises LabError (exit code 3) if it does not.
+        """Wait until the board has started and answers. Raises MachineError if it does not.
 
         One that runs already, because opening its port does not reset it, says nothing before it is asked.
         """
@@ -72,7 +72,7 @@ class AsipClient:
         self.synchronise()
 
     def synchronise(self) -> None:
-        """Wait until the board has handled everything that was sent. Raises LabError (exit code 3) if it does not."""
+        """Wait until the board has handled everything that was sent. Raises MachineError if it does not."""
         self._seen.discard(IDENTITY)
         self.transport.write(self._protocol.ask)
         self._await(IDENTITY, ANSWER_TIMEOUT_S)
@@ -88,5 +88,4 @@ class AsipClient:
                 raise _NoAnswer(
                     f"The board did not answer within {timeout_s:g} s.",
                     "Is its firmware `firmware/asip`? See `docker compose logs asip-board`.",
-                    EXIT_MACHINE,
                 )

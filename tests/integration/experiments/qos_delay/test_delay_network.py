@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.qos_delay import network
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import read_parameters
@@ -45,7 +45,7 @@ def emulator() -> Iterator[Serve]:
     def start(answer: dict[str, Any] | None) -> str:
         def links(_request: Request) -> dict[str, Any]:
             if answer is None:
-                raise LabError("The link is not emulated any more.", "x", EXIT_MACHINE)
+                raise MachineError("The link is not emulated any more.", "x")
             return answer
 
         servers.append(serve("127.0.0.1", 0, {"GET /links": links}, "free a port"))

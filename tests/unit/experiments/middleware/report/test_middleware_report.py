@@ -10,7 +10,7 @@ import pytest
 from support.reports import Shown, shown
 from support.simulated_middleware_runs import CAPACITY, by_cores, nodes_cells, write_middleware_run
 
-from looplab.errors import EXIT_MACHINE, LabError
+from looplab.errors import MachineError
 from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import read_parameters
@@ -176,7 +176,7 @@ def test_a_middleware_without_the_memory_to_start_is_shown(tmp_path: Path, every
 
     def not_started(held: Trial) -> Trial:
         own = Measurement(p, cast(Any, None), held.cell, held.repetition, "run", lambda _running: None)
-        return own.not_started(LabError("spicedb is not ready: it printed nothing", "", EXIT_MACHINE), starved=True)
+        return own.not_started(MachineError("spicedb is not ready: it printed nothing"), starved=True)
 
     write_middleware_run(tmp_path, "middleware-nodes", cells=nodes_cells((60, 150)), trials=starved)
     run = analysed(tmp_path)
