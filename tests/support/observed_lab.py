@@ -73,9 +73,6 @@ class Lab:
         child.signal(how)
         child.wait()
 
-    def signal(self, name: str, what: signal.Signals) -> None:
-        self._children[name].signal(what)
-
     def log(self, name: str) -> str:
         return self._log(name).read_text(errors="replace")
 

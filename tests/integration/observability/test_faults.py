@@ -105,16 +105,6 @@ def test_broker_metrics_are_absent_while_it_is_down(own_lab: Lab) -> None:
     until(lambda: own_lab.query("lab_broker_up == 1 and lab_bridge_online == 1"), "broker and bridge are back", 10)
 
 
-def test_broker_that_hangs_is_told_down(lab: Lab) -> None:
-    until(lambda: lab.query("lab_broker_up == 1"), "the broker speaks", 10)
-    lab.signal("broker", signal.SIGSTOP)
-    try:
-        until(lambda: lab.query("lab_broker_up == 0"), "the hanging broker is told down", 10)
-    finally:
-        lab.signal("broker", signal.SIGCONT)
-    until(lambda: lab.query("lab_broker_up == 1"), "the broker speaks again", 10)
-
-
 def test_damaged_runs_are_named_once_and_the_view_stands(lab: Lab) -> None:
     whole = lab.run_to_its_end("scenario7")
     before = number(lab, "lab_damaged_runs")
