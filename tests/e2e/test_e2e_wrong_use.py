@@ -1,6 +1,5 @@
 """Wrong use and a machine that lacks something: one clear message with its remedy, the right code, nothing left."""
 
-import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -158,33 +157,15 @@ docker-cli-plugin-metadata) echo '{"SchemaVersion":"0.1.0","Vendor":"Docker Inc.
 *) echo "Docker Compose version v2.10.2" ;;
 esac
 """
-LEGACY_COMPOSE = "#!/bin/sh\necho 1.29.2\n"
-
-
-def executable(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 def test_an_old_compose_is_named_with_the_one_needed(own_lab: Lab, tmp_path: Path) -> None:
-    executable(tmp_path / "docker/cli-plugins/docker-compose", OLD_PLUGIN)
+    plugin = tmp_path / "docker/cli-plugins/docker-compose"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(OLD_PLUGIN)
+    plugin.chmod(0o755)
     done = own_lab.run("down", DOCKER_CONFIG=str(tmp_path / "docker"))
     check_said(done, 3, "2.10.2 is too old", "2.24.4", "./lab setup")
-
-
-def test_the_legacy_program_is_not_taken_for_compose(own_lab: Lab, tmp_path: Path) -> None:
-    """`docker-compose` of version 1 and a docker client that knows no plugin."""
-    docker = subprocess.run(["which", "docker"], capture_output=True, text=True, check=True).stdout.strip()
-    hide = f"""#!/bin/sh
-[ "$1" = compose ] && {{ echo "docker: 'compose' is not a docker command." >&2; exit 1; }}
-[ "$1" = info ] && {{ {docker} "$@" | sed 's/"Name":"compose"/"Name":"other"/'; exit; }}
-exec {docker} "$@"
-"""
-    executable(tmp_path / "bin/docker", hide)
-    executable(tmp_path / "bin/docker-compose", LEGACY_COMPOSE)
-    done = own_lab.run("down", PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    check_said(done, 3, "legacy docker-compose 1.29.2", "./lab setup")
 
 
 def test_files_saved_on_windows_still_run(own_lab: Lab) -> None:
