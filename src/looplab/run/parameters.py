@@ -20,12 +20,26 @@ T = TypeVar("T")
 
 
 def setting(how: "Callable[[Reader], object]") -> Any:
-    """Return a field of RunParameters that `how` reads: a variable, its default, what it may be."""
+    """Return a field of Settings that `how` reads: a variable, its default, what it may be."""
     return field(metadata={"how": how})
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunParameters(ABC):
+class Settings:
+    """What a program reads from its environment, each field as its `setting` reads it."""
+
+    @classmethod
+    def of(cls, get: "Reader", **given: Any) -> Self:
+        """Return the settings with the values that are `given`, the others as their fields read them.
+
+        Raises LabError (exit code 2) naming the variable at fault.
+        """
+        how = {one.name: one.metadata["how"] for one in fields(cls) if "how" in one.metadata}
+        return cls(**{name: reads(get) for name, reads in how.items() if name not in given}, **given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunParameters(Settings, ABC):
     """What every experiment's parameters have; each adds its own, times in the unit their names say."""
 
     scenario: str
@@ -64,15 +78,6 @@ class RunParameters(ABC):
         """Return the rows of a cell in the sample store."""
         size = self.messages * self.repetitions
         return range(cell * size, (cell + 1) * size)
-
-    @classmethod
-    def of(cls, get: "Reader", **given: Any) -> Self:
-        """Return the parameters with the values that are `given`, the others as their fields read them.
-
-        Raises LabError (exit code 2) naming the variable at fault.
-        """
-        how = {one.name: one.metadata["how"] for one in fields(cls) if "how" in one.metadata}
-        return cls(**{name: reads(get) for name, reads in how.items() if name not in given}, **given)
 
     def as_json(self) -> dict[str, Any]:
         """Return the effective parameters as run.json stores them."""

@@ -16,9 +16,8 @@ from time import perf_counter_ns
 
 import serial
 
-from looplab import __version__
 from looplab.errors import LabError
-from looplab.experiments.asip.parameters import FRAMES
+from looplab.experiments.asip.parameters import Shared
 from looplab.experiments.asip.sessions import MOST_WAITING_BYTES, OverMqtt, Session, TcpSession
 from looplab.experiments.asip.transports import (
     BLOCK_BYTES,
@@ -35,7 +34,7 @@ from looplab.experiments.asip.transports import (
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
-from looplab.run.parameters import FIDELITIES, Reader
+from looplab.run.parameters import Reader, setting
 from looplab.system import processes
 from looplab.treatments.judgement import on_off
 
@@ -45,33 +44,18 @@ TOPIC = "asip/board"
 IDLE_NS = 200_000_000
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class BridgeSettings(Shared):
     """What the environment gives the bridge."""
 
     device: str
     broker: tuple[str, int]
     # A file of ./lab pair, for a bridge on a Pi: TLS and a password.
-    pairing: Path | None = None
-    port: int = PORT
-    topic: str = TOPIC
-    nodelay: bool = True
-    by_byte: bool = False
-    qos: int = 0
-    # Firmata has no lines.
-    raw: bool = False
-    frames: bool = False
-
-    def told(self) -> dict[str, object]:
-        """Return what a run must have in common with its bridge."""
-        return {
-            "version": __version__,
-            "TCP_NODELAY": on_off(self.nodelay),
-            "PROTOCOL": "firmata" if self.raw else "asip",
-            "READ": "byte" if self.by_byte else "block",
-            "FRAMES": "utf" if self.frames else "raw",
-            "ASIP_QOS": self.qos,
-        }
+    pairing: Path | None
+    port: int = setting(lambda get: get.integer("BRIDGE_PORT", PORT, 0, 65535))
+    topic: str = setting(
+        lambda get: get.matching("ASIP_TOPIC", TOPIC, r"asip/[a-z0-9-]{1,40}", "asip/ and the board's name")
+    )
 
 
 @dataclass
@@ -85,7 +69,7 @@ class _Inbox:
 class Bridge:
     """Passes bytes between the port and the session there is."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BridgeSettings) -> None:
         self._settings = settings
         self._port: serial.Serial | None = None
         self._session: Session | None = None
@@ -99,10 +83,10 @@ class Bridge:
         self._asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._asked.setblocking(False)
         self._asked.bind(self.address)
-        self._most = 1 if settings.by_byte else BLOCK_BYTES
+        self._most = 1 if settings.read == "byte" else BLOCK_BYTES
         self._largest = {"from_board": 0, "from_client": 0}
         self._mqtt = MqttClient(
-            Target(*settings.broker, settings.nodelay, settings.pairing),
+            Target(*settings.broker, settings.tcp_nodelay, settings.pairing),
             # Of its own: beside one on a Pi there is one here, and two clients of one id end each other.
             f"asip-bridge-{secrets.token_hex(4)}",
             ClientOptions([(f"{settings.topic}/{SESSION}", 1), (f"{settings.topic}/{IN}", settings.qos)]),
@@ -172,7 +156,7 @@ class Bridge:
             _say("refused a TCP client: the board is in use")
             sock.close()
             return
-        self._begin(TcpSession(sock, self._settings.nodelay, self._settings.frames))
+        self._begin(TcpSession(sock, self._settings.tcp_nodelay, self._settings.frames == "utf"))
 
     def _begin(self, session: Session) -> bool:
         """Open the port for a session; false if it cannot be opened."""
@@ -182,7 +166,8 @@ class Bridge:
             session.end(error.message)
             _say(error.message)
             return False
-        session.raw = self._settings.raw
+        # Firmata has no lines.
+        session.raw = self._settings.protocol == "firmata"
         self._largest = dict.fromkeys(self._largest, 0)
         self._session, self._to_board = session, b""
         return True
@@ -270,23 +255,12 @@ def _say(text: str) -> None:
     print(f"bridge: {text}", flush=True)
 
 
-def read_settings(environment: dict[str, str]) -> Settings:
+def read_settings(environment: dict[str, str]) -> BridgeSettings:
     """Return the settings. Raises LabError (exit code 2) naming the variable at fault."""
     get = Reader(environment, "compose/experiments/asip")
-    fidelity = get.choice("FIDELITY", "thesis", FIDELITIES)
     host, port, pairing = read_broker(environment)
-    return Settings(
-        environment.get("ASIP_DEVICE", "").strip() or "/pts",
-        (host, port),
-        pairing,
-        get.integer("BRIDGE_PORT", PORT, 0, 65535),
-        get.matching("ASIP_TOPIC", TOPIC, r"asip/[a-z0-9-]{1,40}", "asip/ and the board's name"),
-        nodelay=get.switch("TCP_NODELAY", fidelity == "corrected"),
-        by_byte=get.choice("READ", "block", ("block", "byte")) == "byte",
-        qos=get.integer("ASIP_QOS", 0, 0, 2),
-        raw=get.choice("PROTOCOL", "asip", ("asip", "firmata")) == "firmata",
-        frames=get.choice("FRAMES", "raw", FRAMES) == "utf",
-    )
+    device = environment.get("ASIP_DEVICE", "").strip() or "/pts"
+    return BridgeSettings.of(get, device=device, broker=(host, port), pairing=pairing)
 
 
 def main() -> int:

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from looplab import __version__
 from looplab.errors import UsageError
 from looplab.experiments.asip import NAME, THROUGHPUT
-from looplab.run.parameters import FIDELITY, MESSAGES, Option, Reader, RunParameters, check_samples, setting
+from looplab.run.parameters import FIDELITY, MESSAGES, Option, Reader, RunParameters, Settings, check_samples, setting
+from looplab.treatments.judgement import on_off
 
 FOLDER = f"compose/experiments/{NAME}"
 LANGUAGES = ("python", "java")
@@ -43,7 +45,29 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AsipParameters(RunParameters):
+class Shared(Settings):
+    """What a run and its bridge must have in common."""
+
+    protocol: str = setting(lambda get: get.choice("PROTOCOL", "asip", ("asip", "firmata")))
+    read: str = setting(lambda get: get.choice("READ", "block", ("block", "byte")))
+    frames: str = setting(lambda get: get.choice("FRAMES", "raw", FRAMES))
+    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", get.corrected))
+    qos: int = setting(lambda get: get.integer("ASIP_QOS", 0, 0, 2))
+
+    def told(self) -> dict[str, str]:
+        """Return it as either side writes it."""
+        return {
+            "version": __version__,
+            "TCP_NODELAY": on_off(self.tcp_nodelay),
+            "PROTOCOL": self.protocol,
+            "READ": self.read,
+            "FRAMES": self.frames,
+            "ASIP_QOS": str(self.qos),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsipParameters(Shared, RunParameters):
     """What one run does; `messages` are the tests of a cell, or the most steps of its bisection on frequency."""
 
     scenario: str = setting(lambda get: get.choice("SCENARIO", NAME, (NAME, THROUGHPUT)))
@@ -52,16 +76,11 @@ class AsipParameters(RunParameters):
     languages: tuple[str, ...] = setting(lambda get: get.words("LANGUAGES", " ".join(LANGUAGES), LANGUAGES))
     transports: tuple[str, ...] = setting(lambda get: get.words("TRANSPORTS", " ".join(TRANSPORTS), TRANSPORTS))
     placements: tuple[str, ...] = setting(lambda get: get.words("PLACEMENTS", "one", tuple(PLACEMENTS)))
-    protocol: str = setting(lambda get: get.choice("PROTOCOL", "asip", ("asip", "firmata")))
     robot: str = setting(lambda get: get.choice("ROBOT", "virtual", ("virtual", "usb", "remote")))
     board: str = setting(lambda get: get.choice("BOARD", "mega", ("mega", "uno")))
     adapter: str = setting(lambda get: get.choice("ADAPTER", "none", ADAPTERS))
-    read: str = setting(lambda get: get.choice("READ", "block", ("block", "byte")))
-    frames: str = setting(lambda get: get.choice("FRAMES", "raw", FRAMES))
-    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", get.corrected))
     jit: bool = setting(lambda get: get.switch("JIT", True))
     client_cpus: float = setting(lambda get: get.number("CLIENT_CPUS", 0, 0, 64))
-    qos: int = setting(lambda get: get.integer("ASIP_QOS", 0, 0, 2))
     interval_ms: float = setting(lambda get: get.number("INTERVAL_MS", 40, 10, 10_000))
     edge_hz: float = setting(lambda get: get.number("EDGE_HZ", 25, 1, 1000))
     warmup_tests: int = setting(lambda get: get.integer("WARMUP_TESTS", 200, 1, 100_000))

@@ -5,13 +5,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from looplab import __version__
 from looplab.errors import LabError, MachineError
 from looplab.experiments.asip.parameters import AsipParameters, Cell
 from looplab.experiments.asip.questions import Asked
 from looplab.link import client
 from looplab.link.settings import LinkSettings
-from looplab.treatments.judgement import on_off
 from looplab.treatments.link import deviation
 
 # The emulator beside the bridge and that beside the broker. Each delays both ways of a link where it ends.
@@ -68,15 +66,7 @@ class Bridge:
         return None
 
     def _compare(self, found: Mapping[str, str]) -> None:
-        p = self._p
-        wanted = {
-            "version": __version__,
-            "TCP_NODELAY": on_off(p.tcp_nodelay),
-            "PROTOCOL": p.protocol,
-            "READ": p.read,
-            "FRAMES": p.frames,
-            "ASIP_QOS": str(p.qos),
-        }
+        p, wanted = self._p, self._p.told()
         differing = [name for name, value in wanted.items() if found.get(name) != value]
         if differing:
             there = ", ".join(f"{name}={found.get(name, 'unknown')}" for name in differing)

@@ -32,7 +32,7 @@ from looplab.experiments.loop.protocol import (
 )
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.kernel_stamps import ABSENT
-from looplab.run.parameters import FIDELITIES, Reader
+from looplab.run.parameters import Reader
 from looplab.system import processes
 
 # The robot answers in about 4 ms; after this long the bridge gives up an answer.
@@ -217,9 +217,8 @@ class Bridge:
 def _settings(environment: dict[str, str]) -> tuple[bool, str]:
     """Return whether TCP_NODELAY is set, and the framing. Raises LabError (exit code 2)."""
     reader = Reader(environment, "compose/scenarios/NAME")
-    fidelity = reader.choice("FIDELITY", "thesis", FIDELITIES)
-    nodelay = reader.switch("TCP_NODELAY", fidelity == "corrected")
-    return nodelay, reader.choice("ROBOT_FRAMING", FRAMINGS[fidelity], tuple(FRAMINGS.values()))
+    nodelay = reader.switch("TCP_NODELAY", reader.corrected)
+    return nodelay, reader.choice("ROBOT_FRAMING", FRAMINGS[reader.fidelity], tuple(FRAMINGS.values()))
 
 
 def main() -> int:
