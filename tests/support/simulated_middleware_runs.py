@@ -1,6 +1,7 @@
 """Runs of the middleware made of known numbers, in the very files that the experiment writes."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,6 @@ def write_middleware_run(
         {"repetitions": repetitions, "messages": SECONDS, "system": "magistrala"}, written,
         **{
             "valid": not wrong, "invalid_because": wrong, **contents(made, []),
-            "treatments": [treatment.as_json() for treatment in judge(made)], **(changes or {}),
+            "treatments": list(map(asdict, judge(made))), **(changes or {}),
         },
     )  # fmt: skip

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -105,7 +105,7 @@ class Record:
         `more` is what an experiment without live rows has measured so far.
         """
         if treatments:
-            self._treatments = [treatment.as_json() for treatment in treatments]
+            self._treatments = list(map(asdict, treatments))
         if self._live is None:
             return
         document = {
@@ -139,7 +139,7 @@ class Record:
             "parameters": self._parameters.as_json(),
             "token": self.token,
             **contents,
-            "treatments": [treatment.as_json() for treatment in treatments],
+            "treatments": list(map(asdict, treatments)),
             "environment": {**self._environment, "steal_s": self._stolen_s()},
         }
 

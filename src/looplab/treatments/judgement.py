@@ -4,8 +4,7 @@ Each function judges one treatment of one role from all looks of a run; an exper
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from looplab.treatments.looks import Look, identities, mqtt_sockets, policies, processes, refusals
 from looplab.treatments.roles import Role
@@ -24,10 +23,6 @@ class Treatment:
     verified: bool
     required: bool = True
     note: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the entry of `treatments` in run.json."""
-        return asdict(self)
 
 
 def unverified(looks: Sequence[Look | None]) -> list[Treatment]:

@@ -8,7 +8,6 @@ __all__ = ["FIELDS", "FIGURES", "LINES", "MEANINGS", "METRICS", "claims"]
 FIELDS = {"language": "python", "transport": "serial", "placement": "one"}
 # `edge_latency` is the oscilloscope's.
 METRICS = ("latency", "edge_latency", "lateness")
-# What each column of the table means.
 MEANINGS = {
     "client": "the cell: language of the client, transport, and what runs elsewhere (`one`: nothing)",
     "mean": "from setting the pin to its notice, on the client's clock, in ms; `p95`: 95 of 100 tests take less",
@@ -17,7 +16,6 @@ MEANINGS = {
     "tracked": "the highest frequency whose edges were all copied, in Hz; `missed`: the lowest that was not",
     "limit": "the frequency that fills the wire, in Hz",
 }
-# The column that a figure is read from.
 LINES = {
     "latency": "mean",
     "edge_latency": "edge",

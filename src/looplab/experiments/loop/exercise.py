@@ -9,7 +9,6 @@ FIELDS = {"interval_ms": 20, "qos": 0}
 METRICS = ("T", "R", "O", "transport_O", "response", "lateness")
 # The last four: time on the run queue, summed over a cell.
 FIGURES = (*cell.FIGURES, "cpu_wait.controller", "cpu_wait.broker", "cpu_wait.bridge", "cpu_wait.robot")
-# What each line of the table means.
 MEANINGS = {
     "interval": "the cell: messages sent, answered, lost, late (after the deadline), robot errors",
     "T": "response time at the controller, T2 - T1",

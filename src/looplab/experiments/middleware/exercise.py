@@ -8,7 +8,6 @@ __all__ = ["FIELDS", "FIGURES", "LINES", "MEANINGS", "METRICS", "claims"]
 # 1 for yes, 0 for no: in a container, behind the balancer; `cores` are those of one node.
 FIELDS = {"container": 1, "balancer": 0, "nodes": 1, "cores": [None], "devices": [None]}
 METRICS = ("response", "sent_response", "server")
-# What each column of the table means.
 MEANINGS = {
     "devices": "the cell: how many devices post; the line above it says where the middleware runs",
     "done/s": "requests that succeeded in each second of the load",
@@ -18,7 +17,6 @@ MEANINGS = {
     "cpu/req": "processor time of the middleware for a request, in ms",
     "MiB": "memory of the middleware when the load begins",
 }
-# The column that a figure is read from.
 LINES = {
     "succeeded": "done/s",
     "processed": "done/s",

@@ -8,7 +8,6 @@ __all__ = ["FIELDS", "FIGURES", "LINES", "MEANINGS", "METRICS", "claims"]
 # Both links' delays, from publisher to broker and from broker to subscriber.
 FIELDS = {"delays_ms": [None, None], "qos": 0}
 METRICS = ("L", "T", "transport_L", "lateness")
-# What each column of the table means.
 MEANINGS = {
     "delay": "the cell: the delay from publisher to broker and from broker to subscriber in ms, the QoS",
     "end-to-end": "the delay of both links as the emulator measured it, in ms",
@@ -16,5 +15,4 @@ MEANINGS = {
     "L/delay": "L as a multiple of the end-to-end delay",
     "pkt/seg": "MQTT packets in a TCP segment of the publisher",
 }
-# The column that a figure is read from.
 LINES = {"L": "L avg", "ratio": "L/delay", "packets_per_segment": "pkt/seg"}

@@ -14,7 +14,6 @@ FIELDS = {
     "repetition": 0,
 }
 METRICS = ("storage_delay", "arrival_delay", "commit_delay", "lateness")
-# What each column of the table means.
 MEANINGS = {
     "ms": "the interval between two messages in ms",
     "brokers": "how many, and whether they share a machine (central) or have one each (distributed)",
@@ -24,7 +23,6 @@ MEANINGS = {
     "out/s": "messages stored a second; in twin-limit, at the highest rate that was sustained",
     "delay p99": "from sent to stored, in ms: 99 of 100 messages take less",
 }
-# The column that a figure is read from.
 LINES = {
     "interval": "ms",
     "queue_max": "queue",

@@ -39,10 +39,6 @@ class Step:
     lateness_p99_us: float | None
     sustained: bool
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the entry of `steps` in run.json."""
-        return asdict(self)
-
 
 def judge_step(p: TwinParameters, columns: Columns, rows: range, rate_per_s: float) -> Step:
     state = columns["state"]
@@ -87,7 +83,7 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
         rate = _within(p, _next(good, bad))
     repeated = len(steps) - rates
     good = _confirmed(attempt, good, steps, p.search_steps + 2 + repeated)
-    return {"limit_per_s": round(good, 3), "steps": [step.as_json() for step in steps], **why}
+    return {"limit_per_s": round(good, 3), "steps": list(map(asdict, steps)), **why}
 
 
 def _attempted(attempt: Attempt, rate: float, steps: list[Step]) -> tuple[Step, dict[str, Any]]:

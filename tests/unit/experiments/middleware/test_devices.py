@@ -27,7 +27,7 @@ def plan(**changes: object) -> Plan:
         "drop_probability": 0.0,
         "seed": 1,
     }
-    return Plan.from_json({**given, **changes})
+    return Plan(**{**given, **changes})
 
 
 def test_a_device_is_due_every_period_whatever_came_back() -> None:
@@ -148,7 +148,7 @@ class Process:
             return {}
         if what == "begin":
             assert body is not None
-            self.plan = Plan.from_json(body["plan"])
+            self.plan = Plan(**body["plan"])
             self.ledger = Ledger(self.plan)
             for device in self.ledger.devices():
                 for number in self.plan.loading(device):

@@ -1,5 +1,6 @@
 """run.json of qos-delay: counts that add up, figures of known samples, and each reason that makes a cell INVALID."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ def document(p: QosDelayParameters, cell: Measured, looks: list[Any] | None = No
     return {
         "run_id": "x-qos-delay", "scenario": p.scenario, "fidelity": p.fidelity, "valid": not wrong,
         "invalid_because": wrong, "cells": [cell_document(p, samples(), p.rows(0), cell)],
-        "treatments": [treatment.as_json() for treatment in found],
+        "treatments": list(map(asdict, found)),
     }  # fmt: skip
 
 

@@ -70,7 +70,7 @@ class Service:
     def _begin(self, request: Request) -> dict[str, Any]:
         self._stop()
         body = request.body
-        plan = Plan.from_json(body["plan"])
+        plan = Plan(**body["plan"])
         adapter = part(body["system"], "adapter").Adapter
         self._fleet = Device.fleet = Fleet(plan, self._entries, adapter)
         self._environment = Environment(user_classes=[Device], reset_stats=False)

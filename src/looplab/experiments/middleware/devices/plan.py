@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,6 @@ class Plan:
     payload_bytes: int
     drop_probability: float
     seed: int
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "Plan":
-        """Return the plan that a controller sent as `vars(plan)`."""
-        return cls(**document)
 
     def offset_ns(self, device: int) -> int:
         """Return when a device's first request is due, from the start: at random in the first period."""
