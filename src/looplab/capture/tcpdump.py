@@ -28,15 +28,15 @@ _DROPPED = re.compile(r"^(\d+) packets? dropped by kernel$", re.MULTILINE)
 class Capture:
     """A running tcpdump. Raises LabError (exit code 3) if it does not begin."""
 
-    def __init__(self, broker_port: int, folder: Path = FOLDER, interface: str = "any") -> None:
-        self._path = folder / "cell.pcap"
+    def __init__(self, broker_port: int) -> None:
+        self._path = FOLDER / "cell.pcap"
         self._path.unlink(missing_ok=True)
         self._output: list[str] = []
         self._begun = threading.Event()
         # With netem, an arriving packet leaves once more by the ifb device: count it only when it arrives.
         wanted = f"tcp port {broker_port} and not (outbound and src port {broker_port})"
         command = [
-            *("tcpdump", "-n", "-p", "-i", interface, "-B", str(BUFFER_KIB), "-c", str(MOST_PACKETS)),
+            *("tcpdump", "-n", "-p", "-i", "any", "-B", str(BUFFER_KIB), "-c", str(MOST_PACKETS)),
             *("-w", str(self._path), wanted),
         ]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -135,7 +135,7 @@ def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
     """The controller ended and could not say why."""
     code = compose.exit_code(scenario.controller)
     stored = _stored(_kept(root, scenario))
-    if code == KILLED and _ended(compose, "treatments"):
+    if code == KILLED and _treatments_ended(compose):
         return MachineError(
             f"The treatments container ended during {scenario.name}, and every measured process with it.",
             f"{stored}Something killed it (out of memory? see `dmesg`): run {scenario.name} again.",
@@ -152,10 +152,10 @@ def _stored(folder: str) -> str:
     return f"What it measured is kept in results/{folder}. " if folder else ""
 
 
-def _ended(compose: Compose, service: str) -> bool:
+def _treatments_ended(compose: Compose) -> bool:
     """The engine notices containers that end together one after another: it is given a moment."""
     for _ in range(NOTICE_LOOKS):
-        if service not in compose.listed():
+        if "treatments" not in compose.listed():
             return True
         time.sleep(NOTICE_PAUSE_S)
     return False

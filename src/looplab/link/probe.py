@@ -87,15 +87,15 @@ def _figures(arrived: Sequence[tuple[int, int]], sent: int) -> dict[str, Any]:
     }
 
 
-def echo(stopped: Callable[[], bool], address: str = "0.0.0.0", port: int = ECHO_PORT) -> None:
+def echo(stopped: Callable[[], bool]) -> None:
     """Answer probes until `stopped`. Raises LabError (exit code 3) if the port cannot be opened."""
     arrivals: OrderedDict[bytes, int] = OrderedDict()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as responder:
         try:
-            responder.bind((address, port))
+            responder.bind(("0.0.0.0", ECHO_PORT))
         except OSError as error:
             raise MachineError(
-                f"UDP port {port} cannot be opened: {error.strerror}.", "Is another responder there?"
+                f"UDP port {ECHO_PORT} cannot be opened: {error.strerror}.", "Is another responder there?"
             ) from error
         responder.settimeout(STOP_LOOK_S)
         while not stopped():

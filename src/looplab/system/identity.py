@@ -8,9 +8,9 @@ ID_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"), Path("/sy
 UNKNOWN = "unknown"
 
 
-def machine_id(files: tuple[Path, ...] = ID_FILES) -> str:
+def machine_id() -> str:
     """Return a hash of this machine's id: two machines of one model differ; "unknown" if it has none."""
-    for path in files:
+    for path in ID_FILES:
         try:
             text = path.read_text(encoding="ascii").strip()
         except (OSError, ValueError):

@@ -118,10 +118,10 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
         return None
 
 
-def set_fifo(pid: int, priority: int, proc: Path = Path("/proc")) -> str:
+def set_fifo(pid: int, priority: int) -> str:
     """Put every thread of `pid` under SCHED_FIFO; return "" or why the kernel refused."""
     try:
-        for tid in _thread_ids(proc / str(pid)):
+        for tid in _thread_ids(Path(f"/proc/{pid}")):
             # A helper thread may end meanwhile: that is no refusal.
             with contextlib.suppress(ProcessLookupError):
                 os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(priority))

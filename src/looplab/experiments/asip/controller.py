@@ -75,7 +75,7 @@ class Controller(Run):
 
     def faults(self) -> Sequence[str]:
         """Return why cells are INVALID."""
-        return faults(self.parameters, self._measured, "")
+        return faults(self._measured)
 
     def close(self) -> None:
         placement.take_away(self.parameters)

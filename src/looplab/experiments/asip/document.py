@@ -154,12 +154,9 @@ def cell_document(parameters: AsipParameters, columns: Columns, rows: range, mea
     }
 
 
-def faults(parameters: AsipParameters, measured: Sequence[Measured], cut_short: str) -> list[str]:
-    """Return why cells are INVALID, and by `cut_short` why not every cell was measured."""
-    found = [f"{one.cell}: {why}" for one in measured for why in one.faults]
-    if cut_short:
-        found.append(f"ended after {len(measured)} of {len(parameters.cells)} cells: {cut_short}")
-    return found
+def faults(measured: Sequence[Measured]) -> list[str]:
+    """Return why cells are INVALID."""
+    return [f"{one.cell}: {why}" for one in measured for why in one.faults]
 
 
 def _key_of(parameters: AsipParameters, row: int) -> str:

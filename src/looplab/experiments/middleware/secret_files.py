@@ -7,9 +7,9 @@ from looplab.errors import MachineError
 FOLDER = Path("/run/secrets")
 
 
-def read_secrets(folder: Path = FOLDER) -> dict[str, str]:
+def read_secrets() -> dict[str, str]:
     """Return each mounted secret by its name. Raises LabError (exit code 3) if there is none."""
-    found = {path.name: path.read_text().strip() for path in sorted(folder.glob("*"))}
+    found = {path.name: path.read_text().strip() for path in sorted(FOLDER.glob("*"))}
     if not found:
-        raise MachineError(f"No secret is mounted in {folder}.", "Run ./lab setup middleware.")
+        raise MachineError(f"No secret is mounted in {FOLDER}.", "Run ./lab setup middleware.")
     return found

@@ -41,6 +41,7 @@ _TROUBLES = {
 COMPOSE_REMEDY = "Run ./lab setup: it installs one (without root, for this user alone)."
 
 USUAL_ENDPOINTS = ("", "default", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
+INFO_TIMEOUT_S = 20.0
 INFO_COMMAND = ("docker", "info", "--format", "{{json .}}")
 
 
@@ -98,9 +99,9 @@ def show_version(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def find_engine(timeout_s: float = 20.0) -> Engine:
+def find_engine() -> Engine:
     """Ask the engine once; never raises, `trouble` holds what is wrong."""
-    outcome = call(INFO_COMMAND, timeout_s=timeout_s)
+    outcome = call(INFO_COMMAND, timeout_s=INFO_TIMEOUT_S)
     engine = read_engine(outcome, os.environ.get("DOCKER_HOST", ""))
     # Version 1 starts slowly: ask it only if it can be the explanation.
     return engine if engine.compose else replace(engine, legacy_compose=_legacy_compose())

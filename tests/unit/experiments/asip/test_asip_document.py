@@ -76,10 +76,7 @@ def test_a_search_keeps_every_step_and_its_two_ends() -> None:
 def test_a_cell_with_a_fault_makes_the_run_invalid() -> None:
     p = parameters()
     measured = Measured(p.cells[0], faults=["the board was reset"])
-    assert faults(p, [measured], "the bridge was gone") == [
-        "python, serial, one: the board was reset",
-        "ended after 1 of 2 cells: the bridge was gone",
-    ]
+    assert faults([measured]) == ["python, serial, one: the board was reset"]
     assert not cell_document(p, store_with({}, p), p.rows(0), measured)["valid"]
 
 

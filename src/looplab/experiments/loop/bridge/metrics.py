@@ -19,15 +19,15 @@ from looplab.experiments.loop.bridge import state as bridge_state
 from looplab.system import processes
 
 PORT = 9102
-THERMAL = Path("/sys/class/thermal/thermal_zone0/temp")
+LOAD, THERMAL = Path("/proc/loadavg"), Path("/sys/class/thermal/thermal_zone0/temp")
 _INFO = ("version", "framing", "scheduling", "serial", "robot", "broker")
 
 
 class PiCollector(Collector):
-    """Reads `folder` (the bridge's STATE_DIR) and `proc` at each scrape."""
+    """Reads `folder` (the bridge's STATE_DIR) and the kernel's files at each scrape."""
 
-    def __init__(self, folder: Path, proc: Path = Path("/proc"), thermal: Path = THERMAL) -> None:
-        self._folder, self._proc, self._thermal = folder, proc, thermal
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of one scrape."""
@@ -38,8 +38,8 @@ class PiCollector(Collector):
         if state is not None:
             yield from _bridge(state)
         for name, text, path, unit in (
-            ("lab_pi_load1", "Load average over one minute.", self._proc / "loadavg", 1),
-            ("lab_pi_temperature_celsius", "The processor's; a Pi slows down from 80.", self._thermal, 1000),
+            ("lab_pi_load1", "Load average over one minute.", LOAD, 1),
+            ("lab_pi_temperature_celsius", "The processor's; a Pi slows down from 80.", THERMAL, 1000),
         ):
             with contextlib.suppress(OSError, ValueError, IndexError):
                 yield GaugeMetricFamily(name, text, float(path.read_text().split()[0]) / unit)

@@ -159,12 +159,12 @@ def _merged(held: Sequence[Measured]) -> list[str]:
         f"{m.run.scenario}: framing {m.run.parameters.get('robot_framing')}; since its start, the bridge merged "
         f"{count} requests into another's answer."
         for m in held
-        if (count := _bridge_count(m.run, "merged")) is not None
+        if (count := _bridge_merged(m.run)) is not None
     ]
 
 
-def _bridge_count(run: StoredRun, name: str) -> int | None:
+def _bridge_merged(run: StoredRun) -> int | None:
     bridge = run.document.get("bridge")
     counts = bridge.get("counts") if isinstance(bridge, dict) else None
-    value = counts.get(name) if isinstance(counts, dict) else None
+    value = counts.get("merged") if isinstance(counts, dict) else None
     return value if isinstance(value, int) else None
