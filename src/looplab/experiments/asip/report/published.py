@@ -1,10 +1,10 @@
 """The figures that the source published, by language, configuration and transport."""
 
-import csv
 import math
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+
+from looplab.report.printed import printed
 
 THROUGHPUT_HZ, LATENCY_MS = "throughput_hz", "latency_ms"
 # The floor that the source quotes, and of how many characters.
@@ -14,7 +14,6 @@ BOUND_MS = 15.0
 LANGUAGES = ("java", "python")
 TRANSPORTS = ("serial", "tcp", "mqtt")
 PLACEMENTS = ("one", "bridge", "broker")
-_FILE = Path(__file__).resolve().parent / "published" / "asip.csv"
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class Figure:
 @cache
 def figures() -> tuple[Figure, ...]:
     """Return every printed figure in the order of the source."""
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        return tuple(Figure(**{**line, "value": float(line["value"])}) for line in csv.DictReader(file))  # type: ignore[arg-type]
+    lines = printed(__file__, "asip.csv")
+    return tuple(Figure(**{**line, "value": float(line["value"])}) for line in lines)  # type: ignore[arg-type]
 
 
 def value(measure: str, language: str, transport: str, placement: str) -> float | None:

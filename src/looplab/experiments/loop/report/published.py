@@ -1,12 +1,11 @@
 """What the thesis published, from the files in published/."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent / "published"
+from looplab.report.printed import printed
+
 SLIPS = {
     ("5.2", 100.0, "O"): "as printed: the same O row is under 100 ms and 10 ms, with O(max) above T(max)",
     ("5.2", 10.0, "O"): "as printed: the same O row is under 100 ms and 10 ms",
@@ -69,28 +68,28 @@ def rows() -> list[PublishedRow]:
             line["outcome"],
             {key.removesuffix("_us"): float(us) for key, us in line.items() if key.endswith("_us") and us},
         )
-        for line in _lines("thesis_tables.csv")
+        for line in printed(__file__, "thesis_tables.csv")
     ]
 
 
 @cache
 def titles() -> dict[str, str]:
     """Return what each of the nine scenarios is, in a few words."""
-    return {f"scenario{line['scenario']}": line["title"] for line in _lines("thesis_scenarios.csv")}
+    return {f"scenario{line['scenario']}": line["title"] for line in printed(__file__, "thesis_scenarios.csv")}
 
 
 @cache
 def points() -> list[Point]:
     return [
         Point(at["figure"], f"scenario{at['scenario']}", at["metric"], float(at["share"]), float(at["below_us"]))
-        for at in _lines("thesis_figure_points.csv")
+        for at in printed(__file__, "thesis_figure_points.csv")
     ]
 
 
 @cache
 def figures() -> list[Figure]:
     texts: dict[str, list[str]] = {}
-    for line in _lines("thesis_figures.csv"):
+    for line in printed(__file__, "thesis_figures.csv"):
         texts.setdefault(line["figure"], []).append(f"{line['metric']}: {line['claim']}")
     return [
         Figure(number, "; ".join(claims), tuple(sorted({p.scenario for p in points() if p.figure == number})))
@@ -103,8 +102,3 @@ def mean_us(scenario: str, intervals_ms: Sequence[float], qos: int) -> float | N
     printed = {row.interval_ms: row.figure("O", "avg") for row in rows() if (row.scenario, row.qos) == (scenario, qos)}
     known = [value for interval in intervals_ms if (value := printed.get(interval)) is not None]
     return sum(known) / len(known) if known and len(known) == len(intervals_ms) else None
-
-
-def _lines(name: str) -> list[dict[str, str]]:
-    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))

@@ -4,9 +4,9 @@ Its text gives the optimal loads of Figures 2 and 3; Table 1 the messages proces
 the memory at the start, as a share of the machine's. Ten nodes of two cores ran out of memory: they have no figure.
 """
 
-import csv
 from functools import cache
-from pathlib import Path
+
+from looplab.report.printed import printed
 
 # Nodes, cores of each, with a balancer.
 Nodes = tuple[int, int, bool]
@@ -14,18 +14,16 @@ BEST: Nodes = (5, 4, True)
 BEYOND: Nodes = (7, 3, True)
 ONE: Nodes = (1, 20, True)
 DIRECT: Nodes = (1, 20, False)
-_FILE = Path(__file__).resolve().parent / "published" / "middleware.csv"
 
 
 @cache
 def published(what: str) -> dict[Nodes, float]:
     """Return the printed figures of one kind: `optimal load`, `processed` or `memory share`."""
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        return {
-            (int(line["nodes"]), int(line["cores"]), line["balancer"] == "yes"): float(line["value"])
-            for line in csv.DictReader(file)
-            if line["what"] == what
-        }
+    return {
+        (int(line["nodes"]), int(line["cores"]), line["balancer"] == "yes"): float(line["value"])
+        for line in printed(__file__, "middleware.csv")
+        if line["what"] == what
+    }
 
 
 def change(before: Nodes, after: Nodes) -> float:

@@ -4,17 +4,16 @@ A ratio counts as "about n" where it is within a factor sqrt(2) of n: nearer to 
 step (1, 2, 4 end-to-end delays), on the scale on which ratios are compared.
 """
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from looplab.experiments.qos_delay import NAME
 from looplab.experiments.qos_delay.report.cell import DelayCell
 from looplab.report.finding import Finding, Line, asked, exact, within
+from looplab.report.printed import printed
 from looplab.report.samples import Measured
 from looplab.report.statistics import SIGNIFICANCE, Interval
 from looplab.report.verdicts import (
@@ -35,14 +34,12 @@ PLACE_MATTERS = 0.20
 # Fewer delays than this show no growth: the permutation test could not reach 5 %.
 FEWEST_DELAYS = 4
 PERMUTATIONS = 5000
-_FILE = Path(__file__).resolve().parent / "published" / "qos_delay.csv"
 
 
 @cache
 def published() -> dict[str, float]:
     """Return the figures that the paper's text gives, by finding."""
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        return {line["finding"]: float(line["published"]) for line in csv.DictReader(file)}
+    return {line["finding"]: float(line["published"]) for line in printed(__file__, "qos_delay.csv")}
 
 
 def claims() -> list[Claim]:

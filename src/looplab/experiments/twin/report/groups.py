@@ -1,15 +1,14 @@
 """The repetitions of one number of brokers in one placement, and what the paper printed for it."""
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import fsum
-from pathlib import Path
 from statistics import fmean
 
 from looplab.experiments.twin.report import variance
 from looplab.experiments.twin.report.cell import TwinCell
+from looplab.report.printed import printed
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import units
@@ -17,7 +16,6 @@ from looplab.report.verdicts import units
 SINGLE, CENTRAL, DISTRIBUTED = "single", "central", "distributed"
 # Iterations of the paper's second experiment.
 ITERATIONS = 5
-_FILE = Path(__file__).resolve().parent / "published" / "twin.csv"
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,7 @@ def _by_broker(cells: Sequence[TwinCell]) -> list[list[float]]:
 @cache
 def published() -> Mapping[tuple[str, int, str], float]:
     """Return the figures that the paper's text gives, by name, number of brokers and placement ("" for one)."""
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        lines = list(csv.DictReader(file))
+    lines = printed(__file__, "twin.csv")
     return {(line["name"], int(line["brokers"]), line["placement"]): float(line["value"]) for line in lines}
 
 
