@@ -59,7 +59,8 @@ def start(scenario: str, group: str, processors: int) -> dict[str, str]:
 
     0 `processors` are all of the machine's, else the parts get the first ones.
     """
-    compose = Lab(ROOT).compose({} if group == "own" else {"LAB_WATCH_GROUP": "", "LAB_FAR_GROUP": ""})
+    one_group = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0", "LAB_FAR_GROUP": ""}
+    compose = Lab(ROOT).compose({} if group == "own" else one_group)
     compose.up(scenario)
     for service in compose.listed():
         if service.endswith("controller"):

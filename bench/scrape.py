@@ -6,7 +6,8 @@ The lab's own containers: one `./lab run` measures. Every five seconds Prometheu
 or resumed. Each message belongs to the state in which it was sent, the first second of each state to none. More runs in
 results/ mean more to scrape (tests/support/stored_runs). Needs root and an idle machine after ./lab setup. Exit code 1
 if the p99 rose by more than 5 % while watched; its interval shows how certain that is. Under stress a few stalls decide
-a p99, so the program also prints the p95 and how long a run would have to be to tell 5 % from nothing.
+a p99, so the program also prints the p95 and how long a run would have to be to tell 5 % from nothing. Scrapes come at
+the same moment of each second: the p75 of the worst 20 ms of a second shows what one does to the messages beside it.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -38,10 +40,13 @@ SETTLE_S = 1.0
 MESSAGES = 500
 LIMIT = 0.05
 DRAWS = 2000
+SECOND_NS, MOMENT_NS = 1_000_000_000, 20_000_000
 
 OFF, WATCHED = STATES = ("not watched", "watched")
-# A latency in ms from those of some turns, in ns.
-Figure = Callable[[list[list[int]]], float]
+# The messages of one turn: (when it was sent, O), ns.
+Turn = list[tuple[int, int]]
+# A latency in ms from some turns.
+Figure = Callable[[list[Turn]], float]
 # (from, to, one of STATES) on the monotonic clock, ns.
 State = tuple[int, int, str]
 
@@ -61,9 +66,14 @@ def enter(state: str, pids: dict[str, int]) -> None:
         os.kill(pid, signal.SIGSTOP if state == OFF else signal.SIGCONT)
 
 
-def sending(scenario: str) -> bool:
-    """Return whether the run has answers on disk: its first repetition is over."""
-    return any(path.stat().st_size > 1000 for path in (ROOT / "results").glob(f".*-{scenario}.partial/samples.csv"))
+def stores(scenario: str) -> set[Path]:
+    """Return the samples of runs of `scenario` that are not finished, or never were."""
+    return set((ROOT / "results").glob(f".*-{scenario}.partial/samples.csv"))
+
+
+def sending(scenario: str, before: set[Path]) -> bool:
+    """Return whether the run has answers on disk: its first repetition is over. `before` are the stores of others."""
+    return any(path.stat().st_size > 1000 for path in stores(scenario) - before)
 
 
 def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], dict[str, float]]:
@@ -71,14 +81,15 @@ def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], d
     repetitions = max(2, options.seconds * 1000 // options.interval_ms // MESSAGES)
     words = ["--fidelity", "corrected", "--intervals", str(options.interval_ms), "--messages", str(MESSAGES)]
     words += ["--repetitions", str(repetitions), "--json", "--allow-invalid"]
+    before = stores(options.scenario)
     run = subprocess.Popen([ROOT / "lab", "run", options.scenario, *words], stdout=subprocess.PIPE, text=True)
-    while run.poll() is None and not sending(options.scenario):
+    while run.poll() is None and not sending(options.scenario, before):
         time.sleep(0.2)
     pids = {name: main_pid(name) for name in WATCHERS}
     spent = {name: cpu_s(pid) for name, pid in pids.items()}
     states: list[State] = []
     try:
-        while run.poll() is None and sending(options.scenario):
+        while run.poll() is None and sending(options.scenario, before):
             state = STATES[len(states) % len(STATES)]
             enter(state, pids)
             start, end = time.perf_counter_ns(), time.monotonic() + STATE_S
@@ -93,37 +104,50 @@ def measure(options: argparse.Namespace) -> tuple[list[State], dict[str, Any], d
     return states, document, cores
 
 
-def blocks(states: list[State], folder: Path) -> dict[str, list[list[int]]]:
-    """Return O in ns of each state's turns."""
-    found: dict[str, list[list[int]]] = {state: [] for state in STATES}
+def blocks(states: list[State], folder: Path) -> dict[str, list[Turn]]:
+    """Return each state's turns."""
+    found: dict[str, list[Turn]] = {state: [] for state in STATES}
     with (folder / "samples.csv").open() as file:
         rows = [
             (int(r["sent_ns"]), round(float(r["overhead_us"]) * 1000)) for r in csv.DictReader(file) if r["overhead_us"]
         ]
     for start, end, state in states:
-        values = [o for sent, o in rows if start + SETTLE_S * 1e9 <= sent < end]
+        values = [(sent, o) for sent, o in rows if start + SETTLE_S * 1e9 <= sent < end]
         if len(values) > 100:
             found[state].append(values)
     return found
 
 
-def quantile_ms(share: float, parts: list[list[int]]) -> float:
+def quantile_ms(share: float, parts: list[Turn]) -> float:
     """Return a quantile of all values together."""
-    return quantile(sorted(value for part in parts for value in part), share) / 1e6
+    return quantile(sorted(value for part in parts for _, value in part), share) / 1e6
 
 
 p95_ms, p99_ms = partial(quantile_ms, 0.95), partial(quantile_ms, 0.99)
 
 
-def p99_of_a_turn_ms(parts: list[list[int]]) -> float:
+def p99_of_a_turn_ms(parts: list[Turn]) -> float:
     """Return the median p99 of the turns, which a few long stalls do not decide."""
     return median(p99_ms([turn]) for turn in parts)
 
 
-FIGURES: dict[str, Figure] = {"p95": p95_ms, "p99": p99_ms, "p99 of a turn": p99_of_a_turn_ms}
+def worst_moment_ms(parts: list[Turn]) -> float:
+    """Return the p75 of the worst 20 ms of a second, in which a scrape shows although a p99 hides it."""
+    moments: dict[int, list[int]] = {}
+    for sent, value in chain.from_iterable(parts):
+        moments.setdefault(sent % SECOND_NS // MOMENT_NS, []).append(value)
+    return max(quantile(sorted(values), 0.75) for values in moments.values()) / 1e6
 
 
-def interval(watched: list[list[int]], off: list[list[int]], figure: Figure) -> tuple[float, float]:
+FIGURES: dict[str, Figure] = {
+    "p95": p95_ms,
+    "p99": p99_ms,
+    "p99 of a turn": p99_of_a_turn_ms,
+    "worst 20 ms": worst_moment_ms,
+}
+
+
+def interval(watched: list[Turn], off: list[Turn], figure: Figure) -> tuple[float, float]:
     """Return the 95 % interval of the change of `figure`, drawing whole turns (neighbours are not independent)."""
     draw = random.Random(1)
     ratios = sorted(
@@ -138,7 +162,7 @@ def needed_hours(change: tuple[float, float], seconds: float) -> float:
     return (half / math.log(1 + LIMIT)) ** 2 * seconds / 3600
 
 
-def compared(found: dict[str, list[list[int]]], figure: Figure, seconds: float) -> dict[str, Any]:
+def compared(found: dict[str, list[Turn]], figure: Figure, seconds: float) -> dict[str, Any]:
     """Return one figure of both states, its change with a 95 % interval, and how long would be needed for LIMIT."""
     off, watched = (figure(found[state]) for state in STATES)
     change = interval(found[WATCHED], found[OFF], figure)

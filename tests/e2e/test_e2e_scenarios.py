@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,6 +12,7 @@ from support.hardening import judge_container
 from support.run_checks import check_run, total, treatments
 
 from looplab.lab.image_names import is_own
+from looplab.lab.machine.limits import OWN_GROUP, TOP_GROUPS
 
 
 class Published(NamedTuple):
@@ -134,6 +136,21 @@ def check_hardened(lab: Lab, prefix: str, load: str) -> None:
         observed.add(f"{prefix}-stress")
     assert observed <= {service for service, processes in seen.items() if processes}
     assert "prepare" in seen
+    check_light(lab, containers)
+
+
+def check_light(lab: Lab, containers: dict[str, str]) -> None:
+    """Exporter and Prometheus weigh little beside the measured parts' whole group, where this engine allows it."""
+    group = lab.machine_file().get("LAB_WATCH_GROUP", OWN_GROUP)
+    for service in ("exporter", "prometheus"):
+        host = json.loads(docker("inspect", "--format", "{{json .HostConfig}}", containers[service]))
+        assert (host["CgroupParent"], host["CpuShares"]) == (group, 64 if group else 0)
+        if group == TOP_GROUPS["cgroupfs"]:
+            pid = docker("inspect", "--format", "{{.State.Pid}}", containers[service])
+            lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+            path = next(path for _, controllers, path in lines if {"cpu", ""} & set(controllers.split(",")))
+            # Nothing between it and the top takes the weight of the whole.
+            assert path.count("/") == 1
 
 
 # One of each make: no load, stress with both priorities, flood; ./lab starts all nine by the same profiles above.

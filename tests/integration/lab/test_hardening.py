@@ -11,6 +11,8 @@ from support.places import ROOT
 
 pytestmark = pytest.mark.engine
 
+# What ./lab sets on an engine that allows no group beside its own.
+REFUSED = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"}
 CHOICES = {
     "virtual robot": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "wifi"},
     "robot on USB": {"ROBOT": "usb", "GRAFANA": "on", "LINK": "none"},
@@ -34,6 +36,17 @@ def test_every_service_is_hardened(choice: dict[str, str]) -> None:
     assert ("grafana" in found) == (choice["GRAFANA"] == "on")
     for name, service in found.items():
         judge_configuration(name, service, users_of_images(found))
+
+
+@pytest.mark.parametrize(
+    ("machine", "group", "shares"),
+    [({}, "looplab.slice", 64), ({"LAB_WATCH_GROUP": "/"}, "/", 64), (REFUSED, "", 0)],
+    ids=["before ./lab setup", "as ./lab setup found", "refused"],
+)
+def test_what_only_looks_on_weighs_little(machine: dict[str, str], group: str, shares: int) -> None:
+    found = services(GRAFANA="on", **machine)
+    for name in ("exporter", "prometheus", "grafana"):
+        assert (found[name].get("cgroup_parent", ""), found[name].get("cpu_shares", 0)) == (group, shares), name
 
 
 def test_the_services_on_the_pi_are_hardened() -> None:

@@ -17,7 +17,7 @@ from looplab.lab.machine.stalls import Lateness, Stalls
 
 HOST = HostFacts("Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
 ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
-LIMITS = Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True, own_group=True)
+LIMITS = Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True, own_group=True, watch_group="/")
 GOOD = Machine(ENGINE, HOST, LIMITS, (PortUse("LAB_BROKER_PORT", 1883, False),), Registry("", True))
 
 
@@ -66,6 +66,7 @@ def test_a_good_machine_has_nothing_to_complain_of(tmp_path: Path) -> None:
         (changed(limits={"rtprio_max": 0, "rtprio_refusal": "no"}), "rtprio limit", WARN, "CAP_SYS_RESOURCE"),
         (changed(limits=NO_BUDGET), "SCHED_FIFO", WARN, "sudo ./lab setup"),
         (changed(limits={"own_group": False}), "Control group", WARN, "--cpu-rt-runtime"),
+        (changed(limits={"watch_group": ""}), "Control group", WARN, "beside its own group"),
         (changed(limits={"fifo": False}), "SCHED_FIFO", WARN, "rt_group_sched=0"),
         (changed(limits={"pidfd_getfd": False}), "Socket options", WARN, "pidfd_getfd"),
         (SILENT, "Image registry", WARN, "./lab load"),

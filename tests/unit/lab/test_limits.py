@@ -1,5 +1,6 @@
 """What real-time limits an engine grants, and the Compose variables that follow."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,12 @@ def cgroup_v1(tmp_path: Path, budget_us: int | None) -> None:
 
 
 def answers(
-    script: str, *, rtprio: fakes.Answer, fifo: fakes.Answer = ("", "", 0), own_group: fakes.Answer = ("", "", 0)
+    script: str,
+    *,
+    rtprio: fakes.Answer,
+    fifo: fakes.Answer = ("", "", 0),
+    own_group: fakes.Answer = ("", "", 0),
+    top_group: fakes.Answer = ("", "", 0),
 ) -> dict[str, fakes.Answer]:
     return {
         "info*": fakes.good_info(),
@@ -47,17 +53,19 @@ def answers(
         "*--cpu-rt-runtime*": fifo,
         "*--cap-add=SYS_PTRACE*": (script, "", 0),
         "*--cgroup-parent=looplab.slice*": own_group,
+        "*'--cgroup-parent=/ '*": top_group,
     }
 
 
 def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
     programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
     limits = probe_limits(find_engine(), IMAGE)
-    assert limits == Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True, own_group=True)
+    assert limits == Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True, own_group=True, watch_group="/")
     found = machine_variables(limits)
     assert "LAB_RTPRIO_BROKER" not in found  # the value of .env stands
     assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
-    assert not {"LAB_WATCH_GROUP", "LAB_FAR_GROUP"} & set(found)  # the Compose files' own group
+    assert found["LAB_WATCH_GROUP"] == "/"
+    assert not {"LAB_WATCH_WEIGHT", "LAB_FAR_GROUP"} & set(found)  # those of the Compose files
     assert not any("--cpu-rt-runtime" in call for call in programs.calls("docker"))
 
 
@@ -89,16 +97,32 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
         )
     }
     # The budget is that of the engine's group: what needs some stays there.
-    assert machine_variables(limits) == {**budgets, "LAB_FAR_GROUP": ""}
+    assert machine_variables(limits) == {**budgets, "LAB_FAR_GROUP": "", "LAB_WATCH_GROUP": "/"}
 
 
 def test_an_engine_that_allows_no_other_group(programs: fakes.Programs) -> None:
     refused = ("", "docker: Error response from daemon: cpu.rt_runtime_us: invalid argument", 125)
-    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0), own_group=refused))
+    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0), own_group=refused, top_group=refused))
     limits = probe_limits(find_engine(), IMAGE)
     assert limits.own_group_refusal == "cpu.rt_runtime_us: invalid argument"
     found = machine_variables(limits)
-    assert (found["LAB_WATCH_GROUP"], found["LAB_FAR_GROUP"]) == ("", "")
+    # A low weight beside the measured parts would stall them.
+    assert (found["LAB_WATCH_GROUP"], found["LAB_WATCH_WEIGHT"], found["LAB_FAR_GROUP"]) == ("", "0", "")
+
+
+def test_an_engine_that_keeps_its_top_to_itself(programs: fakes.Programs) -> None:
+    refused = ("", "docker: Error response from daemon: not allowed", 125)
+    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0), top_group=refused))
+    found = machine_variables(probe_limits(find_engine(), IMAGE))
+    assert not {"LAB_WATCH_GROUP", "LAB_WATCH_WEIGHT", "LAB_FAR_GROUP"} & set(found)
+
+
+def test_systemd_names_its_top_otherwise(programs: fakes.Programs) -> None:
+    found = answers(NO_GROUPS_FIFO, rtprio=("", "", 0), top_group=("", "should be a valid slice", 125))
+    programs.add(
+        "docker", {**found, "info*": fakes.good_info(CgroupDriver="systemd"), "*--cgroup-parent=-.slice*": ("", "", 0)}
+    )
+    assert machine_variables(probe_limits(find_engine(), IMAGE))["LAB_WATCH_GROUP"] == "-.slice"
 
 
 def test_real_time_groups_without_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:
@@ -149,6 +173,16 @@ def test_limits_are_remembered_until_the_engine_changes(programs: fakes.Programs
         "docker", {**answers(GROUPS_NO_FIFO, rtprio=("", "", 0)), "info*": fakes.good_info(ServerVersion="28")}
     )
     assert probe_limits(find_engine(), IMAGE, cache) != first
+
+
+def test_what_an_older_release_remembered_is_found_out_again(programs: fakes.Programs, tmp_path: Path) -> None:
+    cache = tmp_path / "limits.json"
+    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
+    first = probe_limits(find_engine(), IMAGE, cache)
+    stored = json.loads(cache.read_text())
+    del stored["limits"]["watch_group"]
+    cache.write_text(json.dumps(stored))
+    assert probe_limits(find_engine(), IMAGE, cache) == first
 
 
 def test_without_an_image_nothing_is_claimed(programs: fakes.Programs, tmp_path: Path) -> None:

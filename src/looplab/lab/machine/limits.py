@@ -21,6 +21,9 @@ PROBE_RUNTIME_US = 10_000
 # A control group beside the engine's, for what is not measured: a neighbour in the measured parts' own group lets the
 # fair scheduler of some kernels stall them for half a second (docs/stalls.md). The name suits systemd and cgroupfs.
 OWN_GROUP = "looplab.slice"
+# The top of the engine's groups, by cgroup driver. What looks on is there, for only beside the measured parts' whole
+# group does its low weight count: with the usual one a scrape delays a message by milliseconds (docs/stalls.md).
+TOP_GROUPS = {"cgroupfs": "/", "systemd": "-.slice"}
 
 # pidfd_getfd is call 438 on every architecture. The child becomes another user, so that only SYS_PTRACE (and the
 # seccomp profile) decides, as between broker and observer.
@@ -64,6 +67,8 @@ class Limits:
     pidfd_refusal: str = ""
     own_group: bool = False
     own_group_refusal: str = ""
+    # One of TOP_GROUPS; "" if it is refused.
+    watch_group: str = ""
     unknown_because: str = field(default="", compare=False)
 
 
@@ -137,6 +142,7 @@ def _try_all(engine: Engine, image: str) -> Limits:
         fifo_refusal = _try_fifo_with_budget(image, budget_us)
     rtprio_max, rtprio_refusal = _try_rtprio(image)
     own_group = _in_container(image, "", f"--cgroup-parent={OWN_GROUP}")
+    top = TOP_GROUPS.get(engine.cgroup_driver, "")
     pidfd = facts.get("pidfd_getfd", "no: not tried")
     return Limits(
         known=True,
@@ -150,6 +156,7 @@ def _try_all(engine: Engine, image: str) -> Limits:
         pidfd_refusal="" if pidfd == "yes" else pidfd.removeprefix("no: "),
         own_group=own_group.good,
         own_group_refusal="" if own_group.good else engine_complaint(own_group),
+        watch_group=top if top and _in_container(image, "", f"--cgroup-parent={top}").good else "",
     )
 
 
@@ -201,8 +208,10 @@ def _recall(cache: Path | None, key: dict[str, str]) -> Limits | None:
         return None
     try:
         stored = json.loads(cache.read_text())
-        return Limits(**stored["limits"]) if stored["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError):
+        # A cache of an older release lacks fields.
+        whole = stored["limits"].keys() == asdict(Limits()).keys()
+        return Limits(**stored["limits"]) if whole and stored["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -234,12 +243,16 @@ def machine_variables(limits: Limits, images: Mapping[str, str] | None = None) -
 
 
 def _groups(limits: Limits, *, rationed: bool) -> dict[str, str]:
-    """Return "" for the parts that must stay in the engine's own control group instead of OWN_GROUP.
+    """Return the control groups that differ from the Compose files' OWN_GROUP.
 
-    Real-time budgets are that group's: what has one stays there, where no ordinary task is its neighbour anyway.
+    Real-time budgets are the engine's group's: what has one stays there, where no ordinary task is its neighbour.
     """
     refused = limits.known and not limits.own_group
-    return {**({"LAB_WATCH_GROUP": ""} if refused else {}), **({"LAB_FAR_GROUP": ""} if refused or rationed else {})}
+    far = {"LAB_FAR_GROUP": ""} if refused or rationed else {}
+    if limits.watch_group:
+        return {**far, "LAB_WATCH_GROUP": limits.watch_group}
+    # A low weight among the measured parts stalls them.
+    return {**far, **({"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"} if refused else {})}
 
 
 def rt_runtimes_us(limits: Limits) -> dict[str, int]:
