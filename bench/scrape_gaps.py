@@ -1,6 +1,6 @@
 """Check that Prometheus scrapes each second while the stress uses every processor.
 
-    python3 bench/scrape_gaps.py [SCENARIO] [--messages 1000] [--repetitions 3] [--shares 64] [--dashboard live-loop]
+    python3 bench/scrape_gaps.py [SCENARIO] [--messages 1000] [--repetitions 3] [--shares 128] [--dashboard live-loop]
 
 Runs a scenario (containers, ./lab run) at 20 ms and reads Prometheus's raw samples of that time afterwards: each scrape
 must have succeeded within a second, none may be missing, and the number of messages sent must have grown with each.

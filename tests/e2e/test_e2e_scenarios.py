@@ -144,7 +144,7 @@ def check_light(lab: Lab, containers: dict[str, str]) -> None:
     group = lab.machine_file().get("LAB_WATCH_GROUP", OWN_GROUP)
     for service in ("exporter", "prometheus"):
         host = json.loads(docker("inspect", "--format", "{{json .HostConfig}}", containers[service]))
-        assert (host["CgroupParent"], host["CpuShares"]) == (group, 64 if group else 0)
+        assert (host["CgroupParent"], host["CpuShares"]) == (group, 128 if group else 0)
         if group == TOP_GROUPS["cgroupfs"]:
             pid = docker("inspect", "--format", "{{.State.Pid}}", containers[service])
             lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]

@@ -40,7 +40,7 @@ def test_every_service_is_hardened(choice: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("machine", "group", "shares"),
-    [({}, "looplab.slice", 64), ({"LAB_WATCH_GROUP": "/"}, "/", 64), (REFUSED, "", 0)],
+    [({}, "looplab.slice", 128), ({"LAB_WATCH_GROUP": "/"}, "/", 128), (REFUSED, "", 0)],
     ids=["before ./lab setup", "as ./lab setup found", "refused"],
 )
 def test_what_only_looks_on_weighs_little(machine: dict[str, str], group: str, shares: int) -> None:
