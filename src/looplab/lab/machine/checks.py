@@ -197,14 +197,14 @@ def _check_group(limits: Limits) -> Check:
             f"none ({limits.own_group_refusal})",
             WARN,
             "Start dockerd without --cpu-rt-runtime: its budget leaves none for another group. ./lab gives the budget.",
-            "Exporter, Prometheus and Grafana share a control group with the measured parts, and disturb them under load.",
+            "Exporter, Prometheus and Grafana share the measured parts' control group, and disturb them under load.",
         )
     return _warn_unless(
         bool(limits.watch_group),
         name,
         f"{OWN_GROUP} keeps what is not measured apart",
         "None on this engine: it lets no container stand beside its own group.",
-        "Exporter and Prometheus keep the usual weight, so under stress a scrape delays a message by some milliseconds.",
+        "Exporter and Prometheus keep the usual weight, so under stress a scrape delays a message by some ms.",
     )
 
 
