@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from looplab.experiments.loop import BRIDGE, ROBOT  # noqa: E402
 from looplab.lab.checkout import Lab  # noqa: E402
+from looplab.lab.machine.limits import AMONG_THE_MEASURED  # noqa: E402
 from looplab.lab.machine.stalls import STUCK_S, ContainedBystander, Lateness  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
 from looplab.treatments import noise  # noqa: E402
@@ -59,8 +60,7 @@ def start(scenario: str, group: str, processors: int) -> dict[str, str]:
 
     0 `processors` are all of the machine's, else the parts get the first ones.
     """
-    one_group = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0", "LAB_FAR_GROUP": ""}
-    compose = Lab(ROOT).compose({} if group == "own" else one_group)
+    compose = Lab(ROOT).compose({} if group == "own" else {**AMONG_THE_MEASURED, "LAB_FAR_GROUP": ""})
     compose.up(scenario)
     for service in compose.listed():
         if service.endswith("controller"):

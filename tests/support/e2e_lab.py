@@ -251,7 +251,7 @@ def environment_of(root: Path) -> dict[str, str]:
         **{name: str(free_port()) for name in PORTS},
         **dict.fromkeys(RT_BUDGETS, "0"),
         # Without a budget of their own, bridge and robot are kept from the load by their group.
-        "LAB_FAR_GROUP": OWN_GROUP if _machine(root).get("LAB_WATCH_GROUP", OWN_GROUP) else "",
+        "LAB_FAR_GROUP": _machine(root).get("LAB_WATCH_GROUP", OWN_GROUP),
     }
 
 

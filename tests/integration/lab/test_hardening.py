@@ -9,10 +9,10 @@ import pytest
 from support.hardening import judge_configuration, user_of_image, users_of_images
 from support.places import ROOT
 
+from looplab.lab.machine.limits import AMONG_THE_MEASURED
+
 pytestmark = pytest.mark.engine
 
-# What ./lab sets on an engine that allows no group beside its own.
-REFUSED = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"}
 CHOICES = {
     "virtual robot": {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "wifi"},
     "robot on USB": {"ROBOT": "usb", "GRAFANA": "on", "LINK": "none"},
@@ -40,7 +40,7 @@ def test_every_service_is_hardened(choice: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("machine", "group", "shares"),
-    [({}, "looplab.slice", 128), ({"LAB_WATCH_GROUP": "/"}, "/", 128), (REFUSED, "", 0)],
+    [({}, "looplab.slice", 128), ({"LAB_WATCH_GROUP": "/"}, "/", 128), (AMONG_THE_MEASURED, "", 0)],
     ids=["before ./lab setup", "as ./lab setup found", "refused"],
 )
 def test_what_only_looks_on_weighs_little(machine: dict[str, str], group: str, shares: int) -> None:

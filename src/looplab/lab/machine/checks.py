@@ -204,7 +204,7 @@ def _check_group(limits: Limits) -> Check:
         name,
         f"{OWN_GROUP} keeps what is not measured apart",
         "None on this engine: it lets no container stand beside its own group.",
-        "Exporter and Prometheus keep the usual weight, so under stress a scrape delays a message by some ms.",
+        "Exporter and Prometheus are in a group of the usual weight: under stress a scrape delays a message by ms.",
     )
 
 

@@ -24,6 +24,8 @@ OWN_GROUP = "looplab.slice"
 # The top of the engine's groups, by cgroup driver. What looks on is there, for only beside the measured parts' whole
 # group does its low weight count: with the usual one a scrape delays a message by milliseconds (docs/stalls.md).
 TOP_GROUPS = {"cgroupfs": "/", "systemd": "-.slice"}
+# Where no other group is allowed, what looks on keeps the usual weight: a low one among the measured parts stalls them.
+AMONG_THE_MEASURED = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"}
 
 # pidfd_getfd is call 438 on every architecture. The child becomes another user, so that only SYS_PTRACE (and the
 # seccomp profile) decides, as between broker and observer.
@@ -251,8 +253,7 @@ def _groups(limits: Limits, *, rationed: bool) -> dict[str, str]:
     far = {"LAB_FAR_GROUP": ""} if refused or rationed else {}
     if limits.watch_group:
         return {**far, "LAB_WATCH_GROUP": limits.watch_group}
-    # A low weight among the measured parts stalls them.
-    return {**far, **({"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"} if refused else {})}
+    return {**far, **(AMONG_THE_MEASURED if refused else {})}
 
 
 def rt_runtimes_us(limits: Limits) -> dict[str, int]:
