@@ -72,7 +72,7 @@ def right_answers(lab: Path, name: str = "scenario2") -> dict[str, Any]:
     return {
         "prediction": "b",
         "median": "b",
-        "o-p95": round(cell["O_us"]["p95"] / 1000, 3),
+        "o-p99": round(cell["O_us"]["p99"] / 1000, 3),
         "lateness": f"{cell['send_lateness_us']['p99'] / 1000:.3f} ms",
     }
 
@@ -115,11 +115,11 @@ def test_sound_runs_and_right_answers_get_every_point(lab: Path, capsys: pytest.
 
 def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_sound_runs(lab / "results")
-    put_answers(lab, {**right_answers(lab), "o-p95": 0.3, "median": "a"})
+    put_answers(lab, {**right_answers(lab), "o-p99": 0.3, "median": "a"})
     assert check(lab, "scenario2") == 1
     said = capsys.readouterr().out
     assert "score: 8 of 10" in said
-    assert "0/1  o-p95: 0.3 ms; your run says" in said
+    assert "0/1  o-p99: 0.3 ms; your run says" in said
     assert "0/1  median: a; your runs say b" in said
     assert "it is the answers that are not yet" in said
 
@@ -139,7 +139,7 @@ def test_of_two_figures_alike_either_is_the_largest(tmp_path: Path, answer: str,
 @pytest.mark.parametrize("answer", ["many", "", None, "c"])
 def test_answers_of_any_kind_are_marked_and_never_crash(lab: Path, answer: Any) -> None:
     put_sound_runs(lab / "results")
-    put_answers(lab, {"median": answer, "o-p95": answer, "prediction": [answer], "unknown": answer})
+    put_answers(lab, {"median": answer, "o-p99": answer, "prediction": [answer], "unknown": answer})
     assert check(lab, "scenario2") == 1
 
 

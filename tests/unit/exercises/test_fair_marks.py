@@ -82,7 +82,7 @@ def test_a_prediction_counts_if_the_form_held_it_when_the_run_started(tmp_path: 
     form = fill(tmp_path, exercise, {"prediction": "a"}, RUN_START - timedelta(minutes=1))
     # ./lab run records it; the student then answers the rest, which changes the form's time.
     record_predictions(tmp_path)
-    fill(tmp_path, exercise, {"median": "a", "o-p95": "12.5"}, LATER)
+    fill(tmp_path, exercise, {"median": "a", "o-p99": "12.5"}, LATER)
     assert prediction(form, exercise, runs) == (1, "predicted; compare it with what you found")
 
 
@@ -152,14 +152,14 @@ def figures_of(marked: Marked) -> set[str]:
 
 def test_a_student_never_reads_a_figure_or_the_right_answer(runs: list[Path]) -> None:
     exercise = exercise_of("scenario2")
-    marked = mark(exercise, stored(runs), {"prediction": "a", "median": "a", "o-p95": "3", "lateness": "x"})
+    marked = mark(exercise, stored(runs), {"prediction": "a", "median": "a", "o-p99": "3", "lateness": "x"})
     teacher, student = score_sheet(exercise, marked), score_sheet(exercise, marked, student=True)
     measured = {word for word in figures_of(marked) if word.replace(".", "").isdigit()}
     assert measured
     assert all(figure in teacher and figure not in student for figure in measured), student
     assert "your run" in teacher
     assert "your run" not in student
-    assert "0/1  o-p95: not right" in student
+    assert "0/1  o-p99: not right" in student
     assert student.splitlines()[-2:] == teacher.splitlines()[-2:]
 
 
