@@ -10,7 +10,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import parser
 from looplab.lab.run_options import variables as run_variables
 from looplab.lab.scenarios import chosen
-from looplab.run.parameters import RunParameters
+from looplab.spec.parameters import RunParameters
 from looplab.system.env_files import read_env
 from support.places import ROOT
 

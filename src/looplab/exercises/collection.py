@@ -11,7 +11,7 @@ from looplab.exercises.hand_in import HandIn, Owners, read_hand_ins
 from looplab.exercises.marking import Marked, mark
 from looplab.exercises.score import remarks_of, score_row
 from looplab.report.stored import StoredRun, Unusable, run_order
-from looplab.run.experiment import Experiments
+from looplab.spec.experiment import Experiments
 
 Row = Mapping[str, object]
 

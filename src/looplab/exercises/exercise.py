@@ -11,7 +11,7 @@ import yaml
 from looplab.errors import LabError, UsageError
 from looplab.report.cell import STATISTICS, Key, cell_text
 from looplab.report.schema import fault
-from looplab.run.experiment import Experiments
+from looplab.spec.experiment import Experiments
 
 # An exercise belongs to a scenario or an experiment, or is in docs/exercises with runs of what is there already.
 FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")

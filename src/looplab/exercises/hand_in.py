@@ -12,7 +12,7 @@ from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise
 from looplab.exercises.predictions import Seen, times_of
 from looplab.report.stored import StoredRun, Unusable, read_run
-from looplab.run.experiment import Experiments
+from looplab.spec.experiment import Experiments
 
 
 @dataclass(frozen=True)

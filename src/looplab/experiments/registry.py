@@ -1,6 +1,6 @@
 """The experiments of this lab: the only list of them. Nothing below this package imports it; it is handed in."""
 
-from looplab.run.experiment import Experiments
+from looplab.spec.experiment import Experiments
 
 EXPERIMENTS = Experiments(
     {

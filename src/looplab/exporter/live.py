@@ -9,38 +9,40 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.exporter.parts import Metrics, metrics
+from looplab.metrics.cells import LiveCell, document_texts, labels_of, running_texts
 from looplab.metrics.runs import run_texts, treatment_text
 from looplab.metrics.text_format import Texts
-from looplab.run.experiment import Experiments
-from looplab.run.samples import ABSENT, ANSWERED, HEADER_BYTES, LATE, ROBOT_ERROR, WAITING, limit_ns, store_columns
+from looplab.run.accounting import OUTCOMES
+from looplab.run.samples import ABSENT, HEADER_BYTES, limit_ns, store_columns
+from looplab.spec.columns import Latency
+from looplab.spec.experiment import Experiment, Experiments
 
 # Rows read at a time; bounds memory when an exporter starts in the middle of a long run.
 CHUNK_ROWS = 8192
 # A run that sent nothing for this long beyond its interval is dead: its controller could not say so.
 SILENCE_NS = 60_000_000_000
 
-_OUTCOMES = {ANSWERED: "answered", LATE: "late", ROBOT_ERROR: "robot_error"}
-
 
 class LiveRun:
-    """Rows of one running run, bucketed as they settle; `part` is its experiment's metrics.py."""
+    """Rows of one running run, bucketed as they settle in its planned cells."""
 
-    def __init__(self, samples: Path, run_id: str, parameters: dict[str, Any], part: Metrics) -> None:
-        self.run_id = run_id
+    def __init__(self, samples: Path, state: dict[str, Any], cells: Sequence[LiveCell]) -> None:
+        self.run_id = str(state["run_id"])
+        parameters: dict[str, Any] = state["parameters"]
         self.parameters = parameters
+        self._interval_ns = int(float(state.get("longest_gap_ms", 0)) * 1e6)
         self.key = (str(parameters["scenario"]), str(parameters["fidelity"]))
         self.active = True
         self._samples = samples
         self._cell_rows = int(parameters["messages"]) * int(parameters["repetitions"])
         self._limit_ns = limit_ns(int(parameters["deadline_ms"]))
-        self._part = part
-        self._cells = part.cells(parameters)
+        self._cells = cells
         self._columns: tuple[str, ...] = ()
         self._rows = self._cell_rows * len(self._cells)
         self._sent = 0
@@ -59,13 +61,12 @@ class LiveRun:
         except (OSError, ValueError):
             return
         finally:
-            longest_ns = int(max(self.parameters["intervals_ms"]) * 1e6)
-            self.active = perf_counter_ns() - self._last_sent_ns < SILENCE_NS + longest_ns
+            self.active = perf_counter_ns() - self._last_sent_ns < SILENCE_NS + self._interval_ns
 
     def texts(self) -> dict[str, str]:
         """Return sample lines by family."""
         run = run_texts(self.run_id, self.parameters, len(self._cells), active=self.active)
-        return {**run, **self._part.cell_texts(self.run_id, self._cells)}
+        return {**run, **running_texts(self.run_id, self._cells)}
 
     def _take_sent(self, fd: int) -> bool:
         """Take the rows that were sent, up to a chunk, for they are sent in order; return whether more may be there."""
@@ -86,27 +87,18 @@ class LiveRun:
             return
         first, end = self._pending[0], self._pending[-1] + 1
         # The state is written last: read first, it vouches for the rest of its row.
-        state = self._column(fd, "state", first, end)
-        sent, received = self._column(fd, "sent_ns", first, end), self._column(fd, "received_ns", first, end)
-        more = [self._column(fd, name, first, end) for name in getattr(self._part, "COLUMNS", ())]
-        whole = min(map(len, (state, sent, received, *more)))
+        names = ("state", *(name for name in self._columns if name != "state"))
+        columns = {name: self._column(fd, name, first, end) for name in names}
+        complete = min(map(len, columns.values()))
         given_up_ns = perf_counter_ns() - self._limit_ns
         waiting = []
         for row in self._pending:
             at = row - first
-            cell = self._cells[row // self._cell_rows]
-            if at >= whole:
+            fate = OUTCOMES.get(columns["state"][at]) if at < complete else None
+            if fate is None or (fate == "lost" and columns["sent_ns"][at] > given_up_ns):
                 waiting.append(row)
-            elif state[at] == WAITING:
-                if sent[at] > given_up_ns:
-                    waiting.append(row)
-                else:
-                    cell.add_outcome("lost")
-            elif state[at] in (ANSWERED, LATE):
-                cell.add_outcome(_OUTCOMES[state[at]])
-                cell.add_latency(received[at] - sent[at], *(column[at] for column in more))
-            elif state[at] == ROBOT_ERROR:
-                cell.add_outcome("robot_error")
+            else:
+                self._cells[row // self._cell_rows].settle(fate, partial(_made, columns, at))
         self._pending = waiting
 
     def _column(self, fd: int, name: str, first: int, end: int) -> array[int]:
@@ -115,19 +107,24 @@ class LiveRun:
         return array("q", chunk[: len(chunk) // 8 * 8])
 
 
-class StatedRun:
-    """A run without live rows: its controller writes what it measured into state.json each second.
+def _made(columns: Mapping[str, Sequence[int]], row: int, latency: Latency) -> int:
+    return latency.made(columns, row) if latency.made else ABSENT
 
-    Its experiment's metrics.py has `live_texts(state)`, which returns the sample lines; `planned` in the state is the
-    number of messages of the whole run.
+
+class StatedRun:
+    """A run without live rows: its controller writes the cells measured so far into state.json each second.
+
+    `planned` in the state is the number of messages of the whole run; `more_texts` makes further sample lines of it.
     """
 
-    def __init__(self, state: dict[str, Any], live_texts: Callable[[dict[str, Any]], Texts]) -> None:
+    def __init__(self, state: dict[str, Any], experiment: Experiment) -> None:
         self.run_id = str(state["run_id"])
         self.parameters: dict[str, Any] = state["parameters"]
         self.key = (str(self.parameters["scenario"]), str(self.parameters["fidelity"]))
         self.active = True
-        self._live_texts = live_texts
+        self._cell = experiment.table(self.key[0])
+        live = experiment.optional_part("live")
+        self._more_texts: Callable[[dict[str, Any]], Texts] = live.live_texts if live else lambda _state: {}
         self.take(state)
 
     def take(self, state: dict[str, Any]) -> None:
@@ -139,9 +136,10 @@ class StatedRun:
 
     def texts(self) -> dict[str, str]:
         """Return sample lines by family."""
-        planned = int(self._state.get("planned", 0))
+        planned, cells = int(self._state.get("planned", 0)), self._state.get("cells") or []
         run = run_texts(self.run_id, self.parameters, 1, active=self.active, planned=planned)
-        return {**run, **self._live_texts(self._state)}
+        own = document_texts(self.run_id, self.parameters, self._cell, cells)
+        return {**run, **own, **(self._more_texts(self._state) if cells else {})}
 
 
 class LiveFolder:
@@ -189,11 +187,18 @@ class LiveFolder:
         self._state = state
         run_id = str(state["run_id"])
         if state["state"] == "running" and (self._run is None or self._run.run_id != run_id):
-            part = metrics(self._experiments.of(state))
-            live_texts = getattr(part, "live_texts", None)
-            parameters = state["parameters"]
-            self._run = StatedRun(state, live_texts) if live_texts else LiveRun(self._samples, run_id, parameters, part)
+            self._run = self._begun(self._experiments.of(state), state)
         elif state["state"] == "running" and isinstance(self._run, StatedRun):
             self._run.take(state)
         elif state["state"] == "interrupted" or (self._run is not None and self._run.run_id != run_id):
             self._run = None
+
+    def _begun(self, experiment: Experiment, state: dict[str, Any]) -> LiveRun | StatedRun:
+        planned = state.get("planned_cells")
+        if planned is None:
+            return StatedRun(state, experiment)
+        run = state["parameters"]
+        live = experiment.optional_part("live")
+        kind: type[LiveCell] = live.Live if live else LiveCell
+        cells = map(experiment.table(str(run["scenario"])), planned)
+        return LiveRun(self._samples, state, [kind(cell, labels_of(run, cell)) for cell in cells])

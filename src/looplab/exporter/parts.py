@@ -1,53 +1,28 @@
-"""What the exporter asks of an experiment: its metrics.py."""
+"""What the exporter takes of all experiments: metrics, topics at the broker, names of processes.
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+An experiment's `live.py`, if there is one, has `Live`, its kind of LiveCell, or `live_texts(state)`, further lines of a
+run without live rows; and perhaps `FAMILIES`, and `BROKER_TOPICS`, which makes lines of what the broker retains.
+"""
 
-from looplab.metrics.distributions import Cell
+from collections.abc import Callable
+
+from looplab.metrics.cells import families
 from looplab.metrics.text_format import FAMILIES, Families, Texts
-from looplab.run.experiment import Experiment, Experiments
+from looplab.spec.experiment import Experiments
 from looplab.treatments.loads import loads
-
-
-class Metrics(Protocol):
-    """The metrics.py of an experiment.
-
-    It may have `COLUMNS`, those of the live rows that `Cell.add_latency` takes after T, and `BROKER_TOPICS`, which
-    makes sample lines of what is retained at the broker. An experiment without live rows has `live_texts` in place of
-    `cells` and `cell_texts`: see `StatedRun`.
-    """
-
-    FAMILIES: Families
-
-    def cells(self, parameters: Mapping[str, Any]) -> Sequence[Cell]:
-        """Return the cells of a run in the order in which they are measured."""
-
-    def cell_texts(self, run_id: str, found: Sequence[Cell]) -> dict[str, str]:
-        """Return the sample lines of a running run's cells."""
-
-    def stored_texts(self, folder: Path, run: Mapping[str, Any]) -> dict[str, str]:
-        """Return the sample lines of a stored run's cells.
-
-        Raises Damaged, or KeyError, TypeError, ValueError or AttributeError if run.json is not what the lab writes.
-        """
-
-
-def metrics(experiment: Experiment) -> Metrics:
-    found: Metrics = experiment.part("metrics")
-    return found
 
 
 def all_families(experiments: Experiments) -> Families:
     """Return every family of the exporter, the experiments' first."""
-    own = {name: about for found in experiments.values() for name, about in metrics(found).FAMILIES.items()}
-    return {**own, **FAMILIES}
+    own = [families(cell) for one in experiments.values() for cell in (one.cell, *one.tables.values())]
+    live = [getattr(one.optional_part("live"), "FAMILIES", {}) for one in experiments.values()]
+    return {**{name: about for known in (*own, *live) for name, about in known.items()}, **FAMILIES}
 
 
 def broker_topics(experiments: Experiments) -> dict[str, Callable[[bytes], Texts]]:
     """Return what makes sample lines of a retained payload, by topic."""
-    held = [getattr(metrics(found), "BROKER_TOPICS", {}) for found in experiments.values()]
-    return {topic: read for topics in held for topic, read in topics.items()}
+    live = [getattr(one.optional_part("live"), "BROKER_TOPICS", {}) for one in experiments.values()]
+    return {topic: read for topics in live for topic, read in topics.items()}
 
 
 def process_names(experiments: Experiments) -> dict[str, tuple[str, ...]]:

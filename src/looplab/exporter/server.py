@@ -21,7 +21,7 @@ from looplab.exporter.live import LiveFolder
 from looplab.exporter.parts import all_families, broker_topics, process_names
 from looplab.exporter.stored import Key, StoredRuns
 from looplab.metrics.text_format import CONTENT_TYPE, Texts, line, page
-from looplab.run.experiment import Experiments
+from looplab.spec.experiment import Experiments
 from looplab.system import processes
 from looplab.system.env_files import read_port
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from looplab.exporter.parts import metrics
+from looplab.metrics.cells import stored_texts as cell_texts
 from looplab.metrics.runs import Damaged, run_texts, treatment_text
 from looplab.metrics.text_format import line
-from looplab.run.experiment import Experiments
+from looplab.spec.experiment import Experiments
 from looplab.run.folder import SCHEMA
 
 # A run copied into results/ by hand becomes whole without the folder's own time changing.
@@ -119,7 +119,7 @@ def stored_texts(folder: Path, run: dict[str, Any], experiments: Experiments) ->
     labels = {"scenario": key[0], "fidelity": key[1]}
     try:
         texts = {
-            **metrics(experiment).stored_texts(folder, run),
+            **cell_texts(folder, run, experiment.table(key[0])),
             **run_texts(folder.name, {**run["parameters"], **labels}, len(run["cells"]), active=False),
         }
         texts["loop_treatment_verified"] = treatment_text(*key, run["treatments"])

@@ -22,7 +22,7 @@ from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call
 from looplab.lab.scenarios import experiments, scenarios
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
-from looplab.run.experiment import Experiment
+from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env, read_port
 from looplab.system.identity import machine_id
 from looplab.system.terminal import say

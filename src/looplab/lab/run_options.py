@@ -8,7 +8,7 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.scenarios import check_one_kind, chosen
-from looplab.run.parameters import Option, quick_settings
+from looplab.spec.parameters import Option, quick_settings
 
 MOST_ROUNDS = 1000
 # The module variable of an experiment whose usual length is less than the published one.

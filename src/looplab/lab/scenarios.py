@@ -7,8 +7,8 @@ from pathlib import Path
 
 from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.run.experiment import Experiment
-from looplab.run.parameters import RunParameters
+from looplab.spec.experiment import Experiment
+from looplab.spec.parameters import RunParameters
 from looplab.system.env_files import expand, read_env
 
 FOLDER = Path(EXPERIMENTS[EXPERIMENTS.default].scenarios).parent

@@ -9,7 +9,7 @@ from statistics import fmean, variance
 
 from looplab.report.student import least_p, smallest_shift
 from looplab.report.study_file import Study
-from looplab.run.parameters import RunParameters
+from looplab.spec.parameters import RunParameters
 
 # Starting and stopping a scenario's containers, warm-up, looks.
 RUN_OVERHEAD_S = 7.0

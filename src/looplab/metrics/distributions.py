@@ -1,4 +1,4 @@
-"""Distributions of one cell of a run: histogram, exact quantiles, counts; and their text for Prometheus."""
+"""Distributions of durations: histogram and exact quantiles, and their text for Prometheus."""
 
 from array import array
 from bisect import bisect_left, insort
@@ -6,7 +6,6 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import accumulate
 
-from looplab.metrics.text_format import labels_text
 from looplab.run.accounting import quantile
 
 BUCKETS_PER_DECADE = 48
@@ -15,8 +14,6 @@ QUANTILES = (0.0, 0.5, 0.95, 0.99, 0.999, 1.0)
 MAX_EXACT = 500_000
 # From this many new values on, one sort is cheaper than inserting each.
 SORT_FROM = 50
-
-OUTCOMES = ("answered", "late", "lost", "robot_error")
 
 
 def bounds_s(lowest_decade: int, highest_decade: int = 0) -> tuple[float, ...]:
@@ -90,66 +87,3 @@ def _whole_ns(bounds: tuple[float, ...]) -> tuple[int, ...]:
 def _bucket_heads(family: str, labels: str, bounds: tuple[float, ...]) -> tuple[str, ...]:
     texts = [*map(repr, bounds), "+Inf"]
     return tuple(f'{family}_bucket{{{labels},le="{text}"}} ' for text in texts)
-
-
-class Cell:
-    """One cell of a run, identified by `labels`; its metric families begin with `family`.
-
-    `latencies` are its distributions by metric; `texts` renders only what changed.
-    """
-
-    def __init__(self, family: str, labels: dict[str, str], latencies: dict[str, Distribution]) -> None:
-        self.family = family
-        self.labels = labels
-        self.sent = 0
-        self.outcomes = dict.fromkeys(OUTCOMES, 0)
-        self.latencies = latencies
-        self.lateness = Distribution()
-        self._texts: dict[str, str] = {}
-        self._rendered = (-1, -1)
-
-    def add_sent(self, lateness_ns: int) -> None:
-        """Count one message that left, so much later than due."""
-        self.sent += 1
-        self.lateness.add(lateness_ns)
-
-    def add_outcome(self, outcome: str) -> None:
-        """Count one message whose fate is known."""
-        self.outcomes[outcome] += 1
-
-    def add_latency(self, total_ns: int, *more: int) -> None:
-        """Count one answer, in time or late, in the first of `latencies`; `more` are values of the own columns."""
-        next(iter(self.latencies.values())).add(total_ns)
-
-    def texts(self) -> dict[str, str]:
-        """Return sample lines by family; {} before the first message."""
-        now = (self.sent, sum(self.outcomes.values()))
-        if self.sent and now != self._rendered:
-            self._texts = self._render()
-            self._rendered = now
-        return self._texts
-
-    def _render(self) -> dict[str, str]:
-        base, family = labels_text(self.labels), self.family
-        metrics = [(f'{base},metric="{metric}"', values) for metric, values in self.latencies.items()]
-        latency, messages, late = f"{family}_latency", f"{family}_messages", f"{family}_send_lateness"
-        return {
-            f"{latency}_seconds": "".join(
-                values.histogram_text(f"{latency}_seconds", labels) for labels, values in metrics
-            ),
-            f"{latency}_quantile_seconds": "".join(
-                values.quantile_text(f"{latency}_quantile_seconds", labels) for labels, values in metrics
-            ),
-            f"{messages}_total": "".join(
-                f'{messages}_total{{{base},outcome="{outcome}"}} {count}\n' for outcome, count in self.outcomes.items()
-            ),
-            f"{messages}_sent_total": f"{messages}_sent_total{{{base}}} {self.sent}\n",
-            f"{late}_seconds": self.lateness.histogram_text(f"{late}_seconds", base),
-            f"{late}_quantile_seconds": self.lateness.quantile_text(f"{late}_quantile_seconds", base),
-        }
-
-
-def joined(parts: list[dict[str, str]]) -> dict[str, str]:
-    """Return the texts of several parts, family by family."""
-    families = {family for part in parts for family in part}
-    return {family: "".join(part.get(family, "") for part in parts) for family in families}

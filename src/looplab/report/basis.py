@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from looplab.report.repeat import run_commands
 from looplab.report.samples import Measured
 from looplab.report.verdicts import FEWEST_RUNS, NO_RUN, Verdicts
-from looplab.run.experiment import Experiment
+from looplab.spec.experiment import Experiment
 
 _WORDS = {1: "one run", 2: "two runs"}
 

@@ -10,8 +10,8 @@ from typing import Protocol
 from looplab.errors import LabError
 from looplab.report.samples import Measured
 from looplab.report.stored import NO_MATTER, StoredRun, as_text
-from looplab.run.experiment import Experiment
-from looplab.run.parameters import Option, RunParameters, quick_settings
+from looplab.spec.experiment import Experiment
+from looplab.spec.parameters import Option, RunParameters, quick_settings
 from looplab.system.env_files import expand, read_env
 
 ROOT = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[3])

@@ -18,7 +18,7 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.report.drawing import OVERVIEW, under
 from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
-from looplab.run.experiment import Experiment, Experiments
+from looplab.spec.experiment import Experiment, Experiments
 from looplab.system.terminal import fitted
 
 if TYPE_CHECKING:

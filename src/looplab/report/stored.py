@@ -13,7 +13,7 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.report.cell import Cell, Key, cell_text
 from looplab.report.schema import fault
-from looplab.run.experiment import Experiments
+from looplab.spec.experiment import Experiments
 from looplab.run.folder import SCHEMA
 
 # Parameters that a comparison does not depend on: names, and how long to wait for a part before the run begins.

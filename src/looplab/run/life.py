@@ -3,12 +3,14 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.run.experiment import Experiment
+from looplab.spec.experiment import Experiment
 from looplab.run.process import Interrupted, heard, run_process
 from looplab.run.record import Record
+from looplab.run.table import cells_table
 from looplab.treatments.judgement import Treatment
 
 # Between two looks of `wait_for`.
@@ -47,8 +49,13 @@ def main(experiment: Experiment) -> int:
     """
     controller, parameters = experiment.part("controller"), experiment.part("parameters")
     return run_process(
-        lambda place: live(controller.Controller(parameters.read_parameters(), place)), experiment.part("table").table
+        lambda place: live(controller.Controller(parameters.read_parameters(), place)), partial(run_table, experiment)
     )
+
+
+def run_table(experiment: Experiment, run: dict[str, Any]) -> str:
+    """Return the table of a run (a run.json document) for a terminal of 80 columns."""
+    return cells_table(run, experiment.table(run["scenario"]))
 
 
 def live(run: Run) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from looplab.errors import LabError, MachineError
 from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
-from looplab.run.parameters import RunParameters
+from looplab.spec.parameters import RunParameters
 from looplab.run.samples import SampleStore
 from looplab.system.machine_facts import describe
 from looplab.system.processors import steal_s
@@ -114,11 +114,16 @@ class Record:
             "run_id": self._folder.run_id,
             "parameters": self._parameters.as_json(),
             "treatments": self._treatments,
-            **more,
+            **(more or self._planned()),
         }
         fresh = self._live / "state.json.new"
         fresh.write_text(json.dumps(document))
         fresh.replace(self._live / "state.json")
+
+    def _planned(self) -> dict[str, Any]:
+        """Return what the exporter needs to find the cells of live rows."""
+        cells = [cell.key_document for cell in self._parameters.cells]
+        return {"planned_cells": cells, "longest_gap_ms": self._parameters.longest_gap_ms}
 
     def document(
         self, treatments: Sequence[Treatment], contents: Mapping[str, Any], faults: Sequence[str] = ()

@@ -1,10 +1,44 @@
 """What the tables of all runs have in common, in 80 columns."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
+from looplab.spec.columns import Cell, Column, Figure, Key, Latency
+
 WIDTH = 80
+
+
+def cells_table(run: dict[str, Any], cell: type[Cell]) -> str:
+    """Return the table of a run (a run.json document) as its spec says, no line feed at its end."""
+    shown = [column for column in cell.columns.values() if column.heading or getattr(column, "table", ())]
+    rows = [[text for column in shown for text in _texts(column, cell(entry))] for entry in run["cells"]]
+    head = [heading for column in shown for heading in _headings(column)]
+    marks = ["", *(invalid(entry) for entry in run["cells"])]
+    lines = [f"{line}{mark}" for line, mark in zip(columns([head, *rows]), marks, strict=True)]
+    return whole(run, [fill(cell.note, WIDTH), "", *lines, *cell.remarks(run), ""])
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of as many texts each as lines, every column as wide as it must be."""
+    widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
+    return [" ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _headings(column: Column[Any]) -> list[str]:
+    table = getattr(column, "table", ())
+    name = column.heading or column.name
+    return [f"{name} {statistic}" for statistic in table] if table else [name]
+
+
+def _texts(column: Column[Any], cell: Cell) -> Iterator[str]:
+    value = column.of(cell)
+    if isinstance(column, Latency):
+        yield from (milliseconds(value.get(name)).strip() for name in column.table)
+    elif isinstance(column, Figure):
+        yield number(value, 0, column.digits)
+    else:
+        yield column.text(value) if isinstance(column, Key) else str(value)
 
 
 def whole(run: dict[str, Any], lines: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from looplab.treatments.looks import Look, identities, mqtt_sockets, policies, processes, refusals
-from looplab.treatments.roles import Role
+from looplab.spec.roles import Role
 
 # The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
 TLS_PORT = 8883

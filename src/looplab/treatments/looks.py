@@ -6,7 +6,7 @@ from typing import Any
 
 from looplab.errors import LabError
 from looplab.system.json_service import Service
-from looplab.treatments.roles import Role
+from looplab.spec.roles import Role
 
 URL = "http://treatments:9100/facts"
 _TREATMENTS = Service("treatments service", "See `docker compose logs treatments`.")

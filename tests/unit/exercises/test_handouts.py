@@ -14,7 +14,7 @@ from support.places import ROOT
 from looplab.exercises.exercise import Exercise, WantedRun
 from looplab.experiments.loop.parameters import Parameters, read_parameters
 from looplab.lab.cli import parser
-from looplab.run.parameters import RunParameters
+from looplab.spec.parameters import RunParameters
 
 FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in", "Check", "Stop"]
 CARD = ["goal", "parts", "time", "resources", "validated with"]

@@ -9,7 +9,7 @@ from support.places import ROOT
 
 from looplab.lab.credentials.secret_files import GRAFANA_PASSWORD_FILE as PASSWORD_FILE
 from looplab.lab.credentials.secret_files import GRAFANA_UID, ensure_grafana_password, ensure_passwords
-from looplab.run.experiment import Experiment
+from looplab.spec.experiment import Experiment
 from looplab.system.env_files import expand
 
 COMPOSE_FILE = ROOT / "compose" / "grafana.on.yaml"

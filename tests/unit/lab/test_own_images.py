@@ -28,7 +28,7 @@ from looplab.lab.image_names import (
 )
 from looplab.lab.machine.checks import OK, WARN
 from looplab.lab.settings import check_settings
-from looplab.run.experiment import Experiment
+from looplab.spec.experiment import Experiment
 
 BASE = "debian:trixie-slim"
 DIGEST = "sha256:" + "1" * 64

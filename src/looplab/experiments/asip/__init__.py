@@ -1,7 +1,7 @@
 """The experiment asip: how fast a microcontroller answers over serial, TCP and MQTT, from Python and from Java."""
 
-from looplab.run.experiment import Experiment
-from looplab.treatments.roles import BROKER, CONTROLLER, Role
+from looplab.spec.experiment import Experiment
+from looplab.spec.roles import BROKER, CONTROLLER, Role
 
 NAME = "asip"
 THROUGHPUT = "asip-throughput"

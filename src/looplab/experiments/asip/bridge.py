@@ -34,7 +34,7 @@ from looplab.experiments.asip.transports import (
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
-from looplab.run.parameters import Reader, setting
+from looplab.spec.parameters import Reader, setting
 from looplab.system import processes
 from looplab.treatments.judgement import on_off
 
@@ -52,10 +52,8 @@ class BridgeSettings(Shared):
     broker: tuple[str, int]
     # A file of ./lab pair, for a bridge on a Pi: TLS and a password.
     pairing: Path | None
-    port: int = setting(lambda get: get.integer("BRIDGE_PORT", PORT, 0, 65535))
-    topic: str = setting(
-        lambda get: get.matching("ASIP_TOPIC", TOPIC, r"asip/[a-z0-9-]{1,40}", "asip/ and the board's name")
-    )
+    port: int = integer(PORT, 0, 65535, variable="BRIDGE_PORT")
+    topic: str = matching(TOPIC, r"asip/[a-z0-9-]{1,40}", "asip/ and the board's name", variable="ASIP_TOPIC")
 
 
 @dataclass

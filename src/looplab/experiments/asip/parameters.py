@@ -8,7 +8,19 @@ from typing import Any
 from looplab import __version__
 from looplab.errors import UsageError
 from looplab.experiments.asip import NAME, THROUGHPUT
-from looplab.run.parameters import FIDELITY, MESSAGES, Option, Reader, RunParameters, Settings, check_samples, setting
+from looplab.spec.parameters import (
+    MESSAGES,
+    Option,
+    Reader,
+    RunParameters,
+    Settings,
+    check_samples,
+    choice,
+    integer,
+    number,
+    switch,
+    words,
+)
 from looplab.treatments.judgement import on_off
 
 FOLDER = f"compose/experiments/{NAME}"
@@ -19,15 +31,6 @@ PLACEMENTS = {"one": TRANSPORTS, "bridge": ("tcp", "mqtt"), "broker": ("mqtt",)}
 # What a TCP connection to the bridge carries: the bytes alone, or the frames of Java's writeUTF.
 FRAMES = ("raw", "utf")
 ADAPTERS = ("none", "ch340", "ftdi-1", "ftdi-16")
-OPTIONS = (
-    Option("--languages", "LANGUAGES", "python,java", "languages of the client, e.g. python"),
-    Option("--transports", "TRANSPORTS", "serial,tcp,mqtt", "ways to the board, e.g. serial,tcp"),
-    Option("--placements", "PLACEMENTS", "one,bridge,broker", "what runs elsewhere: nothing, the bridge, the broker"),
-    MESSAGES,
-    FIDELITY,
-)
-# Few tests of every cell; seconds are those of a step of the bisection.
-QUICK = {"MESSAGES": "20", "WARMUP_TESTS": "50", "STEP_SECONDS": "1"}
 # Opening a port, the board's reset, modes of the pins; and the wave of the oscilloscope's phase.
 CELL_OVERHEAD_S = 4.0
 
@@ -48,11 +51,11 @@ class Cell:
 class Shared(Settings):
     """What a run and its bridge must have in common."""
 
-    protocol: str = setting(lambda get: get.choice("PROTOCOL", "asip", ("asip", "firmata")))
-    read: str = setting(lambda get: get.choice("READ", "block", ("block", "byte")))
-    frames: str = setting(lambda get: get.choice("FRAMES", "raw", FRAMES))
-    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", get.corrected))
-    qos: int = setting(lambda get: get.integer("ASIP_QOS", 0, 0, 2))
+    protocol: str = choice("asip", ("asip", "firmata"))
+    read: str = choice("block", ("block", "byte"))
+    frames: str = choice("raw", FRAMES)
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
+    qos: int = integer(0, 0, 2, variable="ASIP_QOS")
 
     def told(self) -> dict[str, str]:
         """Return it as either side writes it."""
@@ -70,26 +73,40 @@ class Shared(Settings):
 class AsipParameters(Shared, RunParameters):
     """What one run does; `messages` are the tests of a cell, or the most steps of its bisection on frequency."""
 
-    scenario: str = setting(lambda get: get.choice("SCENARIO", NAME, (NAME, THROUGHPUT)))
-    messages: int = setting(lambda get: get.integer("MESSAGES", 100, 1, 100_000))
-    deadline_ms: int = setting(lambda get: get.integer("DEADLINE_MS", 1000, 10, 60_000))
-    languages: tuple[str, ...] = setting(lambda get: get.words("LANGUAGES", " ".join(LANGUAGES), LANGUAGES))
-    transports: tuple[str, ...] = setting(lambda get: get.words("TRANSPORTS", " ".join(TRANSPORTS), TRANSPORTS))
-    placements: tuple[str, ...] = setting(lambda get: get.words("PLACEMENTS", "one", tuple(PLACEMENTS)))
-    robot: str = setting(lambda get: get.choice("ROBOT", "virtual", ("virtual", "usb", "remote")))
-    board: str = setting(lambda get: get.choice("BOARD", "mega", ("mega", "uno")))
-    adapter: str = setting(lambda get: get.choice("ADAPTER", "none", ADAPTERS))
-    jit: bool = setting(lambda get: get.switch("JIT", True))
-    client_cpus: float = setting(lambda get: get.number("CLIENT_CPUS", 0, 0, 64))
-    interval_ms: float = setting(lambda get: get.number("INTERVAL_MS", 40, 10, 10_000))
-    edge_hz: float = setting(lambda get: get.number("EDGE_HZ", 25, 1, 1000))
-    warmup_tests: int = setting(lambda get: get.integer("WARMUP_TESTS", 200, 1, 100_000))
-    seconds: float = setting(lambda get: get.number("STEP_SECONDS", 10, 0.1, 600))
-    low_hz: float = setting(lambda get: get.number("LOW_HZ", 2, 1, 10_000))
-    high_hz: float = setting(lambda get: get.number("HIGH_HZ", 400, 1, 10_000))
-    resolution: float = setting(lambda get: get.number("RESOLUTION", 0.01, 0.001, 0.5))
-    bridge_delay_ms: float = setting(lambda get: get.number("BRIDGE_DELAY_MS", 0.5, 0, 500))
-    broker_delay_ms: float = setting(lambda get: get.number("BROKER_DELAY_MS", 6, 0, 500))
+    scenario: str = choice(NAME, (NAME, THROUGHPUT))
+    messages: int = integer(100, 1, 100_000, option=MESSAGES, quick="20")
+    deadline_ms: int = integer(1000, 10, 60_000)
+    languages: tuple[str, ...] = words(
+        " ".join(LANGUAGES),
+        LANGUAGES,
+        option=Option("--languages", "LANGUAGES", "python,java", "languages of the client, e.g. python"),
+    )
+    transports: tuple[str, ...] = words(
+        " ".join(TRANSPORTS),
+        TRANSPORTS,
+        option=Option("--transports", "TRANSPORTS", "serial,tcp,mqtt", "ways to the board, e.g. serial,tcp"),
+    )
+    placements: tuple[str, ...] = words(
+        "one",
+        tuple(PLACEMENTS),
+        option=Option(
+            "--placements", "PLACEMENTS", "one,bridge,broker", "what runs elsewhere: nothing, the bridge, the broker"
+        ),
+    )
+    robot: str = choice("virtual", ("virtual", "usb", "remote"))
+    board: str = choice("mega", ("mega", "uno"))
+    adapter: str = choice("none", ADAPTERS)
+    jit: bool = switch(True)
+    client_cpus: float = number(0, 0, 64)
+    interval_ms: float = number(40, 10, 10_000)
+    edge_hz: float = number(25, 1, 1000)
+    warmup_tests: int = integer(200, 1, 100_000, quick="50")
+    seconds: float = number(10, 0.1, 600, variable="STEP_SECONDS", quick="1")
+    low_hz: float = number(2, 1, 10_000)
+    high_hz: float = number(400, 1, 10_000)
+    resolution: float = number(0.01, 0.001, 0.5)
+    bridge_delay_ms: float = number(0.5, 0, 500)
+    broker_delay_ms: float = number(6, 0, 500)
 
     @property
     def cells(self) -> list[Cell]:

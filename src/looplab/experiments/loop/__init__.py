@@ -1,8 +1,8 @@
 """The control loop of the thesis: what stress, priority, flood and QoS do to T, R and O."""
 
 from looplab.experiments.loop.studies import STUDIES
-from looplab.run.experiment import Experiment
-from looplab.treatments.roles import BROKER, CONTROLLER, LINK, Role
+from looplab.spec.experiment import Experiment
+from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 
 # Bridge and robot take the place of other machines, as the link does.
 BRIDGE = Role("bridge", ("lab-bridge",), fifo=95)

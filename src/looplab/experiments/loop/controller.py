@@ -31,7 +31,7 @@ from looplab.mqtt.permission import is_refused
 from looplab.run import stalls
 from looplab.run.accounting import Columns, held_us, tally
 from looplab.run.life import Run, wait_for
-from looplab.run.parameters import SLEEP
+from looplab.spec.parameters import SLEEP
 from looplab.run.record import Place, Record
 from looplab.run.samples import WAITING, SampleStore
 from looplab.treatments import NO_LOAD

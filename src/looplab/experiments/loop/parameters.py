@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from looplab.experiments.loop.protocol import FRAMINGS
-from looplab.run.parameters import (
-    FIDELITY,
+from looplab.spec.parameters import (
     INTERVALS,
     MESSAGES,
     PACING,
     PACINGS,
-    QOS,
     REPETITIONS,
     SCHEDULE,
     SLEEP,
@@ -23,8 +21,13 @@ from looplab.run.parameters import (
     RunParameters,
     check_samples,
     read_number,
-    read_qos,
-    setting,
+    choice,
+    integer,
+    listed,
+    matching,
+    param,
+    qos_list,
+    switch,
 )
 from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
@@ -34,72 +37,49 @@ ROBOTS = ("virtual", "usb", "remote")
 PUBLISHED, RANDOM = "published", "random"
 MOST_SEED = 999_999_999
 
-OPTIONS = (
-    INTERVALS,
-    MESSAGES,
-    REPETITIONS,
-    QOS,
-    FIDELITY,
-    PACING,
-    Option("--order", "ORDER", "", "the order of the cells", (PUBLISHED, RANDOM)),
-    Option("--robot", "ROBOT", "", "where the robot is", ROBOTS),
-    Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)"),
-)
-# One cell: seconds of sending.
-QUICK = {"INTERVALS_MS": "20", "MESSAGES": "100", "REPETITIONS": "1"}
-
-
-def factors(fidelity: str) -> dict[str, Any]:
-    """Return what a fidelity sets, by the names of the parameters."""
-    corrected = fidelity == "corrected"
-    return {
-        "tcp_nodelay": corrected,
-        "robot_framing": FRAMINGS[fidelity],
-        "apply_priority": corrected,
-        "pacing": SCHEDULE if corrected else SLEEP,
-        "order": RANDOM if corrected else PUBLISHED,
-    }
+ORDER = Option("--order", "ORDER", "", "the order of the cells", (PUBLISHED, RANDOM))
+ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
+LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(RunParameters):
     """What one run does; `qos` and `intervals_ms` one cell each. `cell_order` is their order if it is a random one."""
 
-    messages: int = setting(lambda get: get.integer("MESSAGES", 100, 1, 1_000_000))
-    repetitions: int = setting(lambda get: get.integer("REPETITIONS", 10, 1, 10_000))
-    deadline_ms: int = setting(lambda get: get.integer("DEADLINE_MS", 1000, 10, 600_000))
-    apply_priority: bool = setting(lambda get: get.switch("APPLY_PRIORITY", factors(get.fidelity)["apply_priority"]))
-    priority_broker: int = setting(lambda get: get.integer("PRIORITY_BROKER", 0, 0, 99))
-    priority_controller: int = setting(lambda get: get.integer("PRIORITY_CONTROLLER", 0, 0, 99))
-    intervals_ms: tuple[float, ...] = setting(
-        lambda get: get.list(
-            "INTERVALS_MS", "100 50 20 10", read_interval, "numbers from 0.5 to 60000, e.g. 100,50,20,10"
-        )
+    messages: int = integer(100, 1, 1_000_000, option=MESSAGES, quick="100")
+    repetitions: int = integer(10, 1, 10_000, option=REPETITIONS, quick="1")
+    deadline_ms: int = integer(1000, 10, 600_000)
+    load: str = param()
+    apply_priority: bool = switch({"thesis": False, "corrected": True})
+    priority_broker: int = integer(0, 0, 99)
+    priority_controller: int = integer(0, 0, 99)
+    intervals_ms: tuple[float, ...] = listed(
+        "100 50 20 10",
+        read_interval,
+        "numbers from 0.5 to 60000, e.g. 100,50,20,10",
+        option=INTERVALS,
+        quick="20",
     )
-    qos: tuple[int, ...] = setting(lambda get: get.list("QOS", "0", read_qos, "0, 1 or 2, e.g. 0,1,2"))
-    command: str = setting(lambda get: get.choice("COMMAND", "T", ("T", "E")))
-    robot: str = setting(lambda get: get.choice("ROBOT", "virtual", ROBOTS))
+    )
+    qos: tuple[int, ...] = qos_list("0")
+    command: str = choice("T", ("T", "E"))
+    robot: str = choice("virtual", ROBOTS, option=ROBOT)
     load_settings: dict[str, str]
-    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", factors(get.fidelity)["tcp_nodelay"]))
-    robot_framing: str = setting(
-        lambda get: get.choice("ROBOT_FRAMING", factors(get.fidelity)["robot_framing"], tuple(FRAMINGS.values()))
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
+    robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
+    pacing: str = choice({"thesis": SLEEP, "corrected": SCHEDULE}, PACINGS, option=PACING)
+    link: str = matching(
+        NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml", option=LINK
     )
-    pacing: str = setting(lambda get: get.choice("PACING", factors(get.fidelity)["pacing"], PACINGS))
-    link: str = setting(
-        lambda get: get.matching(
-            "LINK", NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml"
-        )
     )
-    warmup_messages: int = setting(lambda get: get.integer("WARMUP_MESSAGES", 20, 0, 10_000))
-    broker_host: str = setting(
-        lambda get: get.matching("BROKER_HOST", "broker", r"[A-Za-z0-9_.:-]{1,253}", "a host name or an address")
-    )
-    broker_port: int = setting(lambda get: get.integer("BROKER_PORT", 1883, 1, 65535))
+    warmup_messages: int = integer(20, 0, 10_000)
+    broker_host: str = matching("broker", r"[A-Za-z0-9_.:-]{1,253}", "a host name or an address", matters=False)
+    broker_port: int = integer(1883, 1, 65535, matters=False)
     # The thesis's loop is plain. A Pi's bridge is not, unless somebody says so for both.
-    broker_tls: bool = setting(lambda get: get.switch("BROKER_TLS", False))
-    bridge_tls: bool = setting(lambda get: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote"))
-    order: str = setting(lambda get: get.choice("ORDER", factors(get.fidelity)["order"], (PUBLISHED, RANDOM)))
-    order_seed: int = setting(lambda get: get.integer("ORDER_SEED", 0, 0, MOST_SEED))
+    broker_tls: bool = switch(False)
+    bridge_tls: bool = param(lambda get, _name: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote"))
+    order: str = choice({"thesis": PUBLISHED, "corrected": RANDOM}, (PUBLISHED, RANDOM), option=ORDER)
+    order_seed: int = integer(0, 0, MOST_SEED, matters=False)
     cell_order: tuple[tuple[float, int], ...] = ()
 
     @property

@@ -21,7 +21,7 @@ from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import Look, TreatmentsClient, grown
-from looplab.treatments.roles import BROKER, CONTROLLER, LINK, Role
+from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares: at

@@ -1,7 +1,7 @@
 """The experiment middleware: does an IoT middleware scale with cores and with nodes, and what does a container cost?"""
 
-from looplab.run.experiment import Experiment
-from looplab.treatments.roles import CONTROLLER, Role
+from looplab.spec.experiment import Experiment
+from looplab.spec.roles import CONTROLLER, Role
 
 NAME = "middleware"
 NODES = "middleware-nodes"

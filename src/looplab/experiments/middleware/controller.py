@@ -20,7 +20,7 @@ from looplab.run.samples import ANSWERED
 from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, unverified
 from looplab.treatments.looks import Look, TreatmentsClient
-from looplab.treatments.roles import CONTROLLER
+from looplab.spec.roles import CONTROLLER
 
 
 class Controller(Run):

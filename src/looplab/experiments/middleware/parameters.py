@@ -12,23 +12,19 @@ from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.devices import TOKEN
 from looplab.experiments.middleware.placement import default_cores, default_layouts, default_loads, others
 from looplab.experiments.middleware.systems import SYSTEMS, load
-from looplab.run.parameters import FIDELITY, HOST, REPETITIONS, Option, Reader, RunParameters, setting
+from looplab.spec.parameters import HOST, REPETITIONS, Option, Reader, RunParameters, integer, number, param
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER, BARE = "container", "bare"
-OPTIONS = (
-    Option("--devices", "DEVICES", "N,…", "simulated devices: 100,200, or shares of this machine's limit: 50%,100%"),
-    Option("--cores", "CORES", "N,…", "processors of the middleware (middleware)"),
-    Option("--where", "WHERE", "…", "container,bare: in containers, on bare metal, or both (middleware)"),
-    Option("--layouts", "LAYOUTS", "NxC,…", "nodes x cores, e.g. 1x2-direct,1x2,2x1 (middleware-nodes)"),
-    Option("--seconds", "LOAD_S", "S", "how long each repetition loads the middleware", recorded="seconds"),
-    Option("--middleware", "MIDDLEWARE", "", "the system under test", SYSTEMS, recorded="system"),
-    REPETITIONS,
-    FIDELITY,
+PLACES = (CONTAINER, BARE)
+DEVICES = Option(
+    "--devices", "DEVICES", "N,…", "simulated devices: 100,200, or shares of this machine's limit: 50%,100%"
 )
-# Under three minutes; the published length is 10 minutes a repetition.
-QUICK = {"LOAD_S": "8", "WARM_UP_S": "4", "REPETITIONS": "1", "DEVICES": "100"}
-FULL = {"LOAD_S": "600", "WARM_UP_S": "60", "REPETITIONS": "7"}
+CORES = Option("--cores", "CORES", "N,…", "processors of the middleware (middleware)")
+WHERE = Option("--where", "WHERE", "…", "container,bare: in containers, on bare metal, or both (middleware)")
+LAYOUTS = Option("--layouts", "LAYOUTS", "NxC,…", "nodes x cores, e.g. 1x2-direct,1x2,2x1 (middleware-nodes)")
+SECONDS = Option("--seconds", "LOAD_S", "S", "how long each repetition loads the middleware")
+MIDDLEWARE = Option("--middleware", "MIDDLEWARE", "", "the system under test", SYSTEMS)
 DIRECT = "direct"
 LAYOUT = re.compile(rf"([1-9][0-9]?)x([1-9][0-9]?)(-{DIRECT})?")
 # What a repetition takes besides warm-up and load: stopping and starting the middleware, reading the database.
@@ -54,32 +50,35 @@ class MiddlewareParameters(RunParameters):
     With `shares` of the machine's limit, `devices` is empty until `at_limit` knows it.
     """
 
-    repetitions: int = setting(lambda get: get.integer("REPETITIONS", 7, 1, 1000))
-    deadline_ms: int = setting(lambda get: get.integer("DEADLINE_MS", 5000, 10, 600_000))
-    system: str
+    repetitions: int = integer(7, 1, 1000, option=REPETITIONS, quick="1", full="7")
+    deadline_ms: int = integer(5000, 10, 600_000)
+    system: str = param(option=MIDDLEWARE)
     system_version: str
-    devices: tuple[int, ...]
+    devices: tuple[int, ...] = param(option=DEVICES, quick="100")
     shares: tuple[float, ...]
     limit_per_s: float | None
     load_processes: int
-    load_hosts: tuple[str, ...] = setting(
-        lambda get: tuple(filter(None, get.list("LOAD_HOSTS", "", _host, "hosts, e.g. 192.0.2.7,192.0.2.7:9211")))
+    load_hosts: tuple[str, ...] = param(
+        lambda get, name: tuple(filter(None, get.list(name, "", _host, "hosts, e.g. 192.0.2.7,192.0.2.7:9211")))
     )
-    cores: tuple[int, ...]
-    containers: tuple[bool, ...] = setting(
-        lambda get: tuple(where == CONTAINER for where in get.words("WHERE", f"{CONTAINER} {BARE}", (CONTAINER, BARE)))
+    cores: tuple[int, ...] = param(option=CORES)
+    containers: tuple[bool, ...] = param(
+        lambda get, name: tuple(where == CONTAINER for where in get.words(name, f"{CONTAINER} {BARE}", PLACES)),
+        option=WHERE,
     )
-    layouts: tuple[str, ...]
-    seconds: int
-    warm_up_s: int = setting(lambda get: get.integer("WARM_UP_S", 10, 1, 600))
-    period_ms: int = setting(lambda get: get.integer("PERIOD_MS", 1000, 10, 600_000))
-    payload_bytes: int = setting(lambda get: get.integer("PAYLOAD_BYTES", 36, 1, 100_000))
-    drop_probability: float = setting(lambda get: get.number("DROP_PROBABILITY", 0.01, 0, 1))
-    memory_limit_bytes: int = setting(lambda get: get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000)
-    token_life_s: int = setting(lambda get: get.integer("TOKEN_LIFE_S", 3600, 1, 86_400))
-    certificate_life_s: int = setting(lambda get: get.integer("CERTIFICATE_LIFE_S", 2_592_000, 1, 100_000_000))
+    layouts: tuple[str, ...] = param(option=LAYOUTS)
+    seconds: int = param(option=SECONDS, quick="8", full="600")
+    warm_up_s: int = integer(10, 1, 600, quick="4", full="60")
+    period_ms: int = integer(1000, 10, 600_000)
+    payload_bytes: int = integer(36, 1, 100_000)
+    drop_probability: float = number(0.01, 0, 1)
+    memory_limit_bytes: int = param(
+        lambda get, _name: get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000
+    )
+    token_life_s: int = integer(3600, 1, 86_400)
+    certificate_life_s: int = integer(2_592_000, 1, 100_000_000)
     processors: int
-    order_seed: int = setting(lambda get: get.integer("ORDER_SEED", 0, 0, 2**31))
+    order_seed: int = integer(0, 0, 2**31, matters=False)
 
     @property
     def cells(self) -> list[Cell]:

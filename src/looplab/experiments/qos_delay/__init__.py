@@ -1,7 +1,80 @@
 """The experiment qos-delay: how the latency from publisher to subscriber grows with the delay of the network."""
 
-from looplab.run.experiment import Experiment
-from looplab.treatments.roles import BROKER, CONTROLLER, LINK
+from looplab.spec.columns import Cell, Count, Figure, Key, Latency, Text
+from looplab.spec.experiment import Experiment
+from looplab.spec.roles import BROKER, CONTROLLER, LINK
 
 NAME = "qos-delay"
-EXPERIMENT = Experiment(NAME, __name__, scenarios=f"compose/experiments/{NAME}", roles=(CONTROLLER, BROKER, LINK))
+# When bytes leave the publisher's socket and enter the subscriber's.
+WIRE = ("wire_sent_ns", "wire_received_ns")
+
+
+class Delay(Cell):
+    """One pair of mean link delays at one quality of service."""
+
+    family = "qos_delay"
+    note = "L: publisher to subscriber, in ms; delay: publisher-broker and broker-subscriber"
+
+    delay_pb_ms = Key(float, "delay from publisher to broker in ms")
+    delay_bs_ms = Key(float, "delay from broker to subscriber in ms")
+    pair = Text(
+        lambda cell: f"{cell.delay_pb_ms:g}-{cell.delay_bs_ms:g}",
+        "the cell: the delay from publisher to broker and from broker to subscriber in ms",
+        heading="delay",
+    )
+    links = Text(lambda cell: "symmetrical" if cell.symmetrical else "asymmetrical")
+    end_to_end_ms = Text(lambda cell: f"{cell.wanted_ms:g}")
+    qos = Key(int, "quality of service", heading="QoS", default=0)
+    sent = Count("messages that were sent", heading="sent", total=True)
+    answered = Count("messages that reached the subscriber", outcome="answered")
+    late = Count("messages that came after the deadline", heading="late", outcome="late")
+    lost = Count("messages that never came", heading="lost", outcome="lost")
+    made_ms = Figure(
+        "the delay of both links as the emulator made it, in ms",
+        path="end_to_end_ms.total",
+        unit="ms",
+        heading="end-to-end",
+        prometheus="end_to_end_seconds",
+    )
+    L = Latency(
+        "from publisher to subscriber, in ms",
+        column="total_us",
+        times=("sent_ns", "received_ns"),
+        table=("avg", "p99"),
+        decades=(-3, 1),
+    )
+    transport_L = Latency("from bytes leaving one socket to bytes entering the other", times=WIRE, prometheus=None)
+    ratio = Figure(
+        "L as a multiple of the end-to-end delay",
+        unit="×",
+        over=("L", "made_ms"),
+        heading="L/delay",
+        prometheus="latency_ratio",
+    )
+    packets_per_segment = Figure(
+        "MQTT packets in a TCP segment of the publisher",
+        unit="packets",
+        path="segments.publisher.mqtt_packets_per_segment.mean",
+        heading="pkt/seg",
+    )
+    largest_segment_bytes = Figure(
+        "the largest TCP segment of the publisher",
+        unit="bytes",
+        path="segments.publisher.size_bytes.max",
+        pooled=max,
+        prometheus=None,
+    )
+
+    @property
+    def wanted_ms(self) -> float:
+        """The end-to-end delay as wanted: the order of the cells."""
+        return self.delay_pb_ms + self.delay_bs_ms
+
+    @property
+    def symmetrical(self) -> bool:
+        return self.delay_pb_ms == self.delay_bs_ms
+
+
+EXPERIMENT = Experiment(
+    NAME, __name__, scenarios=f"compose/experiments/{NAME}", cell=Delay, roles=(CONTROLLER, BROKER, LINK)
+)

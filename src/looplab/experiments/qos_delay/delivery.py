@@ -7,7 +7,7 @@ from looplab.mqtt.client import ClientOptions, MqttClient, wait
 from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.open_loop import Messages, OpenLoop
-from looplab.run.parameters import SLEEP
+from looplab.spec.parameters import SLEEP
 from looplab.run.samples import SampleStore
 
 TOPIC = "delay"

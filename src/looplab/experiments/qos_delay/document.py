@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
+from looplab.experiments.qos_delay import WIRE, Delay
 from looplab.experiments.qos_delay.network import Made
-from looplab.experiments.qos_delay.parameters import Cell, QosDelayParameters
-from looplab.run.accounting import OUTCOMES, Columns, lateness, summarise, tally, total_ns
+from looplab.experiments.qos_delay.parameters import QosDelayParameters
+from looplab.run.accounting import Columns
+from looplab.run.document import cell_document, samples_file
 from looplab.run.record import File
-from looplab.run.samples import ABSENT, NOT_SENT
+from looplab.spec.columns import ABSENT, between
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, unverified
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, mqtt_sockets
 
-SAMPLES_HEADER = (
-    "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,outcome,delay_pb_ms,delay_bs_ms"
-)
 TRANSPORT_HEADER = "sequence,transport_total_us"
 # Two segments that TCP sends again as one are counted as sent again, and what the second held is missed.
 MISSED_SHARE = 0.005
@@ -28,7 +26,7 @@ _ROLES = ("broker", "controller")
 class Measured:
     """One cell as far as it was measured; `faults` are what makes it invalid, apart from those of its links."""
 
-    cell: Cell
+    cell: Delay
     made: Made
     counts: dict[str, int] = field(default_factory=dict)
     captured: dict[str, Any] | None = None
@@ -49,65 +47,39 @@ def capture_faults(captured: Mapping[str, Any], sent: int) -> list[str]:
 
 
 def files(parameters: QosDelayParameters) -> list[File]:
-    return [
-        File("samples.csv", SAMPLES_HEADER, partial(sample_lines, parameters)),
-        File("transport.csv", TRANSPORT_HEADER, transport_lines),
-    ]
-
-
-def sample_lines(parameters: QosDelayParameters, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of samples.csv for `rows`; none for rows that were never sent."""
-    cells, state = parameters.cells, columns["state"]
-    size = parameters.messages * parameters.repetitions
-    due, sent, received = columns["due_ns"], columns["sent_ns"], columns["received_ns"]
-    for row in rows:
-        if state[row] != NOT_SENT:
-            cell, repetition = cells[row // size], row % size // parameters.messages
-            total = "," if received[row] == ABSENT else f"{received[row]},{(received[row] - sent[row]) / 1e3:.3f}"
-            yield (
-                f"{parameters.interval_ms:g},{cell.qos},{repetition},{row},{due[row]},{sent[row]},{total},"
-                f"{OUTCOMES[state[row]]},{cell.delay_pb_ms:g},{cell.delay_bs_ms:g}"
-            )
+    return [samples_file(Delay, parameters), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
 
 
 def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
     """Yield the lines of transport.csv: from bytes leaving one socket to bytes entering the other."""
-    for row, latency_ns in _wire(columns, rows):
-        yield f"{row},{latency_ns / 1e3:.3f}"
+    for row in rows:
+        if (latency_ns := between(*WIRE, columns, row)) != ABSENT:
+            yield f"{row},{latency_ns / 1e3:.3f}"
 
 
-def cell_document(parameters: QosDelayParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
+def measured_cell(parameters: QosDelayParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
     """Return one entry of `cells` in run.json."""
-    sent, answered, fates = tally(columns, rows)
-    total = total_ns(columns, answered)
-    latency = summarise(total)
-    cell, made = measured.cell, measured.made
-    average_ms = sum(total) / len(total) / 1e6 if total else None
-    over = round(average_ms / made.total_ms, 4) if average_ms is not None and made.total_ms > 0 else None
-    why = measured.invalid_because
+    cell, made, why = measured.cell, measured.made, measured.invalid_because
     captured = measured.captured or {}
-    per_message = {name: round(n / len(sent), 4) for name, n in captured.get("packets", {}).items() if sent}
-    return {
-        "delay_pb_ms": cell.delay_pb_ms,
-        "delay_bs_ms": cell.delay_bs_ms,
+    more = {
         "distribution": parameters.distribution,
         "jitter_ms": {"pb": parameters.jitter_ms(cell.delay_pb_ms), "bs": parameters.jitter_ms(cell.delay_bs_ms)},
         "interval_ms": parameters.interval_ms,
-        "qos": cell.qos,
-        **fates,
         **measured.counts,
-        "L_us": latency,
-        "T_us": latency,
-        "transport_L_us": summarise([latency_ns for _row, latency_ns in _wire(columns, answered)]),
-        "send_lateness_us": lateness(columns, sent),
         "end_to_end_ms": made.as_json(),
-        "L_over_delay": over,
         "segments": captured.get("segments"),
-        "packets_per_message": per_message,
         "capture": {name: captured.get(name) for name in ("captured", "dropped", "published")},
         "links": {"backend": made.backend, "ways": made.ways, "probes": made.probes},
         "valid": not why,
         "invalid_because": why,
+    }
+    document = cell_document(cell, columns, rows, more)
+    sent, over = document["sent"], Delay(document).ratio
+    packets = captured.get("packets", {}) if sent else {}
+    return {
+        **document,
+        "L_over_delay": None if over is None else round(over, 4),
+        "packets_per_message": {name: round(n / sent, 4) for name, n in packets.items()},
     }
 
 
@@ -133,14 +105,6 @@ def judge(
     found.append(_sent_again(parameters, good))
     found += [load.judge(good, wanted=False) for load in loads().values()]
     return [*found, *_links(measured), _capture(measured)]
-
-
-def _wire(columns: Columns, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield (row, latency in ns) where bytes leave and enter the sockets, of rows where both are known."""
-    for row in rows:
-        sent, received = columns["wire_sent_ns"][row], columns["wire_received_ns"][row]
-        if ABSENT not in (sent, received):
-            yield row, received - sent
 
 
 def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:

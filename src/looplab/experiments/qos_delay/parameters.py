@@ -3,41 +3,34 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from looplab.errors import UsageError
-from looplab.experiments.qos_delay import EXPERIMENT, NAME
+from looplab.experiments.qos_delay import EXPERIMENT, NAME, Delay
 from looplab.link.settings import DISTRIBUTIONS
-from looplab.run.parameters import (
-    FIDELITY,
+from looplab.spec.parameters import (
     MESSAGES,
     PACING,
     PACINGS,
-    QOS,
     REPETITIONS,
     SCHEDULE,
     Option,
     Reader,
     RunParameters,
     check_samples,
+    choice,
+    host,
+    integer,
+    number,
+    param,
+    qos_list,
     read_number,
-    read_qos,
-    setting,
+    switch,
 )
 
 FOLDER = EXPERIMENT.scenarios
-OPTIONS = (
-    Option("--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60", instead_of=("DELAYS_MS",)),
-    Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18", instead_of=("DELAYS_MS",)),
-    MESSAGES,
-    REPETITIONS,
-    QOS,
-    FIDELITY,
-    PACING,
-)
-# A few cells of each kind.
-QUICK = {"DELAYS_MS": "2,10,30,60", "MESSAGES": "200", "REPETITIONS": "1"}
+ALIKE = Option("--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60", instead_of=("DELAYS_MS",))
+PAIRS = Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18", instead_of=("DELAYS_MS",))
 # The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay.
 SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
 PAIRS_MS = "0-20 2-18 10-10 18-2 20-0"
@@ -51,20 +44,6 @@ CELL_OVERHEAD_S = 3.0
 CONNECTION_OVERHEAD_S = 1.0
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One pair of mean link delays at one quality of service."""
-
-    delay_pb_ms: float
-    delay_bs_ms: float
-    qos: int
-
-    @property
-    def pair(self) -> str:
-        """As PAIRS_MS names it: 2-18."""
-        return f"{self.delay_pb_ms:g}-{self.delay_bs_ms:g}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class QosDelayParameters(RunParameters):
     """What one run does; `pairs_ms` are (publisher-broker, broker-subscriber).
@@ -72,32 +51,32 @@ class QosDelayParameters(RunParameters):
     Each repetition of a cell has connections of its own.
     """
 
-    scenario: str = setting(lambda get: get.choice("SCENARIO", NAME, (NAME,)))
-    messages: int = setting(lambda get: get.integer("MESSAGES", 2000, 5, 1_000_000))
-    repetitions: int = setting(lambda get: get.integer("REPETITIONS", 5, 1, 1000))
-    deadline_ms: int = setting(lambda get: get.integer("DEADLINE_MS", 5000, 10, 600_000))
-    pairs_ms: tuple[tuple[float, float], ...]
-    qos: tuple[int, ...] = setting(lambda get: get.list("QOS", "0 1 2", read_qos, "0, 1 or 2, e.g. 0,1,2"))
-    interval_ms: float = setting(lambda get: get.number("INTERVAL_MS", 10, 0.5, 60_000))
-    payload_bytes: int = setting(lambda get: get.integer("PAYLOAD_BYTES", 20, TOKEN_BYTES + DIGITS, 1000))
-    distribution: str = setting(lambda get: get.choice("DISTRIBUTION", "normal", DISTRIBUTIONS))
-    jitter_share: float = setting(lambda get: get.number("JITTER_SHARE", 0.1, 0, 1))
-    reorder: bool = setting(lambda get: get.switch("REORDER", True))
-    max_inflight: int = setting(lambda get: get.integer("MAX_INFLIGHT", 0, 0, 20))
-    rto_min_ms: int = setting(lambda get: get.integer("RTO_MIN_MS", 10_000, 200, 120_000))
-    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", get.corrected))
+    scenario: str = choice(NAME, (NAME,), matters=False)
+    messages: int = integer(2000, 5, 1_000_000, option=MESSAGES, quick="200")
+    repetitions: int = integer(5, 1, 1000, option=REPETITIONS, quick="1")
+    deadline_ms: int = integer(5000, 10, 600_000)
+    pairs_ms: tuple[tuple[float, float], ...] = param(option=PAIRS, also=ALIKE, quick="2,10,30,60")
+    qos: tuple[int, ...] = qos_list("0 1 2")
+    interval_ms: float = number(10, 0.5, 60_000)
+    payload_bytes: int = integer(20, TOKEN_BYTES + DIGITS, 1000)
+    distribution: str = choice("normal", DISTRIBUTIONS)
+    jitter_share: float = number(0.1, 0, 1)
+    reorder: bool = switch(True)
+    max_inflight: int = integer(0, 0, 20)
+    rto_min_ms: int = integer(10_000, 200, 120_000)
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     # The source gives a rate, 100 messages a second, at either fidelity.
-    pacing: str = setting(lambda get: get.choice("PACING", SCHEDULE, PACINGS))
-    warmup_messages: int = setting(lambda get: get.integer("WARMUP_MESSAGES", 20, 1, 10_000))
-    host_pb: str = setting(lambda get: get.host("BROKER_PB", "broker-pb"))
-    host_bs: str = setting(lambda get: get.host("BROKER_BS", "broker-bs"))
-    own_pb: str = setting(lambda get: get.host("CONTROLLER_PB", "controller-pb"))
-    own_bs: str = setting(lambda get: get.host("CONTROLLER_BS", "controller-bs"))
-    broker_port: int = setting(lambda get: get.integer("BROKER_PORT", 1883, 1, 65535))
+    pacing: str = choice(SCHEDULE, PACINGS, option=PACING)
+    warmup_messages: int = integer(20, 1, 10_000)
+    host_pb: str = host("broker-pb", variable="BROKER_PB")
+    host_bs: str = host("broker-bs", variable="BROKER_BS")
+    own_pb: str = host("controller-pb", variable="CONTROLLER_PB")
+    own_bs: str = host("controller-bs", variable="CONTROLLER_BS")
+    broker_port: int = integer(1883, 1, 65535, matters=False)
 
     @property
-    def cells(self) -> list[Cell]:
-        return [Cell(*pair, qos) for qos in self.qos for pair in self.pairs_ms]
+    def cells(self) -> list[Delay]:
+        return [Delay.keyed(*pair, qos) for qos in self.qos for pair in self.pairs_ms]
 
     @property
     def sending_s(self) -> float:
@@ -116,10 +95,6 @@ class QosDelayParameters(RunParameters):
         """Scale of the distribution of one link's delay."""
         return 0.0 if self.distribution == "constant" else self.jitter_share * delay_ms
 
-    def as_json(self) -> dict[str, Any]:
-        """The effective parameters as run.json stores them; intervals_ms as every run of the lab has it."""
-        return {**asdict(self), "intervals_ms": [self.interval_ms]}
-
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayParameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
@@ -137,15 +112,15 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayPara
 def _pairs(environment: Mapping[str, str], get: Reader) -> tuple[tuple[float, float], ...]:
     """DELAYS_MS (both links alike) and PAIRS_MS; the published ones where neither is set, else what is set."""
     chosen = any(environment.get(name, "").strip() for name in ("DELAYS_MS", "PAIRS_MS"))
-    found: list[tuple[float, float]] = []
+    pairs: list[tuple[float, float]] = []
     if not chosen or environment.get("DELAYS_MS", "").strip():
         expected = f"numbers from 0 to {MAX_DELAY_MS:g}, e.g. 2,20,60"
-        found += [(delay, delay) for delay in get.list("DELAYS_MS", SYMMETRICAL_MS, _delay, expected)]
+        pairs += [(delay, delay) for delay in get.list("DELAYS_MS", SYMMETRICAL_MS, _delay, expected)]
     if not chosen or environment.get("PAIRS_MS", "").strip():
         expected = f"pairs of delays from 0 to {MAX_DELAY_MS:g}, e.g. 0-20,2-18"
-        found += get.list("PAIRS_MS", PAIRS_MS, _pair, expected)
+        pairs += get.list("PAIRS_MS", PAIRS_MS, _pair, expected)
     # 10-10 is both: one cell.
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(pairs))
 
 
 def _pair(text: str) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """The experiment twin: where the limit of a digital twin is, at the broker or where each message is stored."""
 
-from looplab.run.experiment import Experiment
-from looplab.treatments.roles import CONTROLLER, Role
+from looplab.spec.experiment import Experiment
+from looplab.spec.roles import CONTROLLER, Role
 
 NAME = "twin"
 # A broker with persistence keeps one file for each of its ports.

@@ -12,14 +12,12 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.experiments.twin import NAME
 from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
-from looplab.run.parameters import (
-    FIDELITY,
+from looplab.spec.parameters import (
     HOST,
     INTERVALS,
     MESSAGES,
     PACING,
     PACINGS,
-    QOS,
     REPETITIONS,
     SCHEDULE,
     Option,
@@ -27,8 +25,14 @@ from looplab.run.parameters import (
     RunParameters,
     check_samples,
     read_number,
-    read_qos,
-    setting,
+    choice,
+    integer,
+    number,
+    param,
+    qos_list,
+    switch,
+    words,
+    host,
 )
 
 FOLDER = f"compose/experiments/{NAME}"
@@ -40,43 +44,18 @@ SLEEPING, RECONNECTING = ("published", "sleep"), ("published", "session")
 SINGLE, CENTRAL, DISTRIBUTED, BRIDGED = PLACEMENTS = ("single", "central", "distributed", "bridged")
 SESSIONS = ("", "message", "kept")
 QUOTA, CPUSET = CONFINEMENTS = ("quota", "cpuset")
-OPTIONS = (
-    INTERVALS,
-    MESSAGES,
-    # A repetition is a cell of its own: the parameter `repetitions`, blocks within a cell, is 1.
-    replace(REPETITIONS, recorded="iterations"),
-    QOS,
-    Option(
-        "--write-mode",
-        "WRITE_MODE",
-        "MODE,…",
-        f"how the twin stores: {', '.join(WRITE_MODES)}",
-        recorded="write_modes",
-    ),
-    Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
-    Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each"),
-    Option("--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS),
-    FIDELITY,
-    PACING,
+WRITE_MODE = Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}")
+SCALE = Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each")
+CONFINEMENT = Option(
+    "--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS
 )
-# A few cells of each kind; twin-limit searches with short steps.
-QUICK = {
-    "INTERVALS_MS": "100,50,10",
-    "MESSAGES": "200",
-    "REPETITIONS": "1",
-    "STEP_S": "3",
-    "MAX_RATE_PER_S": "4000",
-    "SEARCH_STEPS": "5",
-}
-# Five ways of placing brokers: more than the published interval takes longer than three minutes.
-QUICK_OF = {BROKERS: {"INTERVALS_MS": "10"}}
 # The published sleep of the instance's event loop.
 PUBLISHED_SLEEP_MS = 50.0
 # What storing a message takes in the published way beside the sleep: for the estimate of a run's length alone.
 PUBLISHED_STORE_MS = 10.0
 # What a cell takes beside its messages: the workers' start, looks, questions to the database.
 CELL_OVERHEAD_S = 2.0
-# MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin/parts.yaml.
+# MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin.
 PLAIN_SCALE = 0.5
 
 
@@ -105,35 +84,38 @@ class TwinParameters(RunParameters):
     With `search` a cell's rate is searched in steps of `step_s`, and the rows of a cell are those of its last step.
     """
 
-    intervals_ms: tuple[float, ...]
-    brokers: tuple[int, ...] = setting(lambda get: tuple(map(int, get.words("BROKERS", "1", ("1", "2", "4")))))
-    placements: tuple[str, ...] = setting(lambda get: get.words("PLACEMENTS", DISTRIBUTED, PLACEMENTS[1:]))
-    write_modes: tuple[str, ...] = setting(
-        lambda get: get.words("WRITE_MODE", "row" if get.corrected else "published", WRITE_MODES)
+    # Five ways of placing brokers: more than the published interval takes longer than three minutes.
+    intervals_ms: tuple[float, ...] = param(option=INTERVALS, quick={"": "100,50,10", BROKERS: "10"})
+    messages: int = param(option=MESSAGES, quick="200")
+    brokers: tuple[int, ...] = param(
+        lambda get, name: tuple(map(int, get.words(name, "1", ("1", "2", "4")))),
+        option=Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
     )
-    qos: tuple[int, ...] = setting(lambda get: get.list("QOS", "1", read_qos, "0, 1 or 2, e.g. 0,1,2"))
-    iterations: int = setting(lambda get: get.integer("REPETITIONS", 1, 1, 1000))
-    devices: int = setting(lambda get: get.integer("DEVICES", 1, 1, 100))
-    workers: int = setting(lambda get: get.integer("WORKERS", 1, 1, 4))
-    payload_bytes: int = setting(lambda get: get.integer("PAYLOAD_BYTES", 64, LEAST_BYTES, 100_000))
-    pacing: str = setting(lambda get: get.choice("PACING", SCHEDULE, PACINGS))
+    placements: tuple[str, ...] = words(DISTRIBUTED, PLACEMENTS[1:])
+    write_modes: tuple[str, ...] = words({"thesis": "published", "corrected": "row"}, WRITE_MODES, option=WRITE_MODE)
+    qos: tuple[int, ...] = qos_list("1")
+    iterations: int = integer(1, 1, 1000, option=REPETITIONS, quick="1")
+    devices: int = integer(1, 1, 100)
+    workers: int = integer(1, 1, 4)
+    payload_bytes: int = integer(64, LEAST_BYTES, 100_000)
+    pacing: str = choice(SCHEDULE, PACINGS, option=PACING)
     sleep_ms: float | None
     session: str
-    batch_rows: int = setting(lambda get: get.integer("BATCH_ROWS", 5000, 1, 100_000))
-    batch_ms: float = setting(lambda get: get.number("BATCH_MS", 10, 0, 10_000))
-    max_inflight: int = setting(lambda get: get.integer("MAX_INFLIGHT", 0 if get.corrected else 20, 0, 65_535))
-    persistence: bool = setting(lambda get: get.switch("PERSISTENCE", False))
-    confinement: str = setting(lambda get: get.choice("CONFINEMENT", QUOTA, CONFINEMENTS))
-    machine_scale: float = setting(lambda get: read_scale(get, PLAIN_SCALE))
+    batch_rows: int = integer(5000, 1, 100_000)
+    batch_ms: float = number(10, 0, 10_000)
+    max_inflight: int = integer({"thesis": 20, "corrected": 0}, 0, 65_535)
+    persistence: bool = switch(False)
+    confinement: str = choice(QUOTA, CONFINEMENTS, option=CONFINEMENT)
+    machine_scale: float = number(PLAIN_SCALE, 0.01, 100, option=SCALE)
     drain_timeout_s: int
     search: bool
-    step_s: float
-    search_steps: int = setting(lambda get: get.integer("SEARCH_STEPS", 8, 3, 100))
-    max_rate_per_s: int
-    delay_limit_ms: int = setting(lambda get: get.integer("DELAY_LIMIT_MS", 100, 1, 60_000))
-    tcp_nodelay: bool = setting(lambda get: get.switch("TCP_NODELAY", get.corrected))
+    step_s: float = param(quick="3")
+    search_steps: int = integer(8, 3, 100, quick="5")
+    max_rate_per_s: int = param(quick="4000")
+    delay_limit_ms: int = integer(100, 1, 60_000)
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     broker_hosts: str
-    database_host: str = setting(lambda get: get.host("DATABASE_HOST", "twin-database"))
+    database_host: str = host("twin-database")
     instance_url: str
 
     @cached_property

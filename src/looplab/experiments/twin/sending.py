@@ -15,7 +15,7 @@ from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.parameters import Cell, TwinParameters
 from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages, OpenLoop
-from looplab.run.parameters import SLEEP
+from looplab.spec.parameters import SLEEP
 from looplab.run.record import Record
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
 from looplab.system.json_service import Service

@@ -11,7 +11,7 @@ from looplab.lab.commands import study
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.folder import SCHEMA
-from looplab.run.parameters import RunParameters
+from looplab.spec.parameters import RunParameters
 from looplab.system.terminal import say, show_duration
 
 

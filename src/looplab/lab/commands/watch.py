@@ -25,7 +25,7 @@ from looplab.lab.watch.data import CellView, View, fetch, parse
 from looplab.lab.watch.plot import STYLES, plot
 from looplab.metrics.view import CellsView
 from looplab.system.env_files import read_port
-from looplab.treatments.roles import Role
+from looplab.spec.roles import Role
 
 EVERY_S = 1.0
 # A cell's own line counts; the rest of the screen is the curve's.

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from looplab.run.experiment import Experiment
+from looplab.spec.experiment import Experiment
 
 FOLDER = Path("secrets")
 GRAFANA_PASSWORD_FILE = FOLDER / "grafana_admin_password"

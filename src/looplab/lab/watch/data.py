@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.metrics.view import CellsView
 from looplab.treatments.loads import loads
-from looplab.treatments.roles import Role
+from looplab.spec.roles import Role
 
 TIMEOUT_S = 3.0
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.looks import Look, grown, running
-from looplab.treatments.roles import Role
+from looplab.spec.roles import Role
 
 # The first look is taken before the warm-up: the first cell begins at the second.
 WARM_UP_LOOKS = 1

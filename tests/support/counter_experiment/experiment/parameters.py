@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from looplab.run.parameters import (
+from looplab.spec.parameters import (
     FIDELITY,
     MESSAGES,
     Option,

@@ -7,7 +7,7 @@ import pytest
 from looplab.errors import LabError, UsageError
 from looplab.experiments.loop.document import in_published_order
 from looplab.experiments.loop.parameters import factors, in_order, read_parameters
-from looplab.run.parameters import FIDELITIES, MAX_SAMPLES
+from looplab.spec.parameters import FIDELITIES, MAX_SAMPLES
 
 SCENARIO = {"SCENARIO": "scenario5"}
 

@@ -1,20 +1,15 @@
-"""What an experiment declares: its `__init__.py` holds one `EXPERIMENT`, its other files are imported when asked for.
+"""What an experiment declares: its `__init__.py` holds its table, a class of Cell, and one `EXPERIMENT`.
 
-Every experiment's folder has the same files. A room that needs one of them asks `experiment.part("table")`, and states
-beside that call, as a Protocol, what it calls there:
+Its other files are imported when asked for, so that nothing heavy is imported where it is only listed:
 
 | file | what it gives |
 |---|---|
-| `__init__.py` | `EXPERIMENT`; imports nothing heavy |
+| `__init__.py` | the table (looplab.spec.columns), `EXPERIMENT` |
 | `__main__.py` | the process of the container that measures |
-| `parameters.py` | `OPTIONS`, `QUICK`, perhaps `FULL`, `read_parameters(environment)` |
+| `parameters.py` | `PARAMETERS`, `read_parameters(environment)` |
 | `controller.py` | `Controller`: one run, the steps that `looplab.run.life` goes through |
-| `document.py` | run.json's cells, the lines of samples.csv |
-| `table.py` | `table(run)`, for a terminal of 80 columns |
-| `metrics.py` | `FAMILIES`, the cells of the running run, the text of a stored one |
-| `run.schema.json` | what a stored run adds to `looplab/run/run.schema.json` |
-| `exercise.py` | `FIELDS`, `METRICS`, `FIGURES`: what it may ask of a cell; `MEANINGS`, `LINES`, `claims()` |
-| `report/` | `LAYOUT` of stored runs, `PAGE`; in `analysis.py` `analyse(measured)` |
+| `live.py` | only if a running cell shows more than its spec says: see looplab.metrics.cells |
+| `report/` | `claims.py`, `figures.py`, `page.html.j2` |
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,12 +18,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from looplab.treatments.roles import Role
+from looplab.spec.columns import Cell
+from looplab.spec.roles import Role
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """`scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
+    """`cell` is its table; `tables` holds that of each scenario whose cells differ from it.
+
+    `scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
 
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
     each claim compares, for `./lab study`. `images` are own images, `upstream` the variables of upstream ones in .env,
@@ -42,6 +40,8 @@ class Experiment:
     package: str
     scenarios: str
     roles: tuple[Role, ...]
+    cell: type[Cell] = Cell
+    tables: Mapping[str, type[Cell]] = field(default_factory=dict)
     studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     images: tuple[str, ...] = ()
     upstream: tuple[str, ...] = ()
@@ -54,9 +54,18 @@ class Experiment:
         """Its folder, whose files have the same names as those of every other experiment."""
         return Path(str(import_module(self.package).__file__)).parent
 
+    def table(self, scenario: str) -> type[Cell]:
+        """Return the table of a scenario."""
+        return self.tables.get(scenario, self.cell)
+
     def part(self, name: str) -> Any:
         """Return the module `name` of the experiment's folder, e.g. "table" or "report.command"; imported here."""
         return import_module(f"{self.package}.{name}")
+
+
+    def optional_part(self, name: str) -> Any | None:
+        """Return the module `name` of the experiment's folder, None if there is none."""
+        return self.part(name) if (self.folder / f"{name}.py").is_file() else None
 
 
 class Experiments(Mapping[str, Experiment]):

@@ -1,0 +1,80 @@
+"""What a run stores of its cells, as their spec says: lines of samples.csv, cells of run.json."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from looplab.run.accounting import OUTCOMES, Columns, summarise
+from looplab.run.record import File
+from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
+from looplab.spec.columns import Cell, Latency
+from looplab.spec.parameters import RunParameters
+
+TIMES = ("due_ns", "sent_ns", "received_ns")
+# Where a latency is looked up: the samples and a row.
+Made = Callable[[Any, int], int]
+
+
+def samples_header(cell: type[Cell]) -> str:
+    """Return the first line of samples.csv."""
+    return ",".join([*(key.name for key in cell.keys()), "repetition", "sequence", *TIMES, *_stored(cell), "outcome"])
+
+
+def samples_file(cell: type[Cell], parameters: RunParameters) -> File:
+    """Return samples.csv of a run whose cells are those of `parameters`."""
+    return File("samples.csv", samples_header(cell), lambda columns, rows: sample_lines(parameters, columns, rows))
+
+
+def sample_lines(parameters: RunParameters, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of samples.csv for `rows`, without line ends; none for rows that were never sent."""
+    cells, size = parameters.cells, parameters.messages * parameters.repetitions
+    own = type(cells[0])
+    stored, fates = list(_stored(own).values()), outcomes_by_fate(own)
+    keys = [",".join(key.text(value) for key, value in zip(own.keys(), cell.key, strict=True)) for cell in cells]
+    due, sent, received, state = (columns[name] for name in (*TIMES, "state"))
+    for row in rows:
+        if state[row] != NOT_SENT:
+            latencies = ",".join(_microseconds(made(columns, row)) for made in stored)
+            yield (
+                f"{keys[row // size]},{row % size // parameters.messages},{row},{due[row]},{sent[row]},"
+                f"{'' if received[row] == ABSENT else received[row]},{latencies},{fates[OUTCOMES[state[row]]]}"
+            )
+
+
+def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one entry of `cells` in run.json: its key, counts and latencies by the samples; `more` is the rest."""
+    own, state = type(cell), columns["state"]
+    sent = [row for row in rows if state[row] != NOT_SENT]
+    measured = [row for row in sent if state[row] in (ANSWERED, LATE)]
+    fates = outcomes_by_fate(own)
+    outcomes = [fates[OUTCOMES[state[row]]] for row in sent]
+    counts = {count.name: outcomes.count(name) for name, count in own.outcomes().items()}
+    latencies = {
+        one.path[0]: summarise(latencies_ns(one.made, columns, sent if one is Cell.send_lateness else measured))
+        for one in own.latencies()
+        if one.made
+    }
+    return {**cell.key_document, own.total().name: len(sent), **counts, **latencies, **more}
+
+
+def latencies_ns(made: Made, columns: Columns, rows: Sequence[int]) -> list[int]:
+    """Return a latency of each of `rows` in ns, of those that have it."""
+    return [value for row in rows if (value := made(columns, row)) != ABSENT]
+
+
+def outcomes_by_fate(cell: type[Cell]) -> dict[str, str]:
+    """Return what the cells of an experiment call each fate that the accounting knows."""
+    return {fate: name for name, count in cell.outcomes().items() for fate in count.fates}
+
+
+def _stored(cell: type[Cell]) -> dict[str, Made]:
+    """Return the latencies that samples.csv holds, by their column."""
+    return {one.column: one.made for one in cell.latencies() if one.column and one.made}
+
+
+def _microseconds(value_ns: int) -> str:
+    return "" if value_ns == ABSENT else f"{value_ns / 1e3:.3f}"
+
+
+def measured_latencies(cell: type[Cell]) -> list[Latency]:
+    """Return the latencies of which every answered message has a value in samples.csv."""
+    return [one for one in cell.latencies() if one.column]
