@@ -4,56 +4,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
 from looplab.errors import LabError, UsageError
-from looplab.report.cell import STATISTICS, Key, cell_text
-from looplab.report.schema import fault
+from looplab.report.cell import STATISTICS
+from looplab.report.cell import Key as CellKey
+from looplab.report.schema import fault, validator
+from looplab.spec.columns import Cell, Column, Key
 from looplab.spec.experiment import Experiments
 
 # An exercise belongs to a scenario or an experiment, or is in docs/exercises with runs of what is there already.
 FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
 FILE = "expected.yaml"
 SCHEMA = Path(__file__).parent / "expected.schema.json"
-# Figures of a cell of any experiment that are no latencies.
-COUNTS = ("sent", "answered", "late", "lost", "answered_share", "lost_share", "disconnects", "interval")
 REMEDY = "See docs/marking.md."
+# The parts of the loop, whose waits for a processor may be asked for: cpu_wait.controller.
+ROLES = ("controller", "broker", "bridge", "robot")
+# What a value may name beside columns: the interval itself, in us.
+KEYS = ("interval",)
 # The one in C, where PyYAML has it, reads a file in a tenth of the time.
 LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Named(Protocol):
-    """A claim: its name on a card, its title in the report."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-
-class ExercisePart(Protocol):
-    """The module `exercise` of an experiment: what may be asked about its cells."""
-
-    # The fields that name a cell in expected.yaml, with their defaults, in the order of its key; None is to be given.
-    # A default that is text makes the field a word, e.g. "serial".
-    FIELDS: Mapping[str, float | str | list[None]]
-    # Latencies, each with any of STATISTICS: "O" for O.p95.
-    METRICS: Sequence[str]
-    # Figures that are no latencies, apart from COUNTS.
-    FIGURES: Sequence[str]
-    # For the handouts: what each line or column of the table means, the cell's first; where a figure is read from.
-    MEANINGS: Mapping[str, str]
-    LINES: Mapping[str, str]
-
-    def claims(self) -> Sequence[Named]:
-        """Return the claims that the report judges."""
-
-
-# From the name of a scenario to what may be asked about its cells.
-PartOf = Callable[[str], ExercisePart]
+# From the name of a scenario to the table whose cells may be asked about.
+TableOf = Callable[[str], type[Cell]]
 
 
 @dataclass(frozen=True)
@@ -73,7 +49,7 @@ class Value:
 
     run: str
     name: str
-    key: Key
+    key: CellKey
     cell: str
 
     def __str__(self) -> str:
@@ -186,7 +162,7 @@ class Exercise:
         """The sum of all points; each run that must be there is worth one."""
         return len(self.runs) + sum(p.worth for p in self.points) + sum(q.worth for q in self.questions)
 
-    def cells_of(self, handle: str) -> set[Key]:
+    def cells_of(self, handle: str) -> set[CellKey]:
         """Return the cells of a run that points and questions refer to."""
         values: list[Value | None] = [v for q in self.questions for v in (q.value, *q.order.values())]
         for point in self.points:
@@ -204,14 +180,13 @@ def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
     for folder in FOLDERS:
         path = root / folder / name / FILE
         if "/" not in name and path.is_file():
-            part_of = partial(_part_of, root, experiments)
-            return parse_exercise(name, path.read_text(encoding="utf-8"), str(path.relative_to(root)), part_of)
+            table_of = partial(_table_of, root, experiments)
+            return parse_exercise(name, path.read_text(encoding="utf-8"), str(path.relative_to(root)), table_of)
     raise UsageError(f"There is no exercise {name!r}.", f"Known are: {', '.join(exercises(root))}.")
 
 
-def _part_of(root: Path, experiments: Experiments, scenario: str) -> ExercisePart:
-    found: ExercisePart = experiments[experiment_of(root, experiments, scenario)].part("exercise")
-    return found
+def _table_of(root: Path, experiments: Experiments, scenario: str) -> type[Cell]:
+    return experiments[experiment_of(root, experiments, scenario)].table(scenario)
 
 
 def experiment_of(root: Path, experiments: Experiments, scenario: str) -> str:
@@ -222,20 +197,20 @@ def experiment_of(root: Path, experiments: Experiments, scenario: str) -> str:
     return experiments.default
 
 
-def parse_exercise(name: str, text: str, where: str, part_of: PartOf) -> Exercise:
+def parse_exercise(name: str, text: str, where: str, table_of: TableOf) -> Exercise:
     """Return the exercise in the text of an expected.yaml; LabError (exit code 2) names the place of a mistake."""
     try:
         document = yaml.load(text, Loader=LOADER)
     except yaml.YAMLError as error:
         raise UsageError(f"{where} is no YAML: {' '.join(str(error).split())}", "Correct that line.") from error
-    mistake = fault(document, SCHEMA)
+    mistake = fault(document, validator(SCHEMA))
     if mistake:
         raise UsageError(f"{where}: {mistake}.", REMEDY)
     runs = [
         WantedRun(handle, run["scenario"], run.get("fidelity") or "", run.get("parameters") or {}, _needs(run))
         for handle, run in document["runs"].items()
     ]
-    reader = _Reader(where, {run.handle: part_of(run.scenario) for run in runs})
+    reader = _Reader(where, {run.handle: table_of(run.scenario) for run in runs})
     least = document.get("least") or {}
     return Exercise(
         name=name,
@@ -266,7 +241,7 @@ class _Reader:
     """Turns the plain mappings of a file that fits the schema into the classes above."""
 
     where: str
-    parts: Mapping[str, ExercisePart]
+    tables: Mapping[str, type[Cell]]
 
     def point(self, name: str, entry: Mapping[str, Any]) -> Point:
         place = f"points.{name}"
@@ -308,38 +283,38 @@ class _Reader:
 
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]
-        part = self.parts[run]
+        table = self.tables[run]
         metric, _, statistic = name.partition(".")
-        plain = (*COUNTS, *part.FIGURES)
-        if name not in plain and (metric not in part.METRICS or statistic not in STATISTICS):
+        latencies = [one.name for one in table.latencies()]
+        counts = [one.name for one in table.counts()]
+        plain = [*counts, *(f"{one}_share" for one in counts), *(one.name for one in table.figures()), *KEYS]
+        if name not in plain and (metric not in latencies or statistic not in (*STATISTICS, *ROLES)):
             raise self._wrong(
                 f"{place}: {name!r} is no figure of a run",
-                f"Use one of {', '.join(plain)}, or {'|'.join(part.METRICS)} with {'|'.join(STATISTICS)}, e.g. "
-                f"{part.METRICS[0]}.p95.",
+                f"Use one of {', '.join(plain)}, or {'|'.join(latencies)} with {'|'.join(STATISTICS)}, e.g. "
+                f"{latencies[-1]}.p95.",
             )
-        named = self._cell(part, {k: v for k, v in entry.items() if k not in ("run", "name")}, place)
-        return Value(run, name, tuple(one for _, one in named), cell_text(named))
+        cell = self._cell(table, {k: v for k, v in entry.items() if k not in ("run", "name")}, place)
+        return Value(run, name, cell.key, cell.text)
 
-    def _cell(self, part: ExercisePart, given: Mapping[str, Any], place: str) -> list[tuple[str, float | str]]:
-        """Return the key of the cell that the fields of a value give, each value with the name of its field."""
-        fields = {**part.FIELDS, **given}
-        named = [(k, one) for k, v in fields.items() for one in (v if isinstance(v, list) else [v])]
-        size = sum(len(value) if isinstance(value, list) else 1 for value in part.FIELDS.values())
-        words = [name for name, default in part.FIELDS.items() if isinstance(default, str)]
-        known = fields.keys() == part.FIELDS.keys() and len(named) == size
-        if not known or not all(isinstance(one, str) if name in words else _is_number(one) for name, one in named):
-            like = [f"{name}: {[10] * len(v) if isinstance(v, list) else v}" for name, v in part.FIELDS.items()]
+    def _cell(self, table: type[Cell], given: Mapping[str, Any], place: str) -> Cell:
+        """Return the cell that the fields of a value name."""
+        keys = table.key_columns()
+        fields = {**{key.name: key.default for key in keys}, **given}
+        known = fields.keys() == {key.name for key in keys}
+        if not known or not all(_fits(key, fields[key.name]) for key in keys):
+            like = [f"{key.name}: {10 if key.default is None else key.text(key.default)}" for key in keys]
             raise self._wrong(f"{place}: {dict(given)} names no cell of a run", f"Write it like {', '.join(like)}.")
-        return [(name, one if isinstance(one, str) else float(one)) for name, one in named]
+        return table.keyed(*(key.kind(fields[key.name]) for key in keys))
 
     def _handle(self, handle: Any, place: str) -> str:
-        if handle not in self.parts:
-            raise self._wrong(f"{place}: there is no run {handle!r}", f"Runs are: {', '.join(self.parts)}.")
+        if handle not in self.tables:
+            raise self._wrong(f"{place}: there is no run {handle!r}", f"Runs are: {', '.join(self.tables)}.")
         return str(handle)
 
     def _wrong(self, what: str, remedy: str) -> LabError:
         return UsageError(f"{self.where}: {what}.", remedy)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _fits(key: Column[Any], value: Any) -> bool:
+    return isinstance(value, str) if isinstance(key, Key) and key.kind is str else isinstance(value, int | float)

@@ -1,7 +1,8 @@
 """What a student hands in: the folders of runs and the filled-in forms, wherever they are in the student's folder."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,15 @@ import yaml
 
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Exercise
-from looplab.exercises.predictions import Seen, times_of
 from looplab.report.stored import StoredRun, Unusable, read_run
 from looplab.spec.experiment import Experiments
 
 
 @dataclass(frozen=True)
 class Form:
-    """The answers by question, and when each was written; `trouble` is why they cannot be read, "" if they can."""
+    """The answers by question; `trouble` is why they cannot be read, "" if they can."""
 
     answers: Mapping[str, Any]
-    seen: Sequence[Seen] = ()
     trouble: str = ""
 
 
@@ -52,23 +51,58 @@ def read_form(path: Path) -> Form:
         ) from error
     if not isinstance(document, dict):
         raise LabError(f"{path} holds no answers.", "Write one `name: answer` a line, as in the form.")
-    return Form({str(key): value for key, value in document.items()}, times_of(path))
+    return Form({str(key): value for key, value in document.items()})
 
 
-def read_hand_ins(folder: Path, experiments: Experiments) -> Iterator[HandIn]:
-    """Yield one for each folder in `folder`; LabError (exit code 2) if it holds none."""
-    students = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -> Iterator[HandIn]:
+    """Yield what each student handed in: an archive of `./lab hand-in`, or each folder in a folder.
+
+    Archives are read in `unpacked`. Raises LabError (exit code 2) for a place that is neither.
+    """
+    seen: set[str] = set()
+    for place in places:
+        folders = [_unpack(place, unpacked)] if place.suffix == ".zip" else _folders(place)
+        for folder in folders:
+            name = folder.name if folder.name not in seen else f"{place.parent.name}/{folder.name}"
+            seen.add(name)
+            yield read_hand_in(name, folder, experiments)
+
+
+def _folders(place: Path) -> list[Path]:
+    students = sorted(path for path in place.glob("[!.]*") if path.is_dir()) if place.is_dir() else []
     if not students:
-        raise UsageError(f"{folder} holds no student's folder.", "Give each student a folder in it.")
-    for student in students:
-        yield read_hand_in(student, experiments)
+        raise UsageError(
+            f"{place} holds no student's folder.", "Name archives of `./lab hand-in`, or give each a folder."
+        )
+    return students
 
 
-def read_hand_in(student: Path, experiments: Experiments) -> HandIn:
+def _unpack(archive: Path, unpacked: Path) -> Path:
+    folder = unpacked / archive.stem
+    try:
+        with zipfile.ZipFile(archive) as file:
+            # extractall keeps every member below the folder, whatever its name says.
+            file.extractall(folder)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{archive} cannot be read: {error}.", "It must be an archive of `./lab hand-in`.") from error
+    return folder
+
+
+def read_hand_in(name: str, folder: Path, experiments: Experiments) -> HandIn:
     """Return what is in one student's folder, at any depth."""
-    places = sorted({path.parent for name in ("run.json", "samples.csv") for path in student.rglob(name)})
-    forms = {path.stem: path for path in sorted(student.rglob("*.yaml"), reverse=True)}
-    return HandIn(student.name, [read_run(place, experiments) for place in places], forms)
+    places = sorted({path.parent for name in ("run.json", "samples.csv") for path in folder.rglob(name)})
+    forms = {path.stem: path for path in sorted(folder.rglob("*.yaml"), reverse=True)}
+    return HandIn(name, [read_run(place, experiments) for place in places], forms)
+
+
+def write_hand_in(file: Path, runs: Iterable[StoredRun], form: Path) -> None:
+    """Write one archive of runs and the filled form. Raises OSError."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for run in runs:
+            for path in sorted(run.path.iterdir()):
+                archive.write(path, f"{run.path.name}/{path.name}")
+        if form.is_file():
+            archive.write(form, form.name)
 
 
 def answer_form(exercise: Exercise) -> str:

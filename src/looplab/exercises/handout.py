@@ -14,10 +14,7 @@ from looplab.exercises.exercise import Band, Exercise, Value
 
 BLOCK = "<!-- {name}: written by scripts/make-handouts from expected.yaml -->\n{text}\n<!-- end of {name} -->"
 WIDTH = 118
-PREDICTION_RULE = (
-    "Write the letter into the form before you run: `./lab run` records when it was there. Any prediction gets its "
-    "point, right or wrong; one that is written after the run gets none."
-)
+PREDICTION_RULE = "Write the letter into the form before you run. Any prediction gets its point, right or wrong."
 
 
 @dataclass(frozen=True)

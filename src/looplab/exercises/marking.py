@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.exercises.exercise import Band, Exercise, Point, Question, TreatmentFound, Value, WantedRun
-from looplab.exercises.predictions import Seen, too_late
 from looplab.exercises.refusals import priority_alone_refused, priority_refused
-from looplab.report.cell import Cell, Key
+from looplab.report.cell import Key, MeasuredCell
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
 from looplab.treatments.judgement import on_off
@@ -69,14 +68,10 @@ def mark(
     exercise: Exercise,
     found: Sequence[StoredRun | Unusable],
     answers: Mapping[str, Any],
-    seen: Sequence[Seen] | None = None,
 ) -> Marked:
-    """Return the marks for the runs in `found` (any order, any scenario) and the answers by question name.
-
-    `seen` is when the answers were written; without it, a prediction's time is not asked for.
-    """
+    """Return the marks for the runs in `found` (any order, any scenario) and the answers by question name."""
     result = Marked()
-    cells: dict[str, Mapping[Key, Cell]] = {}
+    cells: dict[str, Mapping[Key, MeasuredCell]] = {}
     main = exercise.runs[-1]
     chosen = _choose(exercise, main, found, None)
     for wanted in exercise.runs:
@@ -86,7 +81,7 @@ def mark(
             cells[wanted.handle] = read
             result.runs[wanted.handle] = run
         result.marks.append(entry)
-    judge = _Judge(result.runs, cells, chosen.run_id if chosen else "", seen)
+    judge = _Judge(result.runs, cells)
     result.marks += [judge.point(point) for point in exercise.points]
     result.marks += [judge.question(question, answers.get(question.name)) for question in exercise.questions]
     return result
@@ -98,7 +93,7 @@ def _run_mark(
     run: StoredRun | None,
     main: StoredRun | None,
     found: Sequence[StoredRun | Unusable],
-) -> tuple[Mark, Mapping[Key, Cell] | None]:
+) -> tuple[Mark, Mapping[Key, MeasuredCell] | None]:
     """Return the mark for one wanted run, and its cells if it can be judged by."""
     if run is None:
         return _run_lost(wanted, _no_run(wanted, found)), None
@@ -192,18 +187,9 @@ def _setting(value: Any) -> str:
 class _Judge:
     """Judges points and answers by the figures of the sound runs, which it has by handle."""
 
-    def __init__(
-        self,
-        runs: Mapping[str, StoredRun],
-        cells: Mapping[str, Mapping[Key, Cell]],
-        predicted: str,
-        seen: Sequence[Seen] | None,
-    ) -> None:
-        """`predicted` is the id of the run that predictions are about, "" without one."""
+    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Mapping[Key, MeasuredCell]]) -> None:
         self._runs = runs
         self._cells = cells
-        self._predicted = predicted
-        self._seen = seen
         self._refused = any(priority_refused(run) for run in runs.values())
 
     def point(self, point: Point) -> Mark:
@@ -243,23 +229,19 @@ class _Judge:
             why = f"{answer!r} is none of {', '.join(question.options)}"
             return Mark(ANSWER, name, 0, worth, why, why)
         if question.predicts:
-            return self._prediction(question, given)
+            why = "predicted; compare it with what you found"
+            return Mark(ANSWER, name, worth, worth, why, why)
         try:
             good, why = self._figure(question, answer) if question.value else self._choice(question, given)
         except Unjudged as why_not:
             return Mark(ANSWER, name, 0, worth, f"not judged, {why_not}", "not judged: a run is missing or wrong")
         return Mark(ANSWER, name, worth if good else 0, worth, why, "right" if good else "not right")
 
-    def _prediction(self, question: Question, answer: str) -> Mark:
-        late = "" if self._seen is None else too_late(question.name, answer, self._seen, self._predicted)
-        why = late or "predicted; compare it with what you found"
-        return Mark(ANSWER, question.name, 0 if late else question.worth, question.worth, why, why)
-
     def _lost(self, wants: Band | TreatmentFound) -> bool:
         """Return whether the cell of a band lost messages or the connection."""
         cells = self._cells.get(wants.value.run, {}) if isinstance(wants, Band) else {}
         cell = cells.get(wants.value.key) if isinstance(wants, Band) else None
-        return cell is not None and (cell.lost > 0 or bool(cell.document.get("disconnects")))
+        return cell is not None and (cell.count("lost") > 0 or bool(cell.document.get("disconnects")))
 
     def _treatment(self, wants: TreatmentFound) -> tuple[bool, str]:
         entry = self._run(wants.run).treatment(wants.what)
@@ -313,7 +295,7 @@ class _Judge:
         if cell is None:
             raise Unjudged(f"{run.run_id} has no cell at {value.cell}")
         found = cell.figure(value.name)
-        if found is None and "." in value.name and cell.valid and cell.sent and not cell.answered:
+        if found is None and "." in value.name and cell.valid and cell.total().of(cell) and not cell.count("answered"):
             # What never comes takes infinitely long; the robot's part is not known.
             found = None if value.name.startswith("R.") else math.inf
         if found is None:

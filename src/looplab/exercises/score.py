@@ -35,12 +35,6 @@ def score_line(marked: Marked) -> str:
     return f"score: {marked.got} of {marked.worth}" + (exempt if marked.exempt else "")
 
 
-def class_line(student: str, marked: Marked) -> str:
-    lost = [f"{marked.lost(kind)} for {title}" for kind, title in KINDS.items() if marked.lost(kind)]
-    exempt = f"   exempt: {marked.exempt}" if marked.exempt else ""
-    return f"{student:<24} {marked.got:>3} of {marked.worth}{exempt}" + (f"   lost: {', '.join(lost)}" if lost else "")
-
-
 def score_row(student: str, marked: Marked, remarks: Sequence[str]) -> dict[str, object]:
     """Return one student's line of a table of scores."""
     return {

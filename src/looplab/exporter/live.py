@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -20,7 +19,6 @@ from looplab.metrics.runs import run_texts, treatment_text
 from looplab.metrics.text_format import Texts
 from looplab.run.accounting import OUTCOMES
 from looplab.run.samples import ABSENT, HEADER_BYTES, limit_ns, store_columns
-from looplab.spec.columns import Latency
 from looplab.spec.experiment import Experiment, Experiments
 
 # Rows read at a time; bounds memory when an exporter starts in the middle of a long run.
@@ -98,17 +96,13 @@ class LiveRun:
             if fate is None or (fate == "lost" and columns["sent_ns"][at] > given_up_ns):
                 waiting.append(row)
             else:
-                self._cells[row // self._cell_rows].settle(fate, partial(_made, columns, at))
+                self._cells[row // self._cell_rows].settle_row(fate, columns, at)
         self._pending = waiting
 
     def _column(self, fd: int, name: str, first: int, end: int) -> array[int]:
         offset = HEADER_BYTES + 8 * (self._columns.index(name) * self._rows + first)
         chunk = os.pread(fd, 8 * (end - first), offset)
         return array("q", chunk[: len(chunk) // 8 * 8])
-
-
-def _made(columns: Mapping[str, Sequence[int]], row: int, latency: Latency) -> int:
-    return latency.made(columns, row) if latency.made else ABSENT
 
 
 class StatedRun:

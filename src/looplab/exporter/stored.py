@@ -10,8 +10,8 @@ from typing import Any
 from looplab.metrics.cells import stored_texts as cell_texts
 from looplab.metrics.runs import Damaged, run_texts, treatment_text
 from looplab.metrics.text_format import line
-from looplab.spec.experiment import Experiments
 from looplab.run.folder import SCHEMA
+from looplab.spec.experiment import Experiments
 
 # A run copied into results/ by hand becomes whole without the folder's own time changing.
 LOOK_AGAIN_S = 20.0

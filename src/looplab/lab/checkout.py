@@ -52,7 +52,7 @@ class Lab:
     def __init__(self, root: Path, options: Mapping[str, str] | None = None, wanted: Iterable[Experiment] = ()) -> None:
         self.root = root
         self._options = dict(options or {})
-        self._wanted = list(wanted)
+        self.wanted = list(wanted)
 
     def settings(self, *, original: bool = False) -> dict[str, str]:
         """Return every variable Compose sees: .env, over it this machine's, the shell's, the options'.
@@ -78,20 +78,20 @@ class Lab:
     def upstream_images(self, *, original: bool = False) -> dict[str, str]:
         """Return the upstream references by variable; for `original` see settings."""
         settings = self.settings(original=original)
-        own = [name for experiment in self._wanted for name in experiment.upstream]
+        own = [name for experiment in self.wanted for name in experiment.upstream]
         return {name: settings[name] for name in dict.fromkeys((*UPSTREAM, *own)) if settings.get(name)}
 
     def own_images(self, *, original: bool = False) -> dict[str, str]:
         """Return the references of the lab's own images by name; for `original` see settings."""
         settings = self.settings(original=original)
         left_out = {name for other in self._left_out() for name in other.images}
-        left_out -= {name for experiment in self._wanted for name in experiment.images}
+        left_out -= {name for experiment in self.wanted for name in experiment.images}
         names = {name: own_reference(name, settings) for name in NAMES if name not in left_out}
         return {**names, "stress": settings.get("STRESS_IMAGE") or names["stress"]}
 
     def _left_out(self) -> list[Experiment]:
         """Return the experiments whose own images are not wanted."""
-        return [other for other in EXPERIMENTS.values() if other.images and other not in self._wanted]
+        return [other for other in EXPERIMENTS.values() if other.images and other not in self.wanted]
 
     def profiles(self) -> list[str]:
         """Return the profiles that start all own images that are wanted."""

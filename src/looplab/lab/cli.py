@@ -135,22 +135,21 @@ COMMANDS = {
         "mark your runs and answers of an exercise",
         "check:check",
         _arguments(
-            _one("name", "a scenario, or an exercise of docs/exercises", metavar="SCENARIO"),
             _one(
-                "run",
-                "a run (default: the newest ones), or a folder with a folder for each student",
-                nargs="?",
-                metavar="RUN",
+                "names",
+                "an exercise and perhaps a run of it; or a class: its folders, or archives of ./lab hand-in",
+                nargs="+",
+                metavar="SCENARIO [RUN] | FOLDER | ZIP",
             ),
             _flag("--student", "print right or not right, never the figure"),
         ),
     ),
-    "collect": Command(
-        "make one table and figure of a class: who ran what, scores, runs handed in twice",
-        "collect:command",
+    "hand-in": Command(
+        "pack the runs that count and the filled form into NAME.zip",
+        "check:hand_in",
         _arguments(
-            _one("folders", "a folder with one folder for each student", nargs="+", type=Path, metavar="FOLDER"),
-            _one("--out", "where to write it (default: report/class/)", type=Path, metavar="DIR"),
+            _one("scenario", "a scenario, or an exercise of docs/exercises", metavar="SCENARIO"),
+            _one("--name", "who hands it in, e.g. ada", required=True, metavar="NAME"),
         ),
     ),
     "report": Command(

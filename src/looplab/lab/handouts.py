@@ -9,13 +9,15 @@ from typing import Any
 from looplab.exercises.exercise import (
     FOLDERS,
     Exercise,
-    ExercisePart,
     exercises,
     experiment_of,
     read_exercise,
 )
 from looplab.exercises.handout import Around, completed, neighbours
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.run.life import run_table
+from looplab.run.table import table_words
+from looplab.spec.experiment import Experiment
 
 # A stored run of each experiment, cut to one cell: its table is shown in the handouts. A scenario may have its own.
 SAMPLES = Path("docs/exercises/samples")
@@ -34,24 +36,21 @@ def folder_of(root: Path, name: str) -> Path:
     return next(root / folder / name for folder in FOLDERS if (root / folder / name).is_dir())
 
 
-def part_of(experiment: str) -> ExercisePart:
-    part: ExercisePart = EXPERIMENTS[experiment].part("exercise")
-    return part
-
-
 def claim_titles(experiment: str) -> dict[str, str]:
     """Return the titles of the claims that the report of an experiment judges, by their names."""
-    return {claim.name: claim.title for claim in part_of(experiment).claims()}
+    return {claim.name: claim.title for claim in EXPERIMENTS[experiment].part("report.claims").claims()}
 
 
 def around(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> Around:
     """Return what the handout of an exercise needs beside it; `places` gives title and folder of all in order."""
     scenario = exercise.runs[-1].scenario
     experiment = experiment_of(root, EXPERIMENTS, scenario)
-    titles, part = claim_titles(experiment), part_of(experiment)
+    titles = claim_titles(experiment)
     before, after = neighbours(places, exercise.name)
     claims = [titles[claim] for claim in exercise.card.claims]
-    return Around(before, after, claims, sample_table(root, experiment, scenario), part.MEANINGS, part.LINES)
+    return Around(
+        before, after, claims, sample_table(root, experiment, scenario), *words(EXPERIMENTS[experiment], scenario)
+    )
 
 
 def sample_run(root: Path, experiment: str, scenario: str = "") -> dict[str, Any]:
@@ -64,8 +63,13 @@ def sample_run(root: Path, experiment: str, scenario: str = "") -> dict[str, Any
 
 def sample_table(root: Path, experiment: str, scenario: str = "") -> str:
     """Return the table of that run as ./lab run prints it."""
-    table: str = EXPERIMENTS[experiment].part("table").table(sample_run(root, experiment, scenario))
-    return table
+    return run_table(EXPERIMENTS[experiment], sample_run(root, experiment, scenario))
+
+
+def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return what the lines or columns of the table mean, and the one that each figure is read from."""
+    own = experiment.optional_part("table")
+    return (own.MEANINGS, own.LINES) if own else table_words(experiment.table(scenario))
 
 
 def _handout(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.scenarios import check_one_kind, chosen
-from looplab.spec.parameters import Option, quick_settings
+from looplab.spec.parameters import Option, Settings, quick_settings
 
 MOST_ROUNDS = 1000
-# The module variable of an experiment whose usual length is less than the published one.
+# Where the chosen options say so: the published length of an experiment whose usual one is less.
 FULL = "FULL"
 
 
@@ -20,32 +20,33 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
 
     Raises LabError (exit code 2) for an option that means nothing to what is run.
     """
-    own = check_one_kind(chosen(root, names)).part("parameters")
+    own: type[Settings] = check_one_kind(chosen(root, names)).part("parameters").PARAMETERS
+    # What differs for one scenario of an experiment, where it runs alone.
+    scenario = names[0] if len(set(names)) == 1 else ""
     chosen_ones = {name: value for name, value in given.items() if value is not None}
     full = FULL in chosen_ones and chosen_ones.pop(FULL)
-    if full and (quick or not hasattr(own, FULL)):
+    if full and (quick or not own.preset("full")):
         why = "--quick and --full exclude each other" if quick else f"--full: {names[0]} has its published length"
         raise UsageError(f"{why}.", "Leave out --full.")
-    known = {option.variable for option in own.OPTIONS}
+    options = own.options()
+    known = {option.variable for option in options}
     wrong = [option.flag for option in _options() if option.variable in chosen_ones.keys() - known]
     if wrong:
         raise UsageError(
             f"{', '.join(wrong)}: no option of {names[0]}.",
-            f"Its options are {', '.join(option.flag for option in own.OPTIONS)}; see params.env in its folder, too.",
+            f"Its options are {', '.join(option.flag for option in options)}; see params.env in its folder, too.",
         )
-    # What differs for one scenario of an experiment, where it runs alone.
-    special = getattr(own, "QUICK_OF", {}).get(names[0], {}) if len(set(names)) == 1 else {}
-    preset = {**own.QUICK, **special} if quick else own.FULL if full else {}
-    return {**quick_settings(preset, own.OPTIONS, chosen_ones), **chosen_ones}
+    preset = own.preset("quick", scenario) if quick else own.preset("full") if full else {}
+    return {**quick_settings(preset, options, chosen_ones), **chosen_ones}
 
 
 def _options() -> dict[Option, list[str]]:
     """Return each option of `run` with the names of the experiments that have it."""
-    found: dict[Option, list[str]] = {}
+    known: dict[Option, list[str]] = {}
     for name, experiment in EXPERIMENTS.items():
-        for option in experiment.part("parameters").OPTIONS:
-            found.setdefault(option, []).append(name)
-    return found
+        for option in experiment.part("parameters").PARAMETERS.options():
+            known.setdefault(option, []).append(name)
+    return known
 
 
 def add_arguments(run: argparse.ArgumentParser) -> None:

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import shlex
 import signal
 import sys
 import time
@@ -10,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
-from looplab.exercises.predictions import record_predictions
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
 from looplab.lab.progress import RunProgress
 from looplab.lab.scenarios import Scenario
+from looplab.spec.experiment import Experiment
+from looplab.spec.parameters import Settings
 from looplab.system.terminal import say
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
@@ -40,14 +43,13 @@ class Session:
 
     def __init__(self, lab: Lab) -> None:
         """Make the machine ready. Raises LabError."""
-        # A prediction that is there now was made before these runs.
-        record_predictions(lab.root)
         _listen()
         done = lab.make_ready()
         lab.check_ports(done)
         self.lab = lab
         self.facts = lab.environment_facts(done)
-        self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(self.facts)}
+        facts = {**self.facts, "command_line": _command_line(lab.wanted)}
+        self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(facts)}
 
     def run(self, scenarios: Sequence[Scenario], after: Callable[[int, dict[str, Any]], None]) -> bool:
         """Run scenarios one after another, call `after` with the number and the run.json of each; return whether all
@@ -226,3 +228,13 @@ def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:
     if kept:
         with contextlib.suppress(OSError):
             say(f"kept in results/{kept[-1]}")
+
+
+def _command_line(experiments: Sequence[Experiment]) -> str:
+    """Return the command that was typed, after the variables of these experiments that the shell sets."""
+    known: set[str] = set()
+    for experiment in experiments:
+        settings: type[Settings] = experiment.part("parameters").PARAMETERS
+        known |= {one.variable_of(name) for name, one in settings.params().items()}
+    shell = [f"{name}={shlex.quote(os.environ[name])}" for name in sorted(known & os.environ.keys())]
+    return " ".join([*shell, "./lab", shlex.join(sys.argv[1:])])

@@ -23,7 +23,7 @@ OLDEST_PYTHON = (3, 11)
 WATCH, REPORT, TEST = "watch", "report", "test"
 EXTRAS = {WATCH: ("watch",), REPORT: ("watch", "report"), TEST: ("watch", "report", "test")}
 # Every other command runs with the standard library; `test` makes its environment while it installs packages.
-NEEDS = {"watch": WATCH, "report": REPORT, "check": REPORT, "collect": REPORT}
+NEEDS = {"watch": WATCH, "report": REPORT, "check": REPORT, "hand-in": REPORT}
 EXPECTED_S = {WATCH: 5, REPORT: 30, TEST: 60}
 EXIT_MACHINE = 3
 PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--no-input", "--timeout=10", "--retries=1")

@@ -41,7 +41,8 @@ def shown(cell: type[Cell]) -> list[Latency]:
 def figures(cell: type[Cell]) -> list[Figure | Count]:
     """Return the figures and further counts that Prometheus gets, a gauge each."""
     counts = [one for one in cell.counts() if not (one.outcome or one.total)]
-    return [one for one in (*counts, *cell.figures()) if one.metric is not None]
+    both: list[Figure | Count] = [*counts, *cell.figures()]
+    return [one for one in both if one.metric is not None]
 
 
 class LiveCell:
@@ -70,6 +71,10 @@ class LiveCell:
             for latency, distribution in self.latencies.items():
                 if (value := value_ns(latency)) != ABSENT:
                     distribution.add(value)
+
+    def settle_row(self, fate: str, columns: Any, row: int) -> None:
+        """Count one message whose fate is known; `columns` are those of the live samples."""
+        self.settle(fate, lambda one: one.made(columns, row) if one.made else ABSENT)
 
     def texts(self) -> Texts:
         """Return sample lines by family; {} before the first message."""
@@ -193,12 +198,12 @@ def _started(own: type[Cell], run_id: str, labels: Iterable[Mapping[str, str]]) 
 
 
 def _key_text(cell: Cell) -> str:
-    return ",".join(key.text(value) for key, value in zip(cell.keys(), cell.key, strict=True))
+    return ",".join(key.text(value) for key, value in zip(cell.key_columns(), cell.key, strict=True))
 
 
 def _read_samples(path: Path, own: type[Cell], cells: Mapping[str, LiveCell]) -> None:
     """Count every line of a samples.csv in its cell, found by the text of its key. Raises Damaged."""
-    keys = [key.name for key in own.keys()]
+    keys = [key.name for key in own.key_columns()]
     fates = {outcome: count.fates[0] for outcome, count in own.outcomes().items()}
     with path.open(encoding="ascii") as file:
         if file.readline().rstrip("\n") != (header := samples_header(own)):
@@ -220,4 +225,3 @@ def _nanoseconds(fields: Mapping[str, str], latency: Latency) -> int:
 def joined(parts: list[Texts]) -> Texts:
     """Return the texts of several parts, family by family."""
     return {family: "".join(part.get(family, "") for part in parts) for family in {f for part in parts for f in part}}
-

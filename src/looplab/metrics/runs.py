@@ -6,6 +6,7 @@ from typing import Any
 
 from looplab.metrics.text_format import line
 
+
 class Damaged(Exception):
     """A stored run that cannot be read; says why."""
 
@@ -18,7 +19,11 @@ def run_texts(
     `planned` is the number of messages where it does not follow from the parameters.
     """
     labels = {"scenario": str(parameters["scenario"]), "fidelity": str(parameters["fidelity"])}
-    info = {**{name: _plain(value) for name, value in parameters.items() if _is_plain(value)}, **labels, "run_id": run_id}
+    info = {
+        **{name: _plain(value) for name, value in parameters.items() if _is_plain(value)},
+        **labels,
+        "run_id": run_id,
+    }
     if planned is None:
         planned = cells * int(parameters["messages"]) * int(parameters.get("repetitions", 1))
     texts = {
@@ -52,7 +57,9 @@ def treatment_text(scenario: str, fidelity: str, treatments: Iterable[Mapping[st
 
 
 def _is_plain(value: object) -> bool:
-    return not isinstance(value, dict) and not (isinstance(value, list) and any(isinstance(v, list | dict) for v in value))
+    return not isinstance(value, dict) and not (
+        isinstance(value, list) and any(isinstance(v, list | dict) for v in value)
+    )
 
 
 def _plain(value: object) -> str:

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from looplab.report.repeat import run_commands
 from looplab.report.samples import Measured
-from looplab.report.verdicts import FEWEST_RUNS, NO_RUN, Verdicts
-from looplab.spec.experiment import Experiment
+from looplab.report.statistics import FEWEST_RUNS
+from looplab.report.verdicts import NO_RUN, Verdicts
 
 _WORDS = {1: "one run", 2: "two runs"}
 
@@ -20,7 +19,7 @@ class Basis:
     over_runs: str
 
 
-def basis(experiment: Experiment, verdicts: Verdicts) -> Basis:
+def basis(verdicts: Verdicts) -> Basis:
     """Return what the verdicts with a `rests_on` rest on; claims without a run do not count."""
     found: list[Measured] = []
     for _claim, answers in verdicts:
@@ -34,7 +33,7 @@ def basis(experiment: Experiment, verdicts: Verdicts) -> Basis:
     over = ", ".join(f"{len(m.runs)} of {m}" for m in enough)
     return Basis(
         f"Verdicts and figures rest {'; '.join(said)}." if said else "",
-        run_commands(experiment, few, FEWEST_RUNS),
+        [f"./lab run {m.run.scenario} --fidelity {m.run.fidelity} --rounds {FEWEST_RUNS}" for m in few],
         f"Verdicts and figures are those over runs: {over}." if over else "",
     )
 

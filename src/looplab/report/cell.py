@@ -1,16 +1,17 @@
 """One cell of stored runs: its latencies with their intervals, and the counts of run.json."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from looplab.report.repetitions import cell_intervals
-from looplab.report.statistics import Floats, Interval, over_runs
+from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Floats, Interval, over_runs
+from looplab.spec.columns import Cell, Figure
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
@@ -19,80 +20,27 @@ STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
     "avg": np.mean,
     **{name: partial(np.quantile, q=share) for name, share in QUANTILES.items()},
 }
-T = TypeVar("T")
 # What identifies a cell of a run, e.g. interval in ms and QoS: numbers, and words such as "serial".
 Key = tuple[Any, ...]
 
 
-def cell_text(named: Iterable[tuple[str, float | str]]) -> str:
-    """Return a cell in words from the names and values of its key: "20 ms, QoS 0", "10 + 10 ms, QoS 2", "java, tcp"."""
-    pairs = list(named)
-    times = " + ".join(f"{value:g}" for name, value in pairs if name.endswith("_ms"))
-    others = [_key_text(name, value) for name, value in pairs if not name.endswith("_ms")]
-    return ", ".join([f"{times} ms", *others] if times else others)
-
-
-def _key_text(name: str, value: float | str) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{'QoS' if name == 'qos' else name} {value:g}"
-
-
-class KeyPart(Generic[T]):
-    """A part of a cell's key as an attribute: `brokers = KeyPart(1, int)`."""
-
-    def __init__(self, at: int, kind: Callable[[Any], T]) -> None:
-        self._at, self._kind = at, kind
-
-    def __get__(self, cell: "Cell", _owner: type) -> T:
-        return self._kind(cell.key[self._at])
-
-
-@dataclass
-class Cell:
-    """One cell, named by `text`: latencies in microseconds by metric, their repetitions, the cell of run.json.
+@dataclass(eq=False)
+class MeasuredCell(Cell):
+    """One cell of stored runs: beside its figures in run.json its latencies in us by metric, and their repetitions.
 
     `response_us` is that of every message sent, from when it was due; a lost one's is infinite. Of several runs, `runs`
     holds the cell of each: intervals are then those over runs.
     """
 
-    key: Key
-    text: str
     document: Mapping[str, Any]
     repetition: NDArray[np.int64]
     latency_us: Mapping[str, Floats]
     response_us: Floats = field(default_factory=lambda: np.empty(0))
     response_repetition: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    runs: Sequence["Cell"] = ()
-    # Figures of a kind of cell that are no latencies: attributes of it, or entries of run.json.
-    figures: ClassVar[Sequence[str]] = ()
+    runs: "Sequence[Self]" = ()
 
     def __str__(self) -> str:
         return self.text
-
-    @property
-    def qos(self) -> int:
-        return int(self.key[-1])
-
-    @property
-    def interval_ms(self) -> float:
-        return float(self.document["interval_ms"])
-
-    @property
-    def sent(self) -> int:
-        return int(self.document["sent"])
-
-    @property
-    def answered(self) -> int:
-        return int(self.document["answered"])
-
-    @property
-    def lost(self) -> int:
-        return int(self.document["lost"])
-
-    @property
-    def valid(self) -> bool:
-        return bool(self.document.get("valid", True))
 
     @property
     def measured(self) -> int:
@@ -121,7 +69,7 @@ class Cell:
         values = self.latency_us[metric]
         return float(STATISTICS[name](values)) if values.size else None
 
-    def response(self, name: str) -> float:
+    def response_quantile(self, name: str) -> float:
         """Return one of QUANTILES of the response in microseconds: infinite where too many are lost, NaN if unknown."""
         return quantile(self.response_us, QUANTILES[name])
 
@@ -131,29 +79,49 @@ class Cell:
             return {k: quantile(v, QUANTILES[name]) for k, v in _pieces(self.response_repetition, self.response_us)}
         return {k: float(STATISTICS[name](v)) for k, v in _pieces(self.repetition, self.latency_us[metric])}
 
+    def count(self, fate: str) -> int:
+        """Return how many messages had a fate, named as in looplab.run.accounting.OUTCOMES."""
+        return sum(count.of(self) for count in self.outcomes().values() if fate in count.fates)
+
+    def interval(self, name: str) -> Interval:
+        """Return a figure with its interval: over runs from FEWEST_RUNS on, else of the mean that it is a quotient of.
+
+        What the mean is divided by counts as exact. Of fewer runs another figure has no interval.
+        """
+        if len(self.runs) >= FEWEST_RUNS:
+            each = [one.figure(name) for one in self.runs]
+            return (over_runs(each) if None not in each else None) or UNKNOWN
+        column = self.column(name)
+        over = column.over if isinstance(column, Figure) else None
+        if over and over[0] in self._intervals:
+            below = self.column(over[1])
+            divisor = below.of(self)
+            scale = 1.0 if below.unit == "us" else 1000.0
+            return self._intervals[over[0]][0].over(scale * divisor) if divisor else UNKNOWN
+        value = self.figure(name)
+        return UNKNOWN if value is None else Interval(value, math.nan, math.nan)
+
     def figure(self, name: str) -> float | None:
-        """Return a figure by its name in expected.yaml, e.g. "O.p95" or "lost_share".
+        """Return a figure by its name in expected.yaml, e.g. "O.p95", "ratio" or "lost_share".
 
         None if it was not measured or the cell is INVALID. Latencies of `latency_us` come from the samples, other
         figures from run.json.
         """
         if not self.valid:
             return None
-        if name in self.figures:
-            found = getattr(self, name) if hasattr(type(self), name) else self.document.get(name)
-            found = found.estimate if isinstance(found, Interval) else found
-            return None if found is None or math.isnan(found) else float(found)
+        if name == "interval":
+            return float(self.document["interval_ms"]) * 1000
         metric, _, statistic = name.partition(".")
         if metric in self.latency_us:
             return self.statistic(metric, statistic)
         if statistic:
-            value = self.document.get("send_lateness_us" if metric == "lateness" else f"{metric}_us", {}).get(statistic)
-            return None if value is None else float(value)
-        if name == "interval":
-            return self.interval_ms * 1000
-        if name.endswith("_share"):
-            return float(self.document[name.removesuffix("_share")]) / self.sent if self.sent else None
-        return float(self.document.get(name, 0))
+            value = self.column(metric).of(self).get(statistic)
+        elif name.endswith("_share") and name not in self.columns:
+            count = self.column(name.removesuffix("_share")).of(self)
+            value = count / self.total().of(self) if self.total().of(self) else None
+        else:
+            value = self.column(name).of(self)
+        return None if value is None or math.isnan(value) else float(value)
 
     @cached_property
     def _intervals(self) -> dict[str, tuple[Interval, dict[str, Interval]]]:

@@ -9,17 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from looplab.report.cell import QUANTILES, Cell, Key, quantile
+from looplab.report.cell import QUANTILES, Key, MeasuredCell, quantile
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
+from looplab.spec.columns import Count, Figure, with_values
 
 AVERAGE_TOLERANCE_US = 0.01
-# What a cell of several runs holds as a sum.
-COUNTS = (
-    *("sent", "answered", "late", "lost", "robot_errors"),
-    *("duplicates", "out_of_order", "disconnects", "tests", "stored", "refused", "posted"),
-    *("requests", "succeeded", "failed", "unfinished", "processed"),
-)
 
 
 @dataclass(frozen=True)
@@ -30,7 +25,7 @@ class Measured:
     """
 
     run: StoredRun
-    cells: Mapping[Key, Cell]
+    cells: Mapping[Key, MeasuredCell]
     repeated: Sequence["Measured"] = ()
 
     @property
@@ -84,30 +79,27 @@ def _group(found: Sequence[Measured], selection: Selection) -> Measured:
     return Measured(used[0].run, cells, runs)
 
 
-def _pooled(cells: Sequence[Cell]) -> Cell:
+def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:
     """Return one cell of several runs; beside the counts, its document is that of the newest."""
     newest = cells[-1]
     if len(cells) == 1:
         return newest
-    document = dict(newest.document)
-    document.update({name: sum(c.document.get(name) or 0 for c in cells) for name in COUNTS if name in document})
-    if "beyond_interval" in document and document["sent"]:
-        beyond = sum(c.sent * (c.document.get("beyond_interval") or 0) for c in cells)
-        document["beyond_interval"] = beyond / document["sent"]
-    if lost_by := [c.document["lost_by"] for c in cells if c.document.get("lost_by")]:
-        document["lost_by"] = {cause: sum(by.get(cause, 0) for by in lost_by) for cause in lost_by[-1]}
     response_us = np.concatenate([c.response_us for c in cells])
-    if "response_us" in document and response_us.size:
-        document["response_us"] = _summary(response_us)
-    return replace(
+    pooled = replace(
         newest,
-        document=document,
         repetition=_numbered([c.repetition for c in cells]),
         latency_us={m: np.concatenate([c.latency_us[m] for c in cells]) for m in newest.latency_us},
         response_us=response_us,
         response_repetition=_numbered([c.response_repetition for c in cells]),
         runs=tuple(cells),
     )
+    # Read through its columns, a cell has the figures of all its runs.
+    columns = [one for one in pooled.columns.values() if isinstance(one, Count | Figure) and one.stored]
+    figures = {one.path: one.of(pooled) for one in columns}
+    document = with_values(newest.document, figures)
+    if "response" in pooled.columns and response_us.size:
+        document["response_us"] = _summary(response_us)
+    return replace(pooled, document=document)
 
 
 def _summary(response_us: Floats) -> dict[str, float | None]:
@@ -131,7 +123,7 @@ def by_fidelity(measured: Sequence[Measured]) -> dict[str, dict[str, Measured]]:
     return runs
 
 
-def read_cells(run: StoredRun) -> Mapping[Key, Cell] | Unusable:
+def read_cells(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
     """Return the cells of a run by key; Unusable if samples.csv does not agree with run.json."""
     if run.layout.read:
         return run.layout.read(run)
@@ -198,7 +190,7 @@ def _disagreement(run: StoredRun, frame: pl.DataFrame) -> str:
     return f"{unsound} latencies of answered messages in samples.csv are not finite numbers." if unsound else ""
 
 
-def _edited(cell: Cell) -> str:
+def _edited(cell: MeasuredCell) -> str:
     """Compare the averages, which both files hold to three decimals: a difference means one file was changed."""
     for metric in cell.latency_us:
         found, told = cell.statistic(metric, "avg"), cell.document.get(f"{metric}_us", {}).get("avg")
@@ -210,17 +202,17 @@ def _edited(cell: Cell) -> str:
     return ""
 
 
-def _cell(layout: Layout, key: Key, document: Mapping[str, Any], frame: pl.DataFrame) -> Cell:
+def _cell(layout: Layout, key: Key, document: Mapping[str, Any], frame: pl.DataFrame) -> MeasuredCell:
     of_cell = [pl.col(n) == pl.lit(value, dtype=frame[n].dtype) for n, value in zip(layout.keys, key, strict=True)]
     held = frame.filter(*of_cell)
     measured = held.filter(pl.col("outcome").is_in(layout.measured))
     latency_us = {metric: measured[column].to_numpy() for metric, column in layout.metrics.items()}
     repetition = measured["repetition"].to_numpy().astype(np.int64)
     if not layout.times:
-        return layout.cell(key, layout.text(key), document, repetition, latency_us)
+        return layout.cell(document, repetition, latency_us)
     # A message without a good answer never had one.
     answered = held["outcome"].is_in(layout.measured).to_numpy()
     due, received = (held[name].fill_null(0).to_numpy() for name in ("due_ns", "received_ns"))
     response_us = np.where(answered, (received - due) / 1e3, np.inf)
     whose = held["repetition"].to_numpy().astype(np.int64)
-    return layout.cell(key, layout.text(key), document, repetition, latency_us, response_us, whose)
+    return layout.cell(document, repetition, latency_us, response_us, whose)

@@ -2,7 +2,7 @@
 
 import json
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any
@@ -11,43 +11,83 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 import looplab.run
+from looplab.spec.columns import Cell, Column, Count, Key, Latency, Text
 
-# What the run.json of every experiment holds; an experiment's own schema refers to it by its `$id`.
+# What the run.json of every experiment holds beside the columns of its cells.
 FRAME = Path(looplab.run.__file__).parent / "run.schema.json"
 
 
 @cache
 def validator(schema: Path) -> Draft202012Validator:
-    """Return the validator of a schema file, which may refer to its own definitions and to the frame."""
-    documents = {file: json.loads(file.read_text(encoding="utf-8")) for file in (schema, FRAME)}
-    return Draft202012Validator(_without_references(documents[schema], schema, documents))
+    """Return the validator of a schema file, which may refer to its own definitions."""
+    document = json.loads(schema.read_text(encoding="utf-8"))
+    return Draft202012Validator(_without_references(document, document))
 
 
-def _without_references(part: Any, file: Path, documents: Mapping[Path, Any]) -> Any:
-    """Return a part of a schema file with what its references name in their place.
+@cache
+def run_schema(cell: type[Cell]) -> Draft202012Validator:
+    """Return the validator of run.json with the cells that a spec describes."""
+    frame = json.loads(FRAME.read_text(encoding="utf-8"))
+    frame["properties"]["cells"]["items"] = cell_schema(cell)
+    return Draft202012Validator(_without_references(frame, frame))
+
+
+def cell_schema(cell: type[Cell]) -> dict[str, Any]:
+    """Return the schema of one cell of run.json; `required` holds for runs of any age."""
+    properties: dict[str, Any] = {"valid": {"type": "boolean"}, "invalid_because": {"type": "array"}}
+    for column in cell.columns.values():
+        if isinstance(column, Column) and not isinstance(column, Text):
+            _place(properties, column.path, _kind(column))
+    required = [column.name for column in (*cell.key_columns(), cell.total(), *cell.outcomes().values())]
+    latencies = {"_us$": {"anyOf": [{"$ref": "#/$defs/latency"}, _FIGURE]}}
+    return {"type": "object", "required": required, "properties": properties, "patternProperties": latencies}
+
+
+_FIGURE = {"type": ["number", "null"]}
+
+
+def _kind(column: Column[Any]) -> dict[str, Any]:
+    if isinstance(column, Key):
+        if column.kind is str:
+            return {"type": "string"}
+        return {"$ref": f"#/$defs/{'qos' if column.name == 'qos' else 'milliseconds'}"}
+    if isinstance(column, Latency):
+        return {"$ref": "#/$defs/latency"}
+    return {"$ref": "#/$defs/count"} if isinstance(column, Count) else _FIGURE
+
+
+def _place(properties: dict[str, Any], path: Sequence[str], kind: dict[str, Any]) -> None:
+    """Put the schema of a value where its path leads; any object on the way may be null."""
+    for step in path[:-1]:
+        part = properties.setdefault(step, {"type": ["object", "null"], "properties": {}})
+        properties = part["properties"]
+    properties[path[-1]] = kind
+
+
+def _without_references(part: Any, document: Mapping[str, Any]) -> Any:
+    """Return a part of a schema with what its references name in their place.
 
     Looking them up for each value takes as long as the check; no definition refers to itself.
     """
     if isinstance(part, list):
-        return [_without_references(one, file, documents) for one in part]
+        return [_without_references(one, document) for one in part]
     if not isinstance(part, dict):
         return part
-    own = {name: value for name, value in part.items() if name not in ("$ref", "$defs", "$id")}
-    held = {name: _without_references(value, file, documents) for name, value in own.items()}
+    own = {
+        name: _without_references(value, document)
+        for name, value in part.items()
+        if name not in ("$ref", "$defs", "$id")
+    }
     if "$ref" not in part:
-        return held
-    document, _, pointer = part["$ref"].partition("#/")
-    if document:
-        assert document == documents[FRAME]["$id"]
-        file = FRAME
-    target = reduce(lambda place, name: place[name], pointer.split("/") if pointer else [], documents[file])
-    found = _without_references(target, file, documents)
-    return {**held, "allOf": [found]} if held else found
+        return own
+    target = reduce(lambda place, name: place[name], part["$ref"].removeprefix("#/").split("/"), document)
+    named = _without_references(target, document)
+    return {**own, "allOf": [named]} if own else named
 
 
-def fault(document: Any, schema: Path) -> str:
+def fault(document: Any, schema: Draft202012Validator) -> str:
     """Return a fault of `document` with its place, e.g. "`cells[0].sent` is -1, expected minimum: 0"; "" if none."""
-    error = best_match(validator(schema).iter_errors(document))
+    error = best_match(schema.iter_errors(document))
     if error is None:
         return ""
     place = place_of(error.absolute_path)

@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 # Fewer repetitions, or runs, than this give no interval: their spread would be a guess.
 FEWEST_REPETITIONS = 3
 SIGNIFICANCE = 0.05
+# Fewer runs a side show a difference and give no verdict.
+FEWEST_RUNS = 3
 # Every split of the runs is tried up to so many, then so many at random.
 EXACT_SPLITS = 13_000
 RANDOM_SPLITS = 5000

@@ -11,64 +11,50 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import UsageError
-from looplab.report.cell import Cell, Key, cell_text
-from looplab.report.schema import fault
-from looplab.spec.experiment import Experiments
+from looplab.report.cell import Key, MeasuredCell
+from looplab.report.schema import fault, run_schema
 from looplab.run.folder import SCHEMA
+from looplab.spec.experiment import Experiment, Experiments
+from looplab.spec.parameters import FIDELITIES, Param, Settings, as_text
 
-# Parameters that a comparison does not depend on: names, and how long to wait for a part before the run begins.
-NO_MATTER = (
-    *("scenario", "fidelity", "title", "parts_timeout_s", "broker_host", "broker_port"),
-    *("host_pb", "host_bs", "own_pb", "own_bs", "order_seed", "cell_order"),
-)
-EARLIER = {"order": "published", "pacing": "schedule"}
 # A run of an experiment that this report does not show.
 APART = "experiment"
 
 
-@dataclass(frozen=True)
 class Layout:
-    """What an experiment writes into run.json and samples.csv, as far as every report reads it.
+    """How a scenario's stored runs are read, as the spec of its experiment says.
 
-    `keys` tell cells apart: fields of a cell, and columns of samples.csv; those in `words` hold text, the others
-    numbers. `metrics` gives the column of each latency.
-    `outcomes` gives, for each outcome of a message, its count in a cell: they add up to the count `total`. Messages of
-    an outcome in `measured` have every latency.
-    `times` are the columns that a response needs, in nanoseconds: empty for an experiment that reports none.
-    `scenarios` holds the layout of each scenario whose files differ from those of the others. `read` returns the cells
-    of a run whose samples.csv has no line a message.
-    `shown` is the latency and the cell of a figure of many runs; None: the first latency, the cell that most runs have.
-    `factors` gives, by variable, a parameter and its usual value, by fidelity if that sets it: a run with another is
-    shown beside the usual ones.
+    The experiment's `report` package gives CELLS, its kinds of MeasuredCell: by scenario, "" is any other. `read`, if
+    that package has it, returns the cells of a run whose samples.csv has no line a message.
     """
 
-    keys: tuple[str, ...]
-    metrics: Mapping[str, str]
-    cell: type[Cell] = Cell
-    times: tuple[str, ...] = ()
-    total: str = "sent"
-    words: tuple[str, ...] = ()
-    measured: tuple[str, ...] = ("answered", "late")
-    outcomes: Mapping[str, str] = field(
-        default_factory=lambda: {
-            "answered": "answered",
-            "late": "late",
-            "lost": "lost",
-            "robot_error": "robot_errors",
-        }
-    )
-    scenarios: Mapping[str, Layout] = field(default_factory=dict)
-    read: Callable[[StoredRun], Mapping[Key, Cell] | Unusable] | None = None
-    shown: tuple[str, Key] | None = None
-    factors: Mapping[str, tuple[str, str | Mapping[str, str]]] = field(default_factory=dict)
+    def __init__(self, experiment: Experiment, scenario: str) -> None:
+        report = experiment.part("report")
+        self.experiment = experiment
+        self.cell: type[MeasuredCell] = report.CELLS.get(scenario, report.CELLS[""])
+        self.read: Callable[[StoredRun], Mapping[Key, MeasuredCell] | Unusable] | None = getattr(report, "read", None)
+        keys, latencies = self.cell.key_columns(), self.cell.latencies()
+        self.keys = tuple(key.name for key in keys)
+        self.words = tuple(key.name for key in keys if key.kind is str)
+        self.metrics = {one.name: one.column for one in latencies if one.column}
+        self.total = self.cell.total().name
+        self.outcomes = {outcome: count.path[0] for outcome, count in self.cell.outcomes().items()}
+        self.measured = tuple(o for o, c in self.cell.outcomes().items() if {"answered", "late"} & {*c.fates})
+        self.times = ("due_ns", "received_ns") if "response" in self.cell.columns else ()
+
+    @property
+    def params(self) -> Mapping[str, Param]:
+        """The parameters of its runs, by field."""
+        settings: type[Settings] = self.experiment.part("parameters").PARAMETERS
+        return settings.params()
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
-        return cell_text(zip(self.keys, key, strict=True))
+        return self.cell.keyed(*key).text
 
     def key(self, cell: Mapping[str, Any]) -> Key:
         """Return what identifies a cell of run.json."""
-        return tuple(str(cell[name]) if name in self.words else float(cell[name]) for name in self.keys)
+        return tuple(key.of_document(cell) for key in self.cell.key_columns())
 
 
 class StoredRun:
@@ -98,23 +84,30 @@ class StoredRun:
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
-        """The factors of its layout that are not as usual, as params.env writes them: ("ADAPTER=ftdi-16",)."""
-        named = [
-            (variable, name, usual if isinstance(usual, str) else usual[self.fidelity])
-            for variable, (name, usual) in self.layout.factors.items()
-        ]
-        held = [(variable, as_text(self.parameters.get(name, usual)), usual) for variable, name, usual in named]
-        return tuple(f"{variable}={value}" for variable, value, usual in held if value != usual)
+        """Those of its factors that are not as usual, as params.env writes them: ("ADAPTER=ftdi-16",)."""
+        return self._unusual(lambda one: one.factor)
+
+    @cached_property
+    def overrides(self) -> tuple[str, ...]:
+        """What a fidelity sets and this run has otherwise, as params.env writes it."""
+        return self._unusual(lambda one: isinstance(one.default, Mapping))
+
+    def _unusual(self, asked: Callable[[Param], bool]) -> tuple[str, ...]:
+        if self.fidelity not in FIDELITIES:
+            return ()
+        return tuple(
+            f"{one.variable_of(name)}={text}"
+            for name, one in self.layout.params.items()
+            if asked(one) and (text := as_text(self.parameters.get(name))) != one.usual(self.fidelity)
+        )
 
     @cached_property
     def context(self) -> dict[str, str]:
         """What must agree before two runs may be compared: name and value of each parameter and of where it ran."""
-        environment = self.document["environment"]
-        parameters = {name: as_text(value) for name, value in self.parameters.items() if name not in NO_MATTER}
-        # How runs were made before these were factors.
-        parameters = {**EARLIER, **parameters}
+        environment, params = self.document["environment"], self.layout.params
+        matter = {k: v for k, v in self.parameters.items() if k not in params or params[k].matters}
         where = {name: as_text(environment.get(name, "unknown")) for name in ("revision", "boot")}
-        return {**parameters, "machine": self.machine_text, **where}
+        return {**{k: as_text(v) for k, v in matter.items()}, "machine": self.machine_text, **where}
 
     @property
     def samples(self) -> int:
@@ -147,15 +140,6 @@ def differences(one: StoredRun, other: StoredRun, about: Sequence[str] = ()) -> 
         f"({labels[0]}: {first.get(name, 'not set')}, {labels[1]}: {second.get(name, 'not set')})"
         for name in apart
     ]
-
-
-def as_text(value: object) -> str:
-    """Return a parameter as params.env has it."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, list | tuple):
-        return " ".join(as_text(one) for one in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -218,9 +202,8 @@ def read_run(path: Path, experiments: Experiments) -> StoredRun | Unusable:
     except KeyError:
         meaning = f"of the experiment {document['experiment']}, left to its own report."
         return Unusable(path.name, APART, meaning, experiments.default)
-    whole: Layout = experiment.part("report").LAYOUT
-    layout = whole.scenarios.get(str(document.get("scenario")), whole)
-    meaning = _damage(document, layout, experiment.folder / "run.schema.json")
+    layout = Layout(experiment, str(document.get("scenario")))
+    meaning = _damage(document, layout)
     if not meaning and not (path / "samples.csv").is_file():
         meaning = "samples.csv is missing: nothing in run.json can be checked, and nothing has an interval."
     if meaning:
@@ -251,8 +234,8 @@ def _document(path: Path) -> tuple[tuple[str, str] | None, dict[str, Any]]:
     return None, document
 
 
-def _damage(document: dict[str, Any], layout: Layout, schema: Path) -> str:
-    found = fault(document, schema)
+def _damage(document: dict[str, Any], layout: Layout) -> str:
+    found = fault(document, run_schema(layout.cell)  # type: ignore[arg-type])
     if found:
         return f"{found} in run.json: run it again."
     for cell in document["cells"]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import SIGNIFICANCE, Comparison, answerable, holm
+from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, answerable, holm
 
 FIDELITIES = ("thesis", "corrected")
 REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not reproduced"
@@ -23,8 +23,6 @@ SIGNS = {
     ONE_RUN: "1",
     FEW_RUNS: "2",
 }
-# Fewer runs a side show a difference and give no verdict.
-FEWEST_RUNS = 3
 # Fixed, so that the same runs give the same report.
 SEED = 20201028
 

@@ -1,43 +1,54 @@
 """What a run stores of its cells, as their spec says: lines of samples.csv, cells of run.json."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from looplab.run.accounting import OUTCOMES, Columns, summarise
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
-from looplab.spec.columns import Cell, Latency
+from looplab.spec.columns import Cell
 from looplab.spec.parameters import RunParameters
 
 TIMES = ("due_ns", "sent_ns", "received_ns")
 # Where a latency is looked up: the samples and a row.
 Made = Callable[[Any, int], int]
+# A field of the experiment's own in a line of samples.csv.
+More = Callable[[Any, int], object]
+NO_MORE: Mapping[str, More] = MappingProxyType({})
 
 
-def samples_header(cell: type[Cell]) -> str:
-    """Return the first line of samples.csv."""
-    return ",".join([*(key.name for key in cell.keys()), "repetition", "sequence", *TIMES, *_stored(cell), "outcome"])
+def samples_header(cell: type[Cell], more: Iterable[str] = ()) -> str:
+    """Return the first line of samples.csv; `more` are columns of the experiment's own."""
+    keys = [key.name for key in cell.key_columns()]
+    repetition = [] if "repetition" in keys else ["repetition"]
+    return ",".join([*keys, *repetition, "sequence", *TIMES, *_stored(cell), *more, "outcome"])
 
 
-def samples_file(cell: type[Cell], parameters: RunParameters) -> File:
-    """Return samples.csv of a run whose cells are those of `parameters`."""
-    return File("samples.csv", samples_header(cell), lambda columns, rows: sample_lines(parameters, columns, rows))
+def samples_file(cell: type[Cell], parameters: RunParameters, more: Mapping[str, More] = NO_MORE) -> File:
+    """Return samples.csv of a run with the cells of `parameters`; `more` gives columns of the experiment's own."""
+    header = samples_header(cell, more)
+    return File("samples.csv", header, lambda columns, rows: sample_lines(parameters, columns, rows, more))
 
 
-def sample_lines(parameters: RunParameters, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+def sample_lines(
+    parameters: RunParameters, columns: Columns, rows: Sequence[int], more: Mapping[str, More] = NO_MORE
+) -> Iterator[str]:
     """Yield the lines of samples.csv for `rows`, without line ends; none for rows that were never sent."""
     cells, size = parameters.cells, parameters.messages * parameters.repetitions
     own = type(cells[0])
     stored, fates = list(_stored(own).values()), outcomes_by_fate(own)
-    keys = [",".join(key.text(value) for key, value in zip(own.keys(), cell.key, strict=True)) for cell in cells]
+    keys = [",".join(key.text(value) for key, value in zip(own.key_columns(), cell.key, strict=True)) for cell in cells]
+    repeats = "repetition" not in own.columns
     due, sent, received, state = (columns[name] for name in (*TIMES, "state"))
     for row in rows:
         if state[row] != NOT_SENT:
-            latencies = ",".join(_microseconds(made(columns, row)) for made in stored)
-            yield (
-                f"{keys[row // size]},{row % size // parameters.messages},{row},{due[row]},{sent[row]},"
-                f"{'' if received[row] == ABSENT else received[row]},{latencies},{fates[OUTCOMES[state[row]]]}"
-            )
+            latencies = [_microseconds(made(columns, row)) for made in stored]
+            own_columns = [str(make(columns, row)) for make in more.values()]
+            repetition = [str(row % size // parameters.messages)] if repeats else []
+            answer = "" if received[row] == ABSENT else str(received[row])
+            fields = [*repetition, str(row), str(due[row]), str(sent[row]), answer, *latencies, *own_columns]
+            yield f"{keys[row // size]},{','.join(fields)},{fates[OUTCOMES[state[row]]]}"
 
 
 def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,8 +84,3 @@ def _stored(cell: type[Cell]) -> dict[str, Made]:
 
 def _microseconds(value_ns: int) -> str:
     return "" if value_ns == ABSENT else f"{value_ns / 1e3:.3f}"
-
-
-def measured_latencies(cell: type[Cell]) -> list[Latency]:
-    """Return the latencies of which every answered message has a value in samples.csv."""
-    return [one for one in cell.latencies() if one.column]

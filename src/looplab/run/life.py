@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.spec.experiment import Experiment
 from looplab.run.process import Interrupted, heard, run_process
 from looplab.run.record import Record
 from looplab.run.table import cells_table
+from looplab.spec.experiment import Experiment
 from looplab.treatments.judgement import Treatment
 
 # Between two looks of `wait_for`.
@@ -55,7 +55,8 @@ def main(experiment: Experiment) -> int:
 
 def run_table(experiment: Experiment, run: dict[str, Any]) -> str:
     """Return the table of a run (a run.json document) for a terminal of 80 columns."""
-    return cells_table(run, experiment.table(run["scenario"]))
+    own = experiment.optional_part("table")
+    return str(own.table(run)) if own else cells_table(run, experiment.table(run["scenario"]))
 
 
 def live(run: Run) -> dict[str, Any]:

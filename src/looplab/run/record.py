@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from looplab.errors import LabError, MachineError
 from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
-from looplab.spec.parameters import RunParameters
 from looplab.run.samples import SampleStore
+from looplab.spec.parameters import RunParameters
 from looplab.system.machine_facts import describe
 from looplab.system.processors import steal_s
 from looplab.treatments.judgement import Treatment, reasons
@@ -67,6 +67,8 @@ class Record:
             place.results, parameters.scenario, parameters.samples, {file.name: file.header for file in files}
         )
         self._environment = describe(os.environ.get("LOOPLAB_ENVIRONMENT", ""))
+        by_hand = f"docker compose --profile {parameters.scenario} up"
+        self._command_line = str(self._environment.pop("command_line", by_hand))
         self._treatments: list[dict[str, Any]] = []
         self._begun_s = time.monotonic()
         self._steal_before_s = steal_s()
@@ -142,6 +144,7 @@ class Record:
             "valid": not wrong,
             "invalid_because": wrong,
             "parameters": self._parameters.as_json(),
+            "command_line": self._command_line,
             "token": self.token,
             **contents,
             "treatments": list(map(asdict, treatments)),

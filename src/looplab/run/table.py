@@ -11,12 +11,21 @@ WIDTH = 80
 
 def cells_table(run: dict[str, Any], cell: type[Cell]) -> str:
     """Return the table of a run (a run.json document) as its spec says, no line feed at its end."""
-    shown = [column for column in cell.columns.values() if column.heading or getattr(column, "table", ())]
+    shown = [column for column in cell.columns.values() if column.heading or _statistics(column)]
     rows = [[text for column in shown for text in _texts(column, cell(entry))] for entry in run["cells"]]
     head = [heading for column in shown for heading in _headings(column)]
     marks = ["", *(invalid(entry) for entry in run["cells"])]
     lines = [f"{line}{mark}" for line, mark in zip(columns([head, *rows]), marks, strict=True)]
     return whole(run, [fill(cell.note, WIDTH), "", *lines, *cell.remarks(run), ""])
+
+
+def table_words(cell: type[Cell]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what each heading of the table means, and the heading under which each column is read."""
+    shown = [column for column in cell.columns.values() if column.heading or _statistics(column)]
+    headings = [(column, heading) for column in shown for heading in _headings(column)]
+    return {heading: column.about for column, heading in headings}, {
+        c.name: heading for c, heading in reversed(headings)
+    }
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -26,9 +35,12 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _headings(column: Column[Any]) -> list[str]:
-    table = getattr(column, "table", ())
     name = column.heading or column.name
-    return [f"{name} {statistic}" for statistic in table] if table else [name]
+    return [f"{name} {statistic}" for statistic in _statistics(column)] or [name]
+
+
+def _statistics(column: Column[Any]) -> tuple[str, ...]:
+    return column.table if isinstance(column, Latency) else ()
 
 
 def _texts(column: Column[Any], cell: Cell) -> Iterator[str]:
@@ -36,7 +48,7 @@ def _texts(column: Column[Any], cell: Cell) -> Iterator[str]:
     if isinstance(column, Latency):
         yield from (milliseconds(value.get(name)).strip() for name in column.table)
     elif isinstance(column, Figure):
-        yield number(value, 0, column.digits)
+        yield milliseconds(value).strip() if column.unit == "us" else number(value, 0, column.digits)
     else:
         yield column.text(value) if isinstance(column, Key) else str(value)
 

@@ -38,6 +38,18 @@ def at(document: Any, path: Iterable[str]) -> Any:
     return document
 
 
+def with_values(document: Document, values: Mapping[Sequence[str], Any]) -> dict[str, Any]:
+    """Return a copy of a cell of run.json with each of `values` at its path; a path that leads nowhere is left out."""
+    copy = dict(document)
+    for (*steps, last), value in values.items():
+        place = copy
+        for step in steps:
+            place[step] = place = dict(place.get(step) or {})
+        if last in place:
+            place[last] = value
+    return copy
+
+
 class Column(Generic[T]):
     """One column: what it means (`about`), where a cell of run.json holds it, its heading in the terminal.
 
@@ -69,6 +81,11 @@ class Column(Generic[T]):
         return self.name.removesuffix(f"_{self.unit}") + BASE_UNITS.get(self.unit, (1, ""))[1]
 
     @property
+    def stored(self) -> bool:
+        """Whether run.json holds its value at its path."""
+        return True
+
+    @property
     def per_base_unit(self) -> float:
         """How many of its unit make Prometheus's base unit."""
         return BASE_UNITS.get(self.unit, (1, ""))[0]
@@ -94,7 +111,11 @@ class Key(Column[T]):
         self.kind, self.default = kind, default
 
     def of(self, cell: "Cell") -> T:
-        return self.kind(cell.document[self.name])
+        return self.of_document(cell.document)
+
+    def of_document(self, document: Document) -> T:
+        """Return its value in a cell of run.json. Raises KeyError where it is missing."""
+        return self.kind(document[self.name])
 
     def text(self, value: Any) -> str:
         """Return a value as samples.csv, labels and options write it."""
@@ -191,6 +212,10 @@ class Figure(Column[float | None]):
         super().__init__(about, **more)
         self.over, self.made, self.pooled, self.digits = over, made, pooled, digits
 
+    @property
+    def stored(self) -> bool:
+        return self.made is None and self.over is None
+
     def of(self, cell: "Cell") -> float | None:
         if not cell.runs:
             return self._of_one(cell)
@@ -233,8 +258,8 @@ class Cell:
     send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"), prometheus=None)
 
     def __init_subclass__(cls) -> None:
-        own = {name: value for name, value in vars(cls).items() if isinstance(value, Column)}
-        cls.columns = MappingProxyType({**cls.columns, **own})
+        each = [vars(base) for base in reversed(cls.__mro__)]
+        cls.columns = MappingProxyType({k: v for own in each for k, v in own.items() if isinstance(v, Column)})
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -251,7 +276,7 @@ class Cell:
     @classmethod
     def keyed(cls, *values: Any, **named: Any) -> Self:
         """Return a cell that is planned: nothing of it is known but its key."""
-        return cls({**dict(zip((key.name for key in cls.keys()), values, strict=False)), **named})
+        return cls({**dict(zip((key.name for key in cls.key_columns()), values, strict=False)), **named})
 
     @classmethod
     def column(cls, name: str) -> Column[Any]:
@@ -263,7 +288,7 @@ class Cell:
         return (column for column in cls.columns.values() if isinstance(column, kind))
 
     @classmethod
-    def keys(cls) -> "list[Key[Any]]":
+    def key_columns(cls) -> "list[Key[Any]]":
         return list(cls._of_kind(Key))
 
     @classmethod
@@ -291,23 +316,23 @@ class Cell:
     @property
     def key(self) -> tuple[Any, ...]:
         """What tells this cell from the others of its run."""
-        return tuple(key.of(self) for key in self.keys())
+        return tuple(key.of(self) for key in self.key_columns())
 
     @property
     def key_document(self) -> dict[str, Any]:
         """The part of the cell's document that is its key."""
-        return {key.name: value for key, value in zip(self.keys(), self.key, strict=True)}
+        return {key.name: value for key, value in zip(self.key_columns(), self.key, strict=True)}
 
     @property
     def labels(self) -> dict[str, str]:
         """The labels that tell this cell's series in Prometheus from others."""
         words = {text.name: text.of(self) for text in self._of_kind(Text) if text.label}
-        return {**{key.name: key.text(value) for key, value in zip(self.keys(), self.key, strict=True)}, **words}
+        return {**{key.name: key.text(value) for key, value in zip(self.key_columns(), self.key, strict=True)}, **words}
 
     @property
     def text(self) -> str:
         """The cell in words: "10 + 10 ms, QoS 2", "java, tcp"."""
-        named = list(zip(self.keys(), self.key, strict=True))
+        named = list(zip(self.key_columns(), self.key, strict=True))
         times = " + ".join(f"{value:g}" for key, value in named if key.name.endswith("_ms"))
         others = [_words(key, value) for key, value in named if not key.name.endswith("_ms")]
         return ", ".join([f"{times} ms", *others] if times else others)

@@ -62,7 +62,6 @@ class Experiment:
         """Return the module `name` of the experiment's folder, e.g. "table" or "report.command"; imported here."""
         return import_module(f"{self.package}.{name}")
 
-
     def optional_part(self, name: str) -> Any | None:
         """Return the module `name` of the experiment's folder, None if there is none."""
         return self.part(name) if (self.folder / f"{name}.py").is_file() else None

@@ -59,7 +59,7 @@ class Param:
     """How a field is read: its variable ("" is the field's name in capitals), range and default, option, quick value.
 
     `default` may be one by fidelity. `quick` and `full` are what `--quick` and `--full` set, perhaps by scenario ("" is
-    any other). A parameter that does not `matter` is no part of what must agree before two runs are compared.
+    any other). A parameter that does not matter is no part of what must agree before two runs are compared.
     """
 
     read: Read | None
@@ -71,6 +71,12 @@ class Param:
     quick: str | Mapping[str, str] = ""
     full: str = ""
     matters: bool = True
+    # A run with another value than the usual one is shown beside the usual runs.
+    factor: bool = False
+
+    def usual(self, fidelity: str) -> str:
+        """Return its default as params.env writes it."""
+        return as_text(self.default[fidelity] if isinstance(self.default, Mapping) else self.default)
 
     def variable_of(self, name: str) -> str:
         """Return the variable of the field `name`."""
@@ -220,6 +226,15 @@ def quick_settings(quick: Mapping[str, str], options: Sequence[Option], given: M
     """Return what `--quick` sets of `quick` beside the variables in `given`."""
     replaced = {name for option in options if option.variable in given for name in option.instead_of}
     return {name: value for name, value in quick.items() if name not in replaced}
+
+
+def as_text(value: object) -> str:
+    """Return a parameter as params.env has it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return " ".join(as_text(one) for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def check_samples(parameters: RunParameters, lower: str) -> None:

@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._reply(400, _error(f"The request was not understood: {error!r}.", "Correct the request."))
 
-    do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 (the names that http.server calls)
+    do_GET = do_PUT = do_POST = do_DELETE = _answer
 
     def _body(self) -> Any:
         length = self.headers.get("Content-Length")

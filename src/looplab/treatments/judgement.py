@@ -6,8 +6,8 @@ Each function judges one treatment of one role from all looks of a run; an exper
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from looplab.treatments.looks import Look, identities, mqtt_sockets, policies, processes, refusals
 from looplab.spec.roles import Role
+from looplab.treatments.looks import Look, identities, mqtt_sockets, policies, processes, refusals
 
 # The broker's listener with TLS (compose/mosquitto/lan); TCP_NODELAY is one setting for both.
 TLS_PORT = 8883

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.system.json_service import Service
 from looplab.spec.roles import Role
+from looplab.system.json_service import Service
 
 URL = "http://treatments:9100/facts"
 _TREATMENTS = Service("treatments service", "See `docker compose logs treatments`.")

@@ -261,7 +261,7 @@ MISTAKES = {
     "unknown figure": (point("value: {run: a, name: O.p42}, to: 0"), "no figure of a run"),
     "a time of one machine": (point("value: {run: a, name: O.p95}, to: 900"), "is a band of times"),
     "worth a word": (point("worth: much"), "`points.p.worth` is 'much', expected type: integer"),
-    "a cell of another experiment": (point("value: {run: a, name: lost, delays_ms: [1, 1]}, to: 0"), "names no cell"),
+    "a cell of another experiment": (point("value: {run: a, name: lost, delay_pb_ms: 1, delay_bs_ms: 1}, to: 0"), "names no cell"),
     "no number": (point("value: {run: a, name: lost, qos: x}, to: 0"), "names no cell of a run"),
     "wants nothing": (point("worth: 1"), "wants nothing"),
     "asks nothing": (f"{HEAD}questions: {{q: {{asks: s}}}}\n", "neither a choice nor a figure"),
@@ -309,19 +309,19 @@ runs:
 points:
   round-trip:
     says: About a round trip
-    value: {run: thesis, name: ratio, delays_ms: [20, 20]}
+    value: {run: thesis, name: ratio, delay_pb_ms: 20, delay_bs_ms: 20}
     from: 1.41
     to: 2.83
   place:
     says: The place is of no matter
-    value: {run: thesis, name: L.avg, delays_ms: [0, 20], qos: 1}
-    over: {run: thesis, name: L.avg, delays_ms: [20, 0], qos: 1}
+    value: {run: thesis, name: L.avg, delay_pb_ms: 0, delay_bs_ms: 20, qos: 1}
+    over: {run: thesis, name: L.avg, delay_pb_ms: 20, delay_bs_ms: 0, qos: 1}
     from: 0.8
     to: 1.25
 questions:
   carried:
     asks: How many packets?
-    value: {run: thesis, name: packets_per_segment, delays_ms: [20, 20]}
+    value: {run: thesis, name: packets_per_segment, delay_pb_ms: 20, delay_bs_ms: 20}
 """
     exercise = parsed(text, "qos-delay")
     folder = write_delay_run(tmp_path, pairs=((20, 20), (0, 20), (20, 0)))

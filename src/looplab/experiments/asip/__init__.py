@@ -1,5 +1,9 @@
 """The experiment asip: how fast a microcontroller answers over serial, TCP and MQTT, from Python and from Java."""
 
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from looplab.spec.columns import Cell, Count, Document, Figure, Key, Latency, Text
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, Role
 
@@ -11,10 +15,95 @@ CLIENTS = (
     Role("python", ("lab-asip-client",), optional=True),
     Role("java", ("lab-asip-java",), optional=True),
 )
+
+
+class AsipCell(Cell):
+    """One client over one transport; `placement` is what runs elsewhere."""
+
+    family = "asip"
+
+    language = Key(str, "language of the client", heading="client", default="python")
+    transport = Key(str, "transport to the board", heading="way", default="serial")
+    placement = Key(str, "what runs elsewhere (`one`: nothing)", heading="place", default="one")
+    client = Text(lambda cell: "-".join(cell.key if cell.placement != "one" else cell.key[:2]))
+    tests = Count("tests, or steps of a bisection, that were made", heading="tests", total=True)
+    answered = Count("tests answered in time, or steps tracked", outcome="answered")
+    late = Count("tests answered after the deadline", outcome="late")
+    lost = Count("tests never answered, or steps not tracked", heading="lost", outcome="lost")
+
+
+class LatencyCell(AsipCell):
+    """How long a client's test takes: it sets pin 2, and waits for the notice that pin 13 followed."""
+
+    note = "latency: set to notice, by the client; edge: by the oscilloscope; wire: its bytes; all in ms"
+
+    latency = Latency(
+        "from setting the pin to its notice, on the client's clock, in ms",
+        column="latency_us",
+        times=("sent_ns", "received_ns"),
+        table=("avg", "p95"),
+    )
+    edge_latency = Latency(
+        "from an edge of pin 2 to that of pin 13, by the oscilloscope, in ms",
+        heading="edge",
+        table=("avg",),
+        prometheus="edge",
+    )
+    wire_us = Figure("the time that the bytes of one test take on the wire, in ms", unit="us", heading="wire")
+    wire_bytes = Figure(
+        "the bytes of one test in both directions",
+        made=lambda cell: sum(cell.document["wire_bytes"].values()) if cell.document.get("wire_bytes") else None,
+        prometheus=None,
+    )
+    over_wire = Figure("latency over the time on the wire", unit="×", over=("latency", "wire_us"), prometheus=None)
+
+
+class ThroughputCell(AsipCell):
+    """The highest frequency of a square wave at pin 2 that a client copies to pin 13."""
+
+    note = "tracked: highest frequency copied; missed: lowest that was not; limit: that fills the wire; in Hz"
+    more_metrics = MappingProxyType(
+        {"step_tracked_ratio": ("gauge", "Edges of pin 13 over edges of pin 2, by the frequency of the wave.")}
+    )
+
+    tracked_hz = Figure(
+        "the highest frequency whose edges were all copied, in Hz",
+        made=lambda cell: float(cell.document["tracked_hz"] or 0),
+        heading="tracked",
+        digits=1,
+    )
+    untracked_hz = Figure(
+        "the lowest frequency that was not copied, in Hz", heading="missed", digits=1, prometheus=None
+    )
+    wire_hz = Figure("the frequency that fills the wire, in Hz", heading="limit", digits=1)
+    tracked_share = Figure(
+        "tracked over the wire's limit", over=("tracked_hz", "wire_hz"), heading="share", prometheus=None
+    )
+
+    def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
+        steps = ((one["frequency_hz"], one["edges_out"], one["edges_in"]) for one in self.document["steps"])
+        for frequency, ratio in step_ratios({hz: out / into for hz, out, into in steps if into}).items():
+            yield "step_tracked_ratio", {"frequency_hz": frequency}, ratio
+
+    @classmethod
+    def remarks(cls, run: Document) -> Iterator[str]:
+        for cell in map(cls, run["cells"]):
+            if cell.valid and not cell.tracked_hz and cell.untracked_hz is not None:
+                lowest = f"{cell.untracked_hz:.1f} Hz"
+                yield f"{cell.language}, {cell.transport}: not even {lowest} was copied whole; set `LOW_HZ` below it."
+
+
+def step_ratios(by_hz: Mapping[float, float]) -> dict[str, float]:
+    """Return the ratio of edges by the text of its frequency; a frequency that was tried twice counts once."""
+    return {f"{hz:.4g}": ratio for hz, ratio in sorted(by_hz.items())}
+
+
 EXPERIMENT = Experiment(
     NAME,
     __name__,
     scenarios=f"compose/experiments/{NAME}*",
+    cell=LatencyCell,
+    tables={THROUGHPUT: ThroughputCell},
     roles=(CONTROLLER, BROKER, BRIDGE, *CLIENTS),
     images=("asip_java",),
     # The claims that compare cells of one run: their unit is the run.

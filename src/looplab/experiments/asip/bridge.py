@@ -34,7 +34,7 @@ from looplab.experiments.asip.transports import (
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
-from looplab.spec.parameters import Reader, setting
+from looplab.spec.parameters import Reader, integer, matching
 from looplab.system import processes
 from looplab.treatments.judgement import on_off
 

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.asip import EXPERIMENT, NAME, placement
-from looplab.experiments.asip.document import COLUMNS, Measured, ReadSizes, cell_document, faults, files
+from looplab.experiments.asip import EXPERIMENT, NAME, AsipCell, placement
+from looplab.experiments.asip.document import COLUMNS, Measured, ReadSizes, faults, files, measured_cell
 from looplab.experiments.asip.oscilloscope import BoardCounts, Oscilloscope
-from looplab.experiments.asip.parameters import AsipParameters, Cell
+from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.phases import Phases
 from looplab.experiments.asip.treatments import judge
 from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
@@ -70,7 +70,7 @@ class Controller(Run):
 
     def contents(self) -> dict[str, Any]:
         p, store = self.parameters, self.record.store
-        cells = [cell_document(p, store, p.rows(at), entry) for at, entry in enumerate(self._measured)]
+        cells = [measured_cell(p, store, p.rows(at), entry) for at, entry in enumerate(self._measured)]
         return {"cells": cells, "noise_floor": noise.over(self._looks)}
 
     def faults(self) -> Sequence[str]:
@@ -91,7 +91,7 @@ class Controller(Run):
             measured.board, reads = self._ask(measured.cell)
             measured.reads |= reads
 
-    def _ask(self, cell: Cell) -> tuple[BoardCounts | None, dict[str, ReadSizes]]:
+    def _ask(self, cell: AsipCell) -> tuple[BoardCounts | None, dict[str, ReadSizes]]:
         """Return the board's lags since it was last asked, and what board and bridge saw since the port was opened."""
         board = self._scope.counts() if self._simulated else None
         if cell.transport == "serial":
@@ -102,7 +102,7 @@ class Controller(Run):
         asked = int(counts["read_of"])
         return board, {f"bridge from the {side}": ReadSizes(asked, int(counts[f"from_{side}"])) for side in sides}
 
-    def _silence(self, cell: Cell) -> list[str]:
+    def _silence(self, cell: AsipCell) -> list[str]:
         """Return that the bridge does not answer, where a cell failed that needs it."""
         missing = self._bridge.missing() if cell.transport != "serial" else None
         return [missing.message] if missing else []
@@ -134,7 +134,7 @@ class Controller(Run):
     def _look(self) -> None:
         self._looks.append(self._client.look({}))
 
-    def _progress(self, index: int, cell: Cell) -> None:
+    def _progress(self, index: int, cell: AsipCell) -> None:
         p = self.parameters
         done = index * p.messages * p.repetitions
         left_s = (len(p.cells) - index) * p.whole_s / len(p.cells)

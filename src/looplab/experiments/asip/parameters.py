@@ -3,11 +3,10 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from looplab import __version__
 from looplab.errors import UsageError
-from looplab.experiments.asip import NAME, THROUGHPUT
+from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
 from looplab.spec.parameters import (
     MESSAGES,
     Option,
@@ -35,27 +34,15 @@ ADAPTERS = ("none", "ch340", "ftdi-1", "ftdi-16")
 CELL_OVERHEAD_S = 4.0
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One client over one transport; `placement` is what runs elsewhere."""
-
-    language: str
-    transport: str
-    placement: str
-
-    def __str__(self) -> str:
-        return f"{self.language}, {self.transport}, {self.placement}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Shared(Settings):
     """What a run and its bridge must have in common."""
 
-    protocol: str = choice("asip", ("asip", "firmata"))
-    read: str = choice("block", ("block", "byte"))
-    frames: str = choice("raw", FRAMES)
-    tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
-    qos: int = integer(0, 0, 2, variable="ASIP_QOS")
+    protocol: str = choice("asip", ("asip", "firmata"), factor=True)
+    read: str = choice("block", ("block", "byte"), factor=True)
+    frames: str = choice("raw", FRAMES, factor=True)
+    tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
+    qos: int = integer(0, 0, 2, variable="ASIP_QOS", factor=True)
 
     def told(self) -> dict[str, str]:
         """Return it as either side writes it."""
@@ -94,10 +81,10 @@ class AsipParameters(Shared, RunParameters):
         ),
     )
     robot: str = choice("virtual", ("virtual", "usb", "remote"))
-    board: str = choice("mega", ("mega", "uno"))
-    adapter: str = choice("none", ADAPTERS)
-    jit: bool = switch(True)
-    client_cpus: float = number(0, 0, 64)
+    board: str = choice("mega", ("mega", "uno"), factor=True)
+    adapter: str = choice("none", ADAPTERS, factor=True)
+    jit: bool = switch(True, factor=True)
+    client_cpus: float = number(0, 0, 64, factor=True)
     interval_ms: float = number(40, 10, 10_000)
     edge_hz: float = number(25, 1, 1000)
     warmup_tests: int = integer(200, 1, 100_000, quick="50")
@@ -109,9 +96,10 @@ class AsipParameters(Shared, RunParameters):
     broker_delay_ms: float = number(6, 0, 500)
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[AsipCell]:
+        kind = ThroughputCell if self.throughput else LatencyCell
         return [
-            Cell(language, transport, placement)
+            kind.keyed(language, transport, placement)
             for placement in self.placements
             for language in self.languages
             for transport in self.transports
@@ -138,10 +126,8 @@ class AsipParameters(Shared, RunParameters):
         warmup_s = self.warmup_tests * self.interval_ms / 1000
         return self.sending_s + (CELL_OVERHEAD_S + warmup_s) * len(self.cells)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the effective parameters; intervals_ms as every run of the lab has it."""
-        longest_ms = self.seconds * 1000 if self.throughput else self.interval_ms
-        return {**super().as_json(), "intervals_ms": [longest_ms]}
+
+PARAMETERS = AsipParameters
 
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParameters:

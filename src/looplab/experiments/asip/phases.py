@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 
 from looplab.errors import MachineError
+from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.bisection import Bisection
 from looplab.experiments.asip.board import (
     BOARDS,
@@ -17,7 +18,7 @@ from looplab.experiments.asip.board import (
 from looplab.experiments.asip.document import Measured, ReadSizes, Step
 from looplab.experiments.asip.edges import copied, settle
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
-from looplab.experiments.asip.parameters import AsipParameters, Cell
+from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.protocols import PROTOCOLS
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
@@ -48,7 +49,7 @@ class Phases:
         if self._simulated:
             self._copy(rows, measured, worker)
 
-    def _words(self, cell: Cell, pin: int) -> dict[str, object]:
+    def _words(self, cell: AsipCell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
         p = self._p
         port, bit = self._protocol.place(self._board, pin)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.asip.parameters import AsipParameters, Cell
+from looplab.experiments.asip import AsipCell
+from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.questions import Asked
 from looplab.link import client
 from looplab.link.settings import LinkSettings
@@ -78,7 +79,7 @@ class Bridge:
             )
 
 
-def links(p: AsipParameters, cell: Cell) -> dict[str, list[LinkSettings]]:
+def links(p: AsipParameters, cell: AsipCell) -> dict[str, list[LinkSettings]]:
     """Return the links of a cell by emulator, none where nothing is elsewhere, or a real network is between.
 
     With the bridge elsewhere, so is the broker beside it. With the broker elsewhere, client and bridge stay together.
@@ -91,13 +92,13 @@ def links(p: AsipParameters, cell: Cell) -> dict[str, list[LinkSettings]]:
     return {"broker": _both_ways([host, BRIDGE], p.broker_delay_ms)}
 
 
-def set_up(p: AsipParameters, cell: Cell, emulators: Mapping[str, str] = EMULATORS) -> None:
+def set_up(p: AsipParameters, cell: AsipCell, emulators: Mapping[str, str] = EMULATORS) -> None:
     """Set a cell's links. Raises LabError if an emulator does not answer."""
     for at, settings in links(p, cell).items():
         client.apply(settings, emulators[at])
 
 
-def faults(p: AsipParameters, cell: Cell, emulators: Mapping[str, str] = EMULATORS) -> list[str]:
+def faults(p: AsipParameters, cell: AsipCell, emulators: Mapping[str, str] = EMULATORS) -> list[str]:
     """Return what was wrong with the links of a cell, and take them away."""
     found: list[str] = []
     for at, settings in links(p, cell).items():

@@ -1,17 +1,105 @@
 """The control loop of the thesis: what stress, priority, flood and QoS do to T, R and O."""
 
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
 from looplab.experiments.loop.studies import STUDIES
+from looplab.spec.columns import ABSENT, Cell, Count, Figure, Key, Latency, between
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 
 # Bridge and robot take the place of other machines, as the link does.
 BRIDGE = Role("bridge", ("lab-bridge",), fifo=95)
 ROBOT = Role("robot", ("robot",), fifo=96)
+# R is some 70 us without a robot.
+_ROBOT_DECADES = (-5, 0)
+
+
+def _total(columns: Any, row: int) -> int:
+    return between("sent_ns", "received_ns", columns, row)
+
+
+def _robot(columns: Any, row: int) -> int:
+    return int(columns["robot_ns"][row])
+
+
+def _overhead(columns: Any, row: int) -> int:
+    return _without_robot(_total(columns, row), _robot(columns, row))
+
+
+def _transport(columns: Any, row: int) -> int:
+    wire = between("wire_sent_ns", "wire_received_ns", columns, row)
+    return _without_robot(wire, int(columns["wire_robot_ns"][row]))
+
+
+def _without_robot(total_ns: int, robot_ns: int) -> int:
+    return ABSENT if ABSENT in (total_ns, robot_ns) else total_ns - robot_ns
+
+
+def _service(columns: Any, row: int) -> int:
+    return _robot(columns, row) if columns["wait_ns"][row] == 0 else ABSENT
+
+
+def _delivered(cell: "LoopCell") -> float | None:
+    return 1 - (cell.lost - cell.merged) / cell.sent if cell.sent else None
+
+
+class LoopCell(Cell):
+    """One interval at one quality of service."""
+
+    family = "loop"
+    curves = True
+    more_metrics = MappingProxyType(
+        {
+            "messages_beyond_interval_total": (
+                "counter",
+                "Messages without an answer one interval after they were due; those without an outcome do not count.",
+            ),
+            "overhead_part_seconds": (
+                "gauge",
+                "Mean of each part of O by the kernel's time stamps, over the answers of which all parts are known.",
+            ),
+        }
+    )
+
+    interval_ms = Key(float, "time between two messages in ms", default=20.0)
+    qos = Key(int, "quality of service", default=0)
+    sent = Count("messages that were sent", total=True)
+    answered = Count("messages answered in time", outcome="answered")
+    late = Count("messages answered after the deadline", outcome="late")
+    lost = Count("messages never answered", outcome="lost")
+    robot_errors = Count("answers that name an error of the robot", outcome="robot_error")
+    duplicates = Count("answers that came twice", prometheus=None)
+    out_of_order = Count("answers that overtook another", prometheus=None)
+    disconnects = Count("lost connections", prometheus=None)
+    waited = Count("requests that queued at the robot", prometheus=None)
+    merged = Count("lost: the bridge took the answer for another's", path="lost_by.merged", prometheus=None)
+    disconnected = Count("lost: a connection was down", path="lost_by.disconnected", prometheus=None)
+    unexplained = Count("lost for a reason unknown", path="lost_by.unknown", prometheus=None)
+    T = Latency("response time at the controller, T2 - T1", column="total_us", made=_total)
+    R = Latency("the robot's part, R2 - R1 at the bridge", column="robot_us", made=_robot, decades=_ROBOT_DECADES)
+    O = Latency("T - R: MQTT, network and containers", column="overhead_us", made=_overhead)  # noqa: E741
+    transport_O = Latency("O where bytes enter and leave the socket", made=_transport, prometheus=None)
+    service_R = Latency("R of requests that did not queue", made=_service, prometheus=None)
+    response = Latency("from when a message was due, not sent; a lost one takes infinitely long", prometheus=None)
+    cpu_wait = Latency("how long the parts of the loop waited for a processor, by part", prometheus=None)
+    beyond_interval = Figure("share of messages without an answer when the next one was due", prometheus=None)
+    delivered_share = Figure("share that MQTT delivered, merged answers included", made=_delivered, prometheus=None)
+
+    def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
+        if (share := self.beyond_interval) is not None:
+            yield "messages_beyond_interval_total", {}, round(share * self.sent)
+        for part, statistics in self.document.get("ledger_us", {}).items():
+            if statistics["n"]:
+                yield "overhead_part_seconds", {"part": part}, statistics["avg"] / 1e6
+
 
 EXPERIMENT = Experiment(
     "loop",
     __name__,
     scenarios="compose/scenarios/*",
+    cell=LoopCell,
     roles=(CONTROLLER, BROKER, BRIDGE, ROBOT, LINK),
     studies=STUDIES,
 )

@@ -7,14 +7,13 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import LabError, MachineError, UsageError
-from looplab.experiments.loop import ledger, readiness, robot_lag, treatments
+from looplab.experiments.loop import LoopCell, ledger, readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import (
     COLUMNS,
-    cell,
-    cell_rows,
     files,
     in_published_order,
+    measured_cell,
     overhead,
     passed,
 )
@@ -31,9 +30,9 @@ from looplab.mqtt.permission import is_refused
 from looplab.run import stalls
 from looplab.run.accounting import Columns, held_us, tally
 from looplab.run.life import Run, wait_for
-from looplab.spec.parameters import SLEEP
 from looplab.run.record import Place, Record
 from looplab.run.samples import WAITING, SampleStore
+from looplab.spec.parameters import SLEEP
 from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
@@ -42,8 +41,8 @@ WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
-# The figures of one cell from its rows, its other counts and its interval in ms.
-Figures = Callable[[Columns, range, Mapping[str, int], float], dict[str, Any]]
+# One cell of run.json from its rows and its other counts.
+Figures = Callable[[LoopCell, Columns, range, Mapping[str, int]], dict[str, Any]]
 
 
 class Controller(Run):
@@ -86,12 +85,13 @@ class Controller(Run):
         return [*found, self.looks.judge_link()]
 
     def contents(self) -> dict[str, Any]:
-        counts, cells = self.measurement.counts, self._cells(cell)
+        counts, cells = self.measurement.counts, self._cells(measured_cell)
         losses = Losses(self.record.store, range(self.parameters.samples), self._evidence())
-        for found, (_interval_ms, _qos, rows) in zip(cells, cell_rows(self.parameters), strict=True):
-            found["lost_by"] = losses.count(rows)
+        for index, document in enumerate(cells):
+            rows = self.parameters.rows(index)
+            document["lost_by"] = losses.count(rows)
             sent, *_ = tally(self.record.store, rows)
-            found.update(stalls.explained(found, found, held_us(self.record.store, sent)))
+            document.update(stalls.explained(document, document, held_us(self.record.store, sent)))
         return {
             "warmup": self._warmup,
             "cells": in_published_order(self.parameters, cells),
@@ -107,15 +107,10 @@ class Controller(Run):
 
     def _cells(self, figures: Figures) -> list[dict[str, Any]]:
         """Return the cells as run.json has them, by `figures` of their rows and what the looks found."""
-        counts, store = self.measurement.counts, self.record.store
+        p, counts, store = self.parameters, self.measurement.counts, self.record.store
         return [
-            {
-                "interval_ms": interval_ms,
-                "qos": qos,
-                **figures(store, rows, counts.of_cell(index), interval_ms),
-                **self.looks.cell(index),
-            }
-            for index, (interval_ms, qos, rows) in enumerate(cell_rows(self.parameters))
+            {**figures(cell, store, p.rows(index), counts.of_cell(index)), **self.looks.cell(index)}
+            for index, cell in enumerate(p.cells)
         ]
 
     def _ledger_gaps(self) -> list[str]:
@@ -209,22 +204,23 @@ class Controller(Run):
             self._current.repetition(index * count, count, WARMUP_INTERVAL_NS, one)
         self._current.drain(range(store.count))
         self._own += passed(store, range(store.count))
-        result = cell(store, range(store.count), {}, WARMUP_INTERVAL_NS / 1e6)
-        self._warmup = {name: result[name] for name in ("sent", "answered", "lost")}
+        _sent, _measured, fates = tally(store, range(store.count))
+        self._warmup = {name: fates[name] for name in ("sent", "answered", "lost")}
 
     def _sweep(self) -> None:
         p, record = self.parameters, self.record
         self._current = self.measurement
         received = record.store["received_ns"]
         record.begin()
-        for interval_ms, qos, rows in cell_rows(p):
+        for index, cell in enumerate(p.cells):
+            rows = p.rows(index)
             for repetition in range(p.repetitions):
                 first = rows.start + repetition * p.messages
-                self.measurement.repetition(first, p.messages, round(interval_ms * 1e6), qos)
+                self.measurement.repetition(first, p.messages, round(cell.interval_ms * 1e6), cell.qos)
                 done = range(first, first + p.messages)
                 record.append(done)
                 record.progress(
-                    f"{interval_ms:g} ms QoS {qos} {repetition + 1}/{p.repetitions}",
+                    f"{cell.interval_ms:g} ms QoS {cell.qos} {repetition + 1}/{p.repetitions}",
                     sum(received[row] >= 0 for row in done),
                     done.stop,
                     self._seconds_left(done.stop),
@@ -243,8 +239,9 @@ class Controller(Run):
             self._refused_ns.append(perf_counter_ns())
 
     def _seconds_left(self, done: int) -> float:
-        left = [(max(0, rows.stop - max(done, rows.start)), ms) for ms, _qos, rows in cell_rows(self.parameters)]
-        return sum(messages * ms / 1000 for messages, ms in left)
+        p = self.parameters
+        sizes = [(cell.interval_ms, p.rows(index)) for index, cell in enumerate(p.cells)]
+        return sum(max(0, rows.stop - max(done, rows.start)) * ms / 1000 for ms, rows in sizes)
 
     def _look(self) -> None:
         self.looks.take(self.news.info(), self._own)

@@ -5,8 +5,8 @@ import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
+from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.protocol import FRAMINGS
 from looplab.spec.parameters import (
     INTERVALS,
@@ -20,13 +20,13 @@ from looplab.spec.parameters import (
     Reader,
     RunParameters,
     check_samples,
-    read_number,
     choice,
     integer,
     listed,
     matching,
     param,
     qos_list,
+    read_number,
     switch,
 )
 from looplab.treatments import NO_LOAD
@@ -36,6 +36,15 @@ from looplab.treatments.loads import loads
 ROBOTS = ("virtual", "usb", "remote")
 PUBLISHED, RANDOM = "published", "random"
 MOST_SEED = 999_999_999
+
+
+def read_interval(text: str) -> float:
+    """Return milliseconds between two messages. Raises ValueError where nobody could send so."""
+    value = read_number(text)
+    if not 0.5 <= value <= 60_000:
+        raise ValueError(text)
+    return value
+
 
 ORDER = Option("--order", "ORDER", "", "the order of the cells", (PUBLISHED, RANDOM))
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
@@ -60,7 +69,6 @@ class Parameters(RunParameters):
         option=INTERVALS,
         quick="20",
     )
-    )
     qos: tuple[int, ...] = qos_list("0")
     command: str = choice("T", ("T", "E"))
     robot: str = choice("virtual", ROBOTS, option=ROBOT)
@@ -71,21 +79,21 @@ class Parameters(RunParameters):
     link: str = matching(
         NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml", option=LINK
     )
-    )
     warmup_messages: int = integer(20, 0, 10_000)
     broker_host: str = matching("broker", r"[A-Za-z0-9_.:-]{1,253}", "a host name or an address", matters=False)
     broker_port: int = integer(1883, 1, 65535, matters=False)
     # The thesis's loop is plain. A Pi's bridge is not, unless somebody says so for both.
     broker_tls: bool = switch(False)
-    bridge_tls: bool = param(lambda get, _name: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote"))
+    bridge_tls: bool = param(
+        lambda get, _name: get.switch("BROKER_TLS", get.choice("ROBOT", "virtual", ROBOTS) == "remote")
+    )
     order: str = choice({"thesis": PUBLISHED, "corrected": RANDOM}, (PUBLISHED, RANDOM), option=ORDER)
     order_seed: int = integer(0, 0, MOST_SEED, matters=False)
-    cell_order: tuple[tuple[float, int], ...] = ()
+    cell_order: tuple[tuple[float, int], ...] = param(lambda _get, _name: (), matters=False)
 
     @property
-    def cells(self) -> list[tuple[float, int]]:
-        """(interval_ms, qos) of every cell in the order in which they are measured."""
-        return list(self.cell_order) or self.published_cells
+    def cells(self) -> list[LoopCell]:
+        return [LoopCell.keyed(*key) for key in self.cell_order or self.published_cells]
 
     @property
     def published_cells(self) -> list[tuple[float, int]]:
@@ -94,7 +102,14 @@ class Parameters(RunParameters):
 
     @property
     def sending_s(self) -> float:
-        return sum(interval * self.messages * self.repetitions for interval, _ in self.cells) / 1000
+        return sum(cell.interval_ms for cell in self.cells) * self.messages * self.repetitions / 1000
+
+    @property
+    def longest_gap_ms(self) -> float:
+        return max(self.intervals_ms)
+
+
+PARAMETERS = Parameters
 
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
@@ -126,11 +141,3 @@ def in_order(parameters: Parameters) -> Parameters:
     cells = parameters.published_cells
     random.Random(seed).shuffle(cells)
     return replace(parameters, order_seed=seed, cell_order=tuple(cells))
-
-
-def read_interval(text: str) -> float:
-    """Return milliseconds between two messages. Raises ValueError where nobody could send so."""
-    value = read_number(text)
-    if not 0.5 <= value <= 60_000:
-        raise ValueError(text)
-    return value

@@ -25,6 +25,29 @@ _ROWS = (
 )
 # Beside a figure that depends on a fitted constant.
 _FITTED = "*"
+# For the handouts: what each line means, the cell's first; the line that a figure is read from, if it has another name.
+MEANINGS = {
+    "interval": "the cell: messages sent, answered, lost, late (after the deadline), robot errors",
+    "T": "response time at the controller, T2 - T1",
+    "R": "the robot's part, R2 - R1 at the bridge; `*` marks figures that depend on a fitted constant",
+    "O": "T - R: MQTT, network and containers",
+    "O transport": "O where bytes enter and leave the socket; O minus it is the programs' own share",
+    "response": "from when a message was due, not sent; `inf` where lost messages reach that quantile",
+    "send lateness": "how late messages left: not part of T",
+    "beyond interval": "messages that had no answer when the next one was due",
+    "lost by": "why messages were lost",
+    "run queue": "how long the parts of the loop waited for a processor",
+    "load": "how hard the load worked",
+}
+LINES = {
+    "send_lateness": "send lateness",
+    "transport_O": "O transport",
+    "beyond_interval": "beyond interval",
+    "lost": "lost by",
+    "cpu_wait": "run queue",
+    "answered_share": "interval",
+    "delivered_share": "lost by",
+}
 
 
 def table(run: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
 from looplab.experiments.loop.parameters import Parameters
 from looplab.experiments.loop.protocol import COMMAND_ROBOT
+from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.treatments.judgement import (
     Treatment,
     judge_isolation,
@@ -21,7 +22,6 @@ from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import Look, TreatmentsClient, grown
-from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares: at

@@ -1,5 +1,10 @@
 """The experiment middleware: does an IoT middleware scale with cores and with nodes, and what does a container cost?"""
 
+from collections.abc import Iterator, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from looplab.spec.columns import Cell, Count, Document, Figure, Key, Latency, Text
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role
 
@@ -19,10 +24,121 @@ _SERVICES = {
     "nginx": "nginx",
     "devices": "lab-devices",
 }
+
+
+def _where(cell: "LoadCell") -> str:
+    return "balancer" if cell.balancer else "container" if cell.container else "bare"
+
+
+def _processed(cell: "LoadCell") -> float | None:
+    seconds = sum(one["seconds"] for one in cell.document["by_repetition"])
+    return float(cell.document["processed"]) / seconds if seconds else None
+
+
+def _failed(cell: "LoadCell") -> float | None:
+    ended = cell.succeeded + cell.failed
+    return cell.failed / ended if ended else None
+
+
+def _scaled(name: str, factor: float, cell: "LoadCell") -> float | None:
+    value = cell.document[name]
+    return None if value is None else float(value) * factor
+
+
+def placement(container: bool, balancer: bool, nodes: int, cores: int) -> str:
+    """Return where the middleware runs, in words: "2 cores, container", "5 nodes x 4 cores, balancer"."""
+    size = f"{cores} core{'s' if cores > 1 else ''}"
+    where = f"{nodes} nodes x {size}" if nodes > 1 else size
+    return f"{where}, {'balancer' if balancer else 'container' if container else 'bare metal'}"
+
+
+class LoadCell(Cell):
+    """A load on one placement; `cores` are the processors of one node, `balancer` says whether nginx is in front."""
+
+    family = "middleware"
+    note = (
+        "done/s: requests that succeeded in each second of the load; resp: from due to answered, in ms, - if too many "
+        "requests had no good answer; cpu/req: processor ms of a request in the middleware; MiB: its memory at start"
+    )
+    more_metrics = MappingProxyType(
+        {
+            "failures_total": ("counter", "Failed requests of a cell by cause."),
+            "memory_bytes": ("gauge", "Memory of the middleware at the start and at the end of a repetition."),
+            "service_cpu_seconds": ("gauge", "Processor time of a service in a cell, mean of the repetitions."),
+            "service_memory_bytes": ("gauge", "Memory of a service at the end of a repetition, mean of them."),
+        }
+    )
+
+    container = Key(bool, "in a container, or on bare metal", default=True)
+    balancer = Key(bool, "behind the balancer", default=False)
+    nodes = Key(int, "how many nodes", heading="nodes", default=1)
+    cores = Key(int, "processors of one node", heading="cores")
+    devices = Key(int, "how many devices post", heading="dev.")
+    where = Text(_where, heading="where")
+    placement = Text(lambda cell: placement(cell.container, cell.balancer, cell.nodes, cell.cores))
+    requests = Count("requests that were due", total=True)
+    succeeded = Count("requests that succeeded", outcome="succeeded", fates=("answered",))
+    processed_per_s = Figure(
+        "requests that succeeded in each second of the load",
+        made=_processed,
+        heading="done/s",
+        digits=1,
+        prometheus="processed_per_second",
+    )
+    failed = Count(
+        "requests with another answer than success, or none", heading="failed", outcome="failed", fates=("robot_error",)
+    )
+    unfinished = Count(
+        "requests without an answer when the repetition ended", heading="unfin.", outcome="unfinished", fates=("lost",)
+    )
+    response = Latency(
+        "from when a request was due to its answer, in ms", heading="resp", table=("p50", "p99"), decades=(-4, 1)
+    )
+    sent_response = Latency("from when a request was sent to its answer")
+    server = Latency("inside the middleware")
+    failed_share = Figure("share of the ended requests that failed", made=_failed, prometheus="failed_ratio")
+    cpu_per_request = Figure(
+        "processor time of the middleware for a request, in ms",
+        made=partial(_scaled, "cpu_s_per_request", 1e6),
+        unit="us",
+        heading="cpu/req",
+        prometheus="cpu_seconds_per_request",
+    )
+    memory = Figure(
+        "memory of the middleware when the load begins, in MiB",
+        made=partial(_scaled, "memory_bytes_at_start", 2**-20),
+        heading="MiB",
+        digits=0,
+        prometheus=None,
+    )
+
+    @property
+    def text(self) -> str:
+        return f"{self.devices} devices, {self.placement}"
+
+    @classmethod
+    def remarks(cls, run: Document) -> Iterator[str]:
+        for cell in map(cls, run["cells"]):
+            if cell.document["out_of_memory"]:
+                yield f"{cell}: out of memory."
+
+    def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
+        for cause, count in self.document["failed_by"].items():
+            yield "failures_total", {"cause": cause}, count
+        for when in ("start", "end"):
+            if (size := self.document[f"memory_bytes_at_{when}"]) is not None:
+                yield "memory_bytes", {"when": when}, size
+        for metric, name in (("service_cpu_seconds", "cpu_s"), ("service_memory_bytes", "memory_end_bytes")):
+            each = [one[name] or {} for one in self.document["by_repetition"]]
+            for service in dict.fromkeys(service for one in each for service in one):
+                yield metric, {"service": service}, sum(one.get(service, 0) for one in each) / len(each)
+
+
 EXPERIMENT = Experiment(
     NAME,
     __name__,
     scenarios=f"compose/experiments/{NAME}*",
+    cell=LoadCell,
     roles=(CONTROLLER, *(Role(name, (comm,), optional=True) for name, comm in _SERVICES.items())),
     images=("magistrala", "devices"),
     host=True,

@@ -3,13 +3,12 @@
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.middleware import NAME, document, limit
-from looplab.experiments.middleware.cells import Cell, placement
+from looplab.experiments.middleware import NAME, LoadCell, document, limit
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import HOST_AGENT, Parts
@@ -17,10 +16,10 @@ from looplab.experiments.middleware.trial import Measurement
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import ANSWERED
+from looplab.spec.roles import CONTROLLER
 from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, unverified
 from looplab.treatments.looks import Look, TreatmentsClient
-from looplab.spec.roles import CONTROLLER
 
 
 class Controller(Run):
@@ -71,7 +70,7 @@ class Controller(Run):
     def close(self) -> None:
         self._parts.stop()
 
-    def _order(self) -> list[tuple[int, Cell]]:
+    def _order(self) -> list[tuple[int, LoadCell]]:
         """Return (repetition, cell) in the order of measuring: each repetition has all cells, at random."""
         chance = random.Random(self.parameters.order_seed)
         found = []
@@ -93,7 +92,7 @@ class Controller(Run):
         if not p.shares:
             return
         cell = limit.largest(p.cells)
-        self.record.say("waiting", what=f"limit of this machine: {placement(*astuple(cell)[:4])}")
+        self.record.say("waiting", what=f"limit of this machine: {cell.placement}")
         before = self._parts.shortage(cell)
         try:
             found = limit.measure(self._parts, cell, p, self.record.token)
@@ -112,7 +111,7 @@ class Controller(Run):
         p = self.parameters
         # Bare metal has no memory limit.
         boxed = all(cell.container for cell in p.cells)
-        first = Cell(container=boxed, balancer=False, nodes=1, cores=1, devices=1)
+        first = LoadCell.keyed(boxed, False, 1, 1, 1)
         self.record.say("waiting", what=f"{p.system} to know {max(p.devices)} devices")
         before = self._parts.shortage(first)
         try:
@@ -124,7 +123,7 @@ class Controller(Run):
                 raise
             self._starved = error
 
-    def _measure(self, number: int, repetition: int, cell: Cell) -> Trial:
+    def _measure(self, number: int, repetition: int, cell: LoadCell) -> Trial:
         self._progress(number, str(cell))
         name = f"{self.record.token}-{number}"
         first = number * self.parameters.seconds

@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.histogram import Histogram, merged
 from looplab.run.record import File
 from looplab.treatments.judgement import Treatment
 
-KEYS = ("container", "balancer", "nodes", "cores", "devices")
+KEYS = tuple(key.name for key in LoadCell.key_columns())
 SAMPLES_HEADER = (
     f"{','.join(KEYS)},repetition,second,due,sent,succeeded,failed,unfinished,response_p50_us,response_p99_us,cpu_us"
 )
 HISTOGRAMS_HEADER = f"{','.join(KEYS)},repetition,time,upper_ns,count"
-FATES = ("succeeded", "failed", "unfinished")
+FATES = tuple(LoadCell.outcomes())
 # The times of one request: since it was due, since it was sent, inside the middleware; how late the device sent it.
 TIMES = ("response", "sent_response", "server", "send_lateness")
 STORED_TIMES = TIMES[:3]
@@ -64,7 +64,7 @@ class Trial:
     `dead` names services that ended during the repetition. Without `started` the middleware never got ready.
     """
 
-    cell: Cell
+    cell: LoadCell
     repetition: int
     seconds: float = 0.0
     started: bool = True
@@ -139,7 +139,7 @@ def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
     why = [f"repetition {trial.repetition}: {reason}" for trial in trials for reason in trial.invalid_because]
     fates = {name: sum(getattr(trial, name) for trial in trials) for name in ("requests", *FATES)}
     return {
-        **dict(zip(KEYS, astuple(trials[0].cell), strict=True)),
+        **trials[0].cell.key_document,
         **fates,
         "processed": sum(trial.processed for trial in trials),
         "failed_by": _summed(trial.failed_by for trial in trials),
@@ -163,11 +163,10 @@ def merged_times(trials: Sequence[Trial]) -> dict[str, Histogram]:
 
 def contents(trials: Iterable[Trial], noise_floor: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what run.json holds beside the frame: one entry a cell, in the order in which they were first measured."""
-    by_cell: dict[Cell, list[Trial]] = {}
+    by_key: dict[tuple[Any, ...], list[Trial]] = {}
     for trial in trials:
-        by_cell.setdefault(trial.cell, []).append(trial)
-    order = sorted(by_cell, key=lambda cell: (cell.container, cell.balancer, cell.nodes, cell.cores, cell.devices))
-    return {"cells": [cell_document(by_cell[cell]) for cell in order], "noise_floor": list(noise_floor)}
+        by_key.setdefault(trial.cell.key, []).append(trial)
+    return {"cells": [cell_document(by_key[key]) for key in sorted(by_key)], "noise_floor": list(noise_floor)}
 
 
 def live(planned: int, trials: Iterable[Trial], running: Trial) -> dict[str, Any]:
@@ -175,7 +174,7 @@ def live(planned: int, trials: Iterable[Trial], running: Trial) -> dict[str, Any
 
     `planned` is the number of requests of the whole run.
     """
-    held = [*(trial for trial in trials if trial.cell == running.cell), running]
+    held = [*(trial for trial in trials if trial.cell.key == running.cell.key), running]
     return {
         "planned": planned,
         "cells": [cell_document(held)],
@@ -259,7 +258,7 @@ def histogram_lines(trial: Trial) -> Iterator[str]:
 
 
 def _key(trial: Trial) -> str:
-    return ",".join(f"{int(value)}" for value in (*astuple(trial.cell), trial.repetition))
+    return ",".join(f"{int(value)}" for value in (*trial.cell.key, trial.repetition))
 
 
 def _repetition(trial: Trial) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from looplab.errors import MachineError
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.devices.plan import Plan
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import Parts
@@ -17,12 +17,12 @@ DEADLINE_NS = 5_000_000_000
 LOOK_S = 0.2
 
 
-def largest(cells: list[Cell]) -> Cell:
+def largest(cells: list[LoadCell]) -> LoadCell:
     """Return where the limit is measured: one node, in a container if there is one, on the most processors."""
     return max(cells, key=lambda cell: (cell.container, not cell.balancer, -cell.nodes, cell.cores))
 
 
-def measure(parts: Parts, cell: Cell, p: MiddlewareParameters, token: str) -> float:
+def measure(parts: Parts, cell: LoadCell, p: MiddlewareParameters, token: str) -> float:
     """Return the requests a second that succeed when more devices ask than the middleware answers. Raises LabError."""
     way = parts.start(cell, p)
     parts.provision(cell, DEVICES, f"{token}-limit")

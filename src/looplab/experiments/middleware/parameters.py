@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from looplab.errors import UsageError
-from looplab.experiments.middleware import EXPERIMENT, NAME, NODES
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import EXPERIMENT, NAME, NODES, LoadCell
 from looplab.experiments.middleware.devices import TOKEN
 from looplab.experiments.middleware.placement import default_cores, default_layouts, default_loads, others
 from looplab.experiments.middleware.systems import SYSTEMS, load
@@ -72,16 +71,14 @@ class MiddlewareParameters(RunParameters):
     period_ms: int = integer(1000, 10, 600_000)
     payload_bytes: int = integer(36, 1, 100_000)
     drop_probability: float = number(0.01, 0, 1)
-    memory_limit_bytes: int = param(
-        lambda get, _name: get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000
-    )
+    memory_limit_bytes: int = param(lambda get, _name: get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000)
     token_life_s: int = integer(3600, 1, 86_400)
     certificate_life_s: int = integer(2_592_000, 1, 100_000_000)
     processors: int
     order_seed: int = integer(0, 0, 2**31, matters=False)
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[LoadCell]:
         """Return every condition, each of which has `repetitions`."""
         if self.scenario == NODES:
             shapes = [(True, one.balancer, one.nodes, one.cores) for one in map(read_layout, self.layouts)]
@@ -89,7 +86,7 @@ class MiddlewareParameters(RunParameters):
             shapes = [(container, False, 1, cores) for container in self.containers for cores in self.cores]
         # As many cells, though their loads are not known yet.
         loads = self.devices or (0,) * len(self.shares)
-        return [Cell(*shape, devices) for shape in shapes for devices in loads]
+        return [LoadCell.keyed(*shape, devices) for shape in shapes for devices in loads]
 
     @property
     def sending_s(self) -> float:
@@ -125,9 +122,9 @@ class MiddlewareParameters(RunParameters):
         return replace(self, devices=devices, limit_per_s=round(limit_per_s, 1))
 
     def as_json(self) -> dict[str, Any]:
-        """The effective parameters as run.json stores them; intervals_ms as every run of the lab has it."""
+        """The effective parameters as run.json stores them."""
         where = [CONTAINER if container else BARE for container in self.containers]
-        more = {"intervals_ms": [self.period_ms], "where": where, "others": others(self.processors)}
+        more = {"where": where, "others": others(self.processors)}
         return {**asdict(self), **more}
 
 
@@ -137,6 +134,9 @@ def read_layout(text: str) -> Layout:
     if found is None or (found[3] and found[1] != "1"):
         raise ValueError(text)
     return Layout(int(found[1]), int(found[2]), not found[3])
+
+
+PARAMETERS = MiddlewareParameters
 
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> MiddlewareParameters:

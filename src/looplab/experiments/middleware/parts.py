@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.errors import EXIT_USAGE, LabError, MachineError
-from looplab.experiments.middleware import agent, devices
+from looplab.experiments.middleware import LoadCell, agent, devices
 from looplab.experiments.middleware.agent import balancer
-from looplab.experiments.middleware.cells import Cell
 from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
@@ -116,7 +115,7 @@ class Parts:
         more = [one for one in (self.balancer, self.host) if one is not None]
         return [*self.nodes, *self.data.values(), *self.devices, *more]
 
-    def start(self, cell: Cell, p: MiddlewareParameters) -> dict[str, Any]:
+    def start(self, cell: LoadCell, p: MiddlewareParameters) -> dict[str, Any]:
         """Start the middleware fresh as `cell` has it; return `routes` and `certificate` for its devices.
 
         Raises LabError (exit code 3) if a service does not get ready.
@@ -151,7 +150,7 @@ class Parts:
         answer = self.balancer.ask("start", order, START_TIMEOUT_S)
         return {"routes": {"": f"https://{NGINX}:{self._entry}"}, "certificate": answer["certificate"]}
 
-    def used(self, cell: Cell) -> list[Agent]:
+    def used(self, cell: LoadCell) -> list[Agent]:
         if cell.container:
             return self.nodes[: cell.nodes]
         assert self.host is not None
@@ -163,7 +162,7 @@ class Parts:
         with ThreadPoolExecutor(len(there)) as pool:
             list(pool.map(_stop, there))
 
-    def provision(self, cell: Cell, count: int, token: str) -> None:
+    def provision(self, cell: LoadCell, count: int, token: str) -> None:
         """Make `count` devices known to the middleware that runs as `cell` has it, past its balancer."""
         body = {
             "system": self.system.name,
@@ -174,7 +173,7 @@ class Parts:
         }
         self.load.provision(body)
 
-    def snapshot(self, cell: Cell) -> Snapshot:
+    def snapshot(self, cell: LoadCell) -> Snapshot:
         """Return what all services use now; an agent that does not answer is dead."""
         found = Snapshot()
         asked: Sequence[Agent] = [*self.used(cell), *self.data.values()]
@@ -187,7 +186,7 @@ class Parts:
                 found.dead.append(f"{one.name}: does not answer")
         return found
 
-    def shortage(self, cell: Cell) -> tuple[int, int]:
+    def shortage(self, cell: LoadCell) -> tuple[int, int]:
         """Return how many processes of the cell's nodes the kernel has killed for memory, and the bytes read again."""
         killed = read_again = 0
         for one in self.used(cell):
@@ -197,7 +196,7 @@ class Parts:
                 read_again += facts["read_again_bytes"]
         return killed, read_again
 
-    def starved(self, cell: Cell, before: tuple[int, int]) -> bool:
+    def starved(self, cell: LoadCell, before: tuple[int, int]) -> bool:
         """Return whether a middleware that did not get ready lacked memory since `before`, an earlier shortage.
 
         It did if the kernel killed for it, or as much as the limit had to be read again.
@@ -205,7 +204,7 @@ class Parts:
         killed, read_again = (now - then for now, then in zip(self.shortage(cell), before, strict=True))
         return killed > 0 or 0 < self._limit_bytes <= read_again
 
-    def cpu_s(self, cell: Cell) -> float | None:
+    def cpu_s(self, cell: LoadCell) -> float | None:
         """Return the CPU time of the middleware so far; None if a node does not answer."""
         try:
             facts = [one.ask("facts", {"light": True}) for one in self.used(cell)]

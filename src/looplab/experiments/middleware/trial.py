@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.devices.ledger import Ledger
 from looplab.experiments.middleware.devices.plan import Plan
 from looplab.experiments.middleware.document import ReadBack, Second, Trial
@@ -33,7 +33,7 @@ class Measurement:
         self,
         p: MiddlewareParameters,
         parts: Parts,
-        cell: Cell,
+        cell: LoadCell,
         repetition: int,
         name: str,
         second: Callable[[Trial], None],

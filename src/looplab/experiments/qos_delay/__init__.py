@@ -9,7 +9,7 @@ NAME = "qos-delay"
 WIRE = ("wire_sent_ns", "wire_received_ns")
 
 
-class Delay(Cell):
+class DelayCell(Cell):
     """One pair of mean link delays at one quality of service."""
 
     family = "qos_delay"
@@ -76,5 +76,5 @@ class Delay(Cell):
 
 
 EXPERIMENT = Experiment(
-    NAME, __name__, scenarios=f"compose/experiments/{NAME}", cell=Delay, roles=(CONTROLLER, BROKER, LINK)
+    NAME, __name__, scenarios=f"compose/experiments/{NAME}", cell=DelayCell, roles=(CONTROLLER, BROKER, LINK)
 )

@@ -9,7 +9,7 @@ from typing import Any
 from looplab.capture import client as capture
 from looplab.capture.connections import Connections
 from looplab.errors import EXIT_MACHINE, LabError, MachineError
-from looplab.experiments.qos_delay import EXPERIMENT, NAME, Delay, network
+from looplab.experiments.qos_delay import EXPERIMENT, NAME, DelayCell, network
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
 from looplab.experiments.qos_delay.document import Measured, capture_faults, faults, files, judge, measured_cell
 from looplab.experiments.qos_delay.network import EMULATORS, Made
@@ -71,7 +71,7 @@ class Controller(Run):
     def close(self) -> None:
         network.take_away(EMULATORS)
 
-    def _measure(self, index: int, cell: Delay) -> Measured:
+    def _measure(self, index: int, cell: DelayCell) -> Measured:
         """One cell, its links, connections and capture its own. Raises LabError, _EmulatorGone."""
         measured = Measured(cell, self._set_up_links(cell))
         self._begin_capture(measured)
@@ -109,7 +109,7 @@ class Controller(Run):
         measured.counts = {name: measured.counts.get(name, 0) + count for name, count in counts.items()}
         return Connections(publisher_port, subscriber_port, since_s, until_s)
 
-    def _set_up_links(self, cell: Delay) -> Made:
+    def _set_up_links(self, cell: DelayCell) -> Made:
         """An emulator that was restarted is waited for; one that stays away ends the sweep."""
         try:
             return network.set_up(self.parameters, cell, EMULATORS)
@@ -152,7 +152,7 @@ class Controller(Run):
                 "See `docker compose logs qd-broker`, and that no scenario runs beside this experiment.",
             )
 
-    def _warm_up(self, ends: Ends, cell: Delay) -> None:
+    def _warm_up(self, ends: Ends, cell: DelayCell) -> None:
         """A few messages along the whole way, with a token of their own: part of no cell."""
         p = self.parameters
         store = SampleStore(p.warmup_messages)
@@ -165,7 +165,7 @@ class Controller(Run):
             )
         self._quiet(ends, cell)
 
-    def _quiet(self, ends: Ends, cell: Delay) -> None:
+    def _quiet(self, ends: Ends, cell: DelayCell) -> None:
         """Let every acknowledgement arrive that is still on its way."""
         ends.wait(perf_counter_ns() + QUIET_NS + round(4e6 * (cell.delay_pb_ms + cell.delay_bs_ms)))
 
@@ -191,7 +191,7 @@ class Controller(Run):
         ends.wait(perf_counter_ns() + 10_000_000)
         self.record.state("running", self.treatments())
 
-    def _progress(self, index: int, cell: Delay, number: int = 0) -> None:
+    def _progress(self, index: int, cell: DelayCell, number: int = 0) -> None:
         p, done = self.parameters, (index * self.parameters.repetitions + number) * self.parameters.messages
         received = self.record.store["received_ns"]
         left_s = (p.samples - done) * p.interval_ms / 1000 + (len(p.cells) - index) * p.overhead_s

@@ -7,8 +7,8 @@ from looplab.mqtt.client import ClientOptions, MqttClient, wait
 from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.open_loop import Messages, OpenLoop
-from looplab.spec.parameters import SLEEP
 from looplab.run.samples import SampleStore
+from looplab.spec.parameters import SLEEP
 
 TOPIC = "delay"
 LOOK_NS = 20_000_000

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from looplab.experiments.qos_delay import WIRE, Delay
+from looplab.experiments.qos_delay import WIRE, DelayCell
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.run.accounting import Columns
@@ -26,7 +26,7 @@ _ROLES = ("broker", "controller")
 class Measured:
     """One cell as far as it was measured; `faults` are what makes it invalid, apart from those of its links."""
 
-    cell: Delay
+    cell: DelayCell
     made: Made
     counts: dict[str, int] = field(default_factory=dict)
     captured: dict[str, Any] | None = None
@@ -47,7 +47,7 @@ def capture_faults(captured: Mapping[str, Any], sent: int) -> list[str]:
 
 
 def files(parameters: QosDelayParameters) -> list[File]:
-    return [samples_file(Delay, parameters), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
+    return [samples_file(DelayCell, parameters), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
 
 
 def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def measured_cell(parameters: QosDelayParameters, columns: Columns, rows: range,
         "invalid_because": why,
     }
     document = cell_document(cell, columns, rows, more)
-    sent, over = document["sent"], Delay(document).ratio
+    sent, over = document["sent"], DelayCell(document).ratio
     packets = captured.get("packets", {}) if sent else {}
     return {
         **document,

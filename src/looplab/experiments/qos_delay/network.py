@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.experiments.qos_delay import Delay
+from looplab.experiments.qos_delay import DelayCell
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.link import client
 from looplab.link.settings import LinkSettings
@@ -68,7 +68,7 @@ class Made:
         return {**{way: round(ms, 4) for way, ms in self.delays_ms.items()}, "total": round(self.total_ms, 4)}
 
 
-def ways(p: QosDelayParameters, cell: Delay) -> list[Way]:
+def ways(p: QosDelayParameters, cell: DelayCell) -> list[Way]:
     return [
         Way("pb", "broker", p.own_pb, cell.delay_pb_ms, "there_ms", True),
         Way("pb", "own", p.host_pb, cell.delay_pb_ms, "back_ms", False),
@@ -77,7 +77,7 @@ def ways(p: QosDelayParameters, cell: Delay) -> list[Way]:
     ]
 
 
-def links(p: QosDelayParameters, cell: Delay, at: str) -> list[LinkSettings]:
+def links(p: QosDelayParameters, cell: DelayCell, at: str) -> list[LinkSettings]:
     """What one emulator shall do; a way without a delay is left as it is."""
     return [
         LinkSettings(way.peer, "ingress", way.delay_ms, p.jitter_ms(way.delay_ms), p.distribution, reorder=p.reorder)
@@ -86,7 +86,7 @@ def links(p: QosDelayParameters, cell: Delay, at: str) -> list[LinkSettings]:
     ]
 
 
-def set_up(p: QosDelayParameters, cell: Delay, emulators: Emulators) -> Made:
+def set_up(p: QosDelayParameters, cell: DelayCell, emulators: Emulators) -> Made:
     """Set a cell's links and probe them. Raises LabError where an emulator or the responder does not answer."""
     made = Made()
     for at, url in emulators.items():
@@ -97,7 +97,7 @@ def set_up(p: QosDelayParameters, cell: Delay, emulators: Emulators) -> Made:
     return made
 
 
-def judge(p: QosDelayParameters, cell: Delay, made: Made, emulators: Emulators) -> None:
+def judge(p: QosDelayParameters, cell: DelayCell, made: Made, emulators: Emulators) -> None:
     """Ask the emulators after a cell, and fill in what they made and what is wrong with it."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for at, url in emulators.items():

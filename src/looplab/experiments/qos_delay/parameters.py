@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from looplab.errors import UsageError
-from looplab.experiments.qos_delay import EXPERIMENT, NAME, Delay
+from looplab.experiments.qos_delay import EXPERIMENT, NAME, DelayCell
 from looplab.link.settings import DISTRIBUTIONS
 from looplab.spec.parameters import (
     MESSAGES,
@@ -29,7 +29,9 @@ from looplab.spec.parameters import (
 )
 
 FOLDER = EXPERIMENT.scenarios
-ALIKE = Option("--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60", instead_of=("DELAYS_MS",))
+ALIKE = Option(
+    "--delays", "DELAYS_MS", "MS,…", "mean delay of both links alike, e.g. 2,20,60", instead_of=("DELAYS_MS",)
+)
 PAIRS = Option("--pairs", "PAIRS_MS", "MS-MS,…", "delays of the two links, e.g. 0-20,2-18", instead_of=("DELAYS_MS",))
 # The published sweep (seed 003): mean delay of both links alike, and pairs D_PB-D_BS of one end-to-end delay.
 SYMMETRICAL_MS = "2 5 10 15 20 25 30 40 50 60"
@@ -75,8 +77,8 @@ class QosDelayParameters(RunParameters):
     broker_port: int = integer(1883, 1, 65535, matters=False)
 
     @property
-    def cells(self) -> list[Delay]:
-        return [Delay.keyed(*pair, qos) for qos in self.qos for pair in self.pairs_ms]
+    def cells(self) -> list[DelayCell]:
+        return [DelayCell.keyed(*pair, qos) for qos in self.qos for pair in self.pairs_ms]
 
     @property
     def sending_s(self) -> float:
@@ -94,6 +96,9 @@ class QosDelayParameters(RunParameters):
     def jitter_ms(self, delay_ms: float) -> float:
         """Scale of the distribution of one link's delay."""
         return 0.0 if self.distribution == "constant" else self.jitter_share * delay_ms
+
+
+PARAMETERS = QosDelayParameters
 
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayParameters:

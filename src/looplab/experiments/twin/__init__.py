@@ -1,5 +1,9 @@
 """The experiment twin: where the limit of a digital twin is, at the broker or where each message is stored."""
 
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from looplab.spec.columns import Cell, Count, Document, Figure, Key, Latency, Text
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role
 
@@ -9,10 +13,137 @@ BROKER = Role("broker", ("mosquitto",), files=("mosquitto/data/*/mosquitto.db",)
 INSTANCE = Role("instance", ("lab-twin",))
 WORKERS = Role("workers", ("lab-twin-store",), optional=True)
 DATABASE = Role("database", ("postgres",))
+# What each limit is called in the terminal and in the report.
+LIMITS = {
+    "broker": "the broker's processor",
+    "instance": "the instance's processor",
+    "database": "the database's processor",
+    "fsync": "the commit to disk",
+    "inflight": "the window of unconfirmed messages",
+    "device": "the device that sends",
+    "machine": "the processors of the whole machine",
+    "sleep": "the sleep of the instance's event loop",
+    "session": "opening a database session",
+    "tried": "the highest rate tried",
+    "unknown": "not found",
+}
+
+
+def _named(cell: "TwinCell") -> str:
+    several = [f"{cell.brokers} {cell.placement}"] if cell.brokers != 1 else []
+    again = [f"#{cell.repetition + 1}"] if cell.repetition else []
+    return ", ".join([f"{cell.interval_ms:g} ms", *several, cell.write_mode, *again])
+
+
+class TwinCell(Cell):
+    """One way of sending and storing; `placement` is where the brokers run. Repetitions are cells of their own."""
+
+    family = "twin"
+    note = (
+        "queue: longest, in messages; drain: s from last sent to last stored; S: from sent to stored, in ms; "
+        "out/s: messages stored a second"
+    )
+    more_metrics = MappingProxyType(
+        {
+            "queue_length": ("gauge", "Messages of a running cell that were sent and have no outcome yet."),
+            "broker_rate_per_second": ("gauge", "Messages stored a second through each broker."),
+            "limit_per_second": (
+                "gauge",
+                "Highest sustained rate that a search found; limited_by says what limits it.",
+            ),
+        }
+    )
+
+    interval_ms = Key(float, "the interval between two messages in ms", heading="ms", default=10.0)
+    brokers = Key(int, "how many brokers", heading="brokers", default=1)
+    placement = Key(
+        str,
+        "whether brokers share a machine (central) or have one each (distributed)",
+        heading="where",
+        default="single",
+    )
+    write_mode = Key(str, "how the instance stores", heading="mode", default="published")
+    qos = Key(int, "quality of service", heading="QoS", default=1)
+    repetition = Key(int, "number of the repetition", default=0)
+    cell = Text(_named)
+    sent = Count("messages that were sent", heading="sent", total=True)
+    stored = Count("messages that were stored", outcome="stored", fates=("answered", "late"))
+    lost = Count("messages that were never stored", heading="lost", outcome="lost")
+    refused = Count("messages that the instance refused", heading="ref.", outcome="refused", fates=("robot_error",))
+    duplicates = Count("messages that were stored more than once", prometheus=None)
+    queue_max = Figure(
+        "the most messages that were sent and not yet stored at one time", heading="queue", digits=0, pooled=max
+    )
+    drained_s = Figure("from the last message sent to the last one stored, in s", unit="s", heading="drain", digits=1)
+    rate_in_per_s = Figure("messages sent a second", prometheus=None)
+    rate_out_per_s = Figure(
+        "messages stored a second; in twin-limit, at the highest rate that was sustained",
+        heading="out/s",
+        digits=1,
+        prometheus="rate_out_per_second",
+    )
+    rate_out_peak_per_s = Figure("the most messages stored within a second", prometheus=None)
+    storage_delay = Latency(
+        "from sent to stored, in ms",
+        column="storage_delay_us",
+        times=("sent_ns", "received_ns"),
+        heading="S",
+        table=("p99",),
+        decades=(-4, 2),
+        prometheus="S",
+    )
+    arrival_delay = Latency("from sent to its arrival", times=("sent_ns", "arrived_ns"), prometheus=None)
+    commit_delay = Latency("from its arrival to stored", times=("arrived_ns", "received_ns"), prometheus=None)
+    limit_per_s = Figure("the highest rate that was sustained", prometheus=None)
+
+    def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
+        for one in self.document["per_broker"]:
+            if one["rate_out_per_s"] is not None:
+                yield "broker_rate_per_second", {"broker": str(one["broker"])}, one["rate_out_per_s"]
+        if (limit := self.limit_per_s) is not None:
+            yield "limit_per_second", {"limited_by": str(self.document["limited_by"])}, limit
+
+    @property
+    def title(self) -> str:
+        """The cell in words, e.g. "10 ms, 2 brokers central, copy, QoS 1"."""
+        where = f"{self.brokers} broker{'s' if self.brokers != 1 else ''} {self.placement}"
+        return f"{self.interval_ms:g} ms, {where}, {self.write_mode}, QoS {self.qos}"
+
+    @classmethod
+    def remarks(cls, run: Document) -> Iterator[str]:
+        cells = list(map(cls, run["cells"]))
+        if stops := list(_stops(cells)):
+            yield from ("", "Machines that had to wait because they had used up their processor quota:", *stops)
+        if limits := [cell for cell in cells if cell.limit_per_s is not None]:
+            yield from ("", "Highest sustained rate, and its limit:", *map(_limit, limits))
+
+
+def _stops(cells: list[TwinCell]) -> Iterator[str]:
+    """Yield how often and for how long its quota stopped each machine that was stopped."""
+    stops: dict[str, tuple[int, float]] = {}
+    for cell in cells:
+        for host, count in cell.document.get("throttled", {}).items():
+            times, seconds = stops.get(host, (0, 0.0))
+            stops[host] = (times + count, seconds + cell.document["throttled_s"][host])
+    for host, (times, seconds) in stops.items():
+        if times:
+            yield f"  {host}: {times} times, {seconds:.1f} s altogether"
+
+
+def _limit(cell: TwinCell) -> str:
+    brokers = f"{cell.brokers} broker{'s' if cell.brokers != 1 else ''}"
+    name = f"{cell.write_mode}, QoS {cell.qos}, {brokers}"
+    if not cell.limit_per_s:
+        return f"  {name}: no rate was sustained"
+    limited_by = cell.document["limited_by"]
+    return f"  {name}: {cell.limit_per_s:.0f} a second, {LIMITS.get(limited_by, limited_by)}"
+
+
 EXPERIMENT = Experiment(
     NAME,
     __name__,
     scenarios="compose/experiments/twin*",
+    cell=TwinCell,
     roles=(CONTROLLER, BROKER, INSTANCE, WORKERS, DATABASE),
     images=("sqlclient",),
     upstream=("POSTGRES_IMAGE",),

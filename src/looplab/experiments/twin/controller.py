@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from looplab.errors import LabError, MachineError, UsageError
-from looplab.experiments.twin import EXPERIMENT, NAME
+from looplab.experiments.twin import EXPERIMENT, NAME, TwinCell
 from looplab.experiments.twin.counters import HEADER
 from looplab.experiments.twin.database import Database, conninfo
-from looplab.experiments.twin.document import Measured, cell_document, faults, files
-from looplab.experiments.twin.parameters import Cell, TwinParameters
+from looplab.experiments.twin.document import Measured, faults, files, measured_cell
+from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import INSTANCE, Parts, Sending, Sent, clear, new_token
 from looplab.experiments.twin.treatments import judge, used_hosts
@@ -65,7 +65,7 @@ class Controller(Run):
 
     def contents(self) -> dict[str, Any]:
         p, store = self.parameters, self.record.store
-        cells = [cell_document(p, store, p.rows(at), measured) for at, measured in enumerate(self._measured)]
+        cells = [measured_cell(p, store, p.rows(at), measured) for at, measured in enumerate(self._measured)]
         return {"cells": cells, "noise_floor": noise.over(self._looks)}
 
     def faults(self) -> Sequence[str]:
@@ -75,20 +75,20 @@ class Controller(Run):
     def close(self) -> None:
         self._database.close()
 
-    def _measure(self, parts: Parts, index: int, cell: Cell) -> Measured:
+    def _measure(self, parts: Parts, index: int, cell: TwinCell) -> Measured:
         p = self.parameters
         self._started.add(self._database.facts().started)
         measured = self._search(parts, index, cell) if p.search else self._send(parts, index, cell)
         self._started.add(self._database.facts().started)
         return measured
 
-    def _send(self, parts: Parts, index: int, cell: Cell) -> Measured:
+    def _send(self, parts: Parts, index: int, cell: TwinCell) -> Measured:
         p = self.parameters
         sending = Sending(parts, index, cell, self.record.token)
         sent = sending.make(p.rows(index), round(cell.interval_ms * 1e6), lambda: self._progress(index, cell))
         return Measured(cell, counts(sent), usage(p, cell, sent), sent.faults)
 
-    def _search(self, parts: Parts, index: int, cell: Cell) -> Measured:
+    def _search(self, parts: Parts, index: int, cell: TwinCell) -> Measured:
         """Search the highest sustained rate; the cell's rows are those of the last step."""
         p, store, rows = self.parameters, self.record.store, self.parameters.rows(index)
         made: list[Sent] = []
@@ -122,7 +122,7 @@ class Controller(Run):
             return False
         return True
 
-    def _progress(self, index: int, cell: Cell) -> None:
+    def _progress(self, index: int, cell: TwinCell) -> None:
         p, rows, state = self.parameters, self.parameters.rows(index), self.record.store["state"]
         done = sum(value > 1 for value in state[rows.start : rows.stop].tolist())
         left_s = p.whole_s * (1 - (index + done / len(rows)) / len(p.cells))

@@ -1,22 +1,17 @@
 """From a run's rows to run.json and samples.csv: the fate of every message, the queue, the rates."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from looplab.experiments.twin.parameters import Cell, TwinParameters
-from looplab.run.accounting import Columns, lateness, response, summarise
+from looplab.experiments.twin import TwinCell
+from looplab.experiments.twin.parameters import TwinParameters
+from looplab.run.accounting import Columns, response
+from looplab.run.document import More, cell_document, samples_file
 from looplab.run.record import File
-from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING
+from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
 
-SAMPLES_HEADER = (
-    "interval_ms,brokers,placement,write_mode,qos,repetition,broker,device,sequence,due_ns,sent_ns,arrived_ns,"
-    "committed_ns,storage_delay_us,outcome"
-)
-# Values of the column `state` as this experiment names them. A stored message has its commit in `received_ns`.
-OUTCOMES = {WAITING: "lost", ANSWERED: "stored", LATE: "stored", ROBOT_ERROR: "refused"}
 PEAK_NS = 1_000_000_000
 
 
@@ -28,7 +23,7 @@ class Measured:
     run.json as it is: processor shares, the broker's own counters, steps and limit of a search.
     """
 
-    cell: Cell
+    cell: TwinCell
     counts: dict[str, int] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -36,41 +31,21 @@ class Measured:
 
 def files(parameters: TwinParameters) -> list[File]:
     """Return the CSV files of a run that come from its rows."""
-    return [File("samples.csv", SAMPLES_HEADER, partial(sample_lines, parameters))]
+    more: dict[str, More] = {
+        "broker": lambda _columns, row: parameters.broker_of(row),
+        "device": lambda _columns, row: parameters.device_of(row),
+        "arrived_ns": lambda columns, row: "" if columns["arrived_ns"][row] == ABSENT else columns["arrived_ns"][row],
+    }
+    return [samples_file(TwinCell, parameters, more)]
 
 
-def sample_lines(parameters: TwinParameters, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of samples.csv for `rows`; none for rows that were never sent."""
-    cells, state, size = parameters.cells, columns["state"], len(parameters.rows(0))
-    due, sent, arrived, committed = (columns[name] for name in ("due_ns", "sent_ns", "arrived_ns", "received_ns"))
-    for row in rows:
-        if state[row] != NOT_SENT:
-            cell, outcome = cells[row // size], OUTCOMES[state[row]]
-            commit = f"{committed[row]},{(committed[row] - sent[row]) / 1e3:.3f}" if outcome == "stored" else ","
-            yield (
-                f"{cell.interval_ms:g},{cell.brokers},{cell.placement},{cell.write_mode},{cell.qos},{cell.iteration},"
-                f"{parameters.broker_of(row)},{parameters.device_of(row)},{row},{due[row]},{sent[row]},"
-                f"{'' if arrived[row] == ABSENT else arrived[row]},{commit},{outcome}"
-            )
-
-
-def cell_document(parameters: TwinParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
+def measured_cell(parameters: TwinParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
     """Return one entry of `cells` in run.json."""
     cell, state = measured.cell, columns["state"]
     sent = [row for row in rows if state[row] != NOT_SENT]
-    outcomes = [OUTCOMES[state[row]] for row in sent]
-    stored = [row for row, outcome in zip(sent, outcomes, strict=True) if outcome == "stored"]
-    arrived = [row for row in stored if columns["arrived_ns"][row] != ABSENT]
+    stored = [row for row in sent if state[row] in (ANSWERED, LATE)]
     sent_ns, committed_ns = _times(columns, "sent_ns", sent), _times(columns, "received_ns", stored)
-    return {
-        "interval_ms": cell.interval_ms,
-        "brokers": cell.brokers,
-        "placement": cell.placement,
-        "write_mode": cell.write_mode,
-        "qos": cell.qos,
-        "repetition": cell.iteration,
-        "sent": len(sent),
-        **{fate: outcomes.count(fate) for fate in ("stored", "lost", "refused")},
+    more = {
         "duplicates": sum(columns["copies"][row] for row in sent if columns["copies"][row] > 0),
         **measured.counts,
         "queue_max": max(queue(sent_ns, committed_ns)[1], default=0),
@@ -78,27 +53,18 @@ def cell_document(parameters: TwinParameters, columns: Columns, rows: range, mea
         "rate_in_per_s": rate_per_s(sent_ns),
         "rate_out_per_s": rate_per_s(committed_ns),
         "rate_out_peak_per_s": peak_per_s(committed_ns),
-        "storage_delay_us": _delays(columns, stored, "sent_ns", "received_ns"),
-        "arrival_delay_us": _delays(columns, arrived, "sent_ns", "arrived_ns"),
-        "commit_delay_us": _delays(columns, arrived, "arrived_ns", "received_ns"),
         "response_us": response(columns, sent, round(cell.interval_ms * 1e6))["response_us"],
-        "send_lateness_us": lateness(columns, sent),
         "per_broker": _brokers(parameters, columns, sent, stored),
         **measured.more,
         "valid": not measured.faults,
         "invalid_because": measured.faults,
     }
+    return cell_document(cell, columns, rows, more)
 
 
 def faults(measured: Sequence[Measured]) -> list[str]:
     """Return why cells are INVALID."""
-    return [f"{named(one.cell)}: {why}" for one in measured for why in one.faults]
-
-
-def named(cell: Cell) -> str:
-    """Return a cell in words, e.g. "10 ms, 2 brokers central, copy, QoS 1"."""
-    brokers = f"{cell.brokers} broker{'s' if cell.brokers != 1 else ''} {cell.placement}"
-    return f"{cell.interval_ms:g} ms, {brokers}, {cell.write_mode}, QoS {cell.qos}"
+    return [f"{one.cell.title}: {why}" for one in measured for why in one.faults]
 
 
 def queue(sent_ns: Iterable[int], left_ns: Iterable[int]) -> tuple[list[int], list[int]]:
@@ -159,7 +125,3 @@ def _by_broker(parameters: TwinParameters, columns: Columns, rows: Sequence[int]
 
 def _times(columns: Columns, name: str, rows: Sequence[int]) -> list[int]:
     return [columns[name][row] for row in rows]
-
-
-def _delays(columns: Columns, rows: Sequence[int], start: str, end: str) -> dict[str, float | int | None]:
-    return summarise([columns[end][row] - columns[start][row] for row in rows])

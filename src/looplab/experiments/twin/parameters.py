@@ -3,14 +3,14 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import product
 from math import ceil
 from typing import Any
 
 from looplab.errors import UsageError
-from looplab.experiments.twin import NAME
+from looplab.experiments.twin import NAME, TwinCell
 from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
 from looplab.spec.parameters import (
     HOST,
@@ -24,15 +24,15 @@ from looplab.spec.parameters import (
     Reader,
     RunParameters,
     check_samples,
-    read_number,
     choice,
+    host,
     integer,
     number,
     param,
     qos_list,
+    read_number,
     switch,
     words,
-    host,
 )
 
 FOLDER = f"compose/experiments/{NAME}"
@@ -46,9 +46,7 @@ SESSIONS = ("", "message", "kept")
 QUOTA, CPUSET = CONFINEMENTS = ("quota", "cpuset")
 WRITE_MODE = Option("--write-mode", "WRITE_MODE", "MODE,…", f"how the twin stores: {', '.join(WRITE_MODES)}")
 SCALE = Option("--machine-scale", "MACHINE_SCALE", "X", "size of the published machines here: 0.5 is half of each")
-CONFINEMENT = Option(
-    "--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS
-)
+CONFINEMENT = Option("--confinement", "CONFINEMENT", "", "a machine is a quota or a set of processors", CONFINEMENTS)
 # The published sleep of the instance's event loop.
 PUBLISHED_SLEEP_MS = 50.0
 # What storing a message takes in the published way beside the sleep: for the estimate of a run's length alone.
@@ -57,24 +55,6 @@ PUBLISHED_STORE_MS = 10.0
 CELL_OVERHEAD_S = 2.0
 # MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin.
 PLAIN_SCALE = 0.5
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One way of sending and storing; `placement` is where the brokers run."""
-
-    interval_ms: float
-    brokers: int
-    placement: str
-    write_mode: str
-    qos: int
-    iteration: int
-
-    @property
-    def title(self) -> str:
-        """Return what a person reads of it while it is measured."""
-        where = f"{self.brokers} broker{'s' if self.brokers > 1 else ''} {self.placement}"
-        return f"{self.interval_ms:g} ms, {where}, {self.write_mode}, QoS {self.qos}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +99,11 @@ class TwinParameters(RunParameters):
     instance_url: str
 
     @cached_property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[TwinCell]:
         """Its cells; whole iterations follow each other, so that a drift of the machine meets all alike."""
         ways = [(n, where) for n in self.brokers for where in (self.placements if n > 1 else (SINGLE,))]
         return [
-            Cell(interval_ms, *way, mode, qos, iteration)
+            TwinCell.keyed(interval_ms, *way, mode, qos, iteration)
             for iteration, mode, qos, way, interval_ms in product(
                 range(self.iterations), self.write_modes, self.qos, ways, self.intervals_ms
             )
@@ -136,6 +116,10 @@ class TwinParameters(RunParameters):
         return sum(cell.interval_ms for cell in self.cells) * self.messages / 1000
 
     @property
+    def longest_gap_ms(self) -> float:
+        return max(self.intervals_ms)
+
+    @property
     def whole_s(self) -> float:
         overhead_s = CELL_OVERHEAD_S * len(self.cells) * (self.search_steps if self.search else 1)
         if self.search:
@@ -145,25 +129,25 @@ class TwinParameters(RunParameters):
             for cell in self.cells
         )
 
-    def _store_ms(self, cell: Cell) -> float:
+    def _store_ms(self, cell: TwinCell) -> float:
         """Return about how long storing a message takes."""
         return self.sleep(cell) + (PUBLISHED_STORE_MS if self.session_of(cell) == "message" else 0)
 
-    def sleep(self, cell: Cell) -> float:
+    def sleep(self, cell: TwinCell) -> float:
         """Return the sleep of the instance's event loop in ms."""
         if self.sleep_ms is not None:
             return self.sleep_ms
         return PUBLISHED_SLEEP_MS if cell.write_mode in SLEEPING else 0.0
 
-    def session_of(self, cell: Cell) -> str:
+    def session_of(self, cell: TwinCell) -> str:
         """Return how long a database session lasts: `message` or `kept`."""
         return self.session or ("message" if cell.write_mode in RECONNECTING else "kept")
 
-    def batch_of(self, cell: Cell) -> int:
+    def batch_of(self, cell: TwinCell) -> int:
         """Return the most messages that are stored together."""
         return self.batch_rows if cell.write_mode in ("pipeline", "copy") else 1
 
-    def hosts(self, cell: Cell) -> list[tuple[str, int]]:
+    def hosts(self, cell: TwinCell) -> list[tuple[str, int]]:
         if cell.placement == CENTRAL:
             return [(f"central-{cell.brokers}", 1883 + at) for at in range(cell.brokers)]
         if self.broker_hosts:
@@ -171,17 +155,17 @@ class TwinParameters(RunParameters):
             return [(host, int(port)) for host, _, port in named[: cell.brokers]]
         return [(f"broker-{at + 1}", 1883) for at in range(cell.brokers)]
 
-    def taken(self, cell: Cell) -> list[tuple[str, int]]:
+    def taken(self, cell: TwinCell) -> list[tuple[str, int]]:
         """Return host and port of each broker from which the instance takes."""
         return self.hosts(cell)[: 1 if cell.placement == BRIDGED else None]
 
-    def prefix(self, cell: Cell) -> str:
+    def prefix(self, cell: TwinCell) -> str:
         """Return what the topics of a cell begin with."""
         return BRIDGED_PREFIX if cell.placement == BRIDGED else ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the effective parameters as run.json stores them."""
-        return {**asdict(self), "cells": [asdict(cell) for cell in self.cells]}
+        return {**asdict(self), "cells": [cell.key_document for cell in self.cells]}
 
     def device_of(self, row: int) -> int:
         """Return the device of a message, counted from 1."""
@@ -190,6 +174,9 @@ class TwinParameters(RunParameters):
     def broker_of(self, row: int) -> int:
         """Return the broker that a message went through, counted from 1."""
         return row // self.devices % self.cells[row // len(self.rows(0))].brokers + 1
+
+
+PARAMETERS = TwinParameters
 
 
 def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParameters:

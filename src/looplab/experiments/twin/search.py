@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import queue
-from looplab.experiments.twin.parameters import Cell, TwinParameters
+from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.sending import Sent
 from looplab.experiments.twin.usage import busy, largest, usage
 from looplab.run.accounting import Columns, quantile
@@ -118,7 +119,7 @@ def _within(p: TwinParameters, rate: float) -> float:
     return min(max(rate, 1.0), float(p.max_rate_per_s))
 
 
-def limit(p: TwinParameters, cell: Cell, sent: Sent, step: Step) -> dict[str, Any]:
+def limit(p: TwinParameters, cell: TwinCell, sent: Sent, step: Step) -> dict[str, Any]:
     """Return `limited_by` and `evidence`: each part's share of its capacity in a step.
 
     That is one processor for each broker, worker of the instance and session of the database, all processors for the

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 
 from looplab.errors import LabError, MachineError
+from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.counters import BrokerCounters
 from looplab.experiments.twin.database import Cost, Database
 from looplab.experiments.twin.device import Devices
-from looplab.experiments.twin.parameters import Cell, TwinParameters
+from looplab.experiments.twin.parameters import TwinParameters
 from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages, OpenLoop
-from looplab.spec.parameters import SLEEP
 from looplab.run.record import Record
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
+from looplab.spec.parameters import SLEEP
 from looplab.system.json_service import Service
 from looplab.treatments.looks import Look
 
@@ -62,7 +63,7 @@ class Parts:
 class Sending:
     """Sends `count` messages of a cell from row `first` on, `interval_ns` apart."""
 
-    def __init__(self, parts: Parts, index: int, cell: Cell, token: str) -> None:
+    def __init__(self, parts: Parts, index: int, cell: TwinCell, token: str) -> None:
         p = parts.parameters
         self._parts, self._index, self._cell, self._token = parts, index, cell, token
         self._hosts = p.hosts(cell)
@@ -157,7 +158,7 @@ class Sending:
         p, cell = self._parts.parameters, self._cell
         self._devices.close()
         self._counters.close()
-        key = f"{cell.interval_ms:g},{cell.brokers},{cell.placement},{cell.write_mode},{cell.qos},{cell.iteration}"
+        key = f"{cell.interval_ms:g},{cell.brokers},{cell.placement},{cell.write_mode},{cell.qos},{cell.repetition}"
         self._parts.lines.extend(self._counters.lines(key))
         found: list[dict[str, int]] = INSTANCE.ask(f"{p.instance_url}/end", "POST", {})["workers"]
         return found

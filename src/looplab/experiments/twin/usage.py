@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.experiments.twin.parameters import Cell, TwinParameters
+from looplab.experiments.twin import TwinCell
+from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.sending import Sent
 from looplab.treatments.looks import Look, processes, survivors
 
 
-def usage(parameters: TwinParameters, cell: Cell, sent: Sent) -> dict[str, Any]:
+def usage(parameters: TwinParameters, cell: TwinCell, sent: Sent) -> dict[str, Any]:
     """Return what goes into a cell of run.json beside what its rows tell; null where nothing was read."""
     before, after = sent.looks
     cost = sent.costs
@@ -32,7 +33,7 @@ def usage(parameters: TwinParameters, cell: Cell, sent: Sent) -> dict[str, Any]:
     }
 
 
-def _parts(p: TwinParameters, cell: Cell, before: Look, after: Look) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parts(p: TwinParameters, cell: TwinCell, before: Look, after: Look) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return shares of one processor by part; how often, and for how many ns, its quota stopped each machine."""
     elapsed_ns = after["clock_ns"] - before["clock_ns"]
     hosts = {host for host, _port in p.hosts(cell)}

@@ -1,32 +1,59 @@
-"""./lab check: score an exercise, for one student or for a folder with one folder for each student."""
+"""./lab check and ./lab hand-in: score an exercise or a class, and pack what a student hands in."""
 
+import re
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError
-from looplab.exercises.exercise import Exercise, read_exercise
-from looplab.exercises.hand_in import Form, Owners, answer_form, read_form, read_hand_ins
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, UsageError
+from looplab.exercises.class_table import class_lines, class_rows
+from looplab.exercises.exercise import Exercise, exercises, read_exercise
+from looplab.exercises.hand_in import Form, answer_form, hand_ins, read_form, write_hand_in
 from looplab.exercises.marking import mark
-from looplab.exercises.predictions import ANSWERS, record_predictions, stamp_form
-from looplab.exercises.score import class_line, remarks_of, score_row, score_sheet
+from looplab.exercises.score import score_sheet
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.class_archives import STUDENTS_MARK
 from looplab.report.shell import write_csv
 from looplab.report.stored import StoredRun, Unusable, read_run, run_folder, run_folders
 from looplab.system.terminal import fitted
 
+# Where a student's forms are, and where the table of a class goes.
+ANSWERS = Path("answers")
+SHEET = Path("report/class.csv")
 
-def check(root: Path, name: str, run: str | None = None, *, student: bool = False) -> int:
-    """Score exercise `name`. `run` is a run's id or folder, or a folder of students' folders.
+
+def check(root: Path, names: Sequence[str], *, student: bool = False) -> int:
+    """Score an exercise, perhaps by one run of it: `names` are both. Or mark a class: `names` are its places.
 
     For a `student`, the score says right or not right and never the figure; so it does in a students' checkout.
-    Exit code 0 where every point is given (of a class: where everybody could be marked), else 1.
+    Exit code 0 where every point is given, or where a class was marked, else 1.
     """
+    places = [Path(name) for name in names]
+    if all(place.suffix == ".zip" or place.is_dir() for place in places):
+        return _check_class(root, places)
+    name, *runs = names
+    if len(runs) > 1:
+        raise UsageError(f"{' '.join(runs)}: one run at most.", "Name an exercise and a run, or folders of a class.")
     exercise = read_exercise(root, name, EXPERIMENTS)
-    folder = _class_folder(root, run)
-    if folder is not None:
-        return _check_class(exercise, folder)
-    return _check_one(root, exercise, run, student or (root / STUDENTS_MARK).exists())
+    return _check_one(root, exercise, runs[0] if runs else None, student or (root / STUDENTS_MARK).exists())
+
+
+def hand_in(root: Path, scenario: str, name: str) -> int:
+    """Write NAME.zip: the runs that count for an exercise, and its form."""
+    exercise = read_exercise(root, scenario, EXPERIMENTS)
+    form = root / ANSWERS / f"{exercise.name}.yaml"
+    answers = read_form(form).answers if form.is_file() else {}
+    counted = mark(exercise, _runs(root, exercise, None), answers).runs
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise UsageError(f"--name {name!r}: letters, digits, dots and dashes.", "For example --name ada.")
+    file = root / f"{name}.zip"
+    write_hand_in(file, counted.values(), form)
+    missing = [wanted.handle for wanted in exercise.runs if wanted.handle not in counted]
+    print(f"{file.name}: {len(counted)} of {len(exercise.runs)} runs, {'the' if form.is_file() else 'no'} form.")
+    for handle in missing:
+        print(f"  The run “{handle}” is missing or wrong: `./lab check {scenario}` says why.")
+    return EXIT_INVALID if missing or not form.is_file() else EXIT_GOOD
 
 
 def _check_one(root: Path, exercise: Exercise, run: str | None, student: bool) -> int:
@@ -37,36 +64,22 @@ def _check_one(root: Path, exercise: Exercise, run: str | None, student: bool) -
         print(f"A form for your answers is in {path.relative_to(root)}\n")
     form = Form({})
     if path.exists():
-        record_predictions(root)
-        stamp_form(path, exercise.predictions)
         form = read_form(path)
-    marked = mark(exercise, _runs(root, exercise, run), form.answers, form.seen)
+    marked = mark(exercise, _runs(root, exercise, run), form.answers)
     print(fitted(score_sheet(exercise, marked, student=student), sys.stdout, " " * 7))
     return EXIT_GOOD if marked.got == marked.worth else EXIT_INVALID
 
 
-def _check_class(exercise: Exercise, folder: Path) -> int:
-    rows: list[dict[str, object]] = []
-    owners = Owners()
-    unread = 0
-    for hand_in in read_hand_ins(folder, EXPERIMENTS):
-        form = hand_in.form(exercise.name)
-        if form.trouble:
-            print(f"{hand_in.student}: {form.trouble}")
-        marked = mark(exercise, hand_in.runs, form.answers, form.seen)
-        remarks = remarks_of(marked)
-        for used in marked.runs.values():
-            if owner := owners.other(used, hand_in.student):
-                remarks.insert(0, f"{used.run_id} is the very run that {owner} handed in")
-        unread += not hand_in.runs and not form.answers
-        rows.append(score_row(hand_in.student, marked, remarks))
-        print(class_line(hand_in.student, marked))
-        for remark in remarks:
-            print(fitted(f"    {remark}", sys.stdout, " " * 8))
-    sheet = folder / f"scores-{exercise.name}.csv"
+def _check_class(root: Path, places: Sequence[Path]) -> int:
+    known = {name: read_exercise(root, name, EXPERIMENTS) for name in exercises(root)}
+    with tempfile.TemporaryDirectory() as unpacked:
+        rows = list(class_rows(hand_ins(places, Path(unpacked), EXPERIMENTS), known))
+    print("\n".join(class_lines(rows)))
+    sheet = root / SHEET
+    sheet.parent.mkdir(exist_ok=True)
     write_csv(sheet, rows)
-    print(f"\n{len(rows)} students, {sheet}")
-    return EXIT_INVALID if unread else EXIT_GOOD
+    print(f"\nEach lost point and its reason: {SHEET}")
+    return EXIT_GOOD
 
 
 def _runs(root: Path, exercise: Exercise, run: str | None) -> list[StoredRun | Unusable]:
@@ -87,13 +100,3 @@ def _runs(root: Path, exercise: Exercise, run: str | None) -> list[StoredRun | U
 def _competes(run: StoredRun | Unusable, named: StoredRun) -> bool:
     """Return whether `run` could be marked in place of the run that was named."""
     return not isinstance(run, Unusable) and (run.scenario, run.fidelity) == (named.scenario, named.fidelity)
-
-
-def _class_folder(root: Path, run: str | None) -> Path | None:
-    """Return the folder of students' folders that `run` names, None if it names a run."""
-    if run is None or not Path(run).is_dir():
-        return None
-    folder = Path(run)
-    if folder.resolve().parent == (root / "results").resolve():
-        return None
-    return None if (folder / "run.json").exists() or (folder / "samples.csv").exists() else folder

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from looplab.lab.commands import study
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.folder import SCHEMA
+from looplab.run.life import run_table
 from looplab.spec.parameters import RunParameters
 from looplab.system.terminal import say, show_duration
 
@@ -29,7 +31,7 @@ def run(
     wanted = chosen(root, scenarios)
     experiment = check_one_kind(wanted)
     lab = Lab(root, variables(root, scenarios, given, quick), [experiment])
-    table = experiment.part("table").table
+    table = partial(run_table, experiment)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
     session = study.begin(lab)

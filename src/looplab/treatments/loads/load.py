@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from looplab.spec.roles import Role
 from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.looks import Look, grown, running
-from looplab.spec.roles import Role
 
 # The first look is taken before the warm-up: the first cell begins at the second.
 WARM_UP_LOOKS = 1

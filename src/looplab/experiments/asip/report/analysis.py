@@ -5,17 +5,17 @@ from functools import partial
 
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import published
-from looplab.experiments.asip.report.cell import AsipCell
+from looplab.experiments.asip.report.cell import MeasuredAsip
+from looplab.experiments.asip.report.claims import add_causes, cells, claims, usable
 from looplab.experiments.asip.report.figures import NAMES, TITLES, measured_rows, published_rows, sketches
-from looplab.experiments.asip.report.findings import add_causes, cells, claims, usable
 from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ
-from looplab.report.cell import QUANTILES
+from looplab.report.cells import cell_row
 from looplab.report.drawing import Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.shell import Analysis, number, spread
+from looplab.report.shell import Analysis, number
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Verdict, judge
 
@@ -79,7 +79,7 @@ def _beside(run: Measured) -> Iterator[tuple[str, str, list[tuple[str, list[Inte
     yield f"{heading} in {unit}, {run.run.fidelity}", unit, order
 
 
-def factored(measured: Sequence[Measured]) -> list[tuple[str, str, AsipCell]]:
+def factored(measured: Sequence[Measured]) -> list[tuple[str, str, MeasuredAsip]]:
     """Return (fidelity, factors, cell) of each cell that was measured with a factor set, and of its like as usual."""
     keys = {(m.run.scenario, m.run.fidelity, key) for m in measured if m.run.factors for key in m.cells}
     held = [
@@ -98,24 +98,4 @@ def show(value: float | None, unit: str) -> str:
 
 def _cell_rows(run: Measured) -> Iterator[dict[str, object]]:
     for cell in cells(run):
-        latency = "latency" in cell.latency_us
-        quantiles = {name: cell.quantile("latency", name) if latency else None for name in QUANTILES}
-        yield {
-            "run_id": " ".join(run.run_ids),
-            "scenario": run.run.scenario,
-            "fidelity": run.run.fidelity,
-            "factors": " ".join(run.run.factors),
-            "valid": "yes" if cell.valid else "no",
-            "language": cell.language,
-            "transport": cell.transport,
-            "placement": cell.placement,
-            **{name: cell.document.get(name, "") for name in ("tests", "answered", "late", "lost")},
-            **spread("mean_us", cell.mean("latency") if latency else None),
-            **{f"{name}_us": number(value.estimate if value else None) for name, value in quantiles.items()},
-            "edge_mean_us": number(cell.edge("avg")),
-            "edge_p95_us": number(cell.edge("p95")),
-            "wire_us": number(cell.wire_us),
-            "wire_bytes": number(cell.wire_bytes, ".0f"),
-            **spread("tracked_hz", cell.tracked_hz),
-            "wire_hz": number(cell.wire_hz),
-        }
+        yield {**cell_row(run, cell), "factors": " ".join(run.run.factors), "edge_p95_us": number(cell.edge("p95"))}

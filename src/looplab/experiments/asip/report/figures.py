@@ -11,8 +11,8 @@ import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import published
-from looplab.experiments.asip.report.cell import AsipCell
-from looplab.experiments.asip.report.findings import usable
+from looplab.experiments.asip.report.cell import MeasuredAsip
+from looplab.experiments.asip.report.claims import usable
 from looplab.experiments.asip.report.published import LATENCY_MS, PLACEMENTS, THROUGHPUT_HZ, TRANSPORTS
 from looplab.experiments.asip.report.scope import scopes
 from looplab.report.drawing import Plot, Sketch, shares
@@ -67,10 +67,10 @@ def sketches(run: Measured) -> list[Sketch]:
     return [*made, *scopes(newest, fidelity, held)]
 
 
-def value_of(cell: AsipCell, measure: str) -> Interval | None:
+def value_of(cell: MeasuredAsip, measure: str) -> Interval | None:
     """Return what figures 3.20 to 3.25 show of a cell: Hz tracked, or the mean latency in ms."""
     if measure == THROUGHPUT_HZ:
-        return None if math.isnan(cell.tracked_hz.estimate) else cell.tracked_hz
+        return None if math.isnan(cell.tracked.estimate) else cell.tracked
     mean = cell.mean("latency")
     return None if mean is None else mean.over(1000)
 
@@ -102,7 +102,7 @@ def _rows(run: Measured, measure: str, numbers: Sequence[str]) -> list[Plot]:
         if measure == THROUGHPUT_HZ
         else ("ms", "mean latency", "the time on the wire")
     )
-    wire = float(np.nanmedian([c.wire_hz if unit == "Hz" else c.wire_us / 1000 for c in usable(run)]))
+    wire = float(np.nanmedian([c.wire_limit_hz if unit == "Hz" else c.wire_time_us / 1000 for c in usable(run)]))
     found = []
     for number, language in zip(numbers, published.LANGUAGES, strict=True):
         printed, measured = published_rows(measure, language), measured_rows(run, measure, language)
@@ -148,7 +148,7 @@ def _latencies(run: Measured) -> list[Plot]:
     """Return the distribution of each cell's latency, and the time on the wire as a line."""
     held = [c for c in usable(run) if c.placement == "one" and c.latency_us["latency"].size]
     curves = [(c.language, c.transport, np.sort(c.latency_us["latency"]) / 1000) for c in held]
-    wire_ms = float(np.median([c.wire_us for c in held])) / 1000 if held else math.nan
+    wire_ms = float(np.median([c.wire_time_us for c in held])) / 1000 if held else math.nan
     if math.isnan(wire_ms):
         return []
     caption = "Latency on the client's clock, all parts on one machine. No curve can be left of the wire."
@@ -176,7 +176,7 @@ def _tracked(run: Measured) -> list[Plot]:
             curves.append((cell.language, cell.transport, steps))
     if not curves:
         return []
-    wire_hz = float(np.median([c.wire_hz for c in usable(run)]))
+    wire_hz = float(np.median([c.wire_limit_hz for c in usable(run)]))
     caption = "Edges of pin 13 over edges of pin 2, by the frequency of the wave; 100 % is tracked."
     told = "; ".join(
         f"{NAMES[t]} {la}: " + ", ".join(f"{share:.0%} at {hz:.4g} Hz" for hz, share in curve)

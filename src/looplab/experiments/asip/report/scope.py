@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from looplab.experiments.asip.report.cell import AsipCell
+from looplab.experiments.asip.report.cell import MeasuredAsip
 from looplab.report.drawing import Drawing, Plot
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Scope:
         axes.set_xlabel("ms by the board's clock")
 
 
-def scopes(folder: Path, fidelity: str, cells: Sequence[AsipCell]) -> list[Scope]:
+def scopes(folder: Path, fidelity: str, cells: Sequence[MeasuredAsip]) -> list[Scope]:
     """Return the pictures of one cell: serial and Python if measured. None without an oscilloscope (a real board)."""
     path = folder / FILE
     if not cells or not path.is_file():
@@ -83,7 +83,7 @@ def scopes(folder: Path, fidelity: str, cells: Sequence[AsipCell]) -> list[Scope
     return found
 
 
-def _steps(cell: AsipCell) -> list[tuple[str, int, str]]:
+def _steps(cell: MeasuredAsip) -> list[tuple[str, int, str]]:
     """Return the steps to show, each with name and caption: the fastest wave tracked, the slowest that was not."""
     if not cell.steps:
         return [("latency", -1, "each edge of pin 2 comes back on pin 13 one latency later.")]

@@ -217,7 +217,7 @@ class Bridge:
 def _settings(environment: dict[str, str]) -> tuple[bool, str]:
     """Return whether TCP_NODELAY is set, and the framing. Raises LabError (exit code 2)."""
     reader = Reader(environment, "compose/scenarios/NAME")
-    nodelay = reader.switch("TCP_NODELAY", reader.corrected)
+    nodelay = reader.switch("TCP_NODELAY", reader.fidelity == "corrected")
     return nodelay, reader.choice("ROBOT_FRAMING", FRAMINGS[reader.fidelity], tuple(FRAMINGS.values()))
 
 

@@ -1,14 +1,23 @@
 """The report on the control loop: the thesis's tables, figures and claims beside what was measured."""
 
-from looplab.experiments.loop.report.cell import LoopCell
-from looplab.report.stored import Layout
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
-LAYOUT = Layout(
-    keys=("interval_ms", "qos"),
-    metrics={"T": "total_us", "R": "robot_us", "O": "overhead_us"},
-    times=("due_ns", "received_ns"),
-    cell=LoopCell,
-    # Exercises ask first about O at 20 ms and QoS 0.
-    shown=("O", (20.0, 0.0)),
-)
+from looplab.experiments.loop import LoopCell
+from looplab.report.cell import Key, MeasuredCell
+
+if TYPE_CHECKING:
+    from looplab.report.samples import Measured
+
+
+class MeasuredLoop(MeasuredCell, LoopCell):
+    """One interval at one QoS, measured."""
+
+
+CELLS = {"": MeasuredLoop}
 PAGE = "index.html"
+
+
+def cells_of(measured: "Measured") -> Mapping[Key, MeasuredLoop]:
+    """Return the cells of a scenario by (interval_ms, qos)."""
+    return cast(Mapping[Key, MeasuredLoop], measured.cells)

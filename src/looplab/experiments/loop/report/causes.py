@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, ROBOT, fitted
+from looplab.experiments.loop.report import cells_of
 from looplab.report.samples import Measured, Runs
 
 _PRIORITY = {
@@ -87,8 +88,8 @@ def _nodelay(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
     if nodelay[0] == nodelay[1] or off.run.machine != on.run.machine:
         return []
     notes = []
-    for key in sorted(set(off.cells) & set(on.cells)):
-        slow, fast = (m.cells[key].statistic("O", "p50") for m in (off, on))
+    for key in sorted(set(cells_of(off)) & set(cells_of(on))):
+        slow, fast = (cells_of(m)[key].statistic("O", "p50") for m in (off, on))
         if key[1] and slow and fast:
             part = (
                 f": {1 - fast / slow:.0%} of it was Nagle and delayed acknowledgements, not QoS" if fast < slow else ""
@@ -106,7 +107,7 @@ def _framing(fidelity: str, runs: Mapping[str, Runs]) -> list[str]:
     lost: dict[str, int] = {}
     for name in ("thesis", "corrected"):
         held = [m for m in runs.get(name, {}).values() if m.run.parameters.get("command") == "T"]
-        cells = [m.cells[10.0, 0] for m in held if (10.0, 0) in m.cells]
+        cells = [cells_of(m)[10.0, 0] for m in held if (10.0, 0) in cells_of(m)]
         if cells:
             lost[name] = sum(cell.lost for cell in cells)
     if len(lost) < 2:

@@ -5,20 +5,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from looplab.experiments.loop.parameters import factors
-from looplab.experiments.loop.report import published
+from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
 from looplab.experiments.loop.report.null import Null, null
 from looplab.experiments.loop.studies import COMPARED
-from looplab.report.cell import Cell, Key
+from looplab.report.cell import Key
 from looplab.report.page import show_percent
 from looplab.report.rules import directed, no_gain
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import FEWEST_REPETITIONS, Comparison, compare
+from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, compare
 from looplab.report.stored import StoredRun, differences
 from looplab.report.verdicts import (
     FEW_RUNS,
-    FEWEST_RUNS,
-    FIDELITIES,
     NO_CONTRAST,
     NO_RUN,
     ONE_RUN,
@@ -27,7 +24,6 @@ from looplab.report.verdicts import (
     Rule,
     Verdict,
 )
-from looplab.treatments.judgement import on_off
 
 # Figures of O, as the thesis has them, and of the response, where a lost message counts.
 FIGURES = (("O", "mean"), ("O", "p50"), ("O", "p95"), ("response", "p50"), ("response", "p95"))
@@ -140,7 +136,9 @@ def _qos_2(runs: Runs, rng: np.random.Generator) -> Comparing:
     if "scenario8" not in runs:
         return no_run(["scenario8"])
     a = runs["scenario8"]
-    intervals = sorted({interval for interval, _ in a.cells if (interval, 1) in a.cells and (interval, 2) in a.cells})
+    intervals = sorted(
+        {interval for interval, _ in cells_of(a) if (interval, 1) in cells_of(a) and (interval, 2) in cells_of(a)}
+    )
     if not intervals:
         return Comparing(NO_RUN, "The run of scenario8 has no cells of both QoS 1 and QoS 2.", run_ids=a.run_ids)
     share = _share(*(published.mean_us("scenario8", intervals, qos) for qos in (1, 2)))
@@ -191,15 +189,15 @@ def _values(side: Side, metric: str, statistic: str, unit: str) -> list[float]:
     measured, keys = side
     name = _STATISTIC.get(statistic, statistic)
     if unit == "run":
-        return [_mean([_figure(one.cells.get(key), metric, name) for key in keys]) for one in measured.runs]
-    held = [measured.runs[-1].cells[key].by_repetition(metric, name) for key in keys]
+        return [_mean([_figure(cells_of(one).get(key), metric, name) for key in keys]) for one in measured.runs]
+    held = [cells_of(measured.runs[-1])[key].by_repetition(metric, name) for key in keys]
     return [_mean([cell[k] for cell in held]) for k in sorted(set.intersection(*(set(cell) for cell in held)))]
 
 
-def _figure(cell: Cell | None, metric: str, name: str) -> float:
+def _figure(cell: MeasuredLoop | None, metric: str, name: str) -> float:
     if cell is None:
         return float("nan")
-    found = cell.response(name) if metric == "response" else cell.statistic(metric, name)
+    found = cell.response_quantile(name) if metric == "response" else cell.statistic(metric, name)
     return float("nan") if found is None else found
 
 
@@ -254,7 +252,7 @@ def _applied(about: Sequence[str], before: StoredRun, after: StoredRun) -> bool:
 
 def _common_keys(a: Measured, b: Measured) -> list[Key]:
     """Return the cells that both have; only those with published figures, if there are any."""
-    both = [key for key in a.cells if key in b.cells]
+    both = [key for key in cells_of(a) if key in cells_of(b)]
     sides = (a.run.scenario, b.run.scenario)
     named = [key for key in both if all(published.mean_us(name, key[:1], int(key[1])) is not None for name in sides)]
     return named or both
@@ -289,11 +287,7 @@ def _overrides(held: Sequence[Measured]) -> list[str]:
     """Name the factors that were set otherwise than their fidelity has them."""
     notes = []
     for m in held:
-        usual = factors(m.run.fidelity) if m.run.fidelity in FIDELITIES else {}
-        found = m.run.parameters
-        apart = [
-            f"{name.upper()}={on_off(found[name])}" for name, value in usual.items() if found.get(name, value) != value
-        ]
+        apart = m.run.overrides
         if apart:
             notes.append(f"{m.run.scenario} was run with {', '.join(apart)}, which is not fidelity {m.run.fidelity}.")
     return notes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from looplab.experiments.loop.report import cells_of
 from looplab.report.statistics import Floats
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Curve:
 
 def curve_of(measured: Measured, metric: str) -> Curve | None:
     """All cells of the run at QoS 0 as one CDF; None where nothing was measured."""
-    cells = [cell for (_, qos), cell in measured.cells.items() if qos == 0 and cell.measured]
+    cells = [cell for (_, qos), cell in cells_of(measured).items() if qos == 0 and cell.measured]
     if not cells:
         return None
     values = np.sort(np.concatenate([cell.latency_us[metric] for cell in cells]))

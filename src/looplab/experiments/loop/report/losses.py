@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.comparisons import Comparing, guarded, said
 from looplab.experiments.loop.studies import STUDIES
-from looplab.report.cell import Cell, Key
+from looplab.report.cell import Key
 from looplab.report.samples import Measured, Runs
+from looplab.report.statistics import FEWEST_RUNS
 from looplab.report.stored import StoredRun
 from looplab.report.verdicts import (
     FEW_RUNS,
-    FEWEST_RUNS,
     NO_RUN,
     NOT_REPRODUCED,
     ONE_RUN,
@@ -43,14 +44,14 @@ def claims() -> list[Claim]:
 def _at_10_ms(runs: Runs, _rng: np.random.Generator) -> Comparing:
     """Judge whether each run loses at 10 ms and not at 20 ms and above: the second part is as much of the claim."""
     key = (LOSING_MS, 0)
-    held = [m for name in STUDIES["loss-10-ms"] if (m := runs.get(name)) and key in m.cells]
+    held = [m for name in STUDIES["loss-10-ms"] if (m := runs.get(name)) and key in cells_of(m)]
     if not held:
         named = ", ".join(STUDIES["loss-10-ms"])
         return Comparing(NO_RUN, f"No run of {named} has a cell at 10 ms and QoS 0.")
-    here = [one.cells[key].lost for m in held for one in m.runs if key in one.cells]
-    above = [_above(one) for m in held for one in m.runs if key in one.cells]
-    text = "; ".join(f"{m.run.scenario}: {_counted(m.cells[key])}" for m in held) + "."
-    enough = min(m.cells[key].sent for m in held) >= PUBLISHED_MESSAGES
+    here = [cells_of(one)[key].lost for m in held for one in m.runs if key in cells_of(one)]
+    above = [_above(one) for m in held for one in m.runs if key in cells_of(one)]
+    text = "; ".join(f"{m.run.scenario}: {_counted(cells_of(m)[key])}" for m in held) + "."
+    enough = min(cells_of(m)[key].sent for m in held) >= PUBLISHED_MESSAGES
     if above_lost := sum(lost or 0 for lost in above):
         outcome, why = NOT_REPRODUCED, f" At 20 ms and above {above_lost} are lost, too: not a matter of 10 ms."
     elif None in above:
@@ -67,20 +68,20 @@ def _at_10_ms(runs: Runs, _rng: np.random.Generator) -> Comparing:
 
 def _flood_qos_0(runs: Runs, _rng: np.random.Generator) -> Comparing:
     """Judge whether in one scenario at least every run lost a message or the connection."""
-    held = [m for name in STUDIES["flood-qos-0"] if (m := runs.get(name)) and FLOODED in m.cells]
+    held = [m for name in STUDIES["flood-qos-0"] if (m := runs.get(name)) and FLOODED in cells_of(m)]
     if not held:
         return Comparing(NO_RUN, "No run of scenario7 or scenario8 has a cell at 20 ms and QoS 0.")
     found = {
-        m.run.scenario: [cell.lost + _broken(cell) > 0 for one in m.runs if (cell := one.cells.get(FLOODED))]
+        m.run.scenario: [cell.lost + _broken(cell) > 0 for one in m.runs if (cell := cells_of(one).get(FLOODED))]
         for m in held
     }
-    text = "; ".join(f"{m.run.scenario}: {_counted(m.cells[FLOODED])}" for m in held) + "."
+    text = "; ".join(f"{m.run.scenario}: {_counted(cells_of(m)[FLOODED])}" for m in held) + "."
     if any(all(lost) for lost in found.values()):
         outcome, why = REPRODUCED, ""
     elif any(map(any, found.values())):
         seen = sum(sum(lost) for lost in found.values())
         outcome, why = UNDECIDED, f" {seen} of {sum(map(len, found.values()))} runs show it."
-    elif min(m.cells[FLOODED].sent for m in held) >= PUBLISHED_MESSAGES:
+    elif min(cells_of(m)[FLOODED].sent for m in held) >= PUBLISHED_MESSAGES:
         outcome, why = NOT_REPRODUCED, ""
     else:
         outcome, why = UNDECIDED, _few(held, FLOODED)
@@ -89,7 +90,7 @@ def _flood_qos_0(runs: Runs, _rng: np.random.Generator) -> Comparing:
 
 def _flood_qos_1_2(runs: Runs, _rng: np.random.Generator) -> Comparing:
     measured = runs.get("scenario8")
-    cells = {key: cell for key, cell in measured.cells.items() if key[1] > 0} if measured else {}
+    cells = {key: cell for key, cell in cells_of(measured).items() if key[1] > 0} if measured else {}
     if measured is None or not cells:
         return Comparing(NO_RUN, "No run of scenario8 has cells of QoS 1 or 2.")
     merged = sum(_merged_in(cell) for cell in cells.values())
@@ -118,7 +119,7 @@ def _by_runs(verdict: Comparing, held: Sequence[Measured]) -> Comparing:
     return verdict
 
 
-def _counted(cell: Cell) -> str:
+def _counted(cell: MeasuredLoop) -> str:
     """Return what a cell lost, in words; of several runs also how much identical ones differ."""
     lost = [one.lost for one in cell.runs]
     runs = f" in {len(lost)} runs, {min(lost)} to {max(lost)} in each" if lost else ""
@@ -130,26 +131,26 @@ def _counted(cell: Cell) -> str:
 
 def _above(one: Measured) -> int | None:
     """Return how many messages a run lost at 20 ms and above; None where it has no such cell."""
-    cells = [cell for (interval, qos), cell in one.cells.items() if interval >= SOUND_MS and qos == 0]
+    cells = [cell for (interval, qos), cell in cells_of(one).items() if interval >= SOUND_MS and qos == 0]
     return sum(cell.lost for cell in cells) if cells else None
 
 
-def _broken(cell: Cell) -> int:
+def _broken(cell: MeasuredLoop) -> int:
     return int(cell.document.get("disconnects", 0))
 
 
-def _causes(cell: Cell) -> Mapping[str, int]:
+def _causes(cell: MeasuredLoop) -> Mapping[str, int]:
     """Return the lost messages of a cell by cause, {} if the run did not record it."""
     found: Mapping[str, int] = cell.document.get("lost_by") or {}
     return found
 
 
-def _merged_in(cell: Cell) -> int:
+def _merged_in(cell: MeasuredLoop) -> int:
     return int(_causes(cell).get("merged", 0))
 
 
 def _few(held: Sequence[Measured], key: Key) -> str:
-    fewest = min(m.cells[key].sent for m in held)
+    fewest = min(cells_of(m)[key].sent for m in held)
     return f" {fewest} messages in a cell are fewer than the thesis's {PUBLISHED_MESSAGES}: too few to rule it out."
 
 

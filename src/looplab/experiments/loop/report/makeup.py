@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from looplab.experiments.loop.ledger import NAMES
-from looplab.report.cell import Cell
+from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.report.drawing import Drawing, Plot
 from looplab.report.samples import Measured, Runs
 
@@ -102,7 +102,7 @@ def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]
 def ledger_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
     """Yield the rows of ledger.csv: each part of O in each cell of each run."""
     for m in (one for several in measured for one in several.runs):
-        for cell in m.cells.values():
+        for cell in cells_of(m).values():
             for name, figures in cell.document.get("ledger_us", {}).items():
                 yield {
                     "scenario": m.run.scenario,
@@ -118,7 +118,7 @@ def ledger_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
 
 def _bar(measured: Measured) -> Bar | None:
     """Return the bar of the lowest QoS of all runs, None where no part is known: they predate the ledger."""
-    ledgers = [cell for one in measured.runs for cell in one.cells.values() if _network(cell).get("n")]
+    ledgers = [cell for one in measured.runs for cell in cells_of(one).values() if _network(cell).get("n")]
     if not ledgers:
         return None
     qos = min(cell.qos for cell in ledgers)
@@ -133,6 +133,6 @@ def _bar(measured: Measured) -> Bar | None:
     )
 
 
-def _network(cell: Cell) -> Mapping[str, Any]:
+def _network(cell: MeasuredLoop) -> Mapping[str, Any]:
     found: Mapping[str, Any] = cell.document.get("ledger_us", {}).get("network", {})
     return found

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from looplab.experiments.loop.readiness import REMOTE
+from looplab.experiments.loop.report import cells_of
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS
 from looplab.report.stored import StoredRun
@@ -110,7 +111,7 @@ def _worst_lateness_ms(m: Measured) -> float | None:
     """p99 of lateness in the cell where it is the largest share of the interval; None where none disturbs."""
     late = [
         (p99 / (cell.interval_ms * 1000), p99 / 1000)
-        for cell in m.cells.values()
+        for cell in cells_of(m).values()
         if (p99 := cell.figure("lateness.p99")) is not None and p99 > LATE_SHARE * cell.interval_ms * 1000
     ]
     return max(late)[1] if late else None
@@ -140,7 +141,7 @@ def _of_run(m: Measured) -> Iterator[str]:
 
 def _of_cells(m: Measured) -> Iterator[str]:
     run, name = m.run, str(m)
-    for cell in m.cells.values():
+    for cell in cells_of(m).values():
         if cell.measured == 0:
             yield f"{name}, {cell}: none of {cell.sent} messages was answered; there is no latency to show."
         elif cell.repetitions < run.repetitions:

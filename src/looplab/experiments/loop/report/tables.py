@@ -7,9 +7,8 @@ from typing import Any
 from looplab.experiments.loop.document import robot_free_us
 from looplab.experiments.loop.fitted import fitted, standing
 from looplab.experiments.loop.losses import CAUSES
-from looplab.experiments.loop.report import published
+from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
 from looplab.experiments.loop.report.published import PublishedRow
-from looplab.report.cell import Cell
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Interval
 
@@ -24,7 +23,7 @@ class Row:
     interval_ms: float
     qos: int
     printed: PublishedRow | None
-    cell: Cell | None
+    cell: MeasuredLoop | None
     parameters: Mapping[str, Any]
 
     @property
@@ -123,8 +122,8 @@ def _with(scenario: str, runs: Mapping[str, Runs]) -> list[str]:
 def table(scenario: str, measured: Measured | None) -> Table:
     """Return all cells that were printed or measured, in the thesis's order first."""
     printed = [row for row in published.rows() if row.scenario == scenario]
-    cells = dict(measured.cells) if measured else {}
-    shown: list[tuple[float, int, PublishedRow | None, Cell | None]] = [
+    cells = dict(cells_of(measured)) if measured else {}
+    shown: list[tuple[float, int, PublishedRow | None, MeasuredLoop | None]] = [
         (line.interval_ms, line.qos, line, cells.pop((line.interval_ms, line.qos), None)) for line in printed
     ]
     shown += [(cell.interval_ms, cell.qos, None, cell) for cell in cells.values()]

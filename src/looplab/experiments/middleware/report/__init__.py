@@ -3,25 +3,16 @@
 from collections.abc import Mapping
 from importlib import import_module
 
-from looplab.experiments.middleware.document import FATES, KEYS
-from looplab.experiments.middleware.report.cell import LoadCell
-from looplab.report.cell import Cell, Key
-from looplab.report.stored import Layout, StoredRun, Unusable
+from looplab.experiments.middleware.report.cell import MeasuredLoad
+from looplab.report.cell import Key, MeasuredCell
+from looplab.report.stored import StoredRun, Unusable
 
-
-def _read(run: StoredRun) -> Mapping[Key, Cell] | Unusable:
-    # Imported late: a list of stored runs needs no columnar library.
-    found: Mapping[Key, Cell] | Unusable = import_module(f"{__name__}.reading").read(run)
-    return found
-
-
-LAYOUT = Layout(
-    keys=KEYS,
-    metrics={},
-    cell=LoadCell,
-    total="requests",
-    outcomes={name: name for name in FATES},
-    measured=("succeeded",),
-    read=_read,
-)
+CELLS = {"": MeasuredLoad}
 PAGE = "middleware.html"
+
+
+def read(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
+    """Return the cells of a run by key; Unusable if its files do not agree."""
+    # Imported late: a list of stored runs needs no columnar library.
+    cells: Mapping[Key, MeasuredCell] | Unusable = import_module(f"{__name__}.reading").read(run)
+    return cells

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from looplab.experiments.middleware.cells import placement
-from looplab.experiments.middleware.report.cell import LoadCell
+from looplab.experiments.middleware import placement
+from looplab.experiments.middleware.report.cell import MeasuredLoad
+from looplab.experiments.middleware.report.claims import claims, published_change
 from looplab.experiments.middleware.report.figures import TITLES, sketches
-from looplab.experiments.middleware.report.findings import claims, published_change
 from looplab.experiments.middleware.report.optimum import RESAMPLES, by_place, load_cells, optima, optimum, usable
 from looplab.experiments.middleware.report.published import published
 from looplab.report.drawing import Sketch, under
@@ -132,7 +132,7 @@ def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]
                 }
 
 
-def _named(held: Measured, cell: LoadCell) -> dict[str, object]:
+def _named(held: Measured, cell: MeasuredLoad) -> dict[str, object]:
     container, balancer, nodes, cores = cell.place
     return {
         "run_id": " ".join(held.run_ids),

@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
-from looplab.experiments.middleware.cells import placement
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.histogram import Histogram, merged
-from looplab.report.cell import Cell
-from looplab.report.statistics import UNKNOWN, Interval, over_runs
-from looplab.report.verdicts import FEWEST_RUNS, units
+from looplab.report.cell import MeasuredCell
+from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, over_runs
+from looplab.report.verdicts import units
 
-# For an exercise: processed requests a second, shares, processor time of a request in us, memory in MiB.
-FIGURES = ("succeeded", "processed", "failed_share", "unfinished_share", "cpu_per_request", "memory")
 # Where the middleware runs: container, balancer, nodes, cores of a node.
 Place = tuple[bool, bool, int, int]
 # A round of a run: the run's id, and the number of the repetition.
@@ -63,35 +61,15 @@ def by_unit(figures: Mapping[Round, float]) -> dict[Round, float]:
     return dict(zip(names, counted, strict=True))
 
 
-@dataclass
-class LoadCell(Cell):
+@dataclass(eq=False)
+class MeasuredLoad(MeasuredCell, LoadCell):
     """One load on one placement; `held` are its repetitions, empty if the cell is one of several runs."""
 
     held: tuple[Repetition, ...] = field(default=())
 
     @property
     def place(self) -> Place:
-        container, balancer, nodes, cores, _devices = self.key
-        return bool(container), bool(balancer), int(nodes), int(cores)
-
-    @property
-    def devices(self) -> int:
-        return int(self.key[4])
-
-    def __str__(self) -> str:
-        return f"{self.devices} devices, {placement(*self.place)}"
-
-    @property
-    def sent(self) -> int:
-        return int(self.document["requests"])
-
-    @property
-    def answered(self) -> int:
-        return int(self.document["succeeded"])
-
-    @property
-    def lost(self) -> int:
-        return int(self.document["failed"]) + int(self.document["unfinished"])
+        return self.container, self.balancer, self.nodes, self.cores
 
     @property
     def out_of_memory(self) -> bool:
@@ -100,7 +78,7 @@ class LoadCell(Cell):
     @property
     def every(self) -> list[Repetition]:
         """The sound repetitions of all runs."""
-        cells = [cell for cell in self.runs or (self,) if isinstance(cell, LoadCell)]
+        cells = [cell for cell in self.runs or (self,) if isinstance(cell, MeasuredLoad)]
         return [one for cell in cells for one in cell.held if not one.document.get("invalid_because")]
 
     def over(self, figure: Callable[[Repetition], float | None]) -> Interval:
@@ -141,23 +119,6 @@ class LoadCell(Cell):
         return self.histogram(name).summary_us(without if name == "response" else 0)
 
     def figure(self, name: str) -> float | None:
-        count, _, share = name.partition("_")
-        if count in ("sent", "answered", "lost") and share in ("", "share") and self.valid:
-            value = float(getattr(self, count))
-            return value if not share else value / self.sent if self.sent else None
-        if name not in FIGURES or not self.valid:
-            found = super().figure(name)
-            # More requests than that have no good answer: they take infinitely long.
-            return math.inf if found is None and self.valid and self.sent and name.startswith("response.") else found
-        if name == "memory":
-            return _scaled(self.document.get("memory_bytes_at_start"), 2**-20)
-        if name == "cpu_per_request":
-            return _scaled(self.document.get("cpu_s_per_request"), 1e6)
-        if name == "processed":
-            seconds = sum(one.document["seconds"] for one in self.every)
-            return sum(one.processed * one.document["seconds"] for one in self.every) / seconds if seconds else None
-        return super().figure(name)
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
+        value = super().figure(name)
+        # More requests than that have no good answer: they take infinitely long.
+        return math.inf if value is None and self.valid and self.requests and name.startswith("response.") else value

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from looplab.experiments.middleware.report.cell import LoadCell, Repetition, by_unit
+from looplab.experiments.middleware.report.cell import MeasuredLoad, Repetition, by_unit
 from looplab.experiments.middleware.report.optimum import by_place, optimum
 from looplab.report.finding import Finding
 from looplab.report.rules import MATTERS
@@ -16,7 +16,7 @@ from looplab.report.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Rule
 ALL = 0.99
 # A figure of one repetition, None where it is unknown.
 Figure = Callable[[Repetition], float | None]
-Pair = tuple[LoadCell, LoadCell]
+Pair = tuple[MeasuredLoad, MeasuredLoad]
 Sides = tuple[list[float], list[float]]
 
 
@@ -35,7 +35,7 @@ def server_us(one: Repetition) -> float | None:
     return one.time_us("server")
 
 
-def container_pairs(cells: Iterable[LoadCell]) -> list[Pair]:
+def container_pairs(cells: Iterable[MeasuredLoad]) -> list[Pair]:
     """Return (bare metal, container) of each number of cores and load that was measured on both."""
     by_key = {cell.key: cell for cell in cells}
     boxed = {key[1:]: cell for key, cell in by_key.items() if key[0]}
@@ -57,7 +57,7 @@ def sides(pairs: Sequence[Pair], figure: Figure) -> Sides:
     return _by_round(first, figure), _by_round(second, figure)
 
 
-def _by_round(cells: Sequence[LoadCell], figure: Figure) -> list[float]:
+def _by_round(cells: Sequence[MeasuredLoad], figure: Figure) -> list[float]:
     held = [{one.round: value for one in cell.every if (value := figure(one))} for cell in cells]
     whole = [name for name in held[0] if all(name in found for found in held)] if held else []
     found = {name: math.exp(float(np.mean([math.log(figures[name]) for figures in held]))) for name in whole}
@@ -73,14 +73,14 @@ def tested(before: Sequence[float], after: Sequence[float], rule: Rule) -> Findi
     return Finding(UNDECIDED, "", tested=found, rule=rule)
 
 
-def throughput(pairs: Sequence[Pair], rule: Rule, measured: Iterable[LoadCell]) -> Finding:
+def throughput(pairs: Sequence[Pair], rule: Rule, measured: Iterable[MeasuredLoad]) -> Finding:
     """Return the finding on what both sides process; undecided if the only load `measured` asks too little of both."""
     if len({cell.devices for cell in measured}) == 1 and all(_whole(cell) for pair in pairs for cell in pair):
         return Finding(UNDECIDED, "Both sides process all of the only load: a higher one is needed.")
     return tested(*sides(pairs, processed), rule)
 
 
-def _whole(cell: LoadCell) -> bool:
+def _whole(cell: MeasuredLoad) -> bool:
     offered = sum(float(one.document["requests"] / one.document["seconds"]) for one in cell.every)
     return sum(one.processed for one in cell.every) >= ALL * offered
 

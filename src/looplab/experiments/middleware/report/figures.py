@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from looplab.experiments.middleware.cells import placement
-from looplab.experiments.middleware.report.cell import LoadCell, Place
+from looplab.experiments.middleware import placement
+from looplab.experiments.middleware.report.cell import MeasuredLoad, Place
+from looplab.experiments.middleware.report.claims import CORES, NODES
 from looplab.experiments.middleware.report.comparisons import (
     Figure,
     client_us,
@@ -17,7 +18,6 @@ from looplab.experiments.middleware.report.comparisons import (
     processed,
     server_us,
 )
-from looplab.experiments.middleware.report.findings import CORES, NODES
 from looplab.experiments.middleware.report.optimum import by_place, optima, usable
 from looplab.report.drawing import STYLES, Drawing, Plot, Point, errorbars, point
 from looplab.report.samples import Measured
@@ -41,7 +41,7 @@ _PROCESSED = "requests processed in a second"
 _FAILED = "Share of the ended requests, mean of the repetitions. The line is at 2 %."
 _GREY = "#777777"
 # What a cell is in a figure; None where it has no such value.
-Mark = Callable[[LoadCell], Point | None]
+Mark = Callable[[MeasuredLoad], Point | None]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _nodes(run: Measured | None) -> Iterator[Sketch]:
 
 
 def _points(
-    places: Mapping[Place, Sequence[LoadCell]], name: Callable[[Place], str], mark: Mark
+    places: Mapping[Place, Sequence[MeasuredLoad]], name: Callable[[Place], str], mark: Mark
 ) -> dict[str, list[Point]]:
     """Return the points of each place that has some."""
     series = {name(place): [p for cell in held if (p := mark(cell))] for place, held in places.items()}
@@ -146,12 +146,12 @@ def _nodes_text(place: Place) -> str:
     return f"{nodes} x {cores}{'' if balancer else ', no balancer'}"
 
 
-def _quartiles(cell: LoadCell) -> Point | None:
+def _quartiles(cell: MeasuredLoad) -> Point | None:
     found = cell.quartiles()
     return Point(cell.devices, found[1], found[1] - found[0], found[2] - found[1]) if found else None
 
 
-def _times(cell: LoadCell) -> Point | None:
+def _times(cell: MeasuredLoad) -> Point | None:
     held = cell.histogram("sent_response")
     if not held.count:
         return None
@@ -159,12 +159,12 @@ def _times(cell: LoadCell) -> Point | None:
     return Point(cell.devices, middle, middle - first, third - middle)
 
 
-def _failed(cell: LoadCell) -> Point:
+def _failed(cell: MeasuredLoad) -> Point:
     shares = [one.failed_share for one in cell.every]
     return Point(cell.devices, sum(shares) / len(shares))
 
 
-def _mean(cell: LoadCell) -> Point | None:
+def _mean(cell: MeasuredLoad) -> Point | None:
     held = [(one.time_us("sent_response", "avg"), one.document["succeeded"]) for one in cell.every]
     known = [(mean, count) for mean, count in held if mean is not None]
     whole = sum(count for _mean_us, count in known)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from looplab.experiments.middleware.report.cell import LoadCell, Place, Round, by_unit
+from looplab.experiments.middleware.report.cell import MeasuredLoad, Place, Round, by_unit
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, Floats, Interval
 from looplab.report.verdicts import SEED
@@ -33,25 +33,25 @@ class Optimum:
         return round(self.devices.estimate)
 
 
-def load_cells(run: Measured | None) -> list[LoadCell]:
-    return [cell for cell in run.cells.values() if isinstance(cell, LoadCell)] if run else []
+def load_cells(run: Measured | None) -> list[MeasuredLoad]:
+    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredLoad)] if run else []
 
 
-def usable(run: Measured | None) -> list[LoadCell]:
+def usable(run: Measured | None) -> list[MeasuredLoad]:
     """Return the valid cells that did not run out of memory, by growing load."""
     cells = [cell for cell in load_cells(run) if cell.valid and not cell.out_of_memory and cell.every]
     return sorted(cells, key=lambda cell: cell.devices)
 
 
-def by_place(cells: Iterable[LoadCell]) -> dict[Place, list[LoadCell]]:
+def by_place(cells: Iterable[MeasuredLoad]) -> dict[Place, list[MeasuredLoad]]:
     """Return the cells of each placement, in the order of cores."""
-    found: dict[Place, list[LoadCell]] = {}
+    found: dict[Place, list[MeasuredLoad]] = {}
     for cell in cells:
         found.setdefault(cell.place, []).append(cell)
     return dict(sorted(found.items()))
 
 
-def optimum(cells: Sequence[LoadCell]) -> Optimum:
+def optimum(cells: Sequence[MeasuredLoad]) -> Optimum:
     """Return the optimal load of one placement; `cells` are its loads, at least one."""
     loads = np.array([cell.devices for cell in cells], dtype=np.float64)
     rounds = _rounds(cells)
@@ -73,7 +73,7 @@ def optima(run: Measured | None) -> dict[Place, Optimum]:
     return {place: optimum(cells) for place, cells in by_place(usable(run)).items()}
 
 
-def _rounds(cells: Sequence[LoadCell]) -> Floats:
+def _rounds(cells: Sequence[MeasuredLoad]) -> Floats:
     """Return what each round processed at each load, a round a row; rounds that lack a load are left out.
 
     Of three or more runs, a row is a run with the means of its rounds.

@@ -8,8 +8,8 @@ import polars as pl
 
 from looplab.experiments.middleware.document import FATES, HISTOGRAMS_HEADER, KEYS, SAMPLES_HEADER
 from looplab.experiments.middleware.histogram import Histogram
-from looplab.experiments.middleware.report.cell import LoadCell, Repetition
-from looplab.report.cell import Cell, Key
+from looplab.experiments.middleware.report.cell import MeasuredLoad, Repetition
+from looplab.report.cell import Key, MeasuredCell
 from looplab.report.stored import StoredRun, Unusable
 
 _CELL = (*KEYS, "repetition")
@@ -17,7 +17,7 @@ _CELL = (*KEYS, "repetition")
 _Repetition = tuple[int, ...]
 
 
-def read(run: StoredRun) -> Mapping[Key, Cell] | Unusable:
+def read(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
     """Return the cells of a run by key; Unusable if its files do not agree."""
     try:
         counted = _counted(_frame(run, "samples.csv", SAMPLES_HEADER))
@@ -34,7 +34,7 @@ def read(run: StoredRun) -> Mapping[Key, Cell] | Unusable:
                 return run.damaged(f"{trouble} at {run.layout.text(key)}. A file was cut short or edited.")
             held.append(Repetition((run.run_id, at[-1]), entry, found))
         nothing = np.empty(0, dtype=np.int64)
-        cells[key] = LoadCell(key, run.layout.text(key), document, nothing, {}, held=tuple(held))
+        cells[key] = MeasuredLoad(document, nothing, {}, held=tuple(held))
     return cells
 
 

@@ -1,11 +1,12 @@
 """The report on qos-delay: what a delayed link does to QoS 0, 1 and 2, beside the paper's findings."""
 
-from looplab.experiments.qos_delay.report.cell import DelayCell
-from looplab.report.stored import Layout
+from looplab.experiments.qos_delay import DelayCell
+from looplab.report.cell import MeasuredCell
 
-LAYOUT = Layout(
-    keys=("delay_pb_ms", "delay_bs_ms", "qos"),
-    metrics={"L": "total_us"},
-    cell=DelayCell,
-)
+
+class MeasuredDelay(MeasuredCell, DelayCell):
+    """One pair of link delays at one QoS, measured."""
+
+
+CELLS = {"": MeasuredDelay}
 PAGE = "qos-delay.html"

@@ -5,16 +5,16 @@ from functools import partial
 
 import numpy as np
 
+from looplab.experiments.qos_delay.report.claims import add_causes, claims, delay_cells
 from looplab.experiments.qos_delay.report.figures import TITLES, sketches
-from looplab.experiments.qos_delay.report.findings import add_causes, claims, delay_cells
-from looplab.report.cell import QUANTILES
+from looplab.report.cells import cell_row
 from looplab.report.drawing import Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.shell import Analysis, number, spread
-from looplab.report.statistics import UNKNOWN, Interval
+from looplab.report.shell import Analysis, spread
+from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Verdict, judge
 
 
@@ -56,21 +56,6 @@ def show(value: float, unit: str) -> str:
 
 
 def _cell_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, object]]:
-    for fidelity, held in runs.items():
+    for held in runs.values():
         for cell in delay_cells(held):
-            quantiles = {name: cell.quantile("L", name) or UNKNOWN for name in QUANTILES}
-            yield {
-                "run_id": " ".join(held.run_ids),
-                "fidelity": fidelity,
-                "valid": "yes" if cell.valid else "no",
-                "delay_pb_ms": f"{cell.delay_pb_ms:g}",
-                "delay_bs_ms": f"{cell.delay_bs_ms:g}",
-                "qos": cell.qos,
-                **{name: cell.document[name] for name in ("sent", "answered", "late", "lost")},
-                "end_to_end_made_ms": number(cell.made_ms or None),
-                **spread("mean_us", cell.mean("L"), ".4f"),
-                **spread("ratio", cell.ratio, ".4f"),
-                **{f"{name}_us": number(value.estimate, ".4f") for name, value in quantiles.items()},
-                "packets_per_segment": number(cell.packets_per_segment),
-                "largest_segment_bytes": number(cell.largest_segment_bytes, ".0f"),
-            }
+            yield {**cell_row(held, cell), **spread("ratio", cell.interval("ratio"), ".4f")}

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from looplab.experiments.qos_delay.report.cell import DelayCell
-from looplab.experiments.qos_delay.report.findings import QOS, places, symmetrical, usable
+from looplab.experiments.qos_delay.report import MeasuredDelay
+from looplab.experiments.qos_delay.report.claims import QOS, places, symmetrical, usable
 from looplab.report.drawing import STYLES, Drawing, Plot, Point, errorbars, point
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
@@ -84,14 +84,14 @@ def sketches(run: Measured) -> list[Sketch]:
         _over_delay(
             run,
             "3b",
-            lambda c: _point(c, c.ratio, 1),
+            lambda c: _point(c, c.interval("ratio"), 1),
             "latency over end-to-end delay",
             "Mean latency over the mean end-to-end delay.",
         ),
         _over_delay(
             run,
             "4",
-            lambda c: None if c.packets_per_segment is None else Point(c.made_ms, c.packets_per_segment),
+            lambda c: _point(c, c.interval("packets_per_segment"), 1),
             "MQTT packets in a segment",
             "MQTT packets that a publisher's segment carries.",
         ),
@@ -99,12 +99,12 @@ def sketches(run: Measured) -> list[Sketch]:
     return [sketch for sketch in (*lines, _places(run)) if sketch is not None]
 
 
-def _point(cell: DelayCell, value: Interval | None, unit: float) -> Point | None:
-    return None if value is None or math.isnan(value.estimate) else point(cell.made_ms, value, unit)
+def _point(cell: MeasuredDelay, value: Interval | None, unit: float) -> Point | None:
+    return None if value is None or math.isnan(value.estimate) else point(cell.made_ms or 0, value, unit)
 
 
 def _over_delay(
-    run: Measured, figure: str, mark: Callable[[DelayCell], Point | None], y_label: str, says: str
+    run: Measured, figure: str, mark: Callable[[MeasuredDelay], Point | None], y_label: str, says: str
 ) -> Sketch | None:
     points = {qos: [p for cell in symmetrical(run, qos) if (p := mark(cell)) is not None] for qos in QOS}
     points = {qos: held for qos, held in points.items() if held}
@@ -139,7 +139,7 @@ def _places(run: Measured) -> Sketch | None:
     points, told = {}, []
     for qos, held in at_places.items():
         held.sort(key=lambda c: c.delay_pb_ms)
-        marks = [(c, p) for c in held if (p := _point(c, c.ratio, 1)) is not None]
+        marks = [(c, p) for c in held if (p := _point(c, c.interval("ratio"), 1)) is not None]
         if marks:
             at = [pairs.index((c.delay_pb_ms, c.delay_bs_ms)) for c, _ in marks]
             points[qos] = [Point(x, p.y, p.below, p.above) for x, (_, p) in zip(at, marks, strict=True)]

@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from looplab.experiments.twin.report.cell import FIGURES
+from looplab.experiments.twin import LIMITS
+from looplab.experiments.twin.report.claims import claims
 from looplab.experiments.twin.report.figures import TITLES, sketches
-from looplab.experiments.twin.report.findings import claims
 from looplab.experiments.twin.report.groups import groups
-from looplab.experiments.twin.table import LIMITS
-from looplab.report.cell import QUANTILES
+from looplab.report.cells import cell_row
 from looplab.report.drawing import Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
@@ -65,20 +64,7 @@ def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
     for m in measured:
         for one in m.runs:
             for cell in one.cells.values():
-                document = cell.document
-                counts = ("sent", "stored", "lost", "refused", "duplicates")
-                quantiles = {name: cell.statistic("storage_delay", name) for name in QUANTILES}
-                yield {
-                    "run_id": one.run.run_id,
-                    "scenario": one.run.scenario,
-                    "fidelity": one.run.fidelity,
-                    "valid": "yes" if cell.valid else "no",
-                    **dict(zip(one.run.layout.keys, cell.key, strict=True)),
-                    **{name: document[name] for name in counts},
-                    **{name: number(document.get(name), ".4f") for name in FIGURES},
-                    "limited_by": document.get("limited_by", ""),
-                    **{f"storage_delay_{name}_us": number(value) for name, value in quantiles.items()},
-                }
+                yield {**cell_row(one, cell), "limited_by": cell.document.get("limited_by", "")}
 
 
 def _broker_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
@@ -93,7 +79,7 @@ def _broker_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
                         "placement": group.placement,
                         "write_mode": cell.write_mode,
                         "interval_ms": f"{cell.interval_ms:g}",
-                        "repetition": cell.iteration,
+                        "repetition": cell.repetition,
                         "broker": one["broker"],
                         "stored": one["stored"],
                         "rate_out_per_s": number(one["rate_out_per_s"], ".4f"),

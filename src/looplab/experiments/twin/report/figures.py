@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from looplab.experiments.twin.report.cell import TwinCell
-from looplab.experiments.twin.report.findings import by_mode, searched
+from looplab.experiments.twin.report.cell import MeasuredTwin
+from looplab.experiments.twin.report.claims import by_mode, searched
 from looplab.experiments.twin.report.groups import CENTRAL, DISTRIBUTED, cells_of, groups
 from looplab.experiments.twin.report.queues import Curve, curves
 from looplab.report.drawing import STYLES, Plot
@@ -46,7 +46,9 @@ def _plot(run: Measured, figure: str, caption: str, told: str, put: Callable[[Ax
     return Plot(name, figure, fidelity, caption, f"{caption} {told}.", put, **more)
 
 
-def _queues(figure: str, run: Measured, cells: Sequence[TwinCell], name: Callable[[TwinCell], str], why: str) -> Plot:
+def _queues(
+    figure: str, run: Measured, cells: Sequence[MeasuredTwin], name: Callable[[MeasuredTwin], str], why: str
+) -> Plot:
     """Return the queue length over time, a line for each cell as `name` calls it."""
     drawn_from = curves(run.run, [cell for cell in cells if cell.key in run.run.cells])
     named = {name(curve.cell): curve for curve in drawn_from}
@@ -66,9 +68,9 @@ def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
     axes.set_ylabel("sent and not yet stored")
 
 
-def _newest(run: Measured) -> dict[str, list[TwinCell]]:
+def _newest(run: Measured) -> dict[str, list[MeasuredTwin]]:
     """Return the first repetition's cells of one broker by write mode: of several runs those of the newest."""
-    return {mode: [cell for cell in cells if cell.iteration == 0] for mode, cells in by_mode(run).items()}
+    return {mode: [cell for cell in cells if cell.repetition == 0] for mode, cells in by_mode(run).items()}
 
 
 def _by_interval(run: Measured) -> Plot | None:

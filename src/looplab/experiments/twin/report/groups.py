@@ -7,7 +7,7 @@ from math import fsum
 from statistics import fmean
 
 from looplab.experiments.twin.report import variance
-from looplab.experiments.twin.report.cell import TwinCell
+from looplab.experiments.twin.report.cell import MeasuredTwin
 from looplab.report.printed import printed
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
@@ -24,13 +24,13 @@ class Group:
 
     brokers: int
     placement: str
-    runs: Sequence[Sequence[TwinCell]]
+    runs: Sequence[Sequence[MeasuredTwin]]
 
     def __str__(self) -> str:
         return "1 broker" if self.brokers == 1 else f"{self.brokers} brokers, {self.placement}"
 
     @property
-    def cells(self) -> list[TwinCell]:
+    def cells(self) -> list[MeasuredTwin]:
         return [cell for held in self.runs for cell in held]
 
     @property
@@ -70,7 +70,7 @@ class Group:
         return "" if value is None else f"{value:.2f}"
 
 
-def _by_broker(cells: Sequence[TwinCell]) -> list[list[float]]:
+def _by_broker(cells: Sequence[MeasuredTwin]) -> list[list[float]]:
     held = [cell.broker_figures("operation_s") for cell in cells]
     return [list(times) for times in zip(*held, strict=False)]
 
@@ -82,15 +82,15 @@ def published() -> Mapping[tuple[str, int, str], float]:
     return {(line["name"], int(line["brokers"]), line["placement"]): float(line["value"]) for line in lines}
 
 
-def cells_of(run: Measured) -> list[TwinCell]:
+def cells_of(run: Measured) -> list[MeasuredTwin]:
     """Return the valid cells of all runs alike."""
     found = (cell for one in run.runs for cell in one.cells.values())
-    return [cell for cell in found if isinstance(cell, TwinCell) and cell.valid]
+    return [cell for cell in found if isinstance(cell, MeasuredTwin) and cell.valid]
 
 
 def groups(run: Measured) -> list[Group]:
     """Return the repetitions by number of brokers and placement."""
-    held: dict[tuple[int, str], dict[str, list[TwinCell]]] = {}
+    held: dict[tuple[int, str], dict[str, list[MeasuredTwin]]] = {}
     for one in run.runs:
         for cell in cells_of(one):
             held.setdefault((cell.brokers, cell.placement), {}).setdefault(one.run.run_id, []).append(cell)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from looplab.experiments.twin.report.cell import TwinCell
+from looplab.experiments.twin.report.cell import MeasuredTwin
 from looplab.report.stored import StoredRun
 
 # As many points as a figure can show.
@@ -24,18 +24,18 @@ _COLUMNS = {
 class Curve:
     """Seconds since a cell's first message and the messages that wait then."""
 
-    cell: TwinCell
+    cell: MeasuredTwin
     at_s: list[float]
     length: list[int]
 
 
-def curves(run: StoredRun, cells: list[TwinCell]) -> list[Curve]:
+def curves(run: StoredRun, cells: list[MeasuredTwin]) -> list[Curve]:
     """Return the queue over time of each of these cells of the run."""
     frame = pl.scan_csv(run.path / "samples.csv", schema_overrides=_COLUMNS).select(*_COLUMNS).collect()
     return [_curve(frame, cell) for cell in cells]
 
 
-def _curve(frame: pl.DataFrame, cell: TwinCell) -> Curve:
+def _curve(frame: pl.DataFrame, cell: MeasuredTwin) -> Curve:
     names = ("interval_ms", "brokers", "placement", "write_mode", "qos", "repetition")
     held = frame.filter(
         *(pl.col(n) == pl.lit(value, dtype=frame[n].dtype) for n, value in zip(names, cell.key, strict=True))

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from itertools import chain
 
-from looplab.experiments.middleware.cells import placement
-from looplab.experiments.middleware.report.cell import LoadCell, Place
+from looplab.experiments.middleware import placement
+from looplab.experiments.middleware.report.cell import MeasuredLoad, Place
 from looplab.experiments.middleware.report.comparisons import (
     Pair,
     at_optimum,
@@ -143,7 +143,7 @@ def _errors(run: Measured) -> Finding:
             mean = sum(shares) / len(shares)
             lines.append(Line(str(cell), exact(mean), f"below {MOST_ERRORS:.0%}", "part"))
             worst, most, fewest = max(worst, mean), max(most, *shares), min(fewest, len(shares))
-            unfinished = max(unfinished, cell.document["unfinished"] / max(1, cell.sent))
+            unfinished = max(unfinished, cell.document["unfinished"] / max(1, cell.requests))
     if not lines:
         return Finding(NO_RUN, "The run has no sound load.")
     outcome, reason = _error_outcome(worst, most, fewest)
@@ -200,7 +200,7 @@ def _exhausted(run: Measured) -> str:
     return f" Out of memory: {'; '.join(held)}." if held else ""
 
 
-def _balanced(run: Measured) -> dict[Place, list[LoadCell]]:
+def _balanced(run: Measured) -> dict[Place, list[MeasuredLoad]]:
     return {place: cells for place, cells in by_place(usable(run)).items() if place[1]}
 
 
@@ -221,7 +221,7 @@ def _layouts(places: Sequence[Place]) -> tuple[Place | None, Place | None, Place
     return one, spread, next(iter(published_beyond or beyond), None)
 
 
-def _against(places: dict[Place, list[LoadCell]], before: Place, after: Place, what: str, claim: str) -> Finding:
+def _against(places: dict[Place, list[MeasuredLoad]], before: Place, after: Place, what: str, claim: str) -> Finding:
     """Compare what two placements process at the optimal load of the one that processes most."""
     best = max((optimum(places[place]) for place in (before, after)), key=lambda found: found.processed)
     pair = [next((cell for cell in places[place] if cell.devices == best.load), None) for place in (before, after)]

@@ -12,16 +12,15 @@ import numpy as np
 
 from looplab.experiments.asip import NAME, THROUGHPUT
 from looplab.experiments.asip.report import published
-from looplab.experiments.asip.report.cell import AsipCell
+from looplab.experiments.asip.report.cell import MeasuredAsip
 from looplab.experiments.asip.report.published import BOUND_MS, FLOOR_CHARACTERS, FLOOR_MS, LATENCY_MS, THROUGHPUT_HZ
 from looplab.report.cell import Key
 from looplab.report.finding import Finding, Line, asked, exact, within
 from looplab.report.rules import directed
 from looplab.report.samples import Measured, Runs
-from looplab.report.statistics import SIGNIFICANCE, Comparison, Interval, compare, over_runs
+from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, Interval, compare, over_runs
 from looplab.report.verdicts import (
     FEW_RUNS,
-    FEWEST_RUNS,
     FIDELITIES,
     NO_RUN,
     NOT_REPRODUCED,
@@ -43,7 +42,7 @@ BAUD = 57_600
 _NEEDED = f"A verdict needs {FEWEST_RUNS} runs."
 
 # A figure of one cell of one run, and the pairs of cells that a claim compares.
-Figure = Callable[[AsipCell], float]
+Figure = Callable[[MeasuredAsip], float]
 Pairs = Sequence[tuple[Key, Key]]
 
 
@@ -96,11 +95,11 @@ def _over_tcp(run: Measured) -> float:
     return float(np.mean([mean.estimate / 1000 for mean in means if mean])) if any(means) else math.nan
 
 
-def cells(run: Measured) -> list[AsipCell]:
-    return [cell for cell in run.cells.values() if isinstance(cell, AsipCell)]
+def cells(run: Measured) -> list[MeasuredAsip]:
+    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredAsip)]
 
 
-def usable(run: Measured) -> list[AsipCell]:
+def usable(run: Measured) -> list[MeasuredAsip]:
     """Return the valid cells."""
     return [cell for cell in cells(run) if cell.valid]
 
@@ -135,11 +134,11 @@ def _channel_hardly(run: Measured) -> Finding:
     return _compared(run, pairs, _latency, _alike("The latency over TCP and MQTT"), share)
 
 
-def _tracked(cell: AsipCell) -> float:
-    return cell.tracked_hz.estimate
+def _tracked(cell: MeasuredAsip) -> float:
+    return cell.tracked.estimate
 
 
-def _latency(cell: AsipCell) -> float:
+def _latency(cell: MeasuredAsip) -> float:
     return cell.statistic("latency", "avg") or math.nan
 
 
@@ -187,7 +186,7 @@ def _lags(run: Measured) -> list[str]:
 
 def _middle(run: Measured, keys: Sequence[Key], figure: Figure) -> float:
     """Return the geometric mean of a figure over cells of one run; 0 if one of them is 0."""
-    values = [figure(cell) for key in keys if isinstance(cell := run.cells[key], AsipCell)]
+    values = [figure(cell) for key in keys if isinstance(cell := run.cells[key], MeasuredAsip)]
     return math.exp(float(np.mean(np.log(values)))) if min(values) > 0 else 0.0
 
 
@@ -221,19 +220,19 @@ def _judge_alike(what: str, found: Comparison, p_value: float) -> tuple[str, str
 
 
 def _near_capacity(run: Measured) -> Finding:
-    held = [c for c in usable(run) if c.transport == "serial" and not math.isnan(c.tracked_share.estimate)]
+    held = [c for c in usable(run) if c.transport == "serial" and not math.isnan(c.tracked_over_wire.estimate)]
     if not held:
         return Finding(NO_RUN, "The run has no valid cell over serial.")
     lines = []
     for cell in held:
         printed = published.value(THROUGHPUT_HZ, cell.language, "serial", "one")
-        lines.append(Line(str(cell), cell.tracked_share, f"{printed:g} Hz" if printed else ""))
-    worst = min(held, key=lambda c: c.tracked_share.estimate)
-    reached = [within(c.tracked_share, CLOSE, math.inf) for c in held]
+        lines.append(Line(str(cell), cell.tracked_over_wire, f"{printed:g} Hz" if printed else ""))
+    worst = min(held, key=lambda c: c.tracked_over_wire.estimate)
+    reached = [within(c.tracked_over_wire, CLOSE, math.inf) for c in held]
     outcome = REPRODUCED if all(reached) else NOT_REPRODUCED if False in reached else UNDECIDED
     said = (
-        f"The wire carries {worst.wire_hz:.0f} Hz; {worst} tracks {worst.tracked_hz.estimate:.0f} Hz, "
-        f"{worst.tracked_share.estimate:.0%} of it. {CLOSE:.0%} counts as very close."
+        f"The wire carries {worst.wire_limit_hz:.0f} Hz; {worst} tracks {worst.tracked.estimate:.0f} Hz, "
+        f"{worst.tracked_over_wire.estimate:.0%} of it. {CLOSE:.0%} counts as very close."
     )
     return _judged(run, outcome, said, [], lines)
 
@@ -262,16 +261,16 @@ def _judged(run: Measured, outcome: str, said: str, beside: list[str], lines: Se
 
 
 def _floor(run: Measured) -> Finding:
-    held = [cell for cell in usable(run) if cell.wire_us > 0]
+    held = [cell for cell in usable(run) if cell.wire_time_us > 0]
     if not held:
         return Finding(NO_RUN, "No bytes were counted at the board in this run.")
     lines = [
-        Line(f"{cell}: {cell.wire_bytes:.0f} bytes", exact(cell.wire_us), f"about {FLOOR_MS:g} ms", "us")
+        Line(f"{cell}: {cell.wire_size:.0f} bytes", exact(cell.wire_time_us), f"about {FLOOR_MS:g} ms", "us")
         for cell in held
     ]
-    middle = float(np.median([cell.wire_us for cell in held]))
+    middle = float(np.median([cell.wire_time_us for cell in held]))
     near = within(exact(middle), FLOOR_MS * 1000 / NEAR, FLOOR_MS * 1000 * NEAR)
-    said = f"A test puts {np.median([c.wire_bytes for c in held]):.0f} bytes on the wire, {middle / 1000:.2f} ms of it."
+    said = f"A test puts {np.median([c.wire_size for c in held]):.0f} bytes on the wire, {middle / 1000:.2f} ms of it."
     quoted_ms = FLOOR_CHARACTERS * 10 / BAUD * 1000
     beside = [
         f"{FLOOR_CHARACTERS} characters of 10 bits take {quoted_ms:.2f} ms at {BAUD} baud; {FLOOR_MS:g} ms would be "

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from looplab.experiments.twin import LIMITS
 from looplab.experiments.twin.report import variance
-from looplab.experiments.twin.report.cell import TwinCell
+from looplab.experiments.twin.report.cell import MeasuredTwin
 from looplab.experiments.twin.report.groups import (
     CENTRAL,
     DISTRIBUTED,
@@ -17,11 +18,10 @@ from looplab.experiments.twin.report.groups import (
     published_ratio,
 )
 from looplab.experiments.twin.report.variance import Ratio
-from looplab.experiments.twin.table import LIMITS
 from looplab.report.finding import Finding, Line, asked, exact, within
 from looplab.report.samples import Measured
-from looplab.report.statistics import Interval, compare, over_runs
-from looplab.report.verdicts import FEWEST_RUNS, NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, units
+from looplab.report.statistics import FEWEST_RUNS, Interval, compare, over_runs
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, units
 
 PUBLISHED = "published"
 # "About 15 a second": within this factor.
@@ -53,16 +53,16 @@ def claims() -> list[Claim]:
     ]
 
 
-def by_mode(run: Measured) -> dict[str, list[TwinCell]]:
+def by_mode(run: Measured) -> dict[str, list[MeasuredTwin]]:
     """Return the cells of one broker by write mode, the main mode first."""
-    modes: dict[str, list[TwinCell]] = {}
+    modes: dict[str, list[MeasuredTwin]] = {}
     for cell in cells_of(run):
         if cell.brokers == 1:
             modes.setdefault(cell.write_mode, []).append(cell)
     return {mode: modes[mode] for mode in sorted(modes, key=[*MODES, *modes].index)}
 
 
-def rate_of(runs: Sequence[Sequence[TwinCell]]) -> tuple[Interval, bool] | None:
+def rate_of(runs: Sequence[Sequence[MeasuredTwin]]) -> tuple[Interval, bool] | None:
     """Return the rate out of one write mode, and whether it is its limit: that of the cells with a queue, by run.
 
     Without a queue the highest rate is a lower bound. None if nothing was stored.
@@ -112,7 +112,7 @@ def _fifteen(run: Measured) -> Finding:
     return Finding(outcome, said, beside=[*_spent(by_mode(run)[mode]), *_causes(found)], lines=lines)
 
 
-def _spent(cells: Sequence[TwinCell]) -> list[str]:
+def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
     """Return, as a sentence, what the instance did with its time while a queue waited, and how busy the broker was."""
     full = [cell for cell in cells if cell.queues and cell.document.get("instance_s") and cell.answered]
     if not full:
@@ -287,13 +287,13 @@ def _limit(run: Measured) -> Finding:
     return Finding(outcome, said, lines=lines)
 
 
-def searched(cell: TwinCell) -> str:
+def searched(cell: MeasuredTwin) -> str:
     """Return what a search was about, e.g. "copy, QoS 1, 2 brokers"."""
     brokers = f"{cell.brokers} broker{'s' if cell.brokers != 1 else ''}"
     return f"{cell.write_mode}, QoS {cell.qos}, {brokers}"
 
 
-def _limited(cell: TwinCell) -> str:
+def _limited(cell: MeasuredTwin) -> str:
     by = str(cell.document["limited_by"])
     share = (cell.document.get("evidence") or {}).get(by)
     return LIMITS.get(by, by) + (f" at {share:.0%}" if share is not None else "")

@@ -1,0 +1,46 @@
+"""A class at once: one row a student and exercise, with the runs that were handed in twice."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from looplab.exercises.exercise import Exercise
+from looplab.exercises.hand_in import HandIn, Owners
+from looplab.exercises.marking import mark
+from looplab.exercises.score import remarks_of, score_row
+from looplab.report.stored import StoredRun
+
+Row = dict[str, object]
+
+
+def class_rows(students: Iterable[HandIn], exercises: Mapping[str, Exercise]) -> Iterator[Row]:
+    """Yield the score of each exercise that each student did, e.g. {"student": "ada", "exercise": …, "score": 5, …}."""
+    owners = Owners()
+    for student in students:
+        runs = [run for run in student.runs if isinstance(run, StoredRun)]
+        copies = {run.run_id: owner for run in runs if (owner := owners.other(run, student.student))}
+        for name in _done(student, runs, exercises):
+            form = student.form(name)
+            marked = mark(exercises[name], student.runs, form.answers)
+            copied = [
+                f"{run.run_id} is the very run that {copies[run.run_id]} handed in"
+                for run in marked.runs.values()
+                if run.run_id in copies
+            ]
+            remarks = [*copied, *([form.trouble] if form.trouble else []), *remarks_of(marked)]
+            first, *rest = score_row(student.student, marked, remarks).items()
+            yield dict([first, ("exercise", name), *rest])
+
+
+def class_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the table in lines of 80 columns."""
+    yield f"{'student':<20} {'exercise':<28} {'score':>5} {'of':>3} {'exempt':>6}  copied"
+    for row in rows:
+        copied = "yes" if "the very run that" in str(row["remarks"]) else ""
+        names = f"{row['student']!s:<20.20} {row['exercise']!s:<28.28}"
+        yield f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {copied}".rstrip()
+
+
+def _done(student: HandIn, runs: Iterable[StoredRun], exercises: Mapping[str, Exercise]) -> list[str]:
+    """Return the exercises that a student did: those with a form, else those of the scenarios that were run."""
+    scenarios = {run.scenario for run in runs}
+    forms = [name for name in exercises if name in student.forms]
+    return forms or [name for name in exercises if name in scenarios]

@@ -1,0 +1,213 @@
+"""What the paper found, as questions that a stored run answers: reproduced, not reproduced, or undecided."""
+
+import math
+from collections.abc import Mapping
+from functools import cache, partial
+
+import numpy as np
+from scipy import stats
+
+from looplab.experiments.qos_delay import NAME
+from looplab.experiments.qos_delay.report import MeasuredDelay
+from looplab.report.claims import NEAR, about, at_least, claims_of, outcome_of
+from looplab.report.finding import Finding, Line, exact, within
+from looplab.report.printed import printed
+from looplab.report.samples import Measured
+from looplab.report.statistics import SIGNIFICANCE
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, SEED, UNDECIDED, Claim, Verdicts
+
+QOS = (0, 1, 2)
+# "Hardly depends", "does not matter": less than this share.
+MATTERS = 0.25
+PLACE_MATTERS = 0.20
+# Fewer delays than this show no growth: the permutation test could not reach 5 %.
+FEWEST_DELAYS = 4
+PERMUTATIONS = 5000
+
+
+@cache
+def published() -> dict[str, float]:
+    """Return the figures that the paper's text gives, by finding."""
+    return {line["finding"]: float(line["published"]) for line in printed(__file__, "qos_delay.csv")}
+
+
+def claims() -> list[Claim]:
+    """Return the findings in the order of the paper."""
+    wanted, average, most = published(), "qos-2-average", "qos-2-most"
+    short, long = "one-way-when-short", "round-trip-beyond"
+    delays = "end-to-end delays"
+    return claims_of(
+        NAME,
+        {
+            (short, "QoS 0 and 1 take one end-to-end delay where the round trip fits in the period"): about(
+                "ratio",
+                wanted[short],
+                partial(_low_qos, True),
+                "no symmetrical cell whose round trip is below the period",
+            ),
+            (long, "QoS 0 and 1 take about a whole round trip beyond"): about(
+                "ratio",
+                wanted[long],
+                partial(_low_qos, False),
+                "no symmetrical cell whose round trip is above the period",
+            ),
+            (average, "QoS 2 takes at least four end-to-end delays on average"): at_least(
+                "ratio",
+                wanted[average],
+                lambda run: symmetrical(run, 2),
+                "no symmetrical cell at QoS 2",
+                delays,
+                on_average=True,
+            ),
+            (most, "QoS 2 takes up to more than seven end-to-end delays"): at_least(
+                "ratio",
+                wanted[most],
+                lambda run: [c for c in usable(run) if c.qos == 2],
+                "no valid cell at QoS 2",
+                delays,
+            ),
+            ("aggregation-grows", "The longer the delay, the more MQTT packets one TCP segment carries"): _grows,
+            ("segment-size", "The largest segments hold about 600 bytes"): _segment_size,
+            ("aggregation-qos", "How many packets a segment carries hardly depends on QoS"): _by_qos,
+            ("place", "At the same end-to-end delay it does not matter where on the path the broker is"): _place,
+        },
+    )
+
+
+def delay_cells(run: Measured) -> list[MeasuredDelay]:
+    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredDelay)]
+
+
+def usable(run: Measured) -> list[MeasuredDelay]:
+    """Return the valid cells whose delay is known."""
+    return [cell for cell in delay_cells(run) if cell.valid and cell.made_ms]
+
+
+def symmetrical(run: Measured, qos: int) -> list[MeasuredDelay]:
+    """Return the usable cells with both links alike, by growing delay."""
+    return sorted((c for c in usable(run) if c.symmetrical and c.qos == qos), key=lambda c: c.wanted_ms)
+
+
+def places(run: Measured) -> dict[tuple[float, int], list[MeasuredDelay]]:
+    """Return, by end-to-end delay and QoS, the usable cells with the broker at more than one place."""
+    groups: dict[tuple[float, int], list[MeasuredDelay]] = {}
+    for cell in usable(run):
+        groups.setdefault((cell.wanted_ms, cell.qos), []).append(cell)
+    return {key: sorted(cells, key=lambda c: c.delay_pb_ms) for key, cells in sorted(groups.items()) if len(cells) > 1}
+
+
+def add_causes(runs: Mapping[str, Measured], verdicts: Verdicts) -> None:
+    """Where the corrected run shows another cause, put it beside the finding."""
+    if not {"thesis", "corrected"} <= runs.keys():
+        return
+    findings = {claim.name: found for claim, found in verdicts}
+    for name in ("round-trip-beyond", "aggregation-grows"):
+        found = findings[name]
+        if found["thesis"].outcome == REPRODUCED and found["corrected"].outcome == NOT_REPRODUCED:
+            found["thesis"].beside.append(
+                "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
+                "holds a small packet back until the one before it was acknowledged, makes it."
+            )
+    corrected = {cell.key: cell for cell in usable(runs["corrected"])}
+    both = [(c, corrected[c.key]) for c in symmetrical(runs["thesis"], 2) if c.key in corrected]
+    if both:
+        before, after = (float(np.mean([pair[k].interval("ratio").estimate for pair in both])) for k in (0, 1))
+        findings["qos-2-average"]["thesis"].beside.append(
+            f"With TCP_NODELAY on, QoS 2 takes {after:.2f} end-to-end delays on average instead of {before:.2f}."
+        )
+
+
+def _low_qos(fits: bool, run: Measured) -> list[MeasuredDelay]:
+    """Return the symmetrical cells at QoS 0 and 1 whose round trip fits in the period, or does not."""
+    return [
+        cell
+        for qos in (0, 1)
+        for cell in symmetrical(run, qos)
+        if (2 * (cell.made_ms or 0) < float(cell.document["interval_ms"])) is fits
+    ]
+
+
+def _grows(run: Measured) -> Finding:
+    lines, steps, verdicts = [], [], []
+    for qos in QOS:
+        cells = [c for c in symmetrical(run, qos) if c.packets_per_segment is not None]
+        ends = [cells[0], cells[-1]] if len(cells) > 1 else cells
+        lines += [Line(str(c), exact(c.packets_per_segment or math.nan), "", "packets") for c in ends]
+        if len(cells) < FEWEST_DELAYS:
+            continue
+        values = np.array([c.packets_per_segment for c in cells], dtype=np.float64)
+        rho, p = _rank_correlation(values)
+        growth = values[-1] / values[0] - 1
+        steps.append(f"QoS {qos}: {values[0]:.2f} to {values[-1]:.2f} (rank correlation {rho:.2f}, p {_p(p)})")
+        verdicts.append(rho > 0 and p < SIGNIFICANCE and growth > MATTERS)
+    if not verdicts:
+        return Finding(UNDECIDED if lines else NO_RUN, f"Needs segments at {FEWEST_DELAYS} delays.", lines=lines)
+    outcome = REPRODUCED if all(verdicts) else NOT_REPRODUCED if not any(verdicts) else UNDECIDED
+    return Finding(outcome, "; ".join(steps) + ".", lines=lines)
+
+
+def _rank_correlation(values: np.ndarray) -> tuple[float, float]:
+    """Spearman's rho of values in the order of their delay, and its one-sided permutation p."""
+    if np.ptp(values) == 0:
+        return 0.0, 1.0
+    ranks, order = stats.rankdata(values), np.arange(values.size)
+    drawn = stats.permutation_test(
+        (ranks,),
+        lambda one, axis: np.sum(one * order, axis=axis),
+        permutation_type="pairings",
+        alternative="greater",
+        vectorized=True,
+        n_resamples=PERMUTATIONS,
+        rng=SEED,
+    )
+    return float(np.corrcoef(order, ranks)[0, 1]), float(drawn.pvalue)
+
+
+def _segment_size(run: Measured) -> Finding:
+    sizes = [(c.largest_segment_bytes, c) for c in delay_cells(run) if c.valid and c.largest_segment_bytes]
+    if not sizes:
+        return Finding(NO_RUN, "No segments were counted in this run.")
+    size, cell = max(sizes, key=lambda pair: pair[0] or 0)
+    wanted = published()["segment-size"]
+    near = within(exact(size or math.nan), wanted / NEAR, wanted * NEAR)
+    return Finding(
+        REPRODUCED if near else NOT_REPRODUCED,
+        f"The largest segment held {size:.0f} bytes.",
+        lines=[Line(str(cell), exact(size or math.nan), f"about {wanted:g}", "bytes")],
+    )
+
+
+def _by_qos(run: Measured) -> Finding:
+    carried: dict[float, list[float]] = {}
+    for cell in (c for qos in QOS for c in symmetrical(run, qos)):
+        if cell.packets_per_segment is not None:
+            carried.setdefault(cell.wanted_ms, []).append(cell.packets_per_segment)
+    shares = {delay: max(found) / min(found) for delay, found in sorted(carried.items()) if len(found) == len(QOS)}
+    lines = [Line(f"{delay:g} ms: most over least", exact(share), "about 1") for delay, share in shares.items()]
+    if not shares:
+        return Finding(NO_RUN, "No delay was measured at all three qualities of service.")
+    middle = float(np.exp(np.mean(np.log([*shares.values()]))))
+    said = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
+    return Finding(REPRODUCED if middle <= 1 + MATTERS else NOT_REPRODUCED, said, lines=lines)
+
+
+def _place(run: Measured) -> Finding:
+    compared = places(run)
+    if not compared:
+        return Finding(NO_RUN, "No end-to-end delay was measured with the broker at more than one place.")
+    lines, verdicts, worst = [], [], ("", 0.0)
+    for (delay, qos), cells in compared.items():
+        middle = float(np.mean([c.interval("ratio").estimate for c in cells]))
+        for c in cells:
+            share = c.interval("ratio").over(middle)
+            lines.append(Line(f"{c}, over the mean of its group", share, "about 1"))
+            verdicts.append(within(share, 1 - PLACE_MATTERS, 1 + PLACE_MATTERS))
+            if abs(share.estimate - 1) > abs(worst[1]):
+                worst = (f"{delay:g} ms, QoS {qos}", share.estimate - 1)
+    outcome = outcome_of(verdicts)
+    said = f"The places differ from their group's mean by {abs(worst[1]):.0%} at most ({worst[0]})."
+    return Finding(outcome, f"{said} Less than {PLACE_MATTERS:.0%} counts as no matter.", lines=lines)
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,93 @@
+"""Claims about the figures of one run's cells, by rule; each rule returns what answers the claim.
+
+A rule takes `cells`, which picks the cells of a run that the claim is about, and says in words what is `missing` where
+there is none. What no rule can say is a function from a run to a Finding.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from looplab.report.cell import MeasuredCell
+from looplab.report.finding import Finding, Line, asked, within
+from looplab.report.samples import Measured
+from looplab.report.statistics import Interval
+from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
+
+# "About n" is within this factor of n: nearer to n than to twice or half of it, on the scale of ratios.
+NEAR = math.sqrt(2)
+Answer = Callable[[Measured], Finding]
+Cells = Callable[[Measured], Sequence[MeasuredCell]]
+
+
+def claims_of(scenario: str, answers: Mapping[tuple[str, str], Answer]) -> list[Claim]:
+    """Return claims about the runs of one scenario, by (name, title)."""
+    return [asked(name, title, scenario, answer) for (name, title), answer in answers.items()]
+
+
+def outcome_of(inside: Iterable[bool | None]) -> str:
+    """Return the outcome of a claim about several figures: True where one's whole interval agrees, None where it
+    holds both."""
+    each = list(inside)
+    return REPRODUCED if all(one is True for one in each) else NOT_REPRODUCED if False in each else UNDECIDED
+
+
+def about(figure: str, wanted: float, cells: Cells, missing: str) -> Answer:
+    """Return the rule that a figure of every cell is about `wanted`."""
+
+    def answer(run: Measured) -> Finding:
+        chosen = cells(run)
+        if not chosen:
+            return Finding(NO_RUN, f"The run has {missing}.")
+        values = [cell.interval(figure) for cell in chosen]
+        lines = [Line(str(cell), value, f"{wanted:g}") for cell, value in zip(chosen, values, strict=True)]
+        inside = [within(value, wanted / NEAR, wanted * NEAR) for value in values]
+        outcome = outcome_of(inside)
+        out = [str(cell) for cell, one in zip(chosen, inside, strict=True) if one is False]
+        named = ", ".join(out[:3]) + (" and others" if len(out) > 3 else "")
+        reason = {
+            REPRODUCED: f"Every cell is within a factor {NEAR:.2f} of {wanted:g}.",
+            NOT_REPRODUCED: f"{len(out)} of {len(chosen)} cells lie more than a factor {NEAR:.2f} from {wanted:g}: "
+            f"{named}.",
+            UNDECIDED: f"The intervals hold both about {wanted:g} and something else.",
+        }[outcome]
+        return Finding(outcome, reason, lines=lines)
+
+    return answer
+
+
+def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str, *, on_average: bool = False) -> Answer:
+    """Return the rule that the largest figure of the cells, or the mean of all, is `wanted` or more; `what` is its
+    unit in words."""
+
+    def answer(run: Measured) -> Finding:
+        chosen = cells(run)
+        if not chosen:
+            return Finding(NO_RUN, f"The run has {missing}.")
+        values = {str(cell): cell.interval(figure) for cell in chosen}
+        most = max(values, key=lambda name: values[name].estimate)
+        value = mean_of(list(values.values())) if on_average else values[most]
+        lines = [Line(f"mean of {len(values)} cells" if on_average else most, value, f"at least {wanted:g}")]
+        lines += [Line(name, one, "") for name, one in values.items()] if on_average else []
+        return replace(threshold(value, wanted, f"{what} {'on average' if on_average else 'at most'}"), lines=lines)
+
+    return answer
+
+
+def threshold(value: Interval, wanted: float, what: str) -> Finding:
+    """Return whether a figure is `wanted` or more."""
+    said = f"{value.estimate:.2f} {what}, published are {wanted:g}."
+    outcome = outcome_of([within(value, wanted, math.inf)])
+    return Finding(outcome, said if outcome != UNDECIDED else f"{said} The interval holds both.")
+
+
+def mean_of(values: Sequence[Interval]) -> Interval:
+    """Return the mean of figures; without an interval if one has none.
+
+    Averaging the bounds treats the cells' errors as if they went together: too wide rather than too narrow.
+    """
+    known = all(value.known for value in values)
+    bounds = [float(np.mean([getattr(value, side) for value in values])) for side in ("estimate", "low", "high")]
+    return Interval(*bounds) if known else Interval(bounds[0], math.nan, math.nan)
