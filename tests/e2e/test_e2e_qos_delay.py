@@ -8,17 +8,18 @@ import pytest
 from support.e2e_lab import Lab
 from support.hardening import judge_container
 
-from looplab.experiments.qos_delay.document import SAMPLES_HEADER
+from looplab.experiments.qos_delay import DelayCell
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable, read_run
+from looplab.run.document import samples_header
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 MESSAGES, REPETITIONS = 250, 2
 
 
 def columns(lines: list[str], name: str) -> list[str]:
-    at = SAMPLES_HEADER.split(",").index(name)
+    at = samples_header(DelayCell).split(",").index(name)
     return [line.split(",")[at] for line in lines]
 
 
@@ -91,7 +92,7 @@ def check_files(lab: Lab, run: dict[str, Any]) -> None:
     assert stored == run
     assert folder.name.endswith("-qos-delay")
     header, *lines = (folder / "samples.csv").read_text().splitlines()
-    assert header == SAMPLES_HEADER
+    assert header == samples_header(DelayCell)
     assert columns(lines, "sequence") == [str(k) for k in range(2 * MESSAGES)]
     by_cell = [str(number) for number in range(REPETITIONS) for _ in range(MESSAGES // REPETITIONS)]
     assert columns(lines, "repetition") == by_cell * 2

@@ -89,7 +89,7 @@ def devicehive() -> Iterator[tuple[DeviceHive, int]]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_PUT = _serve  # noqa: N815
+        do_GET = do_POST = do_PUT = _serve
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""

@@ -7,9 +7,12 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.experiments.loop.document import COLUMNS, SAMPLES_HEADER
+from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
+from looplab.spec.columns import Cell
+from support.run_checks import SAMPLES_HEADER
 from support.simulated_runs import MACHINE
 
 MS = 1_000_000
@@ -48,13 +51,21 @@ class Writer:
 
 def publish_state(folder: Path, state: str, run_id: str = "20260101T000000Z-scenario1", **more: Any) -> None:
     fresh = folder / "state.json.new"
-    fresh.write_text(json.dumps({"state": state, "run_id": run_id, "parameters": parameters(), **more}))
+    asked = more.get("parameters") or parameters()
+    if "cells" not in more and "planned_cells" not in more:
+        keys = [(ms, qos) for qos in asked["qos"] for ms in asked["intervals_ms"]]
+        more["planned_cells"] = [LoopCell.keyed(*key).key_document for key in keys]
+    fresh.write_text(json.dumps({"state": state, "run_id": run_id, "parameters": asked, **more}))
     fresh.replace(folder / "state.json")
 
 
-def begin(live: Path, experiment: str, run_id: str, parameters: dict[str, Any], /, **more: Any) -> None:
-    """The state of a run that is being measured."""
+def begin(
+    live: Path, experiment: str, run_id: str, parameters: dict[str, Any], cells: Sequence[Cell] = (), /, **more: Any
+) -> None:
+    """The state of a run that is being measured; `cells` are those of its live rows."""
     asked = {"fidelity": "thesis", "repetitions": 1, **parameters}
+    if cells:
+        more["planned_cells"] = [cell.key_document for cell in cells]
     publish_state(live, "running", run_id, experiment=experiment, treatments=[], parameters=asked, **more)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.asip import NAME, THROUGHPUT
-from looplab.experiments.asip.document import COLUMNS, EDGES_HEADER, SAMPLES_HEADER, STEPS_HEADER
+from looplab.experiments.asip import NAME, THROUGHPUT, LatencyCell, ThroughputCell
+from looplab.experiments.asip.document import COLUMNS, EDGES_HEADER
 from looplab.run.accounting import summarise
+from looplab.run.document import samples_header
 from looplab.run.samples import SampleStore
 from support.run_files import answer_at_once, begin, finish, treatment
 
@@ -17,6 +18,8 @@ WIRE_US, WIRE_HZ = 3230.0, 309.6
 BYTES = {"to_board": 9, "to_client": 10}
 CELLS = tuple((la, tr, "one") for la in ("python", "java") for tr in ("serial", "tcp", "mqtt"))
 CYCLES_PER_US = 16
+# Columns of a step beside those that every experiment has.
+STEPS = ("frequency_hz", "seconds", "edges_in", "edges_out")
 
 # (language, transport, placement) -> a figure
 Figure = Callable[[str, str, str], float]
@@ -47,7 +50,7 @@ def write_latency_run(
     """A folder as the experiment leaves it; the last `lost` tests of each cell have no answer."""
     rng = np.random.default_rng(int(start[6:8]))
     folder = results / f"{start}-{NAME}"
-    lines, edges, held = [SAMPLES_HEADER], [EDGES_HEADER], []
+    lines, edges, held = [samples_header(LatencyCell, ["edge_latency_us"])], [EDGES_HEADER], []
     for key in cells:
         spread = 1 + 0.01 * rng.standard_normal(tests)
         latency_ns = np.round(mean_us(*key) * 1000 * spread / spread.mean()).astype(int)
@@ -56,7 +59,7 @@ def write_latency_run(
             due = 10**12 + k * 40_000_000
             answer = f"{due + 20_000 + latency},{latency / 1000:.3f}" if k < tests - lost else ","
             outcome = "answered" if k < tests - lost else "lost"
-            lines.append(f"{word},0,{k},{due},{due + 20_000},{answer},{latency / 1000 - 60:.3f},{outcome},answered")
+            lines.append(f"{word},0,{k},{due},{due + 20_000},{answer},{latency / 1000 - 60:.3f},{outcome}")
             edges += _edges(word, -1, 1_000_000 + k * 640_000, [round(CYCLES_PER_US * (latency / 1000 - 60))])
         known = latency_ns[: tests - lost].tolist()
         held.append({
@@ -80,7 +83,7 @@ def write_throughput_run(
 ) -> Path:
     """A bisection that ends within 1 % of each cell's `tracked_hz`; above it, the surplus edges are missing."""
     folder = results / f"{start}-{THROUGHPUT}"
-    lines, edges, held = [STEPS_HEADER], [EDGES_HEADER], []
+    lines, edges, held = [samples_header(ThroughputCell, STEPS)], [EDGES_HEADER], []
     for key in cells:
         limit, word, steps = tracked_hz(*key), ",".join(key), []
         for number, hz in enumerate(_bisection(limit)):
@@ -92,7 +95,7 @@ def write_throughput_run(
                 "edge_latency_us": summarise([3_000_000] * out),
             })  # fmt: skip
             outcome = "answered" if tracked else "lost"
-            lines.append(f"{word},0,{number},{hz:.6f},1,{wanted},{out},{outcome}")
+            lines.append(f"{word},0,{number},{number},{number},,{hz:.6f},1,{wanted},{out},{outcome}")
             half = round(16_000_000 / hz / 2)
             for k in range(wanted):
                 at, level = 1_000_000 + k * half, (k + 1) % 2
@@ -162,6 +165,6 @@ def begin_run(live: Path, run_id: str) -> None:
     answer_at_once(store, [4_000_000] * (tests + tests // 2))
     parameters = {
         "scenario": NAME, "languages": ["python", "java"], "placements": ["one"], "qos": 0,
-        "transports": ["serial", "tcp", "mqtt"], "messages": tests, "deadline_ms": 1000, "intervals_ms": [40],
+        "transports": ["serial", "tcp", "mqtt"], "messages": tests, "deadline_ms": 1000,
     }  # fmt: skip
-    begin(live, NAME, run_id, parameters)
+    begin(live, NAME, run_id, parameters, [LatencyCell.keyed(*key) for key in CELLS])

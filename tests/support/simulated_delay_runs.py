@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from looplab.experiments.qos_delay import DelayCell
 from looplab.run.accounting import summarise
+from looplab.run.document import samples_header
 from looplab.run.samples import SampleStore
-from support.run_checks import SAMPLES_HEADER
 from support.run_files import answer_at_once, begin, finish
 
 SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
@@ -51,7 +52,7 @@ def write_delay_run(
     """A folder as the experiment leaves it; `ratio` is each cell's mean latency over its delay."""
     rng = np.random.default_rng(7)
     folder = results / f"{start}-qos-delay"
-    lines, cells, sequence = [f"{SAMPLES_HEADER},delay_pb_ms,delay_bs_ms"], [], 0
+    lines, cells, sequence = [samples_header(DelayCell)], [], 0
     for pb, bs in dict.fromkeys(pairs):
         for qos in (0, 1, 2):
             made_ms = float(pb + bs)
@@ -62,8 +63,8 @@ def write_delay_run(
                 sent = due + 30_000
                 repetition = k * repetitions // messages
                 lines.append(
-                    f"{INTERVAL_MS:g},{qos},{repetition},{sequence},{due},{sent},{sent + total},"
-                    f"{total / 1000:.3f},,,answered,{pb:g},{bs:g}"
+                    f"{pb:g},{bs:g},{qos},{repetition},{sequence},{due},{sent},{sent + total},"
+                    f"{total / 1000:.3f},answered"
                 )
                 sequence += 1
             carried = packets(pb, bs, qos) if packets else max(1.0, 2 * made_ms / INTERVAL_MS)
@@ -101,7 +102,7 @@ def begin_sweep(live: Path) -> None:
     first, second = (round(sum(pair) * 1e6) for pair in PAIRS_MS)
     answer_at_once(store, [first] * MESSAGES + [second] * (MESSAGES // 2))
     parameters = {
-        "scenario": "qos-delay", "pairs_ms": PAIRS_MS, "qos": [0], "intervals_ms": [10], "messages": MESSAGES,
+        "scenario": "qos-delay", "pairs_ms": PAIRS_MS, "qos": [0], "messages": MESSAGES,
         "deadline_ms": 5000,
     }  # fmt: skip
-    begin(live, "qos-delay", RUN_ID, parameters)
+    begin(live, "qos-delay", RUN_ID, parameters, [DelayCell.keyed(*pair, 0) for pair in PAIRS_MS])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
 from looplab.experiments.middleware.histogram import BITS, Histogram
 from support.run_files import begin, finish
@@ -21,26 +21,26 @@ CAPACITY, SERVER_MS = 120.0, 4.0
 THRASHING = 0.3
 
 # Requests a second that a cell can process.
-Capacity = Callable[[Cell], float]
+Capacity = Callable[[LoadCell], float]
 
 
-def by_cores(cell: Cell) -> float:
+def by_cores(cell: LoadCell) -> float:
     """As published: more cores process more, five small nodes more than one large one, seven less than five."""
     share = {1: 1.0, 2: 1.25, 3: 1.12}.get(cell.nodes, 1.0)
     return CAPACITY * min(2, cell.nodes * cell.cores) * share
 
 
-def cores_cells(loads: Sequence[int] = LOADS) -> list[Cell]:
-    return [Cell(box, False, 1, cores, n) for box in (False, True) for cores in (1, 2) for n in loads]
+def cores_cells(loads: Sequence[int] = LOADS) -> list[LoadCell]:
+    return [LoadCell.keyed(box, False, 1, cores, n) for box in (False, True) for cores in (1, 2) for n in loads]
 
 
-def nodes_cells(loads: Sequence[int] = LOADS) -> list[Cell]:
+def nodes_cells(loads: Sequence[int] = LOADS) -> list[LoadCell]:
     layouts = ((False, 1, 2), (True, 1, 2), (True, 2, 1), (True, 3, 1))
-    return [Cell(True, balancer, nodes, cores, n) for balancer, nodes, cores in layouts for n in loads]
+    return [LoadCell.keyed(True, balancer, nodes, cores, n) for balancer, nodes, cores in layouts for n in loads]
 
 
 def trial(
-    cell: Cell, repetition: int, rng: np.random.Generator, capacity: Capacity, slower: float, **more: Any
+    cell: LoadCell, repetition: int, rng: np.random.Generator, capacity: Capacity, slower: float, **more: Any
 ) -> Trial:
     """Return one repetition; `slower` multiplies the time inside the middleware."""
     own = float(rng.normal(1, 0.01))
@@ -101,7 +101,7 @@ def _split(requests: int, succeeded: int, failed: int) -> Iterator[tuple[int, in
         yield done[0], done[0], done[1], done[2], done[0] - done[1] - done[2]
 
 
-def begin_middleware(live_folder: Path, run_id: str, cell: Cell) -> None:
+def begin_middleware(live_folder: Path, run_id: str, cell: LoadCell) -> None:
     """What the controller of a running run has written after its first repetition of one cell."""
     parameters = {"scenario": "middleware", "messages": SECONDS}
     told = live(10_000, [], trial(cell, 0, np.random.default_rng(3), by_cores, 1.0))
@@ -113,9 +113,9 @@ def write_middleware_run(
     scenario: str = "middleware",
     *,
     start: str = "20260301T000000Z",
-    cells: Sequence[Cell] = (),
+    cells: Sequence[LoadCell] = (),
     capacity: Capacity = by_cores,
-    slower: Callable[[Cell], float] = lambda _cell: 1.0,
+    slower: Callable[[LoadCell], float] = lambda _cell: 1.0,
     repetitions: int = 7,
     trials: Callable[[list[Trial]], list[Trial]] = lambda made: made,
     changes: dict[str, Any] | None = None,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.loop.document import SAMPLES_HEADER
 from looplab.run.accounting import summarise
+from support.run_checks import SAMPLES_HEADER
 
 MACHINE = {"cpu": "Simulated", "cores": 4, "kernel": "6.1.0", "load_before": [0.1, 0.1, 0.1], "revision": "abc"}
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.twin.document import SAMPLES_HEADER, Measured, cell_document, sample_lines
-from looplab.experiments.twin.parameters import Cell
+from looplab.experiments.twin import TwinCell
+from looplab.experiments.twin.document import Measured, files, measured_cell
 from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SampleStore
 from support.run_files import answer_at_once, begin, finish, treatment
 
@@ -28,7 +28,7 @@ TRAVEL_NS = 200_000
 class Truth:
     """A cell, the time that its instance takes for a message of each broker, and how many messages are not stored."""
 
-    cell: Cell
+    cell: TwinCell
     service_s: float = PUBLISHED_S
     # A factor on each broker's service time, so that brokers and repetitions differ.
     factors: Sequence[float] = ()
@@ -41,7 +41,7 @@ class Truth:
 
 def single(interval_ms: float, mode: str = "published", **more: Any) -> Truth:
     """Return the truth of a cell of one broker at QoS 1."""
-    return Truth(Cell(interval_ms, 1, "single", mode, 1, 0), **more)
+    return Truth(TwinCell.keyed(interval_ms, 1, "single", mode, 1, 0), **more)
 
 
 def experiment_1(messages_faster: bool = False) -> list[Truth]:
@@ -55,7 +55,7 @@ def experiment_2(spread: dict[str, float], rates: dict[tuple[int, str], float], 
     rng = np.random.default_rng(11)
     return [
         Truth(
-            Cell(10, brokers, placement, "published", 1, iteration),
+            TwinCell.keyed(10, brokers, placement, "published", 1, iteration),
             1 / rate,
             tuple(1 + spread[placement] * rng.standard_normal(brokers)),
         )
@@ -92,6 +92,7 @@ def parameters(truths: Sequence[Truth], messages: int, **more: Any) -> Any:
     return SimpleNamespace(
         cells=cells,
         messages=messages,
+        repetitions=1,
         rows=lambda at: range(at * messages, (at + 1) * messages),
         broker_of=lambda row: row % messages % cells[row // messages].brokers + 1,
         device_of=lambda _row: 1,
@@ -115,10 +116,11 @@ def write_twin_run(
     for at, truth in enumerate(truths):
         fill(store, asked.rows(at), truth)
     cells = [
-        cell_document(asked, store, asked.rows(at), Measured(truth.cell, {}, truth.more, truth.faults))
+        measured_cell(asked, store, asked.rows(at), Measured(truth.cell, {}, truth.more, truth.faults))
         for at, truth in enumerate(truths)
     ]
-    lines = [SAMPLES_HEADER, *sample_lines(asked, store, range(len(truths) * messages))]
+    (samples,) = files(asked)
+    lines = [samples.header, *samples.lines(store, range(len(truths) * messages))]
     return finish(
         results / f"{start}-{scenario}", "twin", cells,
         {"scenario": scenario, "fidelity": fidelity, "messages": messages}, {"samples.csv": lines},
@@ -163,6 +165,6 @@ def begin_twin(live: Path) -> None:
         store["state"][row] = WAITING
     parameters = {
         "scenario": "twin", "intervals_ms": [100, 10], "messages": messages, "deadline_ms": 300_000,
-        "cells": [vars(cell) for cell in cells],
+        "cells": [cell.key_document for cell in cells],
     }  # fmt: skip
-    begin(live, "twin", RUNNING_ID, parameters)
+    begin(live, "twin", RUNNING_ID, parameters, cells)

@@ -71,9 +71,7 @@ def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -
 def _folders(place: Path) -> list[Path]:
     students = sorted(path for path in place.glob("[!.]*") if path.is_dir()) if place.is_dir() else []
     if not students:
-        raise UsageError(
-            f"{place} holds no student's folder.", "Name archives of `./lab hand-in`, or give each a folder."
-        )
+        raise UsageError(f"{place} holds no student's folder.", "Name archives of `./lab hand-in`.")
     return students
 
 

@@ -33,7 +33,7 @@ class MeasuredCell(Cell):
     """
 
     document: Mapping[str, Any]
-    repetition: NDArray[np.int64]
+    repetition_of: NDArray[np.int64]
     latency_us: Mapping[str, Floats]
     response_us: Floats = field(default_factory=lambda: np.empty(0))
     response_repetition: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -45,12 +45,12 @@ class MeasuredCell(Cell):
     @property
     def measured(self) -> int:
         """How many messages have a latency."""
-        return int(self.repetition.size)
+        return int(self.repetition_of.size)
 
     @property
     def repetitions(self) -> int:
         """How many repetitions have at least one latency."""
-        return int(np.unique(self.repetition).size)
+        return int(np.unique(self.repetition_of).size)
 
     def mean(self, metric: str) -> Interval | None:
         """Return the mean latency in microseconds, None if nothing was measured."""
@@ -77,7 +77,7 @@ class MeasuredCell(Cell):
         """Return a statistic in us of each repetition that has a value; metric "response" for the response."""
         if metric == "response":
             return {k: quantile(v, QUANTILES[name]) for k, v in _pieces(self.response_repetition, self.response_us)}
-        return {k: float(STATISTICS[name](v)) for k, v in _pieces(self.repetition, self.latency_us[metric])}
+        return {k: float(STATISTICS[name](v)) for k, v in _pieces(self.repetition_of, self.latency_us[metric])}
 
     def count(self, fate: str) -> int:
         """Return how many messages had a fate, named as in looplab.run.accounting.OUTCOMES."""
@@ -128,7 +128,7 @@ class MeasuredCell(Cell):
         found = {}
         for metric, values in self.latency_us.items():
             if values.size:
-                mean, quantiles = cell_intervals(values, self.repetition, list(QUANTILES.values()))
+                mean, quantiles = cell_intervals(values, self.repetition_of, list(QUANTILES.values()))
                 found[metric] = mean, dict(zip(QUANTILES, quantiles, strict=True))
         return found
 

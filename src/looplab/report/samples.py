@@ -87,7 +87,7 @@ def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:
     response_us = np.concatenate([c.response_us for c in cells])
     pooled = replace(
         newest,
-        repetition=_numbered([c.repetition for c in cells]),
+        repetition_of=_numbered([c.repetition_of for c in cells]),
         latency_us={m: np.concatenate([c.latency_us[m] for c in cells]) for m in newest.latency_us},
         response_us=response_us,
         response_repetition=_numbered([c.response_repetition for c in cells]),

@@ -24,7 +24,6 @@ def validator(schema: Path) -> Draft202012Validator:
     return Draft202012Validator(_without_references(document, document))
 
 
-@cache
 def run_schema(cell: type[Cell]) -> Draft202012Validator:
     """Return the validator of run.json with the cells that a spec describes."""
     frame = json.loads(FRAME.read_text(encoding="utf-8"))

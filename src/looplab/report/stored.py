@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from looplab.errors import UsageError
 from looplab.report.cell import Key, MeasuredCell
 from looplab.report.schema import fault, run_schema
@@ -41,6 +43,11 @@ class Layout:
         self.outcomes = {outcome: count.path[0] for outcome, count in self.cell.outcomes().items()}
         self.measured = tuple(o for o, c in self.cell.outcomes().items() if {"answered", "late"} & {*c.fates})
         self.times = ("due_ns", "received_ns") if "response" in self.cell.columns else ()
+
+    @cached_property
+    def schema(self) -> Draft202012Validator:
+        """What checks its run.json."""
+        return run_schema(self.cell)
 
     @property
     def params(self) -> Mapping[str, Param]:
@@ -235,7 +242,7 @@ def _document(path: Path) -> tuple[tuple[str, str] | None, dict[str, Any]]:
 
 
 def _damage(document: dict[str, Any], layout: Layout) -> str:
-    found = fault(document, run_schema(layout.cell)  # type: ignore[arg-type])
+    found = fault(document, layout.schema)
     if found:
         return f"{found} in run.json: run it again."
     for cell in document["cells"]:

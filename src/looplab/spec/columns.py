@@ -38,7 +38,7 @@ def at(document: Any, path: Iterable[str]) -> Any:
     return document
 
 
-def with_values(document: Document, values: Mapping[Sequence[str], Any]) -> dict[str, Any]:
+def with_values(document: Document, values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     """Return a copy of a cell of run.json with each of `values` at its path; a path that leads nowhere is left out."""
     copy = dict(document)
     for (*steps, last), value in values.items():

@@ -15,8 +15,8 @@ from support.observed_lab import DASHBOARDS, Lab, fill, targets
 from support.places import ROOT
 from support.waiting import until
 
-from looplab.experiments.loop.metrics import ROBOT_BOUNDS_S
-from looplab.metrics.distributions import LATENCY_BOUNDS_S
+from looplab.experiments.loop import LoopCell
+from looplab.metrics.distributions import LATENCY_BOUNDS_S, bounds_s
 
 EVERY_TARGET = [
     pytest.param(panel, target, id=f"{name}-{panel['id']}-{target['refId']}") for name, panel, target in targets()
@@ -88,7 +88,7 @@ def newest(lab: Lab, scenario: str) -> Path:
 def test_drawn_cdf_is_numpys_ecdf_at_each_bound(
     measured: Lab, quick_run_later: None, metric: str, interval: str
 ) -> None:
-    bounds = ROBOT_BOUNDS_S if metric == "R" else LATENCY_BOUNDS_S
+    bounds = bounds_s(*LoopCell.R.decades) if metric == "R" else LATENCY_BOUNDS_S
     # The newest run of scenario2 had no 10 ms: what its predecessor measured there must not be shown as its own.
     scenarios = [f"scenario{number}" for number in range(9) if interval == "20" or number != 2]
     expected = {}

@@ -261,7 +261,10 @@ MISTAKES = {
     "unknown figure": (point("value: {run: a, name: O.p42}, to: 0"), "no figure of a run"),
     "a time of one machine": (point("value: {run: a, name: O.p95}, to: 900"), "is a band of times"),
     "worth a word": (point("worth: much"), "`points.p.worth` is 'much', expected type: integer"),
-    "a cell of another experiment": (point("value: {run: a, name: lost, delay_pb_ms: 1, delay_bs_ms: 1}, to: 0"), "names no cell"),
+    "a cell of another experiment": (
+        point("value: {run: a, name: lost, delay_pb_ms: 1, delay_bs_ms: 1}, to: 0"),
+        "names no cell",
+    ),
     "no number": (point("value: {run: a, name: lost, qos: x}, to: 0"), "names no cell of a run"),
     "wants nothing": (point("worth: 1"), "wants nothing"),
     "asks nothing": (f"{HEAD}questions: {{q: {{asks: s}}}}\n", "neither a choice nor a figure"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from looplab.exercises.predictions import record_predictions, stamp_form
 from support.places import ROOT
 from support.run_files import edited
 from support.simulated_runs import nine_scenarios
@@ -18,7 +19,6 @@ from support.simulated_runs import nine_scenarios
 from looplab.exercises.exercise import Exercise, read_exercise
 from looplab.exercises.hand_in import answer_form, read_form
 from looplab.exercises.marking import RESULT, Marked, mark
-from looplab.exercises.predictions import record_predictions, stamp_form
 from looplab.exercises.score import score_line, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run

@@ -7,6 +7,8 @@ from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
+from looplab.lab.watch.data import parse
+from looplab.lab.watch.plot import plot
 from rich.console import Console
 from support.run_files import Writer, publish_state, store
 from support.simulated_delay_runs import write_delay_run
@@ -16,8 +18,6 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.host import HostWatch
 from looplab.exporter.server import Exporter
 from looplab.lab.commands.watch import Screen, exporter_url
-from looplab.lab.watch.data import parse
-from looplab.lab.watch.plot import plot
 from looplab.run.samples import ANSWERED, SampleStore
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from looplab.experiments.loop.metrics import FAMILIES, ROBOT_BOUNDS_S, LoopCell
 from prometheus_client.parser import text_string_to_metric_families
 
-from looplab.experiments.loop.metrics import FAMILIES, ROBOT_BOUNDS_S, LoopCell
 from looplab.metrics.distributions import LATENCY_BOUNDS_S, MAX_EXACT, QUANTILES, Distribution
 from looplab.metrics.text_format import page
 

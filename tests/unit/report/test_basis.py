@@ -12,10 +12,10 @@ from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
 from support.simulated_middleware_runs import write_middleware_run
 from support.simulated_twin_runs import single, write_twin_run
 
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import LoadCell
 from looplab.report.verdicts import units
 
-LOADS = [Cell(box, False, 1, 1, n) for box in (False, True) for n in (30, 60)]
+LOADS = [LoadCell.keyed(box, False, 1, 1, n) for box in (False, True) for n in (30, 60)]
 WRITERS: dict[str, Any] = {
     "asip": write_latency_run,
     "middleware": lambda results, **more: write_middleware_run(results, cells=LOADS, repetitions=1, **more),

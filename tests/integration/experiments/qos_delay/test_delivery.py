@@ -8,7 +8,7 @@ import pytest
 from support.parts import HOST, LIMIT_S, Broker, Listener, until
 
 from looplab.experiments.qos_delay.delivery import TOPIC, Delivery, Ends
-from looplab.experiments.qos_delay.document import sample_lines, transport_lines
+from looplab.experiments.qos_delay.document import files, transport_lines
 from looplab.experiments.qos_delay.parameters import QosDelayParameters, read_parameters
 from looplab.run.samples import ANSWERED, SampleStore
 
@@ -57,7 +57,7 @@ def test_every_message_arrives_once_and_in_time(begin: Begin, qos: int) -> None:
         wire_sent, wire_received = store["wire_sent_ns"][row], store["wire_received_ns"][row]
         assert due <= sent <= wire_sent < wire_received <= received
         assert store["due_ns"][row] - store["due_ns"][0] == row * 2_000_000
-    lines = list(sample_lines(p, store, range(MESSAGES)))
+    lines = list(files(p)[0].lines(store, range(MESSAGES)))
     assert len(lines) == MESSAGES
     fields = lines[0].split(",")
     assert (fields[0], fields[1]) == ("2", str(qos))
@@ -99,4 +99,4 @@ def test_a_broker_that_dies_costs_messages_and_no_run(begin: Begin, broker: Brok
     delivery.drain(range(MESSAGES))
     assert delivery.counts.disconnects == [2]
     assert ANSWERED not in list(store["state"])
-    assert all(line.split(",")[8] == "lost" for line in sample_lines(p, store, range(MESSAGES)))
+    assert all(line.split(",")[8] == "lost" for line in files(p)[0].lines(store, range(MESSAGES)))

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from looplab.metrics.view import CellsView
+
 from looplab.metrics.distributions import Cell, Distribution, joined
 from looplab.metrics.runs import current_text
 from looplab.metrics.text_format import line
-from looplab.metrics.view import CellsView
 
 FAMILY = "counter"
 FAMILIES = {

@@ -7,11 +7,12 @@ import pytest
 from support.simulated_asip_runs import write_latency_run, write_throughput_run
 
 from looplab.errors import LabError
-from looplab.experiments.asip.document import COLUMNS, Measured, Step, cell_document, faults, files
+from looplab.experiments.asip import EXPERIMENT, LatencyCell
+from looplab.experiments.asip.document import COLUMNS, Measured, Step, faults, files, measured_cell
 from looplab.experiments.asip.oscilloscope import BoardCounts
-from looplab.experiments.asip.parameters import AsipParameters, Cell, read_parameters
-from looplab.experiments.asip.table import table
+from looplab.experiments.asip.parameters import AsipParameters, read_parameters
 from looplab.experiments.asip.treatments import judge
+from looplab.run.life import run_table
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
 
 
@@ -39,14 +40,14 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
     samples, edges = files(p, [Measured(p.cells[1], edges=[(-1, 2, 1, 100), (-1, 13, 1, 56_100)])])
     lines = list(samples.lines(store, p.rows(1)))
     assert lines == [
-        "python,mqtt,one,0,0,1000,2000,3402000,3400.000,3500.000,answered,answered",
-        "python,mqtt,one,0,1,1000,2000,,,,lost,lost",
-        "python,mqtt,one,0,2,1000,2000,1500002000,1500000.000,,late,lost",
+        "python,mqtt,one,0,4,1000,2000,3402000,3400.000,3500.000,answered",
+        "python,mqtt,one,0,5,1000,2000,,,,lost",
+        "python,mqtt,one,0,6,1000,2000,1500002000,1500000.000,,late",
     ]
     assert len(samples.header.split(",")) == len(lines[0].split(","))
     assert list(edges.lines(store, range(0))) == ["python,mqtt,one,-1,2,1,100", "python,mqtt,one,-1,13,1,56100"]
     measured = Measured(p.cells[1], wire_bytes={"to_board": 9, "to_client": 10}, byte_us=170.0)
-    cell = cell_document(p, store, p.rows(1), measured)
+    cell = measured_cell(p, store, p.rows(1), measured)
     assert (cell["tests"], cell["answered"], cell["late"], cell["lost"]) == (3, 1, 1, 1)
     assert (cell["edge_tests"], cell["edge_answered"], cell["edge_lost"]) == (2, 1, 1)
     assert cell["edge_latency_us"]["avg"] == 3500.0
@@ -67,8 +68,8 @@ def test_a_search_keeps_every_step_and_its_two_ends() -> None:
     store = store_with(rows, p)
     measured = Measured(p.cells[0], steps=steps, wire_hz=309.6)
     samples, _edges = files(p, [measured])
-    assert list(samples.lines(store, p.rows(0)))[1] == "python,serial,one,0,1,300.000000,10,600,590,lost"
-    cell = cell_document(p, store, p.rows(0), measured)
+    assert list(samples.lines(store, p.rows(0)))[1] == "python,serial,one,0,1,-1,1,,300.000000,10,600,590,lost"
+    cell = measured_cell(p, store, p.rows(0), measured)
     assert (cell["tracked_hz"], cell["untracked_hz"], cell["tests"], cell["lost"]) == (200, 300, 3, 1)
     assert cell["steps"][0]["edge_latency_us"]["avg"] == 3000.0
 
@@ -77,7 +78,7 @@ def test_a_cell_with_a_fault_makes_the_run_invalid() -> None:
     p = parameters()
     measured = Measured(p.cells[0], faults=["the board was reset"])
     assert faults([measured]) == ["python, serial, one: the board was reset"]
-    assert not cell_document(p, store_with({}, p), p.rows(0), measured)["valid"]
+    assert not measured_cell(p, store_with({}, p), p.rows(0), measured)["valid"]
 
 
 def test_a_board_behind_real_time_is_seen() -> None:
@@ -93,7 +94,7 @@ def test_a_board_behind_real_time_is_seen() -> None:
 def test_the_table_fits_80_columns(write_one: object, tmp_path: Path) -> None:
     run = json.loads((write_one(tmp_path) / "run.json").read_text())  # type: ignore[operator]
     run["cells"][0] |= {"valid": False}
-    lines = table(run).splitlines()
+    lines = run_table(EXPERIMENT, run).splitlines()
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith(("python", "java")) for line in lines) == 6
     assert [line.endswith(" !") for line in lines if line.split()[:2] == ["python", "serial"]] == [True]
@@ -103,7 +104,7 @@ def test_a_search_that_found_nothing_says_how_to_find_more(tmp_path: Path) -> No
     run = json.loads((write_throughput_run(tmp_path) / "run.json").read_text())
     run["cells"][0] |= {"tracked_hz": None, "untracked_hz": 400.0}
     run["cells"][1] |= {"tracked_hz": None, "untracked_hz": 400.0, "valid": False}
-    lines = table(run).splitlines()
+    lines = run_table(EXPERIMENT, run).splitlines()
     assert "python, serial: not even 400.0 Hz was copied whole; set `LOW_HZ` below it." in lines
     assert sum("not even" in line for line in lines) == 1
     assert max(map(len, lines)) <= 80
@@ -117,7 +118,7 @@ def test_only_what_passes_the_place_is_a_cell() -> None:
         "python, mqtt, bridge",
         "python, mqtt, broker",
     ]
-    assert isinstance(p.cells[0], Cell)
+    assert isinstance(p.cells[0], LatencyCell)
     with pytest.raises(LabError, match="No transport") as error:
         parameters(TRANSPORTS="serial", PLACEMENTS="broker")
     assert "PLACEMENTS" in error.value.remedy

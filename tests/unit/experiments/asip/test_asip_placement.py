@@ -9,23 +9,27 @@ import pytest
 from support.places import ROOT
 
 from looplab.errors import LabError, UsageError
-from looplab.experiments.asip import placement
+from looplab.experiments.asip import LatencyCell, placement
 from looplab.experiments.asip.bridge import read_settings
-from looplab.experiments.asip.parameters import Cell, read_parameters
+from looplab.experiments.asip.parameters import read_parameters
 from looplab.system.json_service import Request, serve
 
 P = read_parameters({"PLACEMENTS": "one,bridge,broker", "BRIDGE_DELAY_MS": "0.5", "BROKER_DELAY_MS": "6"})
-TCP, MQTT, FAR = Cell("java", "tcp", "bridge"), Cell("java", "mqtt", "bridge"), Cell("java", "mqtt", "broker")
+TCP, MQTT, FAR = (
+    LatencyCell.keyed("java", "tcp", "bridge"),
+    LatencyCell.keyed("java", "mqtt", "bridge"),
+    LatencyCell.keyed("java", "mqtt", "broker"),
+)
 
 
-def peers(cell: Cell) -> dict[str, list[tuple[str, str, float]]]:
+def peers(cell: LatencyCell) -> dict[str, list[tuple[str, str, float]]]:
     """Links by emulator: peer, direction, delay."""
     found = placement.links(P, cell)
     return {at: [(one.peer, one.direction, one.delay_ms) for one in settings] for at, settings in found.items()}
 
 
 def test_each_placement_delays_the_ways_that_its_name_says() -> None:
-    assert peers(Cell("java", "serial", "one")) == {}
+    assert peers(LatencyCell.keyed("java", "serial", "one")) == {}
     own = [("asip-java", "egress", 0.5), ("asip-java", "ingress", 0.5)]
     # The broker is beside a bridge that is elsewhere.
     assert peers(TCP) == {"bridge": own}

@@ -10,15 +10,17 @@ from support.simulated_middleware_runs import write_middleware_run
 
 from looplab.exercises.exercise import Exercise, read_exercise
 from looplab.exercises.marking import Marked, mark
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, read_run
 
 CELLS = {
-    "middleware": [Cell(box, False, 1, 1, n) for box in (False, True) for n in (50, 100)],
+    "middleware": [LoadCell.keyed(box, False, 1, 1, n) for box in (False, True) for n in (50, 100)],
     "middleware-nodes": [
-        Cell(True, balancer, nodes, 1, n) for balancer, nodes in ((False, 1), (True, 1), (True, 2)) for n in (50, 100)
+        LoadCell.keyed(True, balancer, nodes, 1, n)
+        for balancer, nodes in ((False, 1), (True, 1), (True, 2))
+        for n in (50, 100)
     ],
 }
 
@@ -61,7 +63,7 @@ def test_a_sound_run_gets_every_point(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_a_cost_that_is_there_loses_the_point(
-    tmp_path: Path, name: str, slower: Callable[[Cell], float], lost: str
+    tmp_path: Path, name: str, slower: Callable[[LoadCell], float], lost: str
 ) -> None:
     found = marked(tmp_path, name, slower=slower)
     assert [one.name for one in found.marks if one.got < one.worth] == [lost]

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from support.simulated_middleware_runs import by_cores, trial
 
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import EXPERIMENT, LoadCell
 from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
 from looplab.experiments.middleware.parts import Snapshot
-from looplab.experiments.middleware.table import table
 from looplab.experiments.middleware.trial import dead
+from looplab.run.life import run_table
 
-ONE, TWO = Cell(True, False, 1, 1, 30), Cell(False, False, 1, 2, 60)
+ONE, TWO = LoadCell.keyed(True, False, 1, 1, 30), LoadCell.keyed(False, False, 1, 2, 60)
 
 
-def made(cell: Cell = ONE, repetition: int = 0, **more: Any) -> Trial:
+def made(cell: LoadCell = ONE, repetition: int = 0, **more: Any) -> Trial:
     found = trial(cell, repetition, np.random.default_rng(5 + repetition), by_cores, 1.0)
     return replace(found, **more)
 
@@ -68,8 +68,8 @@ def test_a_repetition_that_counts_for_nothing_says_why(changes: dict[str, Any], 
     assert why in said
     [cell] = contents([wrong, made(repetition=1)], [])["cells"]
     assert not cell["valid"]
-    assert "! " not in table({**RUN, "cells": contents([made()], [])["cells"]})
-    assert table({**RUN, "cells": [cell]}).count(" !") == 1
+    assert "! " not in run_table(EXPERIMENT, {**RUN, "cells": contents([made()], [])["cells"]})
+    assert run_table(EXPERIMENT, {**RUN, "cells": [cell]}).count(" !") == 1
 
 
 def test_posted_is_stored_lost_and_duplicates() -> None:
@@ -145,8 +145,8 @@ RUN: dict[str, Any] = {
 
 
 def test_the_table_fits_a_terminal() -> None:
-    cells = contents([made(), made(TWO), made(Cell(True, True, 2, 1, 150), out_of_memory=True)], [])["cells"]
-    lines = table({**RUN, "cells": cells}).splitlines()
+    cells = contents([made(), made(TWO), made(LoadCell.keyed(True, True, 2, 1, 150), out_of_memory=True)], [])["cells"]
+    lines = run_table(EXPERIMENT, {**RUN, "cells": cells}).splitlines()
     assert max(map(len, lines)) <= 80
     assert [line for line in lines if line.endswith(":")] == [
         "2 cores, bare metal:", "1 core, container:", "2 nodes x 1 core, balancer:",

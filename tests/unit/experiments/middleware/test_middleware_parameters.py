@@ -6,7 +6,7 @@ import pytest
 from support.places import ROOT
 
 from looplab.errors import LabError, UsageError
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.controller import needs_host
 from looplab.experiments.middleware.limit import largest
 from looplab.experiments.middleware.parameters import read_parameters
@@ -15,14 +15,20 @@ from looplab.lab.run_options import variables
 
 def test_every_condition_is_a_cell() -> None:
     p = read_parameters({"DEVICES": "100,200", "CORES": "1", "WHERE": "container,bare", "LOAD_S": "10"})
-    assert p.cells == [Cell(container, False, 1, 1, devices) for container in (True, False) for devices in (100, 200)]
+    assert p.cells == [
+        LoadCell.keyed(container, False, 1, 1, devices) for container in (True, False) for devices in (100, 200)
+    ]
     assert needs_host(p)
     assert p.requests == 2 * 7 * 10 * (100 + 200)
 
 
 def test_a_layout_has_a_balancer_unless_it_is_direct() -> None:
     p = read_parameters({"SCENARIO": "middleware-nodes", "LAYOUTS": "1x1-direct,1x1,2x1", "DEVICES": "5"})
-    assert p.cells == [Cell(True, False, 1, 1, 5), Cell(True, True, 1, 1, 5), Cell(True, True, 2, 1, 5)]
+    assert p.cells == [
+        LoadCell.keyed(True, False, 1, 1, 5),
+        LoadCell.keyed(True, True, 1, 1, 5),
+        LoadCell.keyed(True, True, 2, 1, 5),
+    ]
     assert p.most_nodes == 2
     assert not needs_host(p)
 
@@ -83,9 +89,9 @@ def test_a_limit_that_makes_two_loads_one_is_refused() -> None:
 
 def test_the_limit_is_measured_on_most_processors_in_a_container() -> None:
     cells = read_parameters({"DEVICES": "5", "CORES": "1", "WHERE": "bare,container"}).cells
-    assert largest(cells) == Cell(True, False, 1, 1, 5)
+    assert largest(cells) == LoadCell.keyed(True, False, 1, 1, 5)
     layouts = {"SCENARIO": "middleware-nodes", "LAYOUTS": "2x1,1x1,1x1-direct", "DEVICES": "5"}
-    assert largest(read_parameters(layouts).cells) == Cell(True, False, 1, 1, 5)
+    assert largest(read_parameters(layouts).cells) == LoadCell.keyed(True, False, 1, 1, 5)
 
 
 def test_full_is_the_published_length() -> None:

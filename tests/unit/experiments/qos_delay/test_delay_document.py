@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.qos_delay import network
+from looplab.experiments.qos_delay import EXPERIMENT, network
 from looplab.experiments.qos_delay.document import (
     Measured,
     capture_faults,
-    cell_document,
     faults,
+    files,
     judge,
-    sample_lines,
+    measured_cell,
 )
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters, read_parameters
-from looplab.experiments.qos_delay.table import table
+from looplab.run.life import run_table
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
 from looplab.run.table import WIDTH
 from looplab.treatments.judgement import reasons
@@ -60,9 +60,10 @@ def measured(p: QosDelayParameters, **more: Any) -> Measured:
 
 
 def test_a_repetition_is_a_connection_of_its_own() -> None:
-    lines = list(sample_lines(parameters(), samples(), range(10)))
-    assert [line.split(",")[2] for line in lines] == ["0"] * 5 + ["1"] * 5
-    assert {line.split(",")[1] for line in lines} == {"1"}
+    file, _transport = files(parameters())
+    lines = list(file.lines(samples(), range(10)))
+    assert [line.split(",")[3] for line in lines] == ["0"] * 5 + ["1"] * 5
+    assert {line.split(",")[2] for line in lines} == {"1"}
 
 
 BROKER_PORT, OWN_PORT, OTHER_PORT = 1883, 40000, 50000
@@ -95,18 +96,18 @@ def document(p: QosDelayParameters, cell: Measured, looks: list[Any] | None = No
     wrong = [*reasons(found), *faults(p, [cell], cut)]
     return {
         "run_id": "x-qos-delay", "scenario": p.scenario, "fidelity": p.fidelity, "valid": not wrong,
-        "invalid_because": wrong, "cells": [cell_document(p, samples(), p.rows(0), cell)],
+        "invalid_because": wrong, "cells": [measured_cell(p, samples(), p.rows(0), cell)],
         "treatments": list(map(asdict, found)),
     }  # fmt: skip
 
 
 def test_a_cell_says_what_its_samples_say() -> None:
     p = parameters()
-    cell = cell_document(p, samples(), p.rows(0), measured(p))
-    assert (cell["sent"], cell["answered"], cell["late"], cell["lost"], cell["robot_errors"]) == (10, 8, 1, 1, 0)
+    cell = measured_cell(p, samples(), p.rows(0), measured(p))
+    assert (cell["sent"], cell["answered"], cell["late"], cell["lost"]) == (10, 8, 1, 1)
     assert cell["L_us"]["n"] == 9
     assert cell["L_us"]["p50"] == 40_000
-    assert cell["T_us"] == cell["L_us"] == cell["transport_L_us"]
+    assert cell["L_us"] == cell["transport_L_us"]
     assert cell["L_us"]["avg"] == pytest.approx((8 * 40_000 + 6_000_000) / 9, abs=0.001)
     assert cell["end_to_end_ms"] == {"pb": 20.5, "bs": 19.5, "total": 40.0}
     assert cell["L_over_delay"] == pytest.approx(cell["L_us"]["avg"] / 40_000, abs=0.0001)
@@ -121,7 +122,7 @@ def test_a_run_as_it_should_be_is_valid_and_its_table_fits() -> None:
     run = document(p, measured(p))
     assert run["valid"], run["invalid_because"]
     assert [(t["what"], t["verified"]) for t in run["treatments"] if not t["verified"]] == []
-    assert all(len(line) <= WIDTH for line in table(run).splitlines())
+    assert all(len(line) <= WIDTH for line in run_table(EXPERIMENT, run).splitlines())
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from support.simulated_twin_runs import PUBLISHED_S, Truth, single, write_twin_run
 
+from looplab.experiments.twin import EXPERIMENT, TwinCell
 from looplab.experiments.twin.document import faults, peak_per_s, queue, rate_per_s
-from looplab.experiments.twin.parameters import Cell
-from looplab.experiments.twin.table import table
 from looplab.report.schema import fault
+from looplab.run.life import run_table
 from looplab.run.table import WIDTH
 
 
@@ -52,7 +52,7 @@ def test_sent_is_stored_and_lost_and_refused(tmp_path: Path) -> None:
 
 
 def test_each_broker_has_its_own_rate_and_time(tmp_path: Path) -> None:
-    truth = Truth(Cell(10, 2, "distributed", "published", 1, 3), 0.05, (1.0, 2.0))
+    truth = Truth(TwinCell.keyed(10, 2, "distributed", "published", 1, 3), 0.05, (1.0, 2.0))
     (cell,) = cells(tmp_path, truth)
     assert cell["repetition"] == 3
     first, second = cell["per_broker"]
@@ -95,7 +95,7 @@ def test_the_document_fits_its_schema_and_its_table_the_terminal(tmp_path: Path)
     }  # fmt: skip
     truths = [
         single(10, more=searched),
-        Truth(Cell(0.05, 4, "distributed", "published", 1, 0), 0.00002),
+        Truth(TwinCell.keyed(0.05, 4, "distributed", "published", 1, 0), 0.00002),
         single(10, "copy", lost=200, faults=["the database was gone"]),
     ]
     folder = write_twin_run(tmp_path, truths, scenario="twin-limit")
@@ -104,7 +104,7 @@ def test_the_document_fits_its_schema_and_its_table_the_terminal(tmp_path: Path)
     assert fault(run, schema) == ""
     del run["cells"][0]["per_broker"]
     assert "per_broker" in fault(run, schema)
-    lines = table(run).splitlines()
+    lines = run_table(EXPERIMENT, run).splitlines()
     assert all(len(line) <= WIDTH for line in lines)
     assert any("12346 a second, the commit to disk" in line for line in lines)
     assert sum(line.endswith(" !") for line in lines) == 1
@@ -113,5 +113,5 @@ def test_the_document_fits_its_schema_and_its_table_the_terminal(tmp_path: Path)
 def test_a_fault_names_its_cell(tmp_path: Path) -> None:
     from looplab.experiments.twin.document import Measured
 
-    cell = Cell(10, 2, "central", "copy", 1, 0)
+    cell = TwinCell.keyed(10, 2, "central", "copy", 1, 0)
     assert faults([Measured(cell, faults=["gone"])]) == ["10 ms, 2 brokers central, copy, QoS 1: gone"]

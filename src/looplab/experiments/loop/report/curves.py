@@ -44,7 +44,7 @@ def curve_of(measured: Measured, metric: str) -> Curve | None:
     # Denser towards the tail, to the very maximum.
     shares = np.unique(np.concatenate([shares, 1 - np.geomspace(1 / values.size, 0.05, 60), [1.0]]))
     x = np.unique(np.quantile(values, shares))
-    own = _own_curves([(cell.repetition, cell.latency_us[metric]) for cell in cells], x)
+    own = _own_curves([(cell.repetition_of, cell.latency_us[metric]) for cell in cells], x)
     low, high = np.quantile(own, BAND, axis=0)
     intervals = tuple(sorted(cell.interval_ms for cell in cells))
     share = np.searchsorted(values, x, side="right") / values.size

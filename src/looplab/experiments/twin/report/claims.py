@@ -114,10 +114,10 @@ def _fifteen(run: Measured) -> Finding:
 
 def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
     """Return, as a sentence, what the instance did with its time while a queue waited, and how busy the broker was."""
-    full = [cell for cell in cells if cell.queues and cell.document.get("instance_s") and cell.answered]
+    full = [cell for cell in cells if cell.queues and cell.document.get("instance_s") and cell.stored]
     if not full:
         return []
-    stored = sum(cell.answered for cell in full)
+    stored = sum(cell.stored for cell in full)
     per_ms = {
         name: 1000 * sum(cell.document["instance_s"].get(name) or 0 for cell in full) / stored
         for name in ("sleep", "session", "store")
@@ -149,7 +149,10 @@ def _no_queue(run: Measured) -> Finding:
     cells = [cell for cell in next(iter(modes.values()), []) if cell.interval_ms != at]
     lines = [
         Line(
-            f"{cell}: longest queue", exact(cell.queue_max), "a queue" if cell.interval_ms < at else "none", "messages"
+            f"{cell}: longest queue",
+            exact(cell.queue_max or 0),
+            "a queue" if cell.interval_ms < at else "none",
+            "messages",
         )
         for cell in sorted(cells, key=lambda c: -c.interval_ms)
     ]

@@ -13,7 +13,7 @@ from support.simulated_twin_runs import (
     write_twin_run,
 )
 
-from looplab.experiments.twin.parameters import Cell
+from looplab.experiments.twin import TwinCell
 
 
 def test_the_page_is_whole_and_asks_for_nothing(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_the_page_is_whole_and_asks_for_nothing(tmp_path: Path) -> None:
     write_twin_run(results, [*experiment_1(), *CAUSES[1:]])
     write_brokers(results, 0.01, 0.01, start="20260502T000000Z")
     found: dict[str, Any] = {"limit_per_s": 9000.0, "limited_by": "fsync", "evidence": {"fsync": 0.97}}
-    limit = Truth(Cell(0.111, 2, "central", "copy", 1, 0), PUBLISHED_S, more=found)
+    limit = Truth(TwinCell.keyed(0.111, 2, "central", "copy", 1, 0), PUBLISHED_S, more=found)
     write_twin_run(results, [limit], scenario="twin-limit", start="20260503T000000Z")
     write(results, out)
     text = Page(out / "twin.html").text

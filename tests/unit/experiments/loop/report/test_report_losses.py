@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import numpy as np
+from looplab.experiments.loop.report.cell import FIGURES
 from support.reports import Shown, shown
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
-from looplab.experiments.loop.report.cell import FIGURES
 from looplab.run.accounting import summarise
 
 

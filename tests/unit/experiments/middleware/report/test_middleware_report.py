@@ -11,7 +11,7 @@ from support.reports import Shown, shown
 from support.simulated_middleware_runs import CAPACITY, by_cores, nodes_cells, write_middleware_run
 
 from looplab.errors import MachineError
-from looplab.experiments.middleware.cells import Cell
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import read_parameters
 from looplab.experiments.middleware.report.comparisons import (
@@ -30,8 +30,8 @@ LOADS = (30, 60, 120)
 TWO_CORES = (True, False, 1, 2)
 
 
-def some(loads: tuple[int, ...] = LOADS, boxes: tuple[bool, ...] = (False, True)) -> list[Cell]:
-    return [Cell(box, False, 1, cores, n) for box in boxes for cores in (1, 2) for n in loads]
+def some(loads: tuple[int, ...] = LOADS, boxes: tuple[bool, ...] = (False, True)) -> list[LoadCell]:
+    return [LoadCell.keyed(box, False, 1, cores, n) for box in boxes for cores in (1, 2) for n in loads]
 
 
 def analysed(results: Path) -> Shown:
@@ -70,7 +70,7 @@ def test_the_optimal_load_is_found_with_its_interval(tmp_path: Path) -> None:
 def test_the_cost_of_a_container_is_found(tmp_path: Path, cost: float) -> None:
     write_middleware_run(
         tmp_path,
-        cells=[Cell(box, False, 1, 1, n) for box in (False, True) for n in (60, 90)],
+        cells=[LoadCell.keyed(box, False, 1, 1, n) for box in (False, True) for n in (60, 90)],
         capacity=lambda cell: by_cores(cell) * (1 - cost * cell.container),
         slower=lambda cell: 1 + cost * cell.container,
     )
@@ -97,7 +97,7 @@ def test_a_container_that_only_takes_longer_is_seen(tmp_path: Path) -> None:
 def test_cores_that_do_not_help_and_a_balancer_that_costs(tmp_path: Path) -> None:
     write_middleware_run(tmp_path, cells=some(boxes=(True,)), capacity=lambda _cell: CAPACITY)
 
-    def slow_balancer(cell: Cell) -> float:
+    def slow_balancer(cell: LoadCell) -> float:
         return by_cores(cell) * (0.7 if cell.balancer and cell.nodes == 1 else 1.0)
 
     write_middleware_run(
