@@ -91,10 +91,10 @@ class MeasuredCell(Cell):
         if len(self.runs) >= FEWEST_RUNS:
             each = [one.figure(name) for one in self.runs]
             return (over_runs(each) if None not in each else None) or UNKNOWN
-        column = self.column(name)
+        column = self.columns[name]
         over = column.over if isinstance(column, Figure) else None
         if over and over[0] in self._intervals:
-            below = self.column(over[1])
+            below = self.columns[over[1]]
             divisor = below.of(self)
             scale = 1.0 if below.unit == "us" else 1000.0
             return self._intervals[over[0]][0].over(scale * divisor) if divisor else UNKNOWN
@@ -115,12 +115,12 @@ class MeasuredCell(Cell):
         if metric in self.latency_us:
             return self.statistic(metric, statistic)
         if statistic:
-            value = self.column(metric).of(self).get(statistic)
+            value = self.columns[metric].of(self).get(statistic)
         elif name.endswith("_share") and name not in self.columns:
-            count = self.column(name.removesuffix("_share")).of(self)
+            count = self.columns[name.removesuffix("_share")].of(self)
             value = count / self.total().of(self) if self.total().of(self) else None
         else:
-            value = self.column(name).of(self)
+            value = self.columns[name].of(self)
         return None if value is None or math.isnan(value) else float(value)
 
     @cached_property

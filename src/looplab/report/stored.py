@@ -105,7 +105,8 @@ class StoredRun:
         return tuple(
             f"{one.variable_of(name)}={text}"
             for name, one in self.layout.params.items()
-            if asked(one) and (text := as_text(self.parameters.get(name))) != one.usual(self.fidelity)
+            if asked(one) and name in self.parameters
+            if (text := as_text(self.parameters[name])) != one.usual(self.fidelity)
         )
 
     @cached_property

@@ -232,7 +232,7 @@ class Figure(Column[float | None]):
 
 
 def _in_ms(cell: "Cell", name: str) -> float | None:
-    column = type(cell).column(name)
+    column = type(cell).columns[name]
     value: float | None = column.of(cell)["avg"] if isinstance(column, Latency) else column.of(cell)
     return value / 1000 if value is not None and column.unit == "us" else value
 
@@ -277,11 +277,6 @@ class Cell:
     def keyed(cls, *values: Any, **named: Any) -> Self:
         """Return a cell that is planned: nothing of it is known but its key."""
         return cls({**dict(zip((key.name for key in cls.key_columns()), values, strict=False)), **named})
-
-    @classmethod
-    def column(cls, name: str) -> Column[Any]:
-        """Return a column by name. Raises KeyError."""
-        return cls.columns[name]
 
     @classmethod
     def _of_kind(cls, kind: type[Column[Any]]) -> Iterator[Any]:
@@ -339,6 +334,12 @@ class Cell:
 
     def __str__(self) -> str:
         return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and type(other) is type(self) and other.document == self.document
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     @property
     def valid(self) -> bool:

@@ -45,7 +45,7 @@ def _scaled(name: str, factor: float, cell: "LoadCell") -> float | None:
     return None if value is None else float(value) * factor
 
 
-def placement(container: bool, balancer: bool, nodes: int, cores: int) -> str:
+def place_text(container: bool, balancer: bool, nodes: int, cores: int) -> str:
     """Return where the middleware runs, in words: "2 cores, container", "5 nodes x 4 cores, balancer"."""
     size = f"{cores} core{'s' if cores > 1 else ''}"
     where = f"{nodes} nodes x {size}" if nodes > 1 else size
@@ -75,7 +75,7 @@ class LoadCell(Cell):
     cores = Key(int, "processors of one node", heading="cores")
     devices = Key(int, "how many devices post", heading="dev.")
     where = Text(_where, heading="where")
-    placement = Text(lambda cell: placement(cell.container, cell.balancer, cell.nodes, cell.cores))
+    placement = Text(lambda cell: place_text(cell.container, cell.balancer, cell.nodes, cell.cores))
     requests = Count("requests that were due", total=True)
     succeeded = Count("requests that succeeded", outcome="succeeded", fates=("answered",))
     processed_per_s = Figure(

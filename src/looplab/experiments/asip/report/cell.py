@@ -49,14 +49,14 @@ class MeasuredAsip(MeasuredCell, AsipCell):
 
     def edge(self, name: str) -> float:
         """Return a statistic of the oscilloscope's latency in us, NaN if it was not measured."""
-        value = self.column("edge_latency").of(self).get(name) if "edge_latency" in self.columns else None
+        value = self.columns["edge_latency"].of(self).get(name) if "edge_latency" in self.columns else None
         return math.nan if value is None else float(value)
 
     def _interval(self, name: str) -> Interval:
         return self.interval(name) if name in self.columns else UNKNOWN
 
     def _number(self, name: str) -> float:
-        value = self.column(name).of(self) if name in self.columns else None
+        value = self.columns[name].of(self) if name in self.columns else None
         return math.nan if value is None else float(value)
 
 

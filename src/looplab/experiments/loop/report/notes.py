@@ -112,7 +112,7 @@ def _worst_lateness_ms(m: Measured) -> float | None:
     late = [
         (p99 / (cell.interval_ms * 1000), p99 / 1000)
         for cell in cells_of(m).values()
-        if (p99 := cell.figure("lateness.p99")) is not None and p99 > LATE_SHARE * cell.interval_ms * 1000
+        if (p99 := cell.figure("send_lateness.p99")) is not None and p99 > LATE_SHARE * cell.interval_ms * 1000
     ]
     return max(late)[1] if late else None
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from looplab.experiments.middleware import placement
+from looplab.experiments.middleware import place_text
 from looplab.experiments.middleware.report.cell import MeasuredLoad
 from looplab.experiments.middleware.report.claims import claims, published_change
 from looplab.experiments.middleware.report.figures import TITLES, sketches
@@ -61,7 +61,7 @@ def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
     for place in by_place(load_cells(run)):
         cell = cells.get(place)
         yield {
-            "place": placement(*place),
+            "place": place_text(*place),
             "load": load,
             "cell": cell,
             "out_of_memory": any(one.out_of_memory for one in load_cells(run) if one.place == place),
@@ -74,7 +74,7 @@ def _published_table() -> Iterator[dict[str, Any]]:
     printed, shares = published("processed"), published("memory share")
     for (nodes, cores, balancer), count in printed.items():
         yield {
-            "place": placement(True, balancer, nodes, cores),
+            "place": place_text(True, balancer, nodes, cores),
             "processed": count,
             "against_best": count / max(printed.values()) - 1,
             "memory": shares[nodes, cores, balancer],

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import chain
 
-from looplab.experiments.middleware import placement
+from looplab.experiments.middleware import place_text
 from looplab.experiments.middleware.report.cell import MeasuredLoad, Place
 from looplab.experiments.middleware.report.comparisons import (
     Pair,
@@ -78,7 +78,7 @@ def _cores(run: Measured) -> Finding:
     finding = tested(found[0].by_round, found[-1].by_round, rule)
     loads = published("optimal load")
     finding.lines = [
-        Line(placement(*best.place), best.devices, _printed(loads.get((1, best.place[3], False))), "devices")
+        Line(place_text(*best.place), best.devices, _printed(loads.get((1, best.place[3], False))), "devices")
         for best in found
     ]
     finding.beside += [_at_edge(best) for best in found if best.edge]
@@ -86,7 +86,7 @@ def _cores(run: Measured) -> Finding:
 
 
 def _at_edge(best: Optimum) -> str:
-    where, load = placement(*best.place), f"{best.load} devices"
+    where, load = place_text(*best.place), f"{best.load} devices"
     if best.edge == FIRST:
         return f"{where}: the lowest load of the run, {load}, already overloads it; the optimal load may be below it."
     if best.edge == ONLY:
@@ -129,7 +129,7 @@ _FIGURES = {"processed": processed, "client": client_us, "server": server_us}
 def _line(pair: Pair, name: str) -> Line:
     """Return the paper's normalised difference of one cell."""
     bare = pair[0]
-    what = f"{name}, {bare.devices} devices, {placement(*bare.place).partition(',')[0]}"
+    what = f"{name}, {bare.devices} devices, {place_text(*bare.place).partition(',')[0]}"
     return Line(what, difference(pair, _FIGURES[name]), "about 0 %", "share")
 
 
@@ -196,7 +196,7 @@ def _five(run: Measured) -> Finding:
 
 
 def _exhausted(run: Measured) -> str:
-    held = sorted({placement(*cell.place) for cell in load_cells(run) if cell.out_of_memory})
+    held = sorted({place_text(*cell.place) for cell in load_cells(run) if cell.out_of_memory})
     return f" Out of memory: {'; '.join(held)}." if held else ""
 
 
@@ -238,7 +238,7 @@ def _against(places: dict[Place, list[MeasuredLoad]], before: Place, after: Plac
 
 
 def _short(place: Place) -> str:
-    return placement(*place).partition(",")[0]
+    return place_text(*place).partition(",")[0]
 
 
 def _printed(value: float | None) -> str:

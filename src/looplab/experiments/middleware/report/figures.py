@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from looplab.experiments.middleware import placement
+from looplab.experiments.middleware import place_text
 from looplab.experiments.middleware.report.cell import MeasuredLoad, Place
 from looplab.experiments.middleware.report.claims import CORES, NODES
 from looplab.experiments.middleware.report.comparisons import (
@@ -138,7 +138,7 @@ def _points(
 
 
 def _cores_text(place: Place) -> str:
-    return placement(*place).partition(",")[0]
+    return place_text(*place).partition(",")[0]
 
 
 def _nodes_text(place: Place) -> str:

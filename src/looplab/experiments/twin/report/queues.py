@@ -16,7 +16,7 @@ _COLUMNS = {
     "interval_ms": pl.Float32,
     **dict.fromkeys(("brokers", "qos", "repetition"), pl.Int32),
     **dict.fromkeys(("placement", "write_mode", "outcome"), pl.String),
-    **dict.fromkeys(("sent_ns", "committed_ns"), pl.Int64),
+    **dict.fromkeys(("sent_ns", "received_ns"), pl.Int64),
 }
 
 
@@ -41,7 +41,7 @@ def _curve(frame: pl.DataFrame, cell: MeasuredTwin) -> Curve:
         *(pl.col(n) == pl.lit(value, dtype=frame[n].dtype) for n, value in zip(names, cell.key, strict=True))
     )
     sent = held["sent_ns"].to_numpy()
-    committed = held.filter(pl.col("outcome") == "stored")["committed_ns"].to_numpy()
+    committed = held.filter(pl.col("outcome") == "stored")["received_ns"].to_numpy()
     at = np.concatenate([sent, committed])
     steps = np.concatenate([np.ones_like(sent), -np.ones_like(committed)])
     # Commits first where both are at one time, as in run.json.

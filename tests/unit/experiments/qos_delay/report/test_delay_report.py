@@ -37,8 +37,8 @@ def test_the_ratio_is_that_of_the_delay_that_was_made(tmp_path: Path) -> None:
     made = {"end_to_end_ms": {"pb": 22.0, "bs": 22.0, "total": 44.0}}
     write_delay_run(tmp_path, cell_changes={(20, 20, 0): made})
     cell: Any = analysed(tmp_path).measured[0].cells[20.0, 20.0, 0]
-    assert cell.ratio.estimate == pytest.approx(2 * 40 / 44, rel=0.02)
-    assert cell.ratio.low < cell.ratio.estimate < cell.ratio.high
+    assert cell.interval("ratio").estimate == pytest.approx(2 * 40 / 44, rel=0.02)
+    assert cell.interval("ratio").low < cell.interval("ratio").estimate < cell.interval("ratio").high
     assert cell.mean("L").estimate == pytest.approx(80_000, rel=0.02)
 
 
@@ -73,7 +73,7 @@ def test_too_few_cells_and_too_short_ones_decide_nothing(tmp_path: Path) -> None
     assert found["place"].outcome == NO_RUN
     assert found["aggregation-grows"].outcome == UNDECIDED
     cell: Any = analysed(tmp_path).measured[0].cells[2.0, 2.0, 0]
-    assert not cell.ratio.known
+    assert not cell.interval("ratio").known
 
 
 def test_an_invalid_cell_is_left_out_and_an_invalid_run_says_so(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_two_runs_decide_no_more_than_the_connections_of_both(tmp_path: Path) ->
         )
         cell: Any = next(iter(analysed(tmp_path).measured[0].cells.values()))
         assert len(cell.runs) in (0, 2)
-        assert cell.ratio.low < cell.ratio.estimate < cell.ratio.high
+        assert cell.interval("ratio").low < cell.interval("ratio").estimate < cell.interval("ratio").high
         assert verdicts(tmp_path)["one-way-when-short"].outcome == UNDECIDED
 
 
