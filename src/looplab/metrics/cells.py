@@ -9,7 +9,7 @@ from looplab.metrics.distributions import Distribution, bounds_s
 from looplab.metrics.runs import Damaged, started
 from looplab.metrics.text_format import Families, labels_text, line
 from looplab.run.document import outcomes_by_fate, samples_header
-from looplab.spec.columns import ABSENT, QUANTILES, Cell, Count, Figure, Latency
+from looplab.spec.columns import ABSENT, BASE_UNITS, QUANTILES, Cell, Count, Figure, Latency
 
 Texts = dict[str, str]
 
@@ -188,7 +188,7 @@ def _values(cell: Cell) -> Iterator[tuple[str, Mapping[str, str], float]]:
             yield "latency_mean_seconds", label, mean / 1e6
     for figure in figures(own):
         if (number := figure.of(cell)) is not None:
-            yield str(figure.metric), {}, number / figure.per_base_unit
+            yield str(figure.metric), {}, number / BASE_UNITS.get(figure.unit, (1, ""))[0]
 
 
 def _started(own: type[Cell], run_id: str, labels: Iterable[Mapping[str, str]]) -> Texts:

@@ -33,7 +33,7 @@ def basis(verdicts: Verdicts) -> Basis:
     over = ", ".join(f"{len(m.runs)} of {m}" for m in enough)
     return Basis(
         f"Verdicts and figures rest {'; '.join(said)}." if said else "",
-        [f"./lab run {m.run.scenario} --fidelity {m.run.fidelity} --rounds {FEWEST_RUNS}" for m in few],
+        [f"./lab run {m.run.scenario} --rounds {FEWEST_RUNS} --fidelity {m.run.fidelity}" for m in few],
         f"Verdicts and figures are those over runs: {over}." if over else "",
     )
 

@@ -85,11 +85,6 @@ class Column(Generic[T]):
         """Whether run.json holds its value at its path."""
         return True
 
-    @property
-    def per_base_unit(self) -> float:
-        """How many of its unit make Prometheus's base unit."""
-        return BASE_UNITS.get(self.unit, (1, ""))[0]
-
     @overload
     def __get__(self, cell: None, owner: type) -> Self: ...
     @overload

@@ -13,7 +13,7 @@ from looplab.exercises.exercise import Exercise, exercises, experiment_of
 from looplab.exercises.hand_in import answer_form
 from looplab.exercises.handout import lines_read
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.handouts import SAMPLES, around, claim_titles, folder_of, handouts, part_of, sample_run, sample_table
+from looplab.lab.handouts import SAMPLES, around, claim_titles, folder_of, handouts, sample_run, sample_table, words
 from looplab.lab.printed import LINES_TO_WRITE, printed
 
 # Starting and stopping the containers of a run.

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from support.run_files import MS, Writer, parameters, publish_state
 
-from looplab.experiments.loop import metrics
+from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop.live import Live
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.live import CHUNK_ROWS, SILENCE_NS, LiveFolder, LiveRun
+from looplab.metrics.cells import labels_of
 from looplab.run.samples import LATE, ROBOT_ERROR
 
 
@@ -17,9 +19,16 @@ def writer(tmp_path: Path) -> Writer:
     return Writer(tmp_path)
 
 
+def live_run(path: Path) -> LiveRun:
+    asked = parameters()
+    cells = [LoopCell.keyed(ms, qos) for qos in asked["qos"] for ms in asked["intervals_ms"]]
+    state = {"run_id": "r", "parameters": asked, "longest_gap_ms": 20}
+    return LiveRun(path, state, [Live(cell, labels_of(asked, cell)) for cell in cells])
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> LiveRun:
-    return LiveRun(tmp_path / "samples.bin", "r", parameters(), metrics)
+    return live_run(tmp_path / "samples.bin")
 
 
 def samples(text: str, name: str, **labels: str) -> list[float]:

@@ -7,7 +7,7 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
-from looplab.experiments.twin.parameters import QUICK, read_parameters
+from looplab.experiments.twin.parameters import PARAMETERS, read_parameters
 from looplab.lab.run_options import variables
 
 
@@ -36,7 +36,7 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
     p = read_parameters({"SCENARIO": scenario, **own, **quick})
     assert len(p.cells) == cells
     assert p.whole_s < 170
-    assert variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)["INTERVALS_MS"] == QUICK["INTERVALS_MS"]
+    assert variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)["INTERVALS_MS"] == PARAMETERS.preset("quick")["INTERVALS_MS"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_messages_are_spread_over_devices_first_and_brokers_next() -> None:
 
 
 def test_the_live_state_names_the_cells() -> None:
-    document = json.loads(json.dumps(read_parameters(QUICK).as_json()))
+    document = json.loads(json.dumps(read_parameters(PARAMETERS.preset("quick")).as_json()))
     assert len(document["cells"]) == 3
     assert document["cells"][0] == {
         "interval_ms": 100, "brokers": 1, "placement": "single", "write_mode": "published", "qos": 1, "iteration": 0,

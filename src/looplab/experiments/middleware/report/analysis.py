@@ -33,7 +33,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "table_1": [(m, list(_table_1(m))) for m in measured if any(cell.place[1] for cell in usable(m))],
         "published_table": list(_published_table()),
         "load_cells": load_cells,
-        "placement": placement,
+        "place_text": place_text,
         "resamples": RESAMPLES,
     }
 

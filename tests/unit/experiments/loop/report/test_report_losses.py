@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-from looplab.experiments.loop.report.cell import FIGURES
 from support.reports import Shown, shown
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
@@ -18,7 +17,7 @@ def loop(results: Path, **parameters: str) -> Shown:
     cells = {(i, 0): simulated_cell(rng, 4, 25, 900, 70) for i in (20.0, 10.0)}
     with edited(write_run(results, "scenario0", cells=cells, lost={(10.0, 0): 10}, parameters=parameters)) as run:
         losing = next(cell for cell in run["cells"] if cell["interval_ms"] == 10)
-        losing["lost_by"] = {"merged": 8, "disconnected": 0, "refused": 0, "never_left": 0, "unknown": 2}
+        losing["lost_by"] = {"merged": 8, "disconnected": 0, "unknown": 2}
         losing["response_us"], losing["beyond_interval"] = summarise([1_000_000] * 90, 10), 0.123
     return shown(results)
 
