@@ -90,7 +90,7 @@ def put_answers(lab: Path, answers: dict[str, Any], name: str = "scenario2", at:
 def test_before_starting_the_score_is_nought_and_a_form_is_there(
     lab: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert check(lab, name) == 1
+    assert check(lab, [name]) == 1
     said = capsys.readouterr().out
     exercise = read_exercise(lab, name, EXPERIMENTS)
     assert f"score: 0 of {exercise.total}" in said
@@ -107,7 +107,7 @@ def test_there_are_exercises_for_all_nine_scenarios_and_three_more() -> None:
 def test_sound_runs_and_right_answers_get_every_point(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_sound_runs(lab / "results")
     put_answers(lab, right_answers(lab))
-    code = check(lab, "scenario2")
+    code = check(lab, ["scenario2"])
     said = capsys.readouterr().out
     assert code == 0, said
     assert "score: 10 of 10" in said
@@ -116,7 +116,7 @@ def test_sound_runs_and_right_answers_get_every_point(lab: Path, capsys: pytest.
 def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_sound_runs(lab / "results")
     put_answers(lab, {**right_answers(lab), "o-p99": 0.3, "median": "a"})
-    assert check(lab, "scenario2") == 1
+    assert check(lab, ["scenario2"]) == 1
     said = capsys.readouterr().out
     assert "score: 8 of 10" in said
     assert "0/1  o-p99: 0.3 ms; your run says" in said
@@ -140,7 +140,7 @@ def test_of_two_figures_alike_either_is_the_largest(tmp_path: Path, answer: str,
 def test_answers_of_any_kind_are_marked_and_never_crash(lab: Path, answer: Any) -> None:
     put_sound_runs(lab / "results")
     put_answers(lab, {"median": answer, "o-p99": answer, "prediction": [answer], "unknown": answer})
-    assert check(lab, "scenario2") == 1
+    assert check(lab, ["scenario2"]) == 1
 
 
 WRONG_RUNS = {
@@ -165,7 +165,7 @@ def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, capsys: py
         folder = put_run(lab / "results", "scenario2", 3000, **settings)
         if removed:
             (folder / removed).unlink()
-    assert check(lab, "scenario2") == 1
+    assert check(lab, ["scenario2"]) == 1
     said = capsys.readouterr().out
     assert word in said
     assert "A run is missing or wrong" in said
@@ -175,7 +175,7 @@ def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, capsys: py
 def test_a_run_without_its_effect_is_sound_but_does_not_show_it(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_run(lab / "results", "scenario1")
     put_run(lab / "results", "scenario2", 900, changes={"treatments": STRESS})
-    assert check(lab, "scenario2") == 1
+    assert check(lab, ["scenario2"]) == 1
     said = capsys.readouterr().out
     assert "0/2  tail" in said
     assert "expected at least 1.3" in said
@@ -187,21 +187,21 @@ def test_a_valid_run_is_taken_rather_than_a_newer_invalid_one(lab: Path, capsys:
     put_sound_runs(lab / "results")
     invalid = {"valid": False, "invalid_because": ["x"], "treatments": STRESS}
     put_run(lab / "results", "scenario2", 3000, start="20260505T000000Z", changes=invalid)
-    check(lab, "scenario2")
+    check(lab, ["scenario2"])
     assert "1/1  stressed: 20260101T000000Z-scenario2" in capsys.readouterr().out
     # Named, it is that one and no other.
-    check(lab, "scenario2", "20260505T000000Z-scenario2")
+    check(lab, ["scenario2", "20260505T000000Z-scenario2"])
     assert "20260505T000000Z-scenario2 is INVALID" in capsys.readouterr().out
 
 
 def test_naming_a_run_of_another_scenario_is_said(lab: Path) -> None:
     put_run(lab / "results", "scenario7")
     with pytest.raises(LabError, match="is a run of scenario7"):
-        check(lab, "scenario2", "20260101T000000Z-scenario7")
+        check(lab, ["scenario2", "20260101T000000Z-scenario7"])
     with pytest.raises(LabError, match="There is no run 'x'"):
-        check(lab, "scenario2", "x")
+        check(lab, ["scenario2", "x"])
     with pytest.raises(LabError, match="There is no exercise 'scenario99'"):
-        check(lab, "scenario99")
+        check(lab, ["scenario99"])
 
 
 def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,7 +233,7 @@ def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: py
     assert "@" not in handout
     assert f"score: 0 of {read_exercise(lab, 'scenario9', EXPERIMENTS).total}`" in handout
     put_run(lab / "results", "scenario9")
-    check(lab, "scenario9")
+    check(lab, ["scenario9"])
     said = capsys.readouterr().out
     assert "1/1  mine: 20260101T000000Z-scenario9" in said
     assert "1/1  answered" in said

@@ -19,8 +19,8 @@ def writer(tmp_path: Path) -> Writer:
     return Writer(tmp_path)
 
 
-def live_run(path: Path) -> LiveRun:
-    asked = parameters()
+def live_run(path: Path, **changes: int) -> LiveRun:
+    asked = parameters(**changes)
     cells = [LoopCell.keyed(ms, qos) for qos in asked["qos"] for ms in asked["intervals_ms"]]
     state = {"run_id": "r", "parameters": asked, "longest_gap_ms": 20}
     return LiveRun(path, state, [Live(cell, labels_of(asked, cell)) for cell in cells])
@@ -89,7 +89,7 @@ def test_exporter_started_in_the_middle_takes_in_all_chunks(tmp_path: Path) -> N
     for row in range(rows):
         writer.send(row)
         writer.answer(row)
-    run = LiveRun(tmp_path / "samples.bin", "r", parameters(MESSAGES=rows // 2, REPETITIONS=1), metrics)
+    run = live_run(tmp_path / "samples.bin", MESSAGES=rows // 2, REPETITIONS=1)
     run.advance()
     assert samples(everything(run), "loop_messages_total", outcome="answered") == [rows / 2, rows / 2]
 

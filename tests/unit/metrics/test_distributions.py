@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
-from looplab.experiments.loop.metrics import FAMILIES, ROBOT_BOUNDS_S, LoopCell
 from prometheus_client.parser import text_string_to_metric_families
 
-from looplab.metrics.distributions import LATENCY_BOUNDS_S, MAX_EXACT, QUANTILES, Distribution
+from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop.live import Live
+from looplab.metrics.cells import families as families_of
+from looplab.metrics.cells import labels_of
+from looplab.metrics.distributions import LATENCY_BOUNDS_S, MAX_EXACT, QUANTILES, Distribution, bounds_s
 from looplab.metrics.text_format import page
 
 
@@ -15,7 +18,7 @@ def test_bounds_are_48_a_decade_from_100_us_to_1_s() -> None:
     assert LATENCY_BOUNDS_S[-1] == 1.0
     steps = np.diff(np.log10(LATENCY_BOUNDS_S))
     assert steps == pytest.approx(1 / 48, rel=1e-3)
-    assert set(LATENCY_BOUNDS_S) <= set(ROBOT_BOUNDS_S)
+    assert set(LATENCY_BOUNDS_S) <= set(bounds_s(*LoopCell.R.decades))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,12 +61,26 @@ def test_too_many_values_give_no_quantiles_rather_than_wrong_ones() -> None:
     assert distribution.count == MAX_EXACT + 1
 
 
+FAMILIES = families_of(LoopCell)
+
+
+def live_cell(scenario: str = "scenario0", interval_ms: float = 20, qos: int = 0) -> Live:
+    cell = LoopCell.keyed(interval_ms, qos)
+    return Live(cell, labels_of({"scenario": scenario, "fidelity": "thesis"}, cell))
+
+
+def settle(cell: Live, row: dict[str, int], fate: str = "answered") -> None:
+    """Count one message; what `row` does not hold is unknown."""
+    names = ("due_ns", "sent_ns", "received_ns", "left_ns", "arrived_ns", "robot_ns", "wire_sent_ns", "wire_received_ns")
+    known = dict.fromkeys((*names, "wire_robot_ns", "wait_ns", "bridge_wake_up_ns", "bridge_send_path_ns"), -1)
+    cell.settle_row(fate, {name: [value] for name, value in {**known, **row}.items()}, 0)
+
+
 def test_text_is_read_back_by_prometheus_own_parser() -> None:
-    cell = LoopCell('odd"name\\', "thesis", 0.5, 1)
+    cell = live_cell('odd"name\\', 0.5, 1)
     for k in range(10):
         cell.add_sent(1000 * k)
-        cell.add_outcome("answered")
-        cell.add_latency(2_000_000 + k, 500_000, 0, 2_000_000 + k)
+        settle(cell, {"due_ns": 0, "sent_ns": 0, "received_ns": 2_000_000 + k, "robot_ns": 500_000})
     families = {f.name: f for f in text_string_to_metric_families(page([cell.texts()], FAMILIES).decode())}
     assert families["loop_latency_seconds"].type == "histogram"
     assert families["loop_messages"].type == "counter"
@@ -80,25 +97,30 @@ def test_text_is_read_back_by_prometheus_own_parser() -> None:
 
 
 def test_the_parts_of_o_are_means_over_the_answers_of_which_all_are_known() -> None:
-    """Columns: R, due, received, sent, left, arrived, the bridge's wake-up and send path."""
-    cell = LoopCell("scenario0", "thesis", 20, 0)
+    cell = live_cell()
     cell.add_sent(0)
-    cell.add_latency(5000, 1000, 0, 5000, 0, 100, 4800, 300, 50)
-    cell.add_latency(7000, 1000, 0, 7000, 0, 300, 6400, 500, 150)
-    cell.add_latency(9_000_000, 1000, 0, 9_000_000, 0, 100, 4800, -1, -1)
+    for received, arrived, left, wake_up, send_path in (
+        (5000, 4800, 100, 300, 50),
+        (7000, 6400, 300, 500, 150),
+        (9_000_000, 4800, 100, -1, -1),
+    ):
+        settle(cell, {
+            "due_ns": 0, "sent_ns": 0, "received_ns": received, "robot_ns": 1000, "left_ns": left,
+            "arrived_ns": arrived, "bridge_wake_up_ns": wake_up, "bridge_send_path_ns": send_path,
+        })  # fmt: skip
     families = {f.name: f for f in text_string_to_metric_families(page([cell.texts()], FAMILIES).decode())}
-    found = {s.labels["part"]: s.value * 1e9 for s in families["loop_overhead_part_seconds"].samples}
-    assert found == pytest.approx(
+    parts = {s.labels["part"]: s.value * 1e9 for s in families["loop_overhead_part_seconds"].samples}
+    assert parts == pytest.approx(
         {"send_path": 200, "wake_up": 400, "bridge_wake_up": 400, "bridge_send_path": 100, "network": 3900}
     )
 
 
 def test_unchanged_cell_is_not_rendered_again() -> None:
-    cell = LoopCell("scenario0", "thesis", 20, 0)
+    cell = live_cell()
     cell.add_sent(5)
     first = cell.texts()
     assert cell.texts() is first
-    cell.add_outcome("lost")
+    settle(cell, {"due_ns": 0, "sent_ns": 5}, "lost")
     second = cell.texts()
     assert second is not first
     assert 'outcome="lost"} 1' in second["loop_messages_total"]
