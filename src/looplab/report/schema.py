@@ -35,7 +35,7 @@ def cell_schema(cell: type[Cell]) -> dict[str, Any]:
     """Return the schema of one cell of run.json; `required` holds for runs of any age."""
     properties: dict[str, Any] = {"valid": {"type": "boolean"}, "invalid_because": {"type": "array"}}
     for column in cell.columns.values():
-        if isinstance(column, Column) and not isinstance(column, Text):
+        if column.stored and not isinstance(column, Text):
             _place(properties, column.path, _kind(column))
     required = [column.name for column in (*cell.key_columns(), cell.total(), *cell.outcomes().values())]
     latencies = {"_us$": {"anyOf": [{"$ref": "#/$defs/latency"}, _FIGURE]}}
@@ -43,13 +43,17 @@ def cell_schema(cell: type[Cell]) -> dict[str, Any]:
 
 
 _FIGURE = {"type": ["number", "null"]}
+_KEYS: Mapping[Any, Mapping[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"$ref": "#/$defs/count"},
+    float: {"$ref": "#/$defs/milliseconds"},
+}
 
 
 def _kind(column: Column[Any]) -> dict[str, Any]:
     if isinstance(column, Key):
-        if column.kind is str:
-            return {"type": "string"}
-        return {"$ref": f"#/$defs/{'qos' if column.name == 'qos' else 'milliseconds'}"}
+        return {"$ref": "#/$defs/qos"} if column.name == "qos" else dict(_KEYS[column.kind])
     if isinstance(column, Latency):
         return {"$ref": "#/$defs/latency"}
     return {"$ref": "#/$defs/count"} if isinstance(column, Count) else _FIGURE

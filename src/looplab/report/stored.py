@@ -32,7 +32,7 @@ class Layout:
 
     def __init__(self, experiment: Experiment, scenario: str) -> None:
         report = experiment.part("report")
-        self.experiment = experiment
+        self.experiment, self.scenario = experiment, scenario
         self.cell: type[MeasuredCell] = report.CELLS.get(scenario, report.CELLS[""])
         self.read: Callable[[StoredRun], Mapping[Key, MeasuredCell] | Unusable] | None = getattr(report, "read", None)
         keys, latencies = self.cell.key_columns(), self.cell.latencies()
@@ -57,7 +57,7 @@ class Layout:
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
-        return self.cell.keyed(*key).text
+        return self.experiment.table(self.scenario).keyed(*key).text
 
     def key(self, cell: Mapping[str, Any]) -> Key:
         """Return what identifies a cell of run.json."""

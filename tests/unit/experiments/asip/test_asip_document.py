@@ -96,7 +96,7 @@ def test_the_table_fits_80_columns(write_one: object, tmp_path: Path) -> None:
     run["cells"][0] |= {"valid": False}
     lines = run_table(EXPERIMENT, run).splitlines()
     assert max(map(len, lines)) <= 80
-    assert sum(line.startswith(("python", "java")) for line in lines) == 6
+    assert sum(line.lstrip().startswith(("python ", "java ")) for line in lines) == 6
     assert [line.endswith(" !") for line in lines if line.split()[:2] == ["python", "serial"]] == [True]
 
 

@@ -148,7 +148,6 @@ def test_the_table_fits_a_terminal() -> None:
     cells = contents([made(), made(TWO), made(LoadCell.keyed(True, True, 2, 1, 150), out_of_memory=True)], [])["cells"]
     lines = run_table(EXPERIMENT, {**RUN, "cells": cells}).splitlines()
     assert max(map(len, lines)) <= 80
-    assert [line for line in lines if line.endswith(":")] == [
-        "2 cores, bare metal:", "1 core, container:", "2 nodes x 1 core, balancer:",
-    ]  # fmt: skip
-    assert lines[-3].endswith(" no memory")
+    rows = [line.split()[:4] for line in lines if line.strip()[:1].isdigit() and not line.endswith(".")]
+    assert rows == [["1", "2", "60", "bare"], ["1", "1", "30", "container"], ["2", "1", "150", "balancer"]]
+    assert "150 devices, 2 nodes x 1 core, balancer: out of memory." in lines

@@ -121,7 +121,6 @@ def test_tcp_nodelay_alone_is_a_factor_of_either_fidelity(tmp_path: Path) -> Non
     write_latency_run(tmp_path, start="20260305T000000Z", cells=over_tcp, changes={"tcp_nodelay": True})
     found = analysed(tmp_path)
     assert [factors for _f, factors, _cell in found.context["factored"]] == ["as usual", "TCP_NODELAY=on"]
-    assert "TCP_NODELAY=on ./lab run asip" in found.text
 
 
 def test_a_factor_is_shown_beside_the_usual_run_and_leaves_the_claims_alone(tmp_path: Path) -> None:
@@ -140,16 +139,15 @@ def test_a_factor_is_shown_beside_the_usual_run_and_leaves_the_claims_alone(tmp_
     usual = round(near_the_wire("python", "serial", "one"))
     assert rows_shown == [("as usual", usual), ("ADAPTER=ftdi-16", 19_000), ("PROTOCOL=firmata", usual)]
     assert "18" not in found.verdict("below-15-ms").reason
-    assert "ADAPTER=ftdi-16 ./lab run asip" in found.text
 
 
 def test_lost_tests_are_counted_and_the_mean_is_of_the_answered(tmp_path: Path) -> None:
     folder = write_latency_run(tmp_path, lost=7)
     cell: Any = analysed(tmp_path).measured[0].cells["python", "serial", "one"]
-    assert (cell.sent, cell.answered, cell.lost) == (100, 93, 7)
+    assert (cell.tests, cell.answered, cell.lost) == (100, 93, 7)
     assert cell.figure("lost_share") == pytest.approx(0.07)
     assert cell.figure("over_wire") == pytest.approx(cell.statistic("latency", "avg") / WIRE_US)
-    lines = (folder / "samples.csv").read_text().replace("answered,answered", "lost,answered", 1)
+    lines = (folder / "samples.csv").read_text().replace(",answered", ",lost", 1)
     (folder / "samples.csv").write_text(lines)
     assert "disagree at python, serial, one" in analysed(tmp_path).selection.unusable[0].meaning
 

@@ -228,7 +228,7 @@ def test_runs_alike_are_one_with_the_repetitions_of_all(tmp_path: Path) -> None:
     [measured] = analysed(tmp_path).measured
     cell: Any = measured.cells[1, 0, 1, 2, 60]
     assert len(cell.every) == 4
-    assert cell.sent == 4 * 240
+    assert cell.requests == 4 * 240
     every = [one.histograms["response"] for one in cell.every]
     assert cell.times_us("response")["n"] == sum(held.count for held in every) == 4 * 240
     assert cell.processed.known
