@@ -24,7 +24,7 @@ def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None
         (language, transport) for language in ("python", "java") for transport in ("serial", "tcp", "mqtt")
     ]
     for cell in run["cells"]:
-        assert cell["sent"] == cell["answered"] + cell["late"] + cell["lost"] == 10
+        assert cell["tests"] == cell["answered"] + cell["late"] + cell["lost"] == 10
         assert cell["latency_us"]["min"] > cell["wire_us"], "nothing is faster than its wire"
         assert cell["edge_answered"] == 10
     assert "OpenJDK" in run["cells"][3]["runtime"]

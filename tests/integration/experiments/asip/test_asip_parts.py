@@ -63,7 +63,7 @@ def test_a_run_over_every_transport_accounts_for_every_test_and_edge(parts: Star
     assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
     assert [cell["transport"] for cell in run["cells"]] == list(TRANSPORTS)
     for cell in run["cells"]:
-        assert cell["sent"] == cell["answered"] == cell["edge_answered"] == 12
+        assert cell["tests"] == cell["answered"] == cell["edge_answered"] == 12
         assert cell["lost"] == cell["edge_lost"] == 0
         # 9 bytes out and 10 back; nothing is faster than its wire.
         assert cell["wire_bytes"] == {"to_board": 9, "to_client": 10}
