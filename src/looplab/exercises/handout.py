@@ -56,10 +56,14 @@ def lines_read(exercise: Exercise, around: Around) -> list[str]:
         if isinstance(point.wants, Band):
             values += [point.wants.value, point.wants.over]
     named = {value.name for value in values if value is not None}
-    names = named | {name.partition(".")[0] for name in named}
     first = next(iter(around.meanings))
-    wanted = {first, *(around.lines.get(name, name) for name in names)}
+    wanted = {first, *(_line(name, around.lines) for name in named)}
     return [line for line in around.meanings if line in wanted]
+
+
+def _line(name: str, lines: Mapping[str, str]) -> str:
+    column = name.partition(".")[0]
+    return lines.get(name, lines.get(column, column))
 
 
 def _with_rows(text: str, exercise: Exercise) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from looplab.spec.columns import Cell, Column, Figure, Key, Latency
 
 WIDTH = 80
+STATISTIC_WORDS = {"avg": "mean", "p50": "half take less", "p95": "95 of 100 take less", "p99": "99 of 100 take less"}
 
 
 def cells_table(run: dict[str, Any], cell: type[Cell]) -> str:
@@ -20,12 +21,18 @@ def cells_table(run: dict[str, Any], cell: type[Cell]) -> str:
 
 
 def table_words(cell: type[Cell]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what each heading of the table means, and the heading under which each column is read."""
-    shown = [column for column in cell.columns.values() if column.heading or _statistics(column)]
-    headings = [(column, heading) for column in shown for heading in _headings(column)]
-    return {heading: column.about for column, heading in headings}, {
-        c.name: heading for c, heading in reversed(headings)
-    }
+    """Return what each heading of the table means, and the heading under which each figure of an exercise is read."""
+    meanings, headings = {}, {}
+    for column in cell.columns.values():
+        for statistic in _statistics(column):
+            heading = f"{column.heading or column.name} {statistic}"
+            meanings[heading] = f"{column.about}: {STATISTIC_WORDS[statistic]}"
+            headings[f"{column.name}.{statistic}"] = heading
+            headings.setdefault(column.name, heading)
+        if column.heading and column.name not in headings:
+            meanings[column.heading] = column.about
+            headings[column.name] = headings[f"{column.name}_share"] = column.heading
+    return meanings, headings
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,11 +1,9 @@
 """Marking: points with reasons, a wrong run told from a wrong answer, a class at once."""
 
 import csv
-import os
+import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,13 +19,11 @@ from looplab.exercises.exercise import Band, Exercise, exercises, parse_exercise
 from looplab.exercises.hand_in import answer_form
 from looplab.exercises.marking import mark
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.commands.check import check
+from looplab.lab.commands.check import check, hand_in
 from looplab.lab.commands.new import new
-from looplab.report.cell import Key
 from looplab.report.stored import StoredRun, read_run
+from looplab.spec.columns import Cell, Count, Key
 
-# Before the runs of these tests started.
-EARLY = datetime(2025, 12, 31, 23, 0, tzinfo=UTC)
 STRESS = [
     {"what": "stress load", "wanted": "running", "found": "running", "verified": True, "required": True, "note": ""}
 ]
@@ -64,7 +60,7 @@ def put_sound_runs(results: Path) -> None:
     put_run(results, "scenario2", 3000, changes={"treatments": STRESS, "token": "feedbeef"})
 
 
-def right_answers(lab: Path, name: str = "scenario2") -> dict[str, Any]:
+def right_answers(lab: Path) -> dict[str, Any]:
     """Read off the runs as a student would, from run.json."""
     run = read_run(lab / "results/20260101T000000Z-scenario2", EXPERIMENTS)
     assert isinstance(run, StoredRun)
@@ -77,13 +73,11 @@ def right_answers(lab: Path, name: str = "scenario2") -> dict[str, Any]:
     }
 
 
-def put_answers(lab: Path, answers: dict[str, Any], name: str = "scenario2", at: datetime = EARLY) -> Path:
-    """A form as a student leaves it, last changed at that time."""
-    form = lab / f"answers/{name}.yaml"
+def put_answers(lab: Path, answers: dict[str, Any]) -> None:
+    """The form of scenario2 as a student leaves it."""
+    form = lab / "answers/scenario2.yaml"
     form.parent.mkdir(exist_ok=True)
     form.write_text(yaml.safe_dump(answers))
-    os.utime(form, (at.timestamp(), at.timestamp()))
-    return form
 
 
 @pytest.mark.parametrize("name", exercises(ROOT))
@@ -206,23 +200,35 @@ def test_naming_a_run_of_another_scenario_is_said(lab: Path) -> None:
 
 def test_a_class_is_marked_folder_by_folder(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_sound_runs(lab / "results")
-    group = tmp_path / "group"
-    ada, ben = group / "ada", group / "ben"
+    ada, ben, eve = (tmp_path / "group" / name for name in ("ada", "ben", "eve"))
     shutil.copytree(lab / "results", ada / "results")
     shutil.copytree(lab / "results", ben)
     put_answers(ada, right_answers(lab))
     (ben / "scenario2.yaml").write_text("prediction: a\n- broken")
-    (group / "eve").mkdir()
-    assert check(lab, "scenario2", str(group)) == 1
-    said = capsys.readouterr().out
-    with (group / "scores-scenario2.csv").open(newline="") as file:
-        scores = {row["student"]: row for row in csv.DictReader(file)}
-    assert (scores["ada"]["score"], scores["ada"]["of"]) == ("10", "10")
-    assert scores["ben"]["score"] == "6"
-    assert scores["ben"]["lost_for_answer"] == "4"
-    assert scores["eve"]["score"] == "0"
-    assert "the very run that ada handed in" in scores["ben"]["remarks"]
-    assert "3 students" in said
+    shutil.copytree(lab / "results/20260101T000000Z-scenario1", eve / "only")
+    assert check(lab, [str(tmp_path / "group")]) == 0
+    table = capsys.readouterr().out
+    with (lab / "report/class.csv").open(newline="") as file:
+        scores = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+    assert scores.keys() == {("ada", "scenario2"), ("ben", "scenario2"), ("eve", "scenario1")}
+    first, copied = scores["ada", "scenario2"], scores["ben", "scenario2"]
+    assert (first["score"], first["of"], first["remarks"]) == ("10", "10", "")
+    assert (copied["score"], copied["lost_for_answer"]) == ("6", "4")
+    assert "20260101T000000Z-scenario2 is the very run that ada handed in" in copied["remarks"]
+    assert "cannot be read" in copied["remarks"]
+    assert re.search(r"^ben +scenario2 +6 +10 +yes$", table, re.MULTILINE)
+
+
+def test_an_archive_is_marked_like_a_folder(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_sound_runs(lab / "results")
+    put_answers(lab, right_answers(lab))
+    assert hand_in(lab, "scenario2", "ada") == 0
+    assert check(lab, [str(lab / "ada.zip")]) == 0
+    assert re.search(r"^ada +scenario2 +10 +10$", capsys.readouterr().out, re.MULTILINE)
+    broken = tmp_path / "ben.zip"
+    broken.write_bytes(b"PK")
+    with pytest.raises(LabError, match="cannot be read"):
+        check(lab, [str(broken)])
 
 
 def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,8 +246,7 @@ def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: py
 
 
 def parsed(text: str, experiment: str = "loop") -> Exercise:
-    part = EXPERIMENTS[experiment].part("exercise")
-    return parse_exercise("x", text, "x/expected.yaml", lambda _scenario: part)
+    return parse_exercise("x", text, "x/expected.yaml", lambda _scenario: EXPERIMENTS[experiment].cell)
 
 
 HEAD = "title: x\nruns: {a: {scenario: s}}\n"
@@ -279,13 +284,16 @@ def test_a_teachers_mistake_is_named_with_its_place(mistake: str) -> None:
     assert "x/expected.yaml" in error.value.message
 
 
-WORDY = SimpleNamespace(FIELDS={"place": "near", "interval_ms": 20}, METRICS=("S",), FIGURES=())
+class WordyCell(Cell):
+    place = Key(str, "where", default="near")
+    interval_ms = Key(float, "how often", default=20.0)
+    lost = Count("what never came")
 
 
 def test_a_cell_may_be_named_by_words() -> None:
-    def key(fields: str) -> Key:
+    def key(fields: str) -> tuple[Any, ...]:
         text = point(f"value: {{run: a, name: lost{fields}}}, to: 0")
-        wants = parse_exercise("x", text, "x/expected.yaml", lambda _scenario: WORDY).points[0].wants
+        wants = parse_exercise("x", text, "x/expected.yaml", lambda _scenario: WordyCell).points[0].wants
         assert isinstance(wants, Band)
         return wants.value.key
 

@@ -1,30 +1,22 @@
-"""Fair marks: predictions before their run, no figure for students, nothing lost to the machine or to the thesis."""
+"""Fair marks: no figure for students, nothing lost to the machine or to the thesis."""
 
 import json
-import os
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from looplab.exercises.predictions import record_predictions, stamp_form
 from support.places import ROOT
 from support.run_files import edited
 from support.simulated_runs import nine_scenarios
 
 from looplab.exercises.exercise import Exercise, read_exercise
-from looplab.exercises.hand_in import answer_form, read_form
 from looplab.exercises.marking import RESULT, Marked, mark
 from looplab.exercises.score import score_line, score_sheet
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run
-
-RUN_START = datetime(2026, 1, 1, tzinfo=UTC)
-LATER = RUN_START + timedelta(hours=1)
 
 
 @cache
@@ -58,89 +50,6 @@ def stored(folders: list[Path]) -> list[StoredRun]:
     read = [read_run(folder, EXPERIMENTS) for folder in folders]
     assert all(isinstance(run, StoredRun) for run in read)
     return read  # type: ignore[return-value]
-
-
-def fill(root: Path, exercise: Exercise, answers: dict[str, str], at: datetime) -> Path:
-    """The form that ./lab check writes, filled in and saved at that time."""
-    form = root / f"answers/{exercise.name}.yaml"
-    form.parent.mkdir(exist_ok=True)
-    text = form.read_text() if form.exists() else answer_form(exercise)
-    lines = [f"{key}: {answers[key]}" if (key := line.split(":")[0]) in answers else line for line in text.splitlines()]
-    form.write_text("\n".join(lines) + "\n")
-    os.utime(form, (at.timestamp(), at.timestamp()))
-    return form
-
-
-def prediction(form: Path, exercise: Exercise, folders: list[Path]) -> tuple[int, str]:
-    read = read_form(form)
-    marked = mark(exercise, stored(folders), read.answers, read.seen)
-    return next((m.got, m.reason) for m in marked.marks if m.name == "prediction")
-
-
-def test_a_prediction_counts_if_the_form_held_it_when_the_run_started(tmp_path: Path, runs: list[Path]) -> None:
-    exercise = exercise_of("scenario2")
-    form = fill(tmp_path, exercise, {"prediction": "a"}, RUN_START - timedelta(minutes=1))
-    # ./lab run records it; the student then answers the rest, which changes the form's time.
-    record_predictions(tmp_path)
-    fill(tmp_path, exercise, {"median": "a", "o-p99": "12.5"}, LATER)
-    assert prediction(form, exercise, runs) == (1, "predicted; compare it with what you found")
-
-
-def test_the_form_of_a_plain_docker_compose_run_is_dated_by_its_last_change(tmp_path: Path, runs: list[Path]) -> None:
-    exercise = exercise_of("scenario2")
-    form = fill(tmp_path, exercise, {"prediction": "b"}, RUN_START - timedelta(minutes=1))
-    assert prediction(form, exercise, runs)[0] == 1
-
-
-def test_a_prediction_after_its_run_scores_nothing_and_says_why(tmp_path: Path, runs: list[Path]) -> None:
-    exercise = exercise_of("scenario2")
-    form = fill(tmp_path, exercise, {"prediction": "b"}, LATER)
-    record_predictions(tmp_path)
-    got, why = prediction(form, exercise, runs)
-    assert got == 0
-    assert "written at 2026-01-01 01:00 UTC, after the run 20260101T000000Z-scenario2 started" in why
-
-
-def test_a_prediction_changed_after_the_run_names_the_first(tmp_path: Path, runs: list[Path]) -> None:
-    exercise = exercise_of("scenario2")
-    form = fill(tmp_path, exercise, {"prediction": "a"}, RUN_START - timedelta(minutes=1))
-    record_predictions(tmp_path)
-    fill(tmp_path, exercise, {"prediction": "b"}, LATER)
-    got, why = prediction(form, exercise, runs)
-    assert (got, "you predicted a at 23:59 UTC" in why) == (0, True)
-    fill(tmp_path, exercise, {"prediction": "a"}, LATER)
-    assert prediction(form, exercise, runs)[0] == 1
-
-
-def test_a_form_that_is_handed_in_carries_its_times(tmp_path: Path, runs: list[Path]) -> None:
-    exercise = exercise_of("scenario2")
-    form = fill(tmp_path, exercise, {"prediction": "a"}, RUN_START - timedelta(minutes=1))
-    record_predictions(tmp_path)
-    fill(tmp_path, exercise, {"median": "b"}, LATER)
-    # ./lab run did it already: a form may be handed in before ./lab check.
-    stamped = form.read_text()
-    assert stamped.count("# recorded: prediction = a at 20251231T235900Z") == 1
-    stamp_form(form, exercise.predictions)
-    assert form.read_text() == stamped
-    alone = tmp_path / "ada" / form.name
-    alone.parent.mkdir()
-    alone.write_text(stamped)
-    assert prediction(alone, exercise, runs)[0] == 1
-    assert yaml.safe_load(stamped)["median"] == "b"
-
-
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"scenario2": 1}', '{"scenario2": [{"at": "x"}]}'])
-def test_a_damaged_record_never_stops_a_run(tmp_path: Path, damage: str) -> None:
-    fill(tmp_path, exercise_of("scenario2"), {"prediction": "a"}, RUN_START)
-    record = tmp_path / "answers/.predictions.json"
-    record.write_text(damage)
-    record_predictions(tmp_path)
-    assert json.loads(record.read_text())["scenario2"][0]["answer"] == "a"
-
-
-def test_without_any_form_nothing_is_written(tmp_path: Path) -> None:
-    record_predictions(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def figures_of(marked: Marked) -> set[str]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from support.handouts import HANDOUTS, commands, exercise_of, name_of, panels, r
 from support.places import ROOT
 
 from looplab.exercises.exercise import Exercise, WantedRun
-from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.experiments.loop.parameters import read_parameters
 from looplab.lab.cli import parser
 from looplab.spec.parameters import RunParameters
 
@@ -71,7 +70,7 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
         if options.command == "run":
             ran |= set(options.scenarios)
         if options.command == "check":
-            assert options.name == name_of(handout)
+            assert options.names == [name_of(handout)]
     # What the exercise wants to see is what the handout lets a student run.
     assert ran == wanted
     assert [words_of(command)[1][0] for command in commands(handout)][-3:] == ["check", "report", "down"]
@@ -80,12 +79,11 @@ def test_the_commands_are_ones_of_the_lab(handout: Path) -> None:
 def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:
     """Whether such a run counts as `wanted`, and has the cells that points and questions look at."""
     stored = json.loads(json.dumps(made.as_json()))
-    cells = made.cells if isinstance(made, Parameters) else [astuple(cell) for cell in made.cells]
     return (
         made.scenario == wanted.scenario
         and wanted.fidelity in ("", made.fidelity)
         and all(stored[name] == value for name, value in wanted.parameters.items())
-        and exercise.cells_of(wanted.handle) <= set(cells)
+        and exercise.cells_of(wanted.handle) <= {cell.key for cell in made.cells}
         and made.repetitions >= exercise.repetitions
         and made.messages >= exercise.messages
     )

@@ -25,7 +25,8 @@ from looplab.spec.columns import Cell
 from looplab.system.env_files import read_port
 
 EVERY_S, TIMEOUT_S = 1.0, 3.0
-MOST_CELLS, PLOT_LINES = 6, 10
+MOST_CELLS, HEADING_LINES = 6, 5
+FEWEST_PLOT_LINES, MOST_PLOT_LINES = 6, 16
 QUANTILES = ("0.5", "0.95", "0.99", "1")
 _SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
@@ -66,7 +67,7 @@ class View:
         """Return the run's samples of a metric of its experiment."""
         return self._own.get(f"{self.cell.family}_{name}", [])
 
-    def whole(self, name: str) -> list[tuple[Labels, float]]:
+    def of_any_run(self, name: str) -> list[tuple[Labels, float]]:
         """Return the run's samples of a metric that every run has."""
         return self._own.get(name, [])
 
@@ -84,24 +85,29 @@ def _run(labels: Labels) -> tuple[str, str]:
     return labels.get("scenario", ""), labels.get("fidelity", "")
 
 
-def screen(page: Page, width: int) -> RenderableType:
-    """Return what the terminal shows of a page."""
+def screen(page: Page, width: int, height: int) -> RenderableType:
+    """Return what a terminal of that size shows of a page; the plot gets the lines that the tables leave."""
     view = View(page)
     if not view.run[0]:
         return Text("No run yet: start one in another terminal, e.g. ./lab run scenario1 --quick")
     sent = sum(value for _labels, value in view.of("messages_sent_total"))
-    planned = sum(value for _labels, value in view.whole("loop_run_messages_planned"))
+    planned = sum(value for _labels, value in view.of_any_run("loop_run_messages_planned"))
     state = "running" if view.active else "ended"
     head = Text(f"{view.run[0]}, fidelity {view.run[1]}: {state}, {sent:.0f} of {planned:.0f} messages", "bold")
-    parts = Text("parts: " + ", ".join(f"{name} {count}" for name, count in view.processes.items() if count))
-    return Group(head, _cells(view), _curves(view, width), _treatments(view), parts)
+    cells, treatments = _cells(view), _treatments(view)
+    parts = Text("parts: " + (", ".join(f"{name} {count}" for name, count in view.processes.items() if count) or "-"))
+    # Beside the rows: three headings of one or two lines, `head` and `parts`.
+    free = height - cells.row_count - treatments.row_count - HEADING_LINES
+    plot = [_curves(view, width, min(free, MOST_PLOT_LINES))] if free >= FEWEST_PLOT_LINES else []
+    return Group(head, cells, *plot, treatments, parts)
 
 
 def _cells(view: View) -> Table:
+    """Return the last cells: counts, and the last metric's quantiles in ms."""
     metric = view.metrics[-1] if view.metrics else ""
-    table = Table(
-        "cell", "sent", *view.cell.outcomes(), *(f"{metric} {q}" for q in ("p50", "p95", "p99", "max")), box=None
-    )
+    outcomes = [name.replace("_", "\n") for name in view.cell.outcomes()]
+    headings = ["sent", *outcomes, *(f"{metric} {q}" for q in ("p50", "p95", "p99", "max"))]
+    table = Table("cell", *headings, box=None, pad_edge=False)
     counts = {(view.text(labels), labels["outcome"]): value for labels, value in view.of("messages_total")}
     quantiles = {
         (view.text(labels), labels["q"]): value
@@ -110,41 +116,47 @@ def _cells(view: View) -> Table:
     }
     for labels, sent in view.of("messages_sent_total")[-MOST_CELLS:]:
         cell = view.text(labels)
-        outcomes = [f"{counts.get((cell, name), 0):.0f}" for name in view.cell.outcomes()]
-        times = [f"{quantiles[cell, q] * 1000:.2f} ms" if (cell, q) in quantiles else "-" for q in QUANTILES]
-        table.add_row(f"{'>' if cell == view.current else ' '} {cell}", f"{sent:.0f}", *outcomes, *times)
+        fates = [f"{counts.get((cell, name), 0):.0f}" for name in view.cell.outcomes()]
+        times = [f"{quantiles[cell, q] * 1000:.2f}" if (cell, q) in quantiles else "-" for q in QUANTILES]
+        mark = ">" if cell == view.current else " "
+        table.add_row(_one_line(f"{mark} {cell}"), f"{sent:.0f}", *fates, *times)
     return table
 
 
-def _curves(view: View, width: int) -> Text:
-    """Return the distribution of each latency of the current cell: share of answers within x ms."""
+def _curves(view: View, width: int, height: int) -> Text:
+    """Return the distribution of each latency of the current cell, drawn with the first letter of its name."""
     plotext.clf()
     plotext.theme("clear")
-    plotext.plotsize(width, PLOT_LINES)
+    plotext.plotsize(width, height)
     plotext.xscale("log")
+    plotext.ylim(0, 1)
     counts = {
-        labels["metric"]: n for labels, n in view.of("latency_seconds_count") if view.text(labels) == view.current
+        labels["metric"]: n for labels, n in view.of("latency_seconds_count") if n and view.text(labels) == view.current
     }
     for metric, count in counts.items():
         points = [
             (float(labels["le"]) * 1000, value / count)
             for labels, value in view.of("latency_seconds_bucket")
-            if labels["metric"] == metric and view.text(labels) == view.current and labels["le"] != "+Inf" and count
+            if labels["metric"] == metric and view.text(labels) == view.current and labels["le"] != "+Inf"
         ]
-        if inside := [(x, share) for x, share in points if 0 < share < 1]:
-            plotext.plot(*map(list, zip(*inside, strict=True)), label=metric)
+        first = max(sum(share == 0 for _x, share in points) - 1, 0)
+        last = sum(share < 1 for _x, share in points) + 1
+        if rising := points[first:last]:
+            plotext.plot(*map(list, zip(*rising, strict=True)), label=metric, marker=metric[0])
     plotext.title(f"share answered within x ms, {view.current}")
     return Text.from_ansi(plotext.build()) if counts else Text("")
 
 
 def _treatments(view: View) -> Table:
     table = Table("treatment", "wanted", "found", "", box=None, pad_edge=False)
-    for labels, verified in view.whole("loop_treatment_verified"):
-        needed = labels["required"] == "true"
-        table.add_row(
-            labels["what"], labels["wanted"], labels["found"], "ok" if verified else "WRONG" if needed else "no"
-        )
+    for labels, verified in view.of_any_run("loop_treatment_verified"):
+        state = "ok" if verified else "WRONG" if labels["required"] == "true" else "no"
+        table.add_row(*(_one_line(labels[name]) for name in ("what", "wanted", "found")), state)
     return table
+
+
+def _one_line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def exporter_url(settings: Mapping[str, str]) -> str:
@@ -162,25 +174,27 @@ def watch(root: Path) -> int:
         os.environ.pop(name, None)
     console = Console()
     if not console.is_terminal:
-        shown, code = _look(url, console.width)
+        shown, code = _read(url, console.width, console.height)
         console.print(shown)
         return code
     with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(_look(url, console.width)[0], refresh=True)
+            live.update(_read(url, console.width, console.height)[0], refresh=True)
             time.sleep(EVERY_S)
     return EXIT_GOOD
 
 
-def _look(url: str, width: int) -> tuple[RenderableType, int]:
+def _read(url: str, width: int, height: int) -> tuple[RenderableType, int]:
     """Return the screen of the exporter's page, or why there is none, and the exit code."""
     try:
         page = _fetch(f"{url}/metrics/live")
         # Between runs the newest stored one is shown.
-        return screen(parse(page if "loop_run_info{" in page else _fetch(f"{url}/metrics")), width), EXIT_GOOD
+        page = page if "loop_run_info{" in page else _fetch(f"{url}/metrics")
+        return screen(parse(page), width, height), EXIT_GOOD
     except OSError as error:
         why = getattr(error, "reason", error)
-        return Text(f"No exporter at {url.removeprefix('http://')} ({why}): start a run, ./lab run NAME."), EXIT_MACHINE
+        remedy = "Start a run (`./lab run NAME`), or correct LAB_EXPORTER_PORT in .env."
+        return Text(f"No exporter at {url.removeprefix('http://')} ({why}). {remedy}"), EXIT_MACHINE
 
 
 def _fetch(address: str) -> str:
