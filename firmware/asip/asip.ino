@@ -1,6 +1,5 @@
 // ASIP's core I/O service for Uno and Mega 2560: a text protocol by which a client sets and reads pins.
-// README.md has the requests and replies; request.h parses a line. With -DFIRMATA the same pins speak the
-// part of Firmata that sets and reads digital pins.
+// README.md has the requests and replies; request.h parses a line.
 
 #include <avr/sleep.h>
 #include <avr/wdt.h>
@@ -56,7 +55,7 @@ static bool is_analog(uint8_t pin)
     return pin >= A0 && pin < A0 + NUM_ANALOG_INPUTS;
 }
 
-// What the protocol does: lines.h or firmata.h.
+// What the protocol does: lines.h.
 static void write_port(uint8_t port);
 static void report_analog();
 static void protocol_reset();
@@ -150,11 +149,7 @@ static void reset_pins()
     protocol_reset();
 }
 
-#ifdef FIRMATA
-#include "firmata.h"
-#else
 #include "lines.h"
-#endif
 
 // Interrupts stay off between the check and the sleep instruction (sei takes effect one instruction
 // late), so what happens in between wakes the processor instead of waiting for the next tick.

@@ -18,8 +18,6 @@ ASIP_FILES = (
     "/usr/local/bin/robot",
     "/usr/share/looplab/asip-mega.hex",
     "/usr/share/looplab/asip-uno.hex",
-    "/usr/share/looplab/firmata-mega.hex",
-    "/usr/share/looplab/firmata-uno.hex",
 )
 
 
@@ -33,7 +31,6 @@ class AsipBoard:
         board: str = "mega",
         *options: str,
         wired: bool = True,
-        protocol: str = "asip",
         port: Path | None = None,
     ) -> None:
         self.board = BOARDS[board]
@@ -46,7 +43,7 @@ class AsipBoard:
         self._child = Child(
             [
                 str(files / "robot"), "--processor", self.board.processor,
-                "--firmware", str(files / f"{protocol}-{board}.hex"), "--pty", str(self.port),
+                "--firmware", str(files / f"asip-{board}.hex"), "--pty", str(self.port),
                 "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "200", *wire,
                 "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
             ],
@@ -74,9 +71,7 @@ class AsipParts:
     def __init__(self, files: Path, folder: Path, board: str = "mega", **variables: str) -> None:
         self.folder = folder
         adapter = ("--adapter", variables.get("ADAPTER", "none"))
-        self._start_board = partial(
-            AsipBoard, files, folder, board, *adapter, protocol=variables.get("PROTOCOL", "asip")
-        )
+        self._start_board = partial(AsipBoard, files, folder, board, *adapter)
         self.board = self._start_board()
         self.broker = Broker(folder)
         self.bridge_port, self.worker_port = free_port(), free_port()

@@ -136,7 +136,7 @@ def _cell(key: tuple[str, str, str]) -> dict[str, Any]:
     language, transport, placement = key
     runtime = "Python 3.13.5" if language == "python" else "OpenJDK 21.0.9, JIT"
     return {
-        "language": language, "transport": transport, "placement": placement, "protocol": "asip", "board": "mega",
+        "language": language, "transport": transport, "placement": placement, "board": "mega",
         "qos": 0, "runtime": runtime, "board_lag_us": {"max": 120.0, "mean": 3.0}, "late": 0, "robot_errors": 0,
         "factors": {
             "tcp_nodelay": True, "read": "block", "frames": "raw", "adapter": "none", "jit": True, "cpus": 0,

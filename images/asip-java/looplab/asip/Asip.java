@@ -1,7 +1,28 @@
 package looplab.asip;
 
-/** ASIP: lines of text. A pin's change is {@code @I,d,<port>,<mask of the port in hex>}. */
-final class Asip extends Protocol {
+import java.nio.charset.StandardCharsets;
+
+/**
+ * ASIP, lines of text: requests to the board, and what the board's bytes mean. A pin's change is
+ * {@code @I,d,<port>,<mask of the port in hex>}. One object a connection.
+ */
+final class Asip {
+    static final int OUTPUT = 3;
+    static final int INPUT = 1;
+
+    /** What a line of the board means; called on the thread that read it. */
+    interface Listener {
+        void ready();
+
+        void info();
+
+        void port(int port, int mask, long stampNs);
+
+        void error();
+    }
+
+    /** Asks the board for an answer that {@link Listener#info} gets. */
+    static final byte[] ASK = ascii("#,?\n");
     private static final int LONGEST = 512;
     private static final byte[] CHANGE = ascii("@I,d,");
     private static final byte[] INFO = ascii("@#,?");
@@ -9,22 +30,19 @@ final class Asip extends Protocol {
     private final byte[] line = new byte[LONGEST];
     private int length;
 
-    @Override
-    byte[] mode(int pin, int mode) {
+    static byte[] mode(int pin, int mode) {
         return ascii("I,P," + pin + "," + mode + "\n");
     }
 
-    @Override
-    byte[] digital(int pin, boolean high) {
+    static byte[] digital(int pin, boolean high) {
         return ascii("I,d," + pin + "," + (high ? 1 : 0) + "\n");
     }
 
-    @Override
-    byte[] ask() {
-        return ascii("#,?\n");
+    private static byte[] ascii(String text) {
+        return text.getBytes(StandardCharsets.US_ASCII);
     }
 
-    @Override
+    /** Takes bytes of the board. */
     void take(byte[] bytes, int count, long stampNs, Listener listener) {
         for (int at = 0; at < count; at++) {
             if (bytes[at] == '\n') {

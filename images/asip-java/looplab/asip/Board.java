@@ -5,7 +5,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
 /** A board behind a transport: connect, set modes, write pins, hear of changes. */
-final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
+final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
     /** Hears of the changes of one pin, on the thread that read them. */
     interface Listener {
         void changed(boolean high, long stampNs);
@@ -17,7 +17,7 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
     private static final int UNKNOWN = -1;
 
     private final Transport transport;
-    private final Protocol protocol;
+    private final Asip asip = new Asip();
     private final int port;
     private final int bit;
     private final Semaphore readies = new Semaphore(0);
@@ -28,9 +28,8 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
     private volatile Thread waiting;
     private int level = UNKNOWN;
 
-    Board(Transport transport, Protocol protocol, int port, int bit) {
+    Board(Transport transport, int port, int bit) {
         this.transport = transport;
-        this.protocol = protocol;
         this.port = port;
         this.bit = bit;
     }
@@ -47,21 +46,21 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
 
     /** Sets the mode of the pins, and waits until the board did. */
     void modes(int out, int in) throws IOException, Refused, InterruptedException {
-        transport.write(protocol.mode(out, Protocol.OUTPUT));
-        transport.write(protocol.mode(in, Protocol.INPUT));
+        transport.write(Asip.mode(out, Asip.OUTPUT));
+        transport.write(Asip.mode(in, Asip.INPUT));
         synchronise();
     }
 
     private void synchronise() throws IOException, Refused, InterruptedException {
         infos.drainPermits();
-        transport.write(protocol.ask());
+        transport.write(Asip.ASK);
         if (!await(infos, ANSWER_MS)) {
             throw new Refused("the board did not answer within " + ANSWER_MS / 1000 + " s");
         }
     }
 
     byte[] digital(int pin, boolean high) {
-        return protocol.digital(pin, high);
+        return Asip.digital(pin, high);
     }
 
     void write(byte[] message) throws IOException {
@@ -107,7 +106,7 @@ final class Board implements AutoCloseable, Transport.Sink, Protocol.Listener {
 
     @Override
     public void received(byte[] bytes, int length, long stampNs) {
-        protocol.take(bytes, length, stampNs, this);
+        asip.take(bytes, length, stampNs, this);
     }
 
     @Override

@@ -107,8 +107,7 @@ public final class Main {
     /** Returns the last line of the answer once the way to the board is closed. */
     private static String work(Request request, Task task) {
         try (Transport transport = Transport.of(request);
-                Board board = new Board(
-                        transport, Protocol.of(request), request.number("in_port"), request.number("in_bit"))) {
+                Board board = new Board(transport, request.number("in_port"), request.number("in_bit"))) {
             board.connect();
             return task.run(board);
         } catch (Refused | IOException error) {

@@ -14,13 +14,11 @@ final class SerialTransport extends Incoming {
     private static final int END_MS = 1_000;
 
     private final SerialPort port;
-    private final byte[] wake;
     private Thread reader;
 
     SerialTransport(Request request, String address) throws Refused {
         super(request);
         this.port = new SerialPort(device(Path.of(address)).toString());
-        this.wake = Protocol.of(request).ask();
     }
 
     /** The device of a path, or the one in a folder of pseudo-terminals. */
@@ -83,7 +81,7 @@ final class SerialTransport extends Incoming {
         }
         try {
             // The board's answer wakes the reader, which nothing else can.
-            write(wake);
+            write(Asip.ASK);
             reader.join(END_MS);
         } catch (IOException error) {
             // The port is gone: the check of the reader below decides.

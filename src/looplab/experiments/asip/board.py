@@ -1,7 +1,10 @@
-"""Facts of the boards that the firmware runs on, and of ASIP's lines."""
+"""Facts of the boards that the firmware runs on, and ASIP: lines of text to a board and back."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from looplab.errors import MachineError
 
 # Modes of a pin (firmware/asip/request.h).
 INPUT, OUTPUT = 1, 3
@@ -31,8 +34,64 @@ class Board:
         """Return Arduino's number of the pin that the processor calls `name`."""
         return next(number for number, pin in self.pins.items() if pin.name == name)
 
+    def report(self, pin: int, level: int) -> bytes:
+        """Return what the board sends when a pin that alone is watched has changed."""
+        return b"@I,d,%d,%X\n" % (self.pins[pin].port, level << self.pins[pin].bit)
+
 
 BOARDS = {
     "mega": Board("atmega2560", {2: Pin("E4", 5, 4), 4: Pin("G5", 7, 5), 13: Pin("B7", 2, 7)}),
     "uno": Board("atmega328p", {2: Pin("D2", 4, 2), 4: Pin("D4", 4, 4), 13: Pin("B5", 2, 5)}),
 }
+
+
+# A line of the board is far shorter, except its lists.
+LONGEST_LINE = 2000
+READY, IDENTITY, PORT, ERROR, OTHER = range(5)
+# Asks for an IDENTITY.
+ASK = b"#,?\n"
+
+
+class Message(NamedTuple):
+    """What a line of the board means; `port` and `bits` are those of a PORT."""
+
+    kind: int
+    port: int = 0
+    bits: int = 0
+
+
+def set_mode(pin: int, mode: int) -> bytes:
+    """Return the request that sets a pin's mode; an input is reported from then on."""
+    return b"I,P,%d,%d\n" % (pin, mode)
+
+
+def write_pin(pin: int, value: int) -> bytes:
+    """Return the request that sets an output."""
+    return b"I,d,%d,%d\n" % (pin, value)
+
+
+class Lines:
+    """Reads the board's lines out of pieces of any size; one object a connection."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def take(self, data: bytes) -> Iterator[Message]:
+        """Yield the messages that these bytes complete. Raises LabError (exit code 3) for bytes that are no lines."""
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > LONGEST_LINE:
+            raise MachineError("The board sends bytes that are no lines.", "Is its firmware `firmware/asip`?")
+        return map(_message, lines)
+
+
+def _message(line: bytes) -> Message:
+    if line.startswith(b"@I,d,"):
+        port, _, bits = line[5:].partition(b",")
+        try:
+            return Message(PORT, int(port), int(bits, 16))
+        except ValueError:
+            return Message(ERROR)
+    if line.startswith(b"@#,?,"):
+        return Message(IDENTITY)
+    return Message(READY if line.startswith(b"!") else ERROR if line.startswith(b"~") else OTHER)

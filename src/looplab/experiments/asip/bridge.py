@@ -164,8 +164,6 @@ class Bridge:
             session.end(error.message)
             _say(error.message)
             return False
-        # Firmata has no lines.
-        session.raw = self._settings.protocol == "firmata"
         self._largest = dict.fromkeys(self._largest, 0)
         self._session, self._to_board = session, b""
         return True

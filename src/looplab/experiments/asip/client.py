@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from looplab.errors import MachineError
-from looplab.experiments.asip.protocols import ERROR, IDENTITY, PORT, READY, Asip, Protocol
+from looplab.experiments.asip.board import ASK, ERROR, IDENTITY, PORT, READY, Lines, set_mode, write_pin
 from looplab.experiments.asip.transports import Transport
 
 # A boot loader takes up to 2 s.
@@ -18,7 +18,7 @@ class _NoAnswer(MachineError):
 
 
 class AsipClient:
-    """Speaks a protocol, by default ASIP, over an open transport.
+    """Speaks ASIP over an open transport.
 
     >>> client = AsipClient(connect(Way("tcp", "asip-bridge:5000"), "me"))
     >>> client.wait_ready()
@@ -26,12 +26,12 @@ class AsipClient:
     >>> client.write(13, 1)
     """
 
-    def __init__(self, transport: Transport, protocol: Protocol | None = None) -> None:
+    def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.errors = 0
         # When the read returned that completed the last message; monotonic ns.
         self.received_ns = 0
-        self._protocol = protocol or Asip()
+        self._lines = Lines()
         self._on_change: Callable[[int, int], None] = lambda _port, _bits: None
         self._seen: set[int] = set()
 
@@ -41,10 +41,10 @@ class AsipClient:
 
     def set_mode(self, pin: int, mode: int) -> None:
         """Set a pin's mode; an input reports its port at once."""
-        self.transport.write(self._protocol.mode(pin, mode))
+        self.transport.write(set_mode(pin, mode))
 
     def write(self, pin: int, value: int) -> None:
-        self.transport.write(self._protocol.write(pin, value))
+        self.transport.write(write_pin(pin, value))
 
     def serve(self, until_ns: int) -> bool:
         """Handle what arrives first; False if nothing did until then. Raises LabError if the way is gone."""
@@ -52,7 +52,7 @@ class AsipClient:
         if not data:
             return False
         received_ns = perf_counter_ns()
-        for kind, port, bits in self._protocol.take(data):
+        for kind, port, bits in self._lines.take(data):
             self.received_ns = received_ns
             if kind == PORT:
                 self._on_change(port, bits)
@@ -74,7 +74,7 @@ class AsipClient:
     def synchronise(self) -> None:
         """Wait until the board has handled everything that was sent. Raises MachineError if it does not."""
         self._seen.discard(IDENTITY)
-        self.transport.write(self._protocol.ask)
+        self.transport.write(ASK)
         self._await(IDENTITY, ANSWER_TIMEOUT_S)
 
     def close(self) -> None:

@@ -111,7 +111,6 @@ def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, mea
     """Return one entry of `cells` in run.json."""
     own = _steps(measured) if parameters.throughput else _latencies(parameters, columns, rows, measured)
     more = {
-        "protocol": parameters.protocol,
         "board": parameters.board,
         "qos": parameters.qos,
         "factors": {

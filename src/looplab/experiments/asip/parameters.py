@@ -38,7 +38,6 @@ CELL_OVERHEAD_S = 4.0
 class Shared(Settings):
     """What a run and its bridge must have in common."""
 
-    protocol: str = choice("asip", ("asip", "firmata"), factor=True)
     read: str = choice("block", ("block", "byte"), factor=True)
     frames: str = choice("raw", FRAMES, factor=True)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
@@ -49,7 +48,6 @@ class Shared(Settings):
         return {
             "version": __version__,
             "TCP_NODELAY": on_off(self.tcp_nodelay),
-            "PROTOCOL": self.protocol,
             "READ": self.read,
             "FRAMES": self.frames,
             "ASIP_QOS": str(self.qos),
@@ -144,11 +142,8 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
             f"{', '.join(parameters.placements)}.",
             "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
         )
-    if parameters.frames == "utf" and (parameters.protocol, parameters.read) != ("asip", "block"):
-        raise UsageError(
-            "FRAMES=utf carries text, which PROTOCOL=firmata has not, and READ=byte cannot split a frame.",
-            "Set FRAMES=raw, or PROTOCOL=asip and READ=block.",
-        )
+    if parameters.frames == "utf" and parameters.read != "block":
+        raise UsageError("FRAMES=utf has frames, which READ=byte cannot split.", "Set FRAMES=raw, or READ=block.")
     if parameters.throughput and parameters.robot != "virtual":
         raise UsageError(
             f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.", "Set ROBOT=virtual."

@@ -14,12 +14,12 @@ from looplab.experiments.asip.board import (
     WAVE_PIN,
     WIRED_PIN,
     Board,
+    write_pin,
 )
 from looplab.experiments.asip.document import Measured, ReadSizes, Step
 from looplab.experiments.asip.edges import copied, settle
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.protocols import PROTOCOLS
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 
@@ -38,7 +38,6 @@ class Phases:
         self._p, self._store, self._scope, self._addresses = p, store, scope, addresses
         self._simulated = simulated
         self._board: Board = BOARDS[p.board]
-        self._protocol = PROTOCOLS[p.protocol]()
 
     def measure(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Take a cell's samples. Raises LabError if client, board or oscilloscope fails."""
@@ -52,7 +51,7 @@ class Phases:
     def _words(self, cell: AsipCell, pin: int) -> dict[str, object]:
         """Return what a request to the client names: the way to the board, the pins."""
         p = self._p
-        port, bit = self._protocol.place(self._board, pin)
+        _name, port, bit = self._board.pins[pin]
         return {
             "transport": cell.transport,
             "address": self._addresses[cell.transport],
@@ -60,7 +59,6 @@ class Phases:
             "nodelay": "on" if p.tcp_nodelay else "off",
             "read": p.read,
             "frames": p.frames,
-            "protocol": p.protocol,
             "out": OUTPUT_PIN,
             "in": pin,
             "in_port": port,
@@ -177,8 +175,8 @@ class Phases:
     def _wire(self, measured: Measured, before: Scope | None) -> None:
         """Note the bytes of a test; what a simulated board counted since `before`, over all of them, must agree."""
         p = self._p
-        order = len(self._protocol.write(OUTPUT_PIN, 1))
-        back, report = (len(self._protocol.report(self._board, WIRED_PIN, level)) for level in (0, 1))
+        order = len(write_pin(OUTPUT_PIN, 1))
+        back, report = (len(self._board.report(WIRED_PIN, level)) for level in (0, 1))
         self._note_wire(measured, order, report)
         if before is None:
             return

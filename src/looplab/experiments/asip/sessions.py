@@ -15,16 +15,12 @@ LONGEST_LINE = 2000
 
 
 class Session(ABC):
-    """One client: the way back to it, on which only whole lines go, or with `raw` whatever comes."""
+    """One client: the way back to it, on which only whole lines go."""
 
-    raw = False
     _rest = b""
 
     def take(self, data: bytes) -> None:
         """Send the lines that are whole by now. Raises OSError if the client does not take them."""
-        if self.raw:
-            self._send(data)
-            return
         lines, end, self._rest = (self._rest + data).rpartition(b"\n")
         if len(self._rest) > LONGEST_LINE:
             raise OSError("the board sends bytes that are no lines")

@@ -12,7 +12,6 @@ from time import perf_counter_ns
 from looplab.errors import LabError
 from looplab.experiments.asip.board import INPUT, OUTPUT
 from looplab.experiments.asip.client import AsipClient
-from looplab.experiments.asip.protocols import PROTOCOLS
 from looplab.experiments.asip.transports import Way, connect
 from looplab.system import processes
 
@@ -202,8 +201,7 @@ def _open(words: Words) -> AsipClient:
         int(words.get("qos", "0")),
         words.get("frames", "raw") == "utf",
     )
-    protocol = PROTOCOLS[words.get("protocol", "asip")]()
-    client = AsipClient(connect(way, f"asip-python-{os.getpid()}"), protocol)
+    client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))
     try:
         client.wait_ready()
     except LabError:

@@ -317,18 +317,6 @@ def test_an_input_reports_changes_to_the_client_that_asked(parts: Start) -> None
     client.close()
 
 
-def test_firmata_speaks_to_the_same_pins_in_three_bytes(parts: Start) -> None:
-    _, run = parts(PROTOCOL="firmata").run(MESSAGES="10", WARMUP_TESTS="20", INTERVAL_MS="20", EDGE_HZ="50")
-    assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
-    for cell in run["cells"]:
-        assert cell["protocol"] == "firmata"
-        assert cell["answered"] == cell["edge_answered"] == 10
-        assert cell["wire_bytes"] == {"to_board": 3, "to_client": 3}
-        assert cell["latency_us"]["min"] > cell["wire_us"] == pytest.approx(3 * 173.6 + 3 * 170, abs=1)
-        # A third of what ASIP's lines take.
-        assert cell["edge_latency_us"]["min"] < 2000
-
-
 def test_a_real_board_is_measured_by_the_clients_clock_alone(parts: Start) -> None:
     """Its port here is the simulated board's, but nobody asks for an oscilloscope."""
     here = parts()

@@ -33,7 +33,7 @@ def test_what_is_no_text_of_a_frame_is_refused(data: bytes) -> None:
         framed(data)
 
 
-@pytest.mark.parametrize("other", [{"PROTOCOL": "firmata"}, {"READ": "byte"}])
+@pytest.mark.parametrize("other", [{"READ": "byte"}])
 def test_frames_with_what_they_cannot_carry_are_wrong_use(other: dict[str, str]) -> None:
     assert read_parameters({"FRAMES": "utf"}).frames == "utf"
     with pytest.raises(UsageError):

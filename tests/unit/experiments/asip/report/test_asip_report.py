@@ -130,14 +130,11 @@ def test_a_factor_is_shown_beside_the_usual_run_and_leaves_the_claims_alone(tmp_
     write_latency_run(
         tmp_path, start="20260305T000000Z", cells=serial, mean_us=lambda *_key: 19_000.0, changes=with_adapter
     )
-    write_latency_run(
-        tmp_path, start="20260306T000000Z", cells=serial, wire_us=1_020.0, changes={"protocol": "firmata"}
-    )
     found = analysed(tmp_path)
     assert not found.selection.set_aside
     rows_shown = [(factors, round(cell.statistic("latency", "avg"))) for _f, factors, cell in found.context["factored"]]
     usual = round(near_the_wire("python", "serial", "one"))
-    assert rows_shown == [("as usual", usual), ("ADAPTER=ftdi-16", 19_000), ("PROTOCOL=firmata", usual)]
+    assert rows_shown == [("as usual", usual), ("ADAPTER=ftdi-16", 19_000)]
     assert "18" not in found.verdict("below-15-ms").reason
 
 
