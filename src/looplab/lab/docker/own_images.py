@@ -12,7 +12,7 @@ from looplab.lab.docker.images import Images, image_fact, local_images
 from looplab.lab.image_names import BASE_IMAGE, TAG, is_pinned, is_published, without_digest
 
 # The rooms that containers run; .dockerignore keeps out the others.
-IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "system", "treatments")
+IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "spec", "system", "treatments")
 SOURCES = {
     "src/looplab": "*.py",
     **dict.fromkeys((f"src/looplab/{room}" for room in IN_IMAGES), "**/*.py"),
