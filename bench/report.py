@@ -23,8 +23,10 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from support.simulated_runs import nine_scenarios, simulated_cell, write_run  # noqa: E402
 
-from looplab.experiments.loop.document import SAMPLES_HEADER  # noqa: E402
+from looplab.experiments.loop import LoopCell  # noqa: E402
+from looplab.run.document import samples_header  # noqa: E402
 
+SAMPLES_HEADER = samples_header(LoopCell)
 PIECE = 1_000_000
 MESSAGES = 1000
 

@@ -23,8 +23,10 @@ sys.path[:0] = [str(ROOT / place) for place in ("src", "tests")]
 from support.observed_lab import Lab  # noqa: E402
 from support.waiting import until  # noqa: E402
 
-from looplab.experiments.loop.document import SAMPLES_HEADER  # noqa: E402
+from looplab.experiments.loop import LoopCell  # noqa: E402
+from looplab.run.document import samples_header  # noqa: E402
 
+SAMPLES_HEADER = samples_header(LoopCell)
 INTERVALS_MS = (100, 50, 20, 10)
 MESSAGES = 1000
 LIMIT_S = 5

@@ -24,4 +24,5 @@ def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
         **{count.name: count.of(cell) for count in cell.counts()},
         **latencies,
         **{figure.name: number(figure.of(cell), ".4f") for figure in cell.figures()},
+        **{word.name: word.of(cell) for word in cell.words()},
     }

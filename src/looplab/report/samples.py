@@ -97,7 +97,7 @@ def _pooled(cells: Sequence[MeasuredCell]) -> MeasuredCell:
     columns = [one for one in pooled.columns.values() if isinstance(one, Count | Figure) and one.stored]
     figures = {one.path: one.of(pooled) for one in columns}
     document = with_values(newest.document, figures)
-    if "response" in pooled.columns and response_us.size:
+    if "response_us" in document and response_us.size:
         document["response_us"] = _summary(response_us)
     return replace(pooled, document=document)
 

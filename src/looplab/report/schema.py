@@ -5,13 +5,15 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 import looplab.run
-from looplab.spec.columns import Cell, Column, Count, Key, Latency, Text
+from looplab.spec.columns import Cell, Column, Count, Key, Latency, Part, Word, defined
+from looplab.spec.parameters import Settings
 
 # What the run.json of every experiment holds beside the columns of its cells.
 FRAME = Path(looplab.run.__file__).parent / "run.schema.json"
@@ -24,10 +26,13 @@ def validator(schema: Path) -> Draft202012Validator:
     return Draft202012Validator(_without_references(document, document))
 
 
-def run_schema(cell: type[Cell]) -> Draft202012Validator:
-    """Return the validator of run.json with the cells that a spec describes."""
+def run_schema(cell: type[Cell], settings: type[Settings]) -> Draft202012Validator:
+    """Return the validator of run.json with the cells and parameters that a spec describes."""
     frame = json.loads(FRAME.read_text(encoding="utf-8"))
-    frame["properties"]["cells"]["items"] = cell_schema(cell)
+    properties = frame["properties"]
+    properties["cells"]["items"] = cell_schema(cell)
+    properties["parameters"]["properties"] = {name: _typed(kind) for name, kind in get_type_hints(settings).items()}
+    properties.update(cell.of_run)
     return Draft202012Validator(_without_references(frame, frame))
 
 
@@ -35,31 +40,46 @@ def cell_schema(cell: type[Cell]) -> dict[str, Any]:
     """Return the schema of one cell of run.json; `required` holds for runs of any age."""
     properties: dict[str, Any] = {"valid": {"type": "boolean"}, "invalid_because": {"type": "array"}}
     for column in cell.columns.values():
-        if column.stored and not isinstance(column, Text):
+        if column.stored:
             _place(properties, column.path, _kind(column))
     required = [column.name for column in (*cell.key_columns(), cell.total(), *cell.outcomes().values())]
-    latencies = {"_us$": {"anyOf": [{"$ref": "#/$defs/latency"}, _FIGURE]}}
-    return {"type": "object", "required": required, "properties": properties, "patternProperties": latencies}
+    return {"type": "object", "required": required, "properties": properties}
 
 
-_FIGURE = {"type": ["number", "null"]}
+def _kind(column: Column[Any]) -> Mapping[str, Any]:
+    if isinstance(column, Part):
+        return column.shape
+    if isinstance(column, Key):
+        return defined("qos") if column.name == "qos" else _KEYS[column.kind]
+    return defined({Latency: "latency", Count: "count", Word: "text"}.get(type(column), "number"))
+
+
 _KEYS: Mapping[Any, Mapping[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
-    int: {"$ref": "#/$defs/count"},
-    float: {"$ref": "#/$defs/milliseconds"},
+    int: defined("count"),
+    float: defined("milliseconds"),
+}
+# JSON's name of what a parameter is.
+_TYPES: Mapping[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    type(None): {"type": "null"},
 }
 
 
-def _kind(column: Column[Any]) -> dict[str, Any]:
-    if isinstance(column, Key):
-        return {"$ref": "#/$defs/qos"} if column.name == "qos" else dict(_KEYS[column.kind])
-    if isinstance(column, Latency):
-        return {"$ref": "#/$defs/latency"}
-    return {"$ref": "#/$defs/count"} if isinstance(column, Count) else _FIGURE
+def _typed(kind: Any) -> dict[str, Any]:
+    """Return the schema of a parameter of that type."""
+    if kind in _TYPES:
+        return _TYPES[kind]
+    if isinstance(kind, UnionType):
+        return {"anyOf": [_typed(one) for one in get_args(kind)]}
+    return {"type": "array" if get_origin(kind) is tuple else "object"}
 
 
-def _place(properties: dict[str, Any], path: Sequence[str], kind: dict[str, Any]) -> None:
+def _place(properties: dict[str, Any], path: Sequence[str], kind: Mapping[str, Any]) -> None:
     """Put the schema of a value where its path leads; any object on the way may be null."""
     for step in path[:-1]:
         part = properties.setdefault(step, {"type": ["object", "null"], "properties": {}})

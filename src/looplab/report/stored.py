@@ -32,7 +32,8 @@ class Layout:
 
     def __init__(self, experiment: Experiment, scenario: str) -> None:
         report = experiment.part("report")
-        self.experiment, self.scenario = experiment, scenario
+        self.experiment = experiment
+        self._table = experiment.table(scenario)
         self.cell: type[MeasuredCell] = report.CELLS.get(scenario, report.CELLS[""])
         self.read: Callable[[StoredRun], Mapping[Key, MeasuredCell] | Unusable] | None = getattr(report, "read", None)
         keys, latencies = self.cell.key_columns(), self.cell.latencies()
@@ -47,17 +48,21 @@ class Layout:
     @cached_property
     def schema(self) -> Draft202012Validator:
         """What checks its run.json."""
-        return run_schema(self.cell)
+        return run_schema(self.cell, self._settings)
 
     @property
     def params(self) -> Mapping[str, Param]:
         """The parameters of its runs, by field."""
+        return self._settings.params()
+
+    @property
+    def _settings(self) -> type[Settings]:
         settings: type[Settings] = self.experiment.part("parameters").PARAMETERS
-        return settings.params()
+        return settings
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""
-        return self.experiment.table(self.scenario).keyed(*key).text
+        return self._table.keyed(*key).text
 
     def key(self, cell: Mapping[str, Any]) -> Key:
         """Return what identifies a cell of run.json."""

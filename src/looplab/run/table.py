@@ -53,11 +53,15 @@ def _statistics(column: Column[Any]) -> tuple[str, ...]:
 def _texts(column: Column[Any], cell: Cell) -> Iterator[str]:
     value = column.of(cell)
     if isinstance(column, Latency):
-        yield from (milliseconds(value.get(name)).strip() for name in column.table)
+        yield from (_in_ms(value.get(name), column.digits) for name in column.table)
     elif isinstance(column, Figure):
-        yield milliseconds(value).strip() if column.unit == "us" else number(value, 0, column.digits)
+        yield _in_ms(value, 3) if column.unit == "us" else number(value, 0, column.digits)
     else:
         yield column.text(value) if isinstance(column, Key) else str(value)
+
+
+def _in_ms(microseconds: float | None, digits: int) -> str:
+    return number(None if microseconds is None else microseconds / 1000, 0, digits)
 
 
 def whole(run: dict[str, Any], lines: Iterable[str]) -> str:

@@ -58,6 +58,10 @@ class Column(Generic[T]):
     """
 
     name: str
+    # What may be asked of it by name, e.g. the p95 of a latency.
+    parts: tuple[str, ...] = ()
+    # Whether run.json holds its value at its path.
+    stored: bool = True
 
     def __init__(
         self, about: str, *, path: str = "", heading: str = "", unit: str = "", prometheus: str | None = ""
@@ -79,11 +83,6 @@ class Column(Generic[T]):
         if self._metric != "":
             return self._metric
         return self.name.removesuffix(f"_{self.unit}") + BASE_UNITS.get(self.unit, (1, ""))[1]
-
-    @property
-    def stored(self) -> bool:
-        """Whether run.json holds its value at its path."""
-        return True
 
     @overload
     def __get__(self, cell: None, owner: type) -> Self: ...
@@ -120,12 +119,21 @@ class Key(Column[T]):
 class Text(Column[str]):
     """Words made of other columns: a label of Prometheus, a column of the terminal if it has a heading."""
 
+    stored = False
+
     def __init__(self, make: Callable[[Any], str], about: str = "", *, label: bool = True, **more: Any) -> None:
         super().__init__(about, **more)
         self.make, self.label = make, label
 
     def of(self, cell: "Cell") -> str:
         return self.make(cell)
+
+
+class Word(Column[str]):
+    """A word of run.json, "" where it is absent."""
+
+    def of(self, cell: "Cell") -> str:
+        return str(at(cell.document, self.path) or "")
 
 
 class Count(Column[int]):
@@ -150,8 +158,11 @@ class Latency(Column[Document]):
 
     It passes between two `times` of the samples, or `made` gives it in ns of their columns and a row, ABSENT if it is
     unknown; neither: the experiment writes it. `column` is that of samples.csv, "" if it holds none. `table` names
-    the statistics that the terminal shows; `decades` are those of Prometheus's buckets, in seconds.
+    the statistics that the terminal shows, in ms with `digits` behind the point; `decades` are those of Prometheus's
+    buckets, in seconds.
     """
+
+    parts = STATISTICS
 
     def __init__(
         self,
@@ -161,11 +172,12 @@ class Latency(Column[Document]):
         times: tuple[str, str] | None = None,
         made: Callable[[Any, int], int] | None = None,
         table: tuple[str, ...] = (),
+        digits: int = 3,
         decades: tuple[int, int] = (-4, 0),
         **more: Any,
     ) -> None:
         super().__init__(about, unit="us", **more)
-        self.column, self.table, self.decades = column, table, decades
+        self.column, self.table, self.digits, self.decades = column, table, digits, decades
         self.made = partial(between, *times) if times else made
 
     @property
@@ -179,6 +191,36 @@ class Latency(Column[Document]):
 
     def of(self, cell: "Cell") -> Document:
         return at(cell.document, self.path) or {}
+
+
+class Part(Column[Any]):
+    """A part of run.json that is no single figure; `shape` is its JSON schema: `defined`, `each` or `rows`.
+
+    `parts` are those of its figures that an exercise may ask for.
+    """
+
+    def __init__(self, about: str, shape: Document, *, parts: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(about, prometheus=None, **more)
+        self.shape, self.parts = shape, parts
+
+    def of(self, cell: "Cell") -> Any:
+        return at(cell.document, self.path) or {}
+
+
+def defined(name: str) -> dict[str, Any]:
+    """Return the shape that a definition of run.schema.json has, e.g. "latency"."""
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def each(name: str) -> dict[str, Any]:
+    """Return the shape of an object of which each value is as that definition says."""
+    return {"type": ["object", "null"], "additionalProperties": defined(name)}
+
+
+def rows(**fields: str) -> dict[str, Any]:
+    """Return the shape of a list of objects, each with these fields by definition."""
+    properties = {name: defined(kind) for name, kind in fields.items()}
+    return {"type": ["array", "null"], "items": {"type": "object", "required": [*fields], "properties": properties}}
 
 
 def between(start: str, end: str, columns: Any, row: int) -> int:
@@ -206,10 +248,7 @@ class Figure(Column[float | None]):
     ) -> None:
         super().__init__(about, **more)
         self.over, self.made, self.pooled, self.digits = over, made, pooled, digits
-
-    @property
-    def stored(self) -> bool:
-        return self.made is None and self.over is None
+        self.stored = made is None and over is None
 
     def of(self, cell: "Cell") -> float | None:
         if not cell.runs:
@@ -247,14 +286,16 @@ class Cell:
     note: ClassVar[str] = ""
     # Metrics beside those of the columns: type and help by the end of the name; `more_values` gives their values.
     more_metrics: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+    # What run.json holds of the whole run beside its frame: the shape of it by key.
+    of_run: ClassVar[Mapping[str, Document]] = MappingProxyType({})
     # Whether Prometheus gets the distribution of every message of a stored run, or its quantiles alone.
     curves: ClassVar[bool] = False
     runs: "Sequence[Cell]" = ()
     send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"), prometheus=None)
 
     def __init_subclass__(cls) -> None:
-        each = [vars(base) for base in reversed(cls.__mro__)]
-        cls.columns = MappingProxyType({k: v for own in each for k, v in own.items() if isinstance(v, Column)})
+        classes = [vars(base) for base in reversed(cls.__mro__)]
+        cls.columns = MappingProxyType({k: v for own in classes for k, v in own.items() if isinstance(v, Column)})
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -292,6 +333,10 @@ class Cell:
     @classmethod
     def figures(cls) -> list[Figure]:
         return list(cls._of_kind(Figure))
+
+    @classmethod
+    def words(cls) -> list[Word]:
+        return list(cls._of_kind(Word))
 
     @classmethod
     def total(cls) -> Count:

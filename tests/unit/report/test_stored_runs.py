@@ -14,9 +14,9 @@ from support.simulated_runs import simulated_cell, write_run
 from support.terminal import printing_to_a_terminal
 
 from looplab.errors import UsageError
-from looplab.report.cell import cell_text
-from looplab.report.samples import read_cells
-from looplab.report.stored import Layout, StoredRun, Unusable
+from looplab.experiments.asip import AsipCell
+from looplab.experiments.loop import LoopCell
+from looplab.experiments.qos_delay import DelayCell
 from looplab.run.accounting import summarise
 
 Spoil = Callable[[Path], object]
@@ -97,7 +97,7 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "latency missing": (put_latency(",,"), "damaged", "not finite numbers"),
     "latency edited": (put_latency("4300.000,4200.000,100.000"), "damaged", "edited"),
 }
-EDITED = rewrite(lambda text: re.sub(r"[^,]*,,,answered", "9.000,,,answered", text, count=1))
+EDITED = rewrite(lambda text: re.sub(r"[^,]*,answered", "9.000,answered", text, count=1))
 # The same of qos-delay, as far as another schema or other columns read it.
 SPOILT_DELAY: dict[str, tuple[Spoil, str, str]] = {
     "counts": (edit("cells.0.sent", 601), "damaged", "do not add up"),
@@ -170,43 +170,9 @@ def test_a_terminal_gets_no_line_wider_than_itself_but_the_path(report_over_spoi
 
 
 def test_a_cell_is_named_by_the_values_of_its_key() -> None:
-    assert cell_text([("interval_ms", 20), ("qos", 0)]) == "20 ms, QoS 0"
-    assert cell_text([("delay_pb_ms", 2.5), ("delay_bs_ms", 18), ("qos", 2)]) == "2.5 + 18 ms, QoS 2"
-    assert cell_text([("devices", 100), ("cores", 2)]) == "devices 100, cores 2"
-    assert cell_text([("language", "python"), ("transport", "tcp")]) == "python, tcp"
-
-
-def test_cells_are_told_apart_by_words_and_measured_by_their_own_outcomes(tmp_path: Path) -> None:
-    layout = Layout(
-        keys=("place", "interval_ms"),
-        words=("place",),
-        metrics={"S": "delay_us"},
-        total="sent",
-        outcomes={"stored": "stored", "lost": "lost"},
-        measured=("stored",),
-    )
-    cells = [
-        {"place": place, "interval_ms": 0.1, "sent": 2, "stored": 1, "lost": 1, "S_us": {"avg": delay}}
-        for place, delay in (("near", 5.0), ("far", 70.0))
-    ]
-    lines = ["place,interval_ms,repetition,delay_us,outcome"]
-    lines += [
-        f"{c['place']},0.1,0,{delay},{o}" for c in cells for delay, o in ((c["S_us"]["avg"], "stored"), ("", "lost"))
-    ]
-    (tmp_path / "samples.csv").write_text("\n".join(lines) + "\n")
-    frame = {"run_id": "20260101T000000Z-a", "scenario": "a", "fidelity": "thesis", "valid": True}
-    frame |= {"invalid_because": [], "parameters": {}, "treatments": [], "environment": {"cores": 1}, "cells": cells}
-    run = StoredRun(tmp_path, frame, "a", layout)
-    read = read_cells(run)
-    assert not isinstance(read, Unusable), read
-    assert [(str(cell), cell.statistic("S", "avg"), cell.lost) for cell in read.values()] == [
-        ("0.1 ms, near", 5.0, 1),
-        ("0.1 ms, far", 70.0, 1),
-    ]
-    (tmp_path / "samples.csv").write_text("\n".join(lines).replace("far,0.1,0,,lost", "near,0.1,0,,lost"))
-    spoilt = read_cells(run)
-    assert isinstance(spoilt, Unusable)
-    assert "samples.csv and run.json disagree at 0.1 ms, near: 2 against 1 lost" in spoilt.meaning
+    assert LoopCell.keyed(20, 0).text == "20 ms, QoS 0"
+    assert DelayCell.keyed(2.5, 18, 2).text == "2.5 + 18 ms, QoS 2"
+    assert AsipCell.keyed("python", "tcp", "one").text == "python, tcp, one"
 
 
 def test_a_run_in_progress_is_named(results: Path) -> None:

@@ -4,15 +4,14 @@ import math
 from collections.abc import Iterator
 
 from generator.published_rules import Rule
-from looplab.experiments.loop.metrics import ROBOT_BOUNDS_S
+from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.report import published
-from looplab.metrics.distributions import LATENCY_BOUNDS_S
+from looplab.metrics.distributions import bounds_s
 
 
 def nearest_bound_s(latency_s: float, metric: str) -> float:
     """Return the bound of the histogram at which a published point is drawn."""
-    bounds = ROBOT_BOUNDS_S if metric == "R" else LATENCY_BOUNDS_S
-    return min(bounds, key=lambda bound: abs(math.log(bound / latency_s)))
+    return min(bounds_s(*LoopCell.columns[metric].decades), key=lambda bound: abs(math.log(bound / latency_s)))
 
 
 def rules() -> Iterator[Rule]:

@@ -5,13 +5,14 @@ from types import MappingProxyType
 from typing import Any
 
 from looplab.experiments.loop.studies import STUDIES
-from looplab.spec.columns import ABSENT, Cell, Count, Figure, Key, Latency, between
+from looplab.spec.columns import ABSENT, Cell, Count, Figure, Key, Latency, Part, Word, between, defined, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 
 # Bridge and robot take the place of other machines, as the link does.
 BRIDGE = Role("bridge", ("lab-bridge",), fifo=95)
 ROBOT = Role("robot", ("robot",), fifo=96)
+PARTS = ("controller", "broker", "bridge", "robot")
 # R is some 70 us without a robot.
 _ROBOT_DECADES = (-5, 0)
 
@@ -63,6 +64,14 @@ class LoopCell(Cell):
         }
     )
 
+    of_run = MappingProxyType(
+        {
+            **dict.fromkeys(("malformed", "foreign", "expired"), defined("count")),
+            "events": rows(topic="text", status="text"),
+            "bridge": {"type": "object"},
+        }
+    )
+
     interval_ms = Key(float, "time between two messages in ms", default=20.0)
     qos = Key(int, "quality of service", default=0)
     sent = Count("messages that were sent", total=True)
@@ -83,14 +92,20 @@ class LoopCell(Cell):
     transport_O = Latency("O where bytes enter and leave the socket", made=_transport, prometheus=None)
     service_R = Latency("R of requests that did not queue", made=_service, prometheus=None)
     response = Latency("from when a message was due, not sent; a lost one takes infinitely long", prometheus=None)
-    cpu_wait = Latency("how long the parts of the loop waited for a processor, by part", prometheus=None)
+    cpu_wait = Part("how long each part waited for a processor", each("number"), path="cpu_wait_us", parts=PARTS)
+    ledger = Part("the parts of O, of answers of which all are known", each("latency"), path="ledger_us")
+    lost_by = Part("why messages were lost", each("count"))
+    load = Part("what the load did", each("number"))
+    noise_floor = Part("stalls of the machine", defined("noise_floor"))
+    late_because = Word("why messages left late")
+    steal_s = Figure("processor time that the hypervisor gave to others", unit="s", prometheus=None)
     beyond_interval = Figure("share of messages without an answer when the next one was due", prometheus=None)
     delivered_share = Figure("share that MQTT delivered, merged answers included", made=_delivered, prometheus=None)
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         if (share := self.beyond_interval) is not None:
             yield "messages_beyond_interval_total", {}, round(share * self.sent)
-        for part, statistics in self.document.get("ledger_us", {}).items():
+        for part, statistics in self.ledger.items():
             if statistics["n"]:
                 yield "overhead_part_seconds", {"part": part}, statistics["avg"] / 1e6
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from looplab.spec.columns import Cell, Count, Document, Figure, Key, Latency, Text
+from looplab.spec.columns import Cell, Count, Document, Figure, Key, Latency, Part, Text, Word, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role
 
@@ -55,12 +55,13 @@ class TwinCell(Cell):
     )
 
     interval_ms = Key(float, "the interval between two messages in ms", heading="ms", default=10.0)
-    brokers = Key(int, "how many brokers", heading="brokers", default=1)
-    placement = Key(
-        str,
-        "whether brokers share a machine (central) or have one each (distributed)",
-        heading="where",
-        default="single",
+    brokers = Key(int, "how many brokers", default=1)
+    placement = Key(str, "whether brokers share a machine (central) or have one each (distributed)", default="single")
+    where = Text(
+        lambda cell: f"{cell.brokers} {cell.placement[:7]}",
+        "how many brokers, and whether they share a machine (central) or have one each (distributed)",
+        heading="brokers",
+        label=False,
     )
     write_mode = Key(str, "how the instance stores", heading="mode", default="published")
     qos = Key(int, "quality of service", heading="QoS", default=1)
@@ -69,7 +70,7 @@ class TwinCell(Cell):
     sent = Count("messages that were sent", heading="sent", total=True)
     stored = Count("messages that were stored", outcome="stored", fates=("answered", "late"))
     lost = Count("messages that were never stored", heading="lost", outcome="lost")
-    refused = Count("messages that the instance refused", heading="ref.", outcome="refused", fates=("robot_error",))
+    refused = Count("messages that the instance refused", heading="ref", outcome="refused", fates=("robot_error",))
     duplicates = Count("messages that were stored more than once", prometheus=None)
     queue_max = Figure(
         "the most messages that were sent and not yet stored at one time", heading="queue", digits=0, pooled=max
@@ -89,19 +90,31 @@ class TwinCell(Cell):
         times=("sent_ns", "received_ns"),
         heading="S",
         table=("p99",),
+        digits=1,
         decades=(-4, 2),
         prometheus="S",
     )
     arrival_delay = Latency("from sent to its arrival", times=("sent_ns", "arrived_ns"), prometheus=None)
     commit_delay = Latency("from its arrival to stored", times=("arrived_ns", "received_ns"), prometheus=None)
+    per_broker = Part(
+        "messages, rate and time of each broker",
+        rows(broker="count", sent="count", stored="count", rate_out_per_s="number", operation_s="number"),
+    )
+    limited_by = Word("what limits the rate")
+    evidence = Part("how busy each possible limit was, as a share", each("number"))
+    instance_s = Part("what the instance did with its time, in s", each("number"))
+    throttled = Part("how often its quota stopped each machine", each("number"))
+    throttled_s = Part("for how long its quota stopped each machine", each("number"))
+    cpu_share = Part("processor time of each process, as a share of one processor", each("any"))
+    sys = Part("the brokers' own counters", each("number"))
     limit_per_s = Figure("the highest rate that was sustained", prometheus=None)
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        for one in self.document["per_broker"]:
+        for one in self.per_broker:
             if one["rate_out_per_s"] is not None:
                 yield "broker_rate_per_second", {"broker": str(one["broker"])}, one["rate_out_per_s"]
         if (limit := self.limit_per_s) is not None:
-            yield "limit_per_second", {"limited_by": str(self.document["limited_by"])}, limit
+            yield "limit_per_second", {"limited_by": self.limited_by}, limit
 
     @property
     def title(self) -> str:
@@ -122,9 +135,9 @@ def _stops(cells: list[TwinCell]) -> Iterator[str]:
     """Yield how often and for how long its quota stopped each machine that was stopped."""
     stops: dict[str, tuple[int, float]] = {}
     for cell in cells:
-        for host, count in cell.document.get("throttled", {}).items():
+        for host, count in cell.throttled.items():
             times, seconds = stops.get(host, (0, 0.0))
-            stops[host] = (times + count, seconds + cell.document["throttled_s"][host])
+            stops[host] = (times + (count or 0), seconds + (cell.throttled_s.get(host) or 0))
     for host, (times, seconds) in stops.items():
         if times:
             yield f"  {host}: {times} times, {seconds:.1f} s altogether"
@@ -135,8 +148,7 @@ def _limit(cell: TwinCell) -> str:
     name = f"{cell.write_mode}, QoS {cell.qos}, {brokers}"
     if not cell.limit_per_s:
         return f"  {name}: no rate was sustained"
-    limited_by = cell.document["limited_by"]
-    return f"  {name}: {cell.limit_per_s:.0f} a second, {LIMITS.get(limited_by, limited_by)}"
+    return f"  {name}: {cell.limit_per_s:.0f} a second, {LIMITS.get(cell.limited_by, cell.limited_by)}"
 
 
 EXPERIMENT = Experiment(

@@ -74,7 +74,7 @@ def test_lists_are_written_with_commas_or_spaces(text: str) -> None:
 
 def test_cells_run_through_all_intervals_at_each_quality() -> None:
     found = read_parameters({**SCENARIO, "INTERVALS_MS": "20,2.5", "QOS": "0,2"})
-    assert found.cells == [(20, 0), (2.5, 0), (20, 2), (2.5, 2)]
+    assert [cell.key for cell in found.cells] == [(20, 0), (2.5, 0), (20, 2), (2.5, 2)]
 
 
 def test_effective_parameters_are_json() -> None:
@@ -123,24 +123,25 @@ def test_more_than_one_run_can_hold_is_refused_before_memory_is_asked_for() -> N
 
 def test_cells_are_measured_as_published_unless_their_order_is_random() -> None:
     thesis, corrected = (in_order(read_parameters({**SCENARIO, "QOS": "0,1", "FIDELITY": f})) for f in FIDELITIES)
-    assert thesis.cells == thesis.published_cells
+    assert [cell.key for cell in thesis.cells] == thesis.published_cells
     assert thesis.cell_order == ()
-    assert sorted(corrected.cells) == sorted(thesis.cells)
-    assert corrected.cell_order == tuple(corrected.cells)
+    assert sorted(corrected.cell_order) == sorted(thesis.published_cells)
+    assert corrected.cell_order == tuple(cell.key for cell in corrected.cells)
     assert corrected.order_seed > 0
 
 
 def test_a_seed_gives_one_order_and_another_seed_another() -> None:
-    def cells(seed: int) -> list[tuple[float, int]]:
-        return in_order(read_parameters({**SCENARIO, "ORDER": "random", "ORDER_SEED": str(seed), "QOS": "0,1,2"})).cells
+    def cells(seed: int) -> tuple[tuple[float, int], ...]:
+        settings = {**SCENARIO, "ORDER": "random", "ORDER_SEED": str(seed), "QOS": "0,1,2"}
+        return in_order(read_parameters(settings)).cell_order
 
     assert cells(1) == cells(1)
-    assert len({tuple(cells(seed)) for seed in range(1, 9)}) > 6
+    assert len({cells(seed) for seed in range(1, 9)}) > 6
 
 
 def test_run_json_lists_cells_as_published_whatever_their_order() -> None:
     parameters = in_order(read_parameters({**SCENARIO, "ORDER": "random", "ORDER_SEED": "3", "QOS": "0,1"}))
-    measured = [{"interval_ms": interval, "qos": qos} for interval, qos in parameters.cells]
+    measured = [cell.key_document for cell in parameters.cells]
     stored = [(cell["interval_ms"], cell["qos"]) for cell in in_published_order(parameters, measured)]
-    assert stored == parameters.published_cells != parameters.cells
-    assert json.loads(json.dumps(parameters.as_json()))["cell_order"] == [list(cell) for cell in parameters.cells]
+    assert stored == parameters.published_cells != [cell.key for cell in parameters.cells]
+    assert json.loads(json.dumps(parameters.as_json()))["cell_order"] == [list(cell.key) for cell in parameters.cells]

@@ -36,7 +36,10 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
     p = read_parameters({"SCENARIO": scenario, **own, **quick})
     assert len(p.cells) == cells
     assert p.whole_s < 170
-    assert variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)["INTERVALS_MS"] == PARAMETERS.preset("quick")["INTERVALS_MS"]
+    assert (
+        variables(ROOT, ["twin", "twin-brokers"], {}, quick=True)["INTERVALS_MS"]
+        == PARAMETERS.preset("quick")["INTERVALS_MS"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_whole_iterations_follow_each_other_and_one_broker_is_one_cell() -> None
     p = read_parameters(
         {"BROKERS": "1 2", "PLACEMENTS": "central distributed", "INTERVALS_MS": "10", "REPETITIONS": "2"}
     )
-    ways = [(cell.iteration, cell.brokers, cell.placement) for cell in p.cells]
+    ways = [(cell.repetition, cell.brokers, cell.placement) for cell in p.cells]
     once = [(1, "single"), (2, "central"), (2, "distributed")]
     assert ways == [(0, *way) for way in once] + [(1, *way) for way in once]
     assert p.hosts(p.cells[1]) == [("central-2", 1883), ("central-2", 1884)]
@@ -76,7 +79,7 @@ def test_the_live_state_names_the_cells() -> None:
     document = json.loads(json.dumps(read_parameters(PARAMETERS.preset("quick")).as_json()))
     assert len(document["cells"]) == 3
     assert document["cells"][0] == {
-        "interval_ms": 100, "brokers": 1, "placement": "single", "write_mode": "published", "qos": 1, "iteration": 0,
+        "interval_ms": 100, "brokers": 1, "placement": "single", "write_mode": "published", "qos": 1, "repetition": 0,
     }  # fmt: skip
 
 

@@ -136,12 +136,12 @@ def _above(one: Measured) -> int | None:
 
 
 def _broken(cell: MeasuredLoop) -> int:
-    return int(cell.document.get("disconnects", 0))
+    return cell.disconnects
 
 
 def _causes(cell: MeasuredLoop) -> Mapping[str, int]:
     """Return the lost messages of a cell by cause, {} if the run did not record it."""
-    found: Mapping[str, int] = cell.document.get("lost_by") or {}
+    found: Mapping[str, int] = cell.lost_by
     return found
 
 

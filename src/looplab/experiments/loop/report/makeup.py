@@ -103,7 +103,7 @@ def ledger_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
     """Yield the rows of ledger.csv: each part of O in each cell of each run."""
     for m in (one for several in measured for one in several.runs):
         for cell in cells_of(m).values():
-            for name, figures in cell.document.get("ledger_us", {}).items():
+            for name, figures in cell.ledger.items():
                 yield {
                     "scenario": m.run.scenario,
                     "fidelity": m.run.fidelity,
@@ -124,9 +124,7 @@ def _bar(measured: Measured) -> Bar | None:
     qos = min(cell.qos for cell in ledgers)
     cells = [cell for cell in ledgers if cell.qos == qos]
     known = sum(_network(cell)["n"] for cell in cells)
-    sums = {
-        name: sum(cell.document["ledger_us"][name]["avg"] * _network(cell)["n"] for cell in cells) for name in NAMES
-    }
+    sums = {name: sum(cell.ledger[name]["avg"] * _network(cell)["n"] for cell in cells) for name in NAMES}
     label = measured.run.scenario.replace("scenario", "scenario ") + (f", QoS {qos}" if qos else "")
     return Bar(
         label, known, sum(cell.measured for cell in cells), {name: total / known for name, total in sums.items()}
@@ -134,5 +132,5 @@ def _bar(measured: Measured) -> Bar | None:
 
 
 def _network(cell: MeasuredLoop) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = cell.document.get("ledger_us", {}).get("network", {})
+    found: Mapping[str, Any] = cell.ledger.get("network", {})
     return found

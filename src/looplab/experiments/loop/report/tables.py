@@ -34,7 +34,7 @@ class Row:
     @property
     def lost_by(self) -> str:
         """The causes of the cell's lost messages in words, "" if it has none or is of a run that does not know them."""
-        found = self.cell.document.get("lost_by", {}) if self.cell else {}
+        found = self.cell.lost_by if self.cell else {}
         return ", ".join(f"{found[cause]} {cause.replace('_', ' ')}" for cause in CAUSES if found.get(cause))
 
     @property

@@ -63,8 +63,7 @@ def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | N
 def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
     for m in measured:
         for one in m.runs:
-            for cell in one.cells.values():
-                yield {**cell_row(one, cell), "limited_by": cell.document.get("limited_by", "")}
+            yield from (cell_row(one, cell) for cell in one.cells.values())
 
 
 def _broker_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:

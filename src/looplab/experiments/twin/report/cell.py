@@ -1,8 +1,5 @@
 """One measured cell of twin: its queue and its rates."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from looplab.experiments.twin import TwinCell
 from looplab.report.cell import MeasuredCell
 
@@ -24,10 +21,6 @@ class MeasuredTwin(MeasuredCell, TwinCell):
     def rate_out(self) -> float | None:
         """Messages stored a second; None for fewer than two, or in an INVALID cell."""
         return self.figure("rate_out_per_s")
-
-    @property
-    def per_broker(self) -> Sequence[Mapping[str, Any]]:
-        return list(self.document["per_broker"])
 
     def broker_figures(self, name: str) -> list[float]:
         """Return a figure of each broker, in their order; brokers without one are left out."""

@@ -114,19 +114,19 @@ def _fifteen(run: Measured) -> Finding:
 
 def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
     """Return, as a sentence, what the instance did with its time while a queue waited, and how busy the broker was."""
-    full = [cell for cell in cells if cell.queues and cell.document.get("instance_s") and cell.stored]
+    full = [cell for cell in cells if cell.queues and cell.instance_s and cell.stored]
     if not full:
         return []
     stored = sum(cell.stored for cell in full)
     per_ms = {
-        name: 1000 * sum(cell.document["instance_s"].get(name) or 0 for cell in full) / stored
+        name: 1000 * sum(cell.instance_s.get(name) or 0 for cell in full) / stored
         for name in ("sleep", "session", "store")
     }
     said = (
         f"While a queue waited, the instance slept {per_ms['sleep']:.1f} ms for each message, opened a session for "
         f"{per_ms['session']:.1f} ms and stored for {per_ms['store']:.1f} ms"
     )
-    busy = [share for cell in full for share in (cell.document.get("cpu_share") or {}).get("broker") or [] if share]
+    busy = [share for cell in full for share in cell.cpu_share.get("broker") or [] if share]
     return [f"{said}; the broker used {max(busy):.1%} of a processor at most." if busy else f"{said}."]
 
 
@@ -280,7 +280,7 @@ def _limit(run: Measured) -> Finding:
         Line(f"{searched(cell)}: {_limited(cell)}", exact(cell.figure("limit_per_s") or math.nan), "", "/s")
         for cell in cells
     ]
-    by = [str(cell.document["limited_by"]) for cell in cells]
+    by = [cell.limited_by for cell in cells]
     known = [one for one in by if one not in OPEN]
     said = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
     said += f", {len(by) - len(known)} left open." if len(known) < len(by) else "."
@@ -297,6 +297,5 @@ def searched(cell: MeasuredTwin) -> str:
 
 
 def _limited(cell: MeasuredTwin) -> str:
-    by = str(cell.document["limited_by"])
-    share = (cell.document.get("evidence") or {}).get(by)
-    return LIMITS.get(by, by) + (f" at {share:.0%}" if share is not None else "")
+    share = cell.evidence.get(cell.limited_by)
+    return LIMITS.get(cell.limited_by, cell.limited_by) + (f" at {share:.0%}" if share is not None else "")

@@ -184,8 +184,8 @@ NOT_COMPARED: dict[str, tuple[dict[str, Any], str, str]] = {
     "command": ({"parameters": {"command": "E"}}, "differ in COMMAND (scenario1: T, scenario2: E)", "COMMAND"),
     "robot": ({"parameters": {"robot": "usb"}}, "differ in ROBOT (scenario1: not set, scenario2: usb)", "usb"),
     "TLS": ({"parameters": {"broker_tls": True}}, "differ in BROKER_TLS (scenario1: not set, scenario2: on)", "on"),
-    "pacing": ({"parameters": {"pacing": "sleep"}}, "differ in PACING (scenario1: schedule", "sleep"),
-    "order": ({"parameters": {"order": "random"}}, "differ in ORDER (scenario1: published", "random"),
+    "pacing": ({"parameters": {"pacing": "sleep"}}, "differ in PACING (scenario1: not set", "sleep"),
+    "order": ({"parameters": {"order": "random"}}, "differ in ORDER (scenario1: not set", "random"),
 }
 
 

@@ -48,6 +48,8 @@ def test_nothing_is_called_fitted_where_nothing_was(results: Path) -> None:
 
 def test_an_exercise_does_not_count_merged_messages_as_undelivered(results: Path) -> None:
     (measured,) = loop(results).measured
-    found = {name: measured.cells[10.0, 0].figure(name) for name in ("answered_share", "delivered_share", "beyond_interval")}
+    found = {
+        name: measured.cells[10.0, 0].figure(name) for name in ("answered_share", "delivered_share", "beyond_interval")
+    }
     assert found == {"answered_share": 0.9, "delivered_share": 0.98, "beyond_interval": 0.123}
     assert measured.cells[20.0, 0].figure("beyond_interval") is None

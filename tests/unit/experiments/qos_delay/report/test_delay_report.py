@@ -42,14 +42,6 @@ def test_the_ratio_is_that_of_the_delay_that_was_made(tmp_path: Path) -> None:
     assert cell.mean("L").estimate == pytest.approx(80_000, rel=0.02)
 
 
-def test_samples_without_columns_of_a_robot_are_read_like_those_of_earlier_runs(tmp_path: Path) -> None:
-    earlier, later = write_delay_run(tmp_path / "earlier"), write_delay_run(tmp_path / "later")
-    lines = [line.split(",") for line in (later / "samples.csv").read_text().splitlines()]
-    assert lines[0][8:10] == ["robot_us", "overhead_us"]
-    (later / "samples.csv").write_text("".join(",".join(line[:8] + line[10:]) + "\n" for line in lines))
-    assert verdicts(earlier.parent) == verdicts(later.parent)
-
-
 def test_a_place_that_matters_is_seen(tmp_path: Path) -> None:
     def placed(pb: float, bs: float, qos: int) -> float:
         return as_published(pb, bs, qos) * (2 if pb > bs else 1)
