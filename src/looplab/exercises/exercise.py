@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from looplab.errors import LabError, UsageError
-from looplab.report.cell import STATISTICS
 from looplab.report.cell import Key as CellKey
 from looplab.report.schema import fault, validator
 from looplab.spec.columns import Cell, Column, Key
@@ -20,8 +19,6 @@ FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
 FILE = "expected.yaml"
 SCHEMA = Path(__file__).parent / "expected.schema.json"
 REMEDY = "See docs/marking.md."
-# The parts of the loop, whose waits for a processor may be asked for: cpu_wait.controller.
-ROLES = ("controller", "broker", "bridge", "robot")
 # What a value may name beside columns: the interval itself, in us.
 KEYS = ("interval",)
 # The one in C, where PyYAML has it, reads a file in a tenth of the time.
@@ -284,16 +281,11 @@ class _Reader:
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]
         table = self.tables[run]
-        metric, _, statistic = name.partition(".")
-        latencies = [one.name for one in table.latencies()]
+        parted = [f"{one.name}.{part}" for one in table.columns.values() for part in one.parts]
         counts = [one.name for one in table.counts()]
         plain = [*counts, *(f"{one}_share" for one in counts), *(one.name for one in table.figures()), *KEYS]
-        if name not in plain and (metric not in latencies or statistic not in (*STATISTICS, *ROLES)):
-            raise self._wrong(
-                f"{place}: {name!r} is no figure of a run",
-                f"Use one of {', '.join(plain)}, or {'|'.join(latencies)} with {'|'.join(STATISTICS)}, e.g. "
-                f"{latencies[-1]}.p95.",
-            )
+        if name not in (*plain, *parted):
+            raise self._wrong(f"{place}: {name!r} is no figure of a run", f"Use one of {', '.join((*plain, *parted))}.")
         cell = self._cell(table, {k: v for k, v in entry.items() if k not in ("run", "name")}, place)
         return Value(run, name, cell.key, cell.text)
 

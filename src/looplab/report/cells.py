@@ -4,6 +4,7 @@ from looplab.report.cell import QUANTILES, MeasuredCell
 from looplab.report.samples import Measured
 from looplab.report.shell import number, spread
 from looplab.report.statistics import UNKNOWN
+from looplab.spec.columns import Word
 
 
 def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
@@ -24,5 +25,5 @@ def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
         **{count.name: count.of(cell) for count in cell.counts()},
         **latencies,
         **{figure.name: number(figure.of(cell), ".4f") for figure in cell.figures()},
-        **{word.name: word.of(cell) for word in cell.words()},
+        **{word.name: word.of(cell) for word in cell.of_kind(Word)},
     }

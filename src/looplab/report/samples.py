@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from looplab.report.cell import QUANTILES, Key, MeasuredCell, quantile
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
-from looplab.spec.columns import Count, Figure, with_values
+from looplab.spec.columns import Count, Figure
+from looplab.spec.document import with_values
 
 AVERAGE_TOLERANCE_US = 0.01
 

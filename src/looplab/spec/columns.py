@@ -18,36 +18,20 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
+from looplab.spec.document import Document, at
+
 T = TypeVar("T")
 # What a column of the samples holds where nothing is known.
 ABSENT = -1
-Document = Mapping[str, Any]
 # Statistics of a latency in run.json, each with its quantile as Prometheus writes it.
 QUANTILES = MappingProxyType(
     {"min": "0", "p25": "0.25", "p50": "0.5", "p75": "0.75", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}
 )
 STATISTICS = ("avg", *QUANTILES)
+# Those that an exercise may ask for, by every report computed from the samples.
+ASKED = ("min", "max", "avg", "p50", "p95", "p99")
 # How many of each unit make Prometheus's base unit, and that unit.
 BASE_UNITS = MappingProxyType({"us": (1e6, "_seconds"), "ms": (1e3, "_seconds"), "s": (1, "_seconds")})
-
-
-def at(document: Any, path: Iterable[str]) -> Any:
-    """Return what a cell of run.json holds at `path`, None where a step is missing or null."""
-    for step in path:
-        document = (document or {}).get(step)
-    return document
-
-
-def with_values(document: Document, values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """Return a copy of a cell of run.json with each of `values` at its path; a path that leads nowhere is left out."""
-    copy = dict(document)
-    for (*steps, last), value in values.items():
-        place = copy
-        for step in steps:
-            place[step] = place = dict(place.get(step) or {})
-        if last in place:
-            place[last] = value
-    return copy
 
 
 class Column(Generic[T]):
@@ -60,8 +44,9 @@ class Column(Generic[T]):
     name: str
     # What may be asked of it by name, e.g. the p95 of a latency.
     parts: tuple[str, ...] = ()
-    # Whether run.json holds its value at its path.
+    # Whether run.json holds its value at its path, and what its name there ends with.
     stored: bool = True
+    suffix: str = ""
 
     def __init__(
         self, about: str, *, path: str = "", heading: str = "", unit: str = "", prometheus: str | None = ""
@@ -70,12 +55,7 @@ class Column(Generic[T]):
 
     def __set_name__(self, _owner: type, name: str) -> None:
         self.name = name
-        self.path = tuple((self._path or self.default_path).split("."))
-
-    @property
-    def default_path(self) -> str:
-        """Where run.json has it unless the spec says otherwise."""
-        return self.name
+        self.path = tuple((self._path or name + self.suffix).split("."))
 
     @property
     def metric(self) -> str | None:
@@ -162,7 +142,7 @@ class Latency(Column[Document]):
     buckets, in seconds.
     """
 
-    parts = STATISTICS
+    parts, suffix = ASKED, "_us"
 
     def __init__(
         self,
@@ -179,10 +159,6 @@ class Latency(Column[Document]):
         super().__init__(about, unit="us", **more)
         self.column, self.table, self.digits, self.decades = column, table, digits, decades
         self.made = partial(between, *times) if times else made
-
-    @property
-    def default_path(self) -> str:
-        return f"{self.name}_us"
 
     @property
     def metric(self) -> str | None:
@@ -205,22 +181,6 @@ class Part(Column[Any]):
 
     def of(self, cell: "Cell") -> Any:
         return at(cell.document, self.path) or {}
-
-
-def defined(name: str) -> dict[str, Any]:
-    """Return the shape that a definition of run.schema.json has, e.g. "latency"."""
-    return {"$ref": f"#/$defs/{name}"}
-
-
-def each(name: str) -> dict[str, Any]:
-    """Return the shape of an object of which each value is as that definition says."""
-    return {"type": ["object", "null"], "additionalProperties": defined(name)}
-
-
-def rows(**fields: str) -> dict[str, Any]:
-    """Return the shape of a list of objects, each with these fields by definition."""
-    properties = {name: defined(kind) for name, kind in fields.items()}
-    return {"type": ["array", "null"], "items": {"type": "object", "required": [*fields], "properties": properties}}
 
 
 def between(start: str, end: str, columns: Any, row: int) -> int:
@@ -260,7 +220,8 @@ class Figure(Column[float | None]):
         if self.made is not None:
             return self.made(cell)
         if self.over is not None:
-            return _quotient(*(_in_ms(cell, name) for name in self.over))
+            above, below = (_in_ms(cell, name) for name in self.over)
+            return None if above is None or not below else above / below
         value = at(cell.document, self.path)
         return None if value is None else float(value)
 
@@ -269,10 +230,6 @@ def _in_ms(cell: "Cell", name: str) -> float | None:
     column = type(cell).columns[name]
     value: float | None = column.of(cell)["avg"] if isinstance(column, Latency) else column.of(cell)
     return value / 1000 if value is not None and column.unit == "us" else value
-
-
-def _quotient(above: float | None, below: float | None) -> float | None:
-    return None if above is None or not below else above / below
 
 
 class Cell:
@@ -294,8 +251,8 @@ class Cell:
     send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"), prometheus=None)
 
     def __init_subclass__(cls) -> None:
-        classes = [vars(base) for base in reversed(cls.__mro__)]
-        cls.columns = MappingProxyType({k: v for own in classes for k, v in own.items() if isinstance(v, Column)})
+        named = (one for base in reversed(cls.__mro__) for one in vars(base).items())
+        cls.columns = MappingProxyType({name: one for name, one in named if isinstance(one, Column)})
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -312,31 +269,27 @@ class Cell:
     @classmethod
     def keyed(cls, *values: Any, **named: Any) -> Self:
         """Return a cell that is planned: nothing of it is known but its key."""
-        return cls({**dict(zip((key.name for key in cls.key_columns()), values, strict=False)), **named})
+        return cls({**{key.name: value for key, value in zip(cls.key_columns(), values, strict=False)}, **named})
 
     @classmethod
-    def _of_kind(cls, kind: type[Column[Any]]) -> Iterator[Any]:
+    def of_kind(cls, kind: type[Column[Any]]) -> Iterator[Any]:
         return (column for column in cls.columns.values() if isinstance(column, kind))
 
     @classmethod
     def key_columns(cls) -> "list[Key[Any]]":
-        return list(cls._of_kind(Key))
+        return list(cls.of_kind(Key))
 
     @classmethod
     def counts(cls) -> list[Count]:
-        return list(cls._of_kind(Count))
+        return list(cls.of_kind(Count))
 
     @classmethod
     def latencies(cls) -> list[Latency]:
-        return list(cls._of_kind(Latency))
+        return list(cls.of_kind(Latency))
 
     @classmethod
     def figures(cls) -> list[Figure]:
-        return list(cls._of_kind(Figure))
-
-    @classmethod
-    def words(cls) -> list[Word]:
-        return list(cls._of_kind(Word))
+        return list(cls.of_kind(Figure))
 
     @classmethod
     def total(cls) -> Count:
@@ -356,13 +309,13 @@ class Cell:
     @property
     def key_document(self) -> dict[str, Any]:
         """The part of the cell's document that is its key."""
-        return {key.name: value for key, value in zip(self.key_columns(), self.key, strict=True)}
+        return {key.name: self.document[key.name] for key in self.key_columns()}
 
     @property
     def labels(self) -> dict[str, str]:
         """The labels that tell this cell's series in Prometheus from others."""
-        words = {text.name: text.of(self) for text in self._of_kind(Text) if text.label}
-        return {**{key.name: key.text(value) for key, value in zip(self.key_columns(), self.key, strict=True)}, **words}
+        keys = {key.name: key.text(key.of(self)) for key in self.key_columns()}
+        return {**keys, **{text.name: text.of(self) for text in self.of_kind(Text) if text.label}}
 
     @property
     def text(self) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from looplab.spec.columns import Cell, Count, Document, Figure, Key, Latency, Text
+from looplab.spec.columns import Cell, Count, Figure, Key, Latency, Text
+from looplab.spec.document import Document
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, Role
 

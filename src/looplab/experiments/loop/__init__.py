@@ -5,7 +5,8 @@ from types import MappingProxyType
 from typing import Any
 
 from looplab.experiments.loop.studies import STUDIES
-from looplab.spec.columns import ABSENT, Cell, Count, Figure, Key, Latency, Part, Word, between, defined, each, rows
+from looplab.spec.columns import ABSENT, Cell, Count, Figure, Key, Latency, Part, Word, between
+from looplab.spec.document import defined, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from looplab.spec.columns import Cell, Count, Document, Figure, Key, Latency, Part, Text, Word, each, rows
+from looplab.spec.columns import Cell, Count, Figure, Key, Latency, Part, Text, Word
+from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role
 

@@ -1,0 +1,41 @@
+"""Places in a cell of run.json, and the shapes that its parts have, as JSON schemas."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Document = Mapping[str, Any]
+
+
+def at(document: Any, path: Iterable[str]) -> Any:
+    """Return what a cell of run.json holds at `path`, None where a step is missing or null."""
+    for step in path:
+        document = (document or {}).get(step)
+    return document
+
+
+def with_values(document: Document, values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Return a copy of a cell of run.json with each of `values` at its path; a path that leads nowhere is left out."""
+    copy = dict(document)
+    for (*steps, last), value in values.items():
+        place = copy
+        for step in steps:
+            place[step] = place = dict(place.get(step) or {})
+        if last in place:
+            place[last] = value
+    return copy
+
+
+def defined(name: str) -> dict[str, Any]:
+    """Return the shape that a definition of run.schema.json has, e.g. "latency"."""
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def each(name: str) -> dict[str, Any]:
+    """Return the shape of an object of which each value is as that definition says."""
+    return {"type": ["object", "null"], "additionalProperties": defined(name)}
+
+
+def rows(**fields: str) -> dict[str, Any]:
+    """Return the shape of a list of objects, each with these fields by definition."""
+    properties = {name: defined(kind) for name, kind in fields.items()}
+    return {"type": ["array", "null"], "items": {"type": "object", "required": [*fields], "properties": properties}}
