@@ -210,7 +210,7 @@ class Bench:
     def flood(self, program: Path) -> Outcome:
         """Return the rate of the lab's flood: four clients, each with 100 messages unconfirmed."""
         count = str(self.messages // 4)
-        words = ["-broker", f"tcp://{HOST}:{self.broker.port}", "-num-clients", "4", "-num-messages", count, "-json"]
+        words = ["-broker", f"tcp://{HOST}:{self.broker.port}", "-num-clients", "4", "-num-messages", count]
         words += ["-publisher-qos", "1", "-subscriber-qos", "1", "-min-msg-chars", str(BYTES), "-max-msg-chars"]
         before, used_s, idle_s = _cpu_s(self.broker.pid), _children_s(), _idle_s()
         begun_s = time.perf_counter()
@@ -220,7 +220,7 @@ class Bench:
         assert found["received"] == self.messages, found
         spent_s = {"broker": _cpu_s(self.broker.pid) - before, "flood": _children_s() - used_s}
         cpu_us = {part: seconds / self.messages * 1e6 for part, seconds in spent_s.items()}
-        return Outcome(found["received_per_s"], cpu_us, busy)
+        return Outcome(found["received"] / found["seconds"], cpu_us, busy)
 
     def worker(self, mode: str) -> Outcome:
         """Return the rate of a worker of the instance."""

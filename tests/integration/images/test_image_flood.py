@@ -19,7 +19,7 @@ BROKER = ("-broker", "tcp://127.0.0.1:1883")
 def flood(image: str, broker: Container, *arguments: str) -> dict[str, Any]:
     """Run a whole flood inside the broker's network and return its summary."""
     options = (*HARDENED, "--network", f"container:{broker.id}")
-    output = docker("run", "--rm", *options, image, *BROKER, "-json", *arguments)
+    output = docker("run", "--rm", *options, image, *BROKER, *arguments)
     summary: dict[str, Any] = json.loads(output.splitlines()[-1])
     assert summary["event"] == "summary"
     return summary
@@ -70,7 +70,7 @@ def test_payload_options(flood_image: str, broker: Container, payload: list[str]
 
 def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: Container, start: Starter) -> None:
     options = ("--network", f"container:{broker.id}", "--env", "FLOOD_REPEAT=true")
-    arguments = "-num-clients 5 -num-messages 40 -publisher-qos 1 -json -status-interval 100ms -repeat-limit 120s"
+    arguments = "-num-clients 5 -num-messages 40 -publisher-qos 1 -status-interval 100ms -repeat-limit 120s"
     running = start(flood_image, *BROKER, *arguments.split(), options=options)
     until(lambda: any(event.get("rounds", 0) >= 3 for event in running.events()), "the third round", 30)
     assert [process["uid"] for process in running.processes()] == ["10005"]
@@ -82,7 +82,6 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
     assert [event["event"] for event in events[:2]] == ["started", "flooding"]
     summary = events[-1]
     assert summary["event"] == "summary"
-    assert summary["interrupted"] is True
     assert summary["rounds"] >= 3
     time.sleep(2.5)  # the broker counts in steps of a second
     assert summary["published"] <= published_at(broker) <= summary["attempted"]
@@ -90,7 +89,6 @@ def test_repeats_until_sigterm_and_then_ends_at_once(flood_image: str, broker: C
 
 def test_repeat_limit_ends_a_forgotten_flood(flood_image: str, broker: Container) -> None:
     summary = flood(flood_image, broker, "-num-clients", "1", "-num-messages", "5", "-repeat", "-repeat-limit", "2s")
-    assert summary["interrupted"] is False
     assert summary["rounds"] >= 2
 
 
@@ -107,7 +105,7 @@ def test_outlives_a_broker_that_goes_and_comes_back(
     broker = start(
         mosquitto_image, options=("--network", network, "--network-alias", "broker", *configuration("thesis"))
     )
-    arguments = "-num-clients 3 -num-messages 20 -repeat -repeat-limit 120s -timeout 2s -json -status-interval 100ms"
+    arguments = "-num-clients 3 -num-messages 20 -repeat -repeat-limit 120s -timeout 2s -status-interval 100ms"
     running = start(flood_image, "-broker", "tcp://broker:1883", *arguments.split(), options=("--network", network))
     until(lambda: any(event["event"] == "flooding" for event in running.events()), "the flood", 20)
     broker.stop()
@@ -124,10 +122,10 @@ def test_outlives_a_broker_that_goes_and_comes_back(
     summary = running.events()[-1]
     assert summary["connect_failures"] > 0
     assert summary["received"] > 0
-    assert summary["error_texts"]
+    assert any("cannot connect" in event.get("error", "") for event in running.events())
 
 
-def test_no_broker_is_one_clear_error(flood_image: str, start: Starter) -> None:
+def test_no_broker_is_a_clear_error(flood_image: str, start: Starter) -> None:
     lonely = start(flood_image, "-broker", "tcp://127.0.0.1:1883", options=("--network", "none"))
     assert lonely.wait_for_end(20) == 1
     assert "refused" in lonely.logs()
