@@ -154,7 +154,7 @@ class Bridge:
             _say("refused a TCP client: the board is in use")
             sock.close()
             return
-        self._begin(TcpSession(sock, self._settings.tcp_nodelay, self._settings.frames == "utf"))
+        self._begin(TcpSession(sock, self._settings.tcp_nodelay))
 
     def _begin(self, session: Session) -> bool:
         """Open the port for a session; false if it cannot be opened."""
@@ -201,7 +201,7 @@ class Bridge:
             return
         self._read("from_client", len(data))
         if data:
-            self._queue(session.for_board(data))
+            self._queue(data)
         else:
             self._end("the client closed it")
 

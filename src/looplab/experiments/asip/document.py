@@ -116,7 +116,6 @@ def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, mea
         "factors": {
             "tcp_nodelay": parameters.tcp_nodelay,
             "read": parameters.read,
-            "frames": parameters.frames,
             "adapter": parameters.adapter,
             "jit": parameters.jit,
             "cpus": parameters.client_cpus,

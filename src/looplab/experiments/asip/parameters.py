@@ -27,8 +27,6 @@ LANGUAGES = ("python", "java")
 TRANSPORTS = ("serial", "tcp", "mqtt")
 # What runs elsewhere, over the lab's emulated link, and the transports that pass there.
 PLACEMENTS = {"one": TRANSPORTS, "bridge": ("tcp", "mqtt"), "broker": ("mqtt",)}
-# What a TCP connection to the bridge carries: the bytes alone, or the frames of Java's writeUTF.
-FRAMES = ("raw", "utf")
 ADAPTERS = ("none", "ch340", "ftdi-1", "ftdi-16")
 # Opening a port, the board's reset, modes of the pins; and the wave of the oscilloscope's phase.
 CELL_OVERHEAD_S = 4.0
@@ -39,7 +37,6 @@ class Shared(Settings):
     """What a run and its bridge must have in common."""
 
     read: str = choice("block", ("block", "byte"), factor=True)
-    frames: str = choice("raw", FRAMES, factor=True)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
     qos: int = integer(0, 0, 2, variable="ASIP_QOS", factor=True)
 
@@ -49,7 +46,6 @@ class Shared(Settings):
             "version": __version__,
             "TCP_NODELAY": on_off(self.tcp_nodelay),
             "READ": self.read,
-            "FRAMES": self.frames,
             "ASIP_QOS": str(self.qos),
         }
 
@@ -142,8 +138,6 @@ def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParamete
             f"{', '.join(parameters.placements)}.",
             "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
         )
-    if parameters.frames == "utf" and parameters.read != "block":
-        raise UsageError("FRAMES=utf has frames, which READ=byte cannot split.", "Set FRAMES=raw, or READ=block.")
     if parameters.throughput and parameters.robot != "virtual":
         raise UsageError(
             f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.", "Set ROBOT=virtual."

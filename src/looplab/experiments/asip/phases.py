@@ -58,7 +58,6 @@ class Phases:
             "qos": p.qos,
             "nodelay": "on" if p.tcp_nodelay else "off",
             "read": p.read,
-            "frames": p.frames,
             "out": OUTPUT_PIN,
             "in": pin,
             "in_port": port,

@@ -4,7 +4,6 @@ import contextlib
 import socket
 from abc import ABC, abstractmethod
 
-from looplab.experiments.asip.frames import Frames, framed
 from looplab.experiments.asip.transports import OUT, STATE
 from looplab.mqtt.client import MqttClient
 from looplab.mqtt.dial import give_up_silent_peer
@@ -37,23 +36,18 @@ class Session(ABC):
 
 
 class TcpSession(Session):
-    """A TCP connection, of raw bytes or with `frames` of those that Java's `writeUTF` writes."""
+    """A TCP connection."""
 
-    def __init__(self, sock: socket.socket, nodelay: bool, frames: bool) -> None:
+    def __init__(self, sock: socket.socket, nodelay: bool) -> None:
         self.socket = sock
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
         # A client whose network was cut says no goodbye, and would keep the board.
         give_up_silent_peer(sock)
-        self._frames = Frames() if frames else None
         self._waiting = b""
 
-    def for_board(self, data: bytes) -> bytes:
-        """Return what goes to the board of what was received."""
-        return self._frames.take(data) if self._frames else data
-
     def _send(self, data: bytes) -> None:
-        self._waiting += framed(data) if self._frames else data
+        self._waiting += data
         with contextlib.suppress(BlockingIOError):
             self._waiting = self._waiting[self.socket.send(self._waiting) :]
         if len(self._waiting) > MOST_WAITING_BYTES:

@@ -12,7 +12,6 @@ from time import perf_counter_ns
 import serial
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.asip.frames import Frames, framed
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target, give_up_silent_peer
 
@@ -35,8 +34,6 @@ class Way:
     nodelay: bool = True
     by_byte: bool = False
     qos: int = 0
-    # TCP alone: frames of Java's writeUTF.
-    frames: bool = False
 
 
 class Transport(ABC):
@@ -162,16 +159,6 @@ class TcpConnection(_Descriptor):
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(way.nodelay))
         give_up_silent_peer(self._socket)
         self.fd = self._socket.fileno()
-        self._frames = Frames() if way.frames else None
-
-    def write(self, data: bytes) -> None:
-        super().write(framed(data) if self._frames else data)
-
-    def read(self, until_ns: int) -> bytes:
-        data = super().read(until_ns)
-        while data and self._frames and not (text := self._frames.take(data)):
-            data = super().read(until_ns)
-        return text if data and self._frames else data
 
     def close(self) -> None:
         self._socket.close()

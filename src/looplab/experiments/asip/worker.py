@@ -199,7 +199,6 @@ def _open(words: Words) -> AsipClient:
         words.get("nodelay", "on") == "on",
         words.get("read", "block") == "byte",
         int(words.get("qos", "0")),
-        words.get("frames", "raw") == "utf",
     )
     client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))
     try:

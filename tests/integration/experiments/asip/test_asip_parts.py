@@ -116,18 +116,6 @@ def test_board_adapter_and_reads_are_judged_by_what_the_parts_report(parts: Star
     ]  # fmt: skip
 
 
-def test_frames_of_write_utf_carry_every_test(parts: Start) -> None:
-    here = parts(FRAMES="utf")
-    _, run = here.run(MESSAGES="10", WARMUP_TESTS="20", INTERVAL_MS="20", EDGE_HZ="50", TRANSPORTS="tcp")
-    (cell,) = run["cells"]
-    assert cell["answered"] == cell["edge_answered"] == 10
-    assert cell["factors"]["frames"] == "utf"
-    # On the wire there are no frames.
-    assert cell["wire_bytes"] == {"to_board": 9, "to_client": 10}
-    # A client without frames gets nothing that it understands.
-    assert not serves(here, "tcp")
-
-
 @pytest.mark.parametrize("qos", ["1", "2"])
 def test_more_than_qos_0_carries_every_test(parts: Start, qos: str) -> None:
     _, run = parts(ASIP_QOS=qos).run(
