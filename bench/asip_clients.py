@@ -29,7 +29,7 @@ from looplab.experiments.asip.workers import WorkerClient  # noqa: E402
 
 TESTS, WARM_UP = 50, 50
 PRIORITY = 10
-WORDS = {"nodelay": "on", "read": "block", "qos": 0, "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
+WORDS = {"nodelay": "on", "qos": 0, "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
 
 
 def in_worker(language: str, port: int, way: tuple[str, str]) -> list[float]:

@@ -139,7 +139,7 @@ def _cell(key: tuple[str, str, str]) -> dict[str, Any]:
         "language": language, "transport": transport, "placement": placement, "board": "mega",
         "qos": 0, "runtime": runtime, "board_lag_us": {"max": 120.0, "mean": 3.0}, "late": 0, "robot_errors": 0,
         "factors": {
-            "tcp_nodelay": True, "read": "block", "adapter": "none", "jit": True, "cpus": 0,
+            "tcp_nodelay": True, "adapter": "none", "jit": True, "cpus": 0,
         },
         "valid": True, "invalid_because": [],
     }  # fmt: skip

@@ -75,14 +75,6 @@ final class Board implements AutoCloseable, Transport.Sink, Asip.Listener {
         return errors;
     }
 
-    long reads() {
-        return transport.reads();
-    }
-
-    String sizes() {
-        return transport.sizes();
-    }
-
     /** Throws what went wrong on the transport's thread. */
     void check() throws Refused {
         if (failure != null) {

@@ -10,7 +10,6 @@ final class Follow implements Task {
     private final Request request;
     private final PrintStream out;
     private volatile long changes;
-    private volatile long writes;
     private volatile String failure;
     private volatile boolean stopped;
 
@@ -31,8 +30,6 @@ final class Follow implements Task {
         board.onChange((high, stampNs) -> copy(board, high ? rise : fall));
         board.modes(pin, request.number("in"));
         changes = 0;
-        writes = 0;
-        long reads = board.reads();
         out.println("ready");
         while (!stopped) {
             Thread.sleep(LOOK_MS);
@@ -41,10 +38,7 @@ final class Follow implements Task {
                 throw new Refused(failure);
             }
         }
-        reads = board.reads() - reads;
-        return String.format(
-                "done changes=%d writes=%d reads=%d %s errors=%d",
-                changes, writes, reads, board.sizes(), board.errors());
+        return String.format("done changes=%d errors=%d", changes, board.errors());
     }
 
     /** Runs on the thread that read the change: no other has to be woken. */
@@ -52,7 +46,6 @@ final class Follow implements Task {
         changes++;
         try {
             board.write(message);
-            writes++;
         } catch (IOException error) {
             failure = error.getMessage();
         }

@@ -2,25 +2,18 @@ package looplab.asip;
 
 import java.io.IOException;
 
-/** What all transports do with what arrives: stamp it, count it, hand it on; and end without a false alarm. */
+/** What all transports do with what arrives: stamp it, hand it on; and end without a false alarm. */
 abstract class Incoming implements Transport {
     /** One blocking read, which hands on what it got. */
     interface Read {
         void once() throws IOException;
     }
 
-    private static final int BLOCK_BYTES = 4_096;
-
     /** The most bytes that one read asks for. */
-    final int most;
-    private volatile boolean ending;
-    private volatile long reads;
-    private volatile int largestRead;
-    private Sink sink;
+    static final int BLOCK_BYTES = 4_096;
 
-    Incoming(Request request) throws Refused {
-        most = "byte".equals(request.text("read", "block")) ? 1 : BLOCK_BYTES;
-    }
+    private volatile boolean ending;
+    private Sink sink;
 
     final void to(Sink wanted) {
         sink = wanted;
@@ -29,8 +22,6 @@ abstract class Incoming implements Transport {
     /** Hands bytes on that a read has just returned. */
     final void arrived(byte[] bytes, int length) {
         long stampNs = System.nanoTime();
-        reads++;
-        largestRead = Math.max(largestRead, length);
         sink.received(bytes, length, stampNs);
     }
 
@@ -61,15 +52,5 @@ abstract class Incoming implements Transport {
 
     final void end() {
         ending = true;
-    }
-
-    @Override
-    public final long reads() {
-        return reads;
-    }
-
-    @Override
-    public final String sizes() {
-        return "largest_read=" + largestRead + " read_of=" + most;
     }
 }

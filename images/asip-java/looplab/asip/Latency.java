@@ -37,16 +37,12 @@ final class Latency implements Task {
         Series warmup = new Series(request.number("warmup"));
         measure(board, warmup, rise, fall);
         Series tests = new Series(request.number("tests"));
-        long reads = board.reads();
         measure(board, tests, rise, fall);
-        reads = board.reads() - reads;
         tests.print(out);
         return String.format(
-                "done warmup_first_us=%.1f warmup_last_us=%.1f reads=%d %s errors=%d",
+                "done warmup_first_us=%.1f warmup_last_us=%.1f errors=%d",
                 warmup.meanUs(0, AVERAGED),
                 warmup.meanUs(warmup.size - AVERAGED, warmup.size),
-                reads,
-                board.sizes(),
                 board.errors());
     }
 

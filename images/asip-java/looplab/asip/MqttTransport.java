@@ -32,7 +32,6 @@ final class MqttTransport extends Incoming implements MqttCallback {
     private volatile boolean opened;
 
     MqttTransport(Request request, String address) throws Refused {
-        super(request);
         int slash = address.indexOf('/');
         if (slash < 1) {
             throw new Refused("expected host:port/topic, not " + address);

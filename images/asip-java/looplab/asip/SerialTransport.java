@@ -16,8 +16,7 @@ final class SerialTransport extends Incoming {
     private final SerialPort port;
     private Thread reader;
 
-    SerialTransport(Request request, String address) throws Refused {
-        super(request);
+    SerialTransport(String address) throws Refused {
         this.port = new SerialPort(device(Path.of(address)).toString());
     }
 
@@ -64,7 +63,7 @@ final class SerialTransport extends Incoming {
     private void read() throws IOException {
         try {
             arrived(port.readBytes(1), 1);
-            int more = most == 1 ? 0 : Math.min(port.getInputBufferBytesCount(), most);
+            int more = Math.min(port.getInputBufferBytesCount(), BLOCK_BYTES);
             if (more > 0) {
                 arrived(port.readBytes(more), more);
             }

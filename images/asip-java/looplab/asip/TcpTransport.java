@@ -12,16 +12,14 @@ final class TcpTransport extends Incoming {
 
     private final InetSocketAddress address;
     private final boolean noDelay;
-    private final byte[] buffer;
+    private final byte[] buffer = new byte[BLOCK_BYTES];
     private final Socket socket = new Socket();
     private InputStream in;
     private OutputStream out;
 
     TcpTransport(Request request, String address) throws Refused {
-        super(request);
         this.address = Addresses.host(address);
         this.noDelay = request.on("nodelay");
-        this.buffer = new byte[most];
     }
 
     @Override

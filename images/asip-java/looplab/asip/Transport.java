@@ -17,19 +17,13 @@ interface Transport extends AutoCloseable {
     /** Sends one message as one write. */
     void write(byte[] message) throws IOException;
 
-    /** How often something was read. */
-    long reads();
-
-    /** The most bytes that one read returned, and the most that it asks for. */
-    String sizes();
-
     @Override
     void close();
 
     static Transport of(Request request) throws Refused {
         String address = request.text("address");
         return switch (request.text("transport")) {
-            case "serial" -> new SerialTransport(request, address);
+            case "serial" -> new SerialTransport(address);
             case "tcp" -> new TcpTransport(request, address);
             case "mqtt" -> new MqttTransport(request, address);
             default -> throw new Refused("there is no transport " + request.text("transport"));

@@ -81,8 +81,6 @@ class Bridge:
         self._asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._asked.setblocking(False)
         self._asked.bind(self.address)
-        self._most = 1 if settings.read == "byte" else BLOCK_BYTES
-        self._largest = {"from_board": 0, "from_client": 0}
         self._mqtt = MqttClient(
             Target(*settings.broker, settings.tcp_nodelay, settings.pairing),
             # Of its own: beside one on a Pi there is one here, and two clients of one id end each other.
@@ -133,17 +131,13 @@ class Bridge:
             self._answer()
 
     def _answer(self) -> None:
-        """Answer with the sizes of reads since a session began, the broker, the settings."""
+        """Answer whether the broker is there, and with the settings."""
         try:
             _, where = self._asked.recvfrom(BLOCK_BYTES)
-            sizes = {**self._largest, "read_of": self._most}
-            facts = {**sizes, "broker": on_off(self._mqtt.subscribed), **self._settings.told()}
+            facts = {"broker": on_off(self._mqtt.subscribed), **self._settings.told()}
             self._asked.sendto(" ".join(f"{name}={value}" for name, value in facts.items()).encode(), where)
         except OSError:
             return  # it is asked again
-
-    def _read(self, side: str, size: int) -> None:
-        self._largest[side] = max(self._largest[side], size)
 
     def _accept(self) -> None:
         try:
@@ -164,7 +158,6 @@ class Bridge:
             session.end(error.message)
             _say(error.message)
             return False
-        self._largest = dict.fromkeys(self._largest, 0)
         self._session, self._to_board = session, b""
         return True
 
@@ -181,13 +174,12 @@ class Bridge:
         if self._port is None or self._session is None:
             return
         try:
-            data = os.read(self._port.fileno(), self._most)
+            data = os.read(self._port.fileno(), BLOCK_BYTES)
         except OSError:
             data = b""
         if not data:
             self._end("the board's port is gone")
             return
-        self._read("from_board", len(data))
         try:
             self._session.take(data)
         except OSError as error:
@@ -195,11 +187,10 @@ class Bridge:
 
     def _from_tcp(self, session: TcpSession) -> None:
         try:
-            data = session.socket.recv(self._most)
+            data = session.socket.recv(BLOCK_BYTES)
         except OSError as error:
             self._end(f"the client is gone: {error}")
             return
-        self._read("from_client", len(data))
         if data:
             self._queue(data)
         else:

@@ -7,8 +7,8 @@ from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.asip import EXPERIMENT, NAME, AsipCell, placement
-from looplab.experiments.asip.document import COLUMNS, Measured, ReadSizes, faults, files, measured_cell
-from looplab.experiments.asip.oscilloscope import BoardCounts, Oscilloscope
+from looplab.experiments.asip.document import COLUMNS, Measured, faults, files, measured_cell
+from looplab.experiments.asip.oscilloscope import Oscilloscope
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.phases import Phases
 from looplab.experiments.asip.treatments import judge
@@ -86,21 +86,11 @@ class Controller(Run):
             measured.runtime = worker.hello()
             if measured.cell.language == "java" and ("JIT" in measured.runtime) != self.parameters.jit:
                 measured.faults.append(f"JIT={on_off(self.parameters.jit)} did not take: {measured.runtime}")
-            self._ask(measured.cell)
+            if self._simulated:
+                # It counts its lags since it was last asked.
+                self._scope.counts()
             self._phases.measure(self.parameters.rows(index), measured, worker)
-            measured.board, reads = self._ask(measured.cell)
-            measured.reads |= reads
-
-    def _ask(self, cell: AsipCell) -> tuple[BoardCounts | None, dict[str, ReadSizes]]:
-        """Return the board's lags since it was last asked, and what board and bridge saw since the port was opened."""
-        board = self._scope.counts() if self._simulated else None
-        if cell.transport == "serial":
-            return board, {}
-        counts = self._bridge.counts()
-        # A session over MQTT brings messages, no bytes of a client.
-        sides = ("board", "client") if cell.transport == "tcp" else ("board",)
-        asked = int(counts["read_of"])
-        return board, {f"bridge from the {side}": ReadSizes(asked, int(counts[f"from_{side}"])) for side in sides}
+            measured.board = self._scope.counts() if self._simulated else None
 
     def _silence(self, cell: AsipCell) -> list[str]:
         """Return that the bridge does not answer, where a cell failed that needs it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from looplab.experiments.asip import AsipCell, LatencyCell, ThroughputCell
 from looplab.experiments.asip.oscilloscope import BoardCounts
@@ -41,20 +41,12 @@ class Step:
         }
 
 
-class ReadSizes(NamedTuple):
-    """The most bytes that one read of a part asks for, and the most that one returned."""
-
-    asked: int
-    returned: int
-
-
 @dataclass
 class Measured:
     """One cell as far as it was measured.
 
     `edges` are (step, pin, level, cycle) in the order of cycles, step -1 outside a bisection. `wire_bytes` are those of
-    one test, counted at the board: `to_board` and `to_client`. `reads` are the sizes of
-    reads, by part. `board` is what the simulated board has counted.
+    one test, counted at the board: `to_board` and `to_client`. `board` is what the simulated board has counted.
     """
 
     cell: AsipCell
@@ -64,7 +56,6 @@ class Measured:
     byte_us: float = 170.0
     wire_hz: float | None = None
     board: BoardCounts | None = None
-    reads: dict[str, ReadSizes] = field(default_factory=dict)
     edges: Sequence[tuple[int, int, int, int]] = ()
     steps: Sequence[Step] = ()
     faults: list[str] = field(default_factory=list)
@@ -115,7 +106,6 @@ def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, mea
         "qos": parameters.qos,
         "factors": {
             "tcp_nodelay": parameters.tcp_nodelay,
-            "read": parameters.read,
             "adapter": parameters.adapter,
             "jit": parameters.jit,
             "cpus": parameters.client_cpus,

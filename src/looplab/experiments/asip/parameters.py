@@ -36,7 +36,6 @@ CELL_OVERHEAD_S = 4.0
 class Shared(Settings):
     """What a run and its bridge must have in common."""
 
-    read: str = choice("block", ("block", "byte"), factor=True)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
     qos: int = integer(0, 0, 2, variable="ASIP_QOS", factor=True)
 
@@ -45,7 +44,6 @@ class Shared(Settings):
         return {
             "version": __version__,
             "TCP_NODELAY": on_off(self.tcp_nodelay),
-            "READ": self.read,
             "ASIP_QOS": str(self.qos),
         }
 

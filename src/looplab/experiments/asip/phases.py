@@ -16,7 +16,7 @@ from looplab.experiments.asip.board import (
     Board,
     write_pin,
 )
-from looplab.experiments.asip.document import Measured, ReadSizes, Step
+from looplab.experiments.asip.document import Measured, Step
 from looplab.experiments.asip.edges import copied, settle
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
@@ -57,7 +57,6 @@ class Phases:
             "address": self._addresses[cell.transport],
             "qos": p.qos,
             "nodelay": "on" if p.tcp_nodelay else "off",
-            "read": p.read,
             "out": OUTPUT_PIN,
             "in": pin,
             "in_port": port,
@@ -82,7 +81,6 @@ class Phases:
             "first_us": float(said["warmup_first_us"]),
             "last_us": float(said["warmup_last_us"]),
         }
-        self._note_reads(measured, said)
         self._wire(measured, before)
         store, first = self._store, rows.start
         for test, due_ns, sent_ns, received_ns in samples:
@@ -128,7 +126,7 @@ class Phases:
                 measured.steps = [*measured.steps, step]
                 self._keep(row, step)
         finally:
-            self._note_reads(measured, worker.stop())
+            worker.stop()
 
     def _step(self, number: int, frequency_hz: float, measured: Measured, worker: WorkerClient) -> Step:
         """Have one frequency copied; step -1 warms the client up and is not kept."""
@@ -164,12 +162,6 @@ class Phases:
         store["due_ns"][row] = now_ns
         # Last: the exporter counts the row from now on.
         store["sent_ns"][row] = now_ns
-
-    @staticmethod
-    def _note_reads(measured: Measured, said: Mapping[str, str]) -> None:
-        # Over MQTT a library reads.
-        if measured.cell.transport != "mqtt":
-            measured.reads["client"] = ReadSizes(int(said["read_of"]), int(said["largest_read"]))
 
     def _wire(self, measured: Measured, before: Scope | None) -> None:
         """Note the bytes of a test; what a simulated board counted since `before`, over all of them, must agree."""

@@ -47,17 +47,13 @@ class Bridge:
         self._remedy = f"On the Pi: {_UP}; `logs asip-bridge` names the reason." if self._remote else _LOGS
         self._asked = Asked(self._name, address, self._remedy)
 
-    def counts(self) -> dict[str, str]:
-        """Return the sizes of reads in the last session. Raises LabError (exit code 3) if it does not answer."""
-        return self._asked.counts()
-
     def missing(self) -> LabError | None:
         """Return what a run must still wait for, None if the bridge is there.
 
         Raises LabError (exit code 3) for a bridge on a Pi that would measure something else: waiting changes nothing.
         """
         try:
-            found = self.counts()
+            found = self._asked.counts()
         except LabError as error:
             return error
         if self._remote:

@@ -32,19 +32,11 @@ class Way:
     transport: str
     address: str
     nodelay: bool = True
-    by_byte: bool = False
     qos: int = 0
 
 
 class Transport(ABC):
-    """Bytes to the board and back; `reads` counts the reads that returned some.
-
-    `largest_read` is the most bytes that one returned, `read_of` the most that it asks for.
-    """
-
-    reads = 0
-    largest_read = 0
-    read_of = BLOCK_BYTES
+    """Bytes to the board and back."""
 
     @abstractmethod
     def write(self, data: bytes) -> None:
@@ -101,9 +93,6 @@ class _Descriptor(Transport):
     what = ""
     fd = -1
 
-    def __init__(self, way: Way) -> None:
-        self.read_of = 1 if way.by_byte else BLOCK_BYTES
-
     def write(self, data: bytes) -> None:
         try:
             while data:
@@ -118,13 +107,11 @@ class _Descriptor(Transport):
         if not select.select((self.fd,), (), (), left_ns / 1e9 if left_ns > 0 else 0)[0]:
             return b""
         try:
-            data = os.read(self.fd, self.read_of)
+            data = os.read(self.fd, BLOCK_BYTES)
         except OSError as error:
             raise _gone(self.what, error) from error
         if not data:
             raise _gone(self.what)
-        self.reads += 1
-        self.largest_read = max(self.largest_read, len(data))
         return data
 
 
@@ -134,7 +121,6 @@ class SerialPort(_Descriptor):
     what = "serial port"
 
     def __init__(self, way: Way) -> None:
-        super().__init__(way)
         self._port = open_port(way.address)
         self.fd = self._port.fileno()
 
@@ -148,7 +134,6 @@ class TcpConnection(_Descriptor):
     what = "bridge's TCP connection"
 
     def __init__(self, way: Way) -> None:
-        super().__init__(way)
         host, _, port = way.address.rpartition(":")
         try:
             self._socket = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
@@ -195,7 +180,6 @@ class MqttSession(Transport):
             self._client.wait(until_ns, ())
             if not self._client.connected:
                 raise _gone("broker", self._client.last_error)
-        self.reads += 1
         return self._arrived.popleft()
 
     def close(self) -> None:

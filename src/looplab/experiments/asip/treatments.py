@@ -1,9 +1,9 @@
-"""What was done to the parts of a run, as wanted and as found: processes, sockets, quotas, board, adapter, reads."""
+"""What was done to the parts of a run, as wanted and as found: processes, sockets, quotas, board, adapter."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from looplab.experiments.asip.board import BOARDS
-from looplab.experiments.asip.document import Measured, ReadSizes
+from looplab.experiments.asip.document import Measured
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
 from looplab.treatments.looks import Look, processes
@@ -39,7 +39,7 @@ def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Se
             found.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it says", True, required=False))
         found += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
     over = [one for one in measured if not one.faults]
-    return [*found, _board(parameters, over), _adapter(parameters, over), _reads(parameters, over), _clock(measured)]
+    return [*found, _board(parameters, over), _adapter(parameters, over), _clock(measured)]
 
 
 def _quota(wanted: float, looks: Sequence[Look], language: str) -> Treatment:
@@ -71,30 +71,6 @@ def _adapter(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatm
         return _unknown("USB adapter", wanted, measured)
     verified = all(low_ms <= each <= high_ms for each in held_ms)
     return Treatment("USB adapter", wanted, f"held at most {min(held_ms):.2f} to {max(held_ms):.2f} ms", verified)
-
-
-def _reads(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
-    """Judge how client and bridge read port and socket by the bytes that they ask for, and what came.
-
-    Where the machine is fast, each byte of the wire is read alone, however many were asked for.
-    """
-    parts: dict[str, list[ReadSizes]] = {}
-    for one in measured:
-        for part, read in one.reads.items():
-            parts.setdefault(f"{one.cell.language} client" if part == "client" else part, []).append(read)
-    found = ", ".join(
-        f"{part} {max(read.returned for read in reads)} of {max(read.asked for read in reads)}"
-        for part, reads in sorted(parts.items())
-    )
-    sizes = [read for reads in parts.values() for read in reads]
-    wanted = "1 byte asked for" if parameters.read == "byte" else "more than 1 byte asked for"
-    if not found:
-        return _unknown("largest read", wanted, measured)
-    if parameters.read == "byte":
-        verified = all(read == ReadSizes(1, 1) for read in sizes)
-    else:
-        verified = min(read.asked for read in sizes) > 1
-    return Treatment("largest read", wanted, found, verified, note="" if verified else "see `READ`")
 
 
 def _clock(measured: Sequence[Measured]) -> Treatment:

@@ -137,7 +137,7 @@ class Worker:
         for number, times in enumerate(found):
             self._say(f"sample {number} {times[0]} {times[1]} {times[2]}")
         first, last = _mean(warm[:10]), _mean(warm[-10:])
-        self._say(f"done warmup_first_us={first:.1f} warmup_last_us={last:.1f} {_counted(client)}")
+        self._say(f"done warmup_first_us={first:.1f} warmup_last_us={last:.1f} errors={client.errors}")
 
     def _follow(self, words: Words) -> None:
         out, mask = int(words["out"]), 1 << int(words["in_bit"])
@@ -172,7 +172,7 @@ class Worker:
             gc.enable()
             self._socket.setblocking(True)
             client.close()
-        self._say(f"done changes={changes} writes={changes} {_counted(client)}")
+        self._say(f"done changes={changes} errors={client.errors}")
 
     def _told(self) -> bool:
         """Return whether the controller has sent a line, or has left."""
@@ -186,18 +186,11 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _counted(client: AsipClient) -> str:
-    transport = client.transport
-    sizes = f"largest_read={transport.largest_read} read_of={transport.read_of}"
-    return f"reads={transport.reads} {sizes} errors={client.errors}"
-
-
 def _open(words: Words) -> AsipClient:
     way = Way(
         words["transport"],
         words["address"],
         words.get("nodelay", "on") == "on",
-        words.get("read", "block") == "byte",
         int(words.get("qos", "0")),
     )
     client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))

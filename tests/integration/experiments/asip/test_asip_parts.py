@@ -29,7 +29,7 @@ FUZZ_BYTES = int(os.environ.get("LOOPLAB_FUZZ_BYTES") or 20_000)
 # Without a board's wire the bridge passes a million bytes in half a second.
 BRIDGE_FUZZ_BYTES = 1_000_000
 TRANSPORTS = ("serial", "tcp", "mqtt")
-WORDS = {"nodelay": "on", "read": "block", "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
+WORDS = {"nodelay": "on", "out": 13, "in": 4, "in_port": 7, "in_bit": 5}
 
 
 def open_client(parts: AsipParts, transport: str) -> AsipClient:
@@ -99,21 +99,19 @@ def test_a_frequency_that_no_client_can_follow_is_counted_and_not_tracked(parts:
     assert "not even 700.0 Hz was copied whole" in (here.folder / "controller.log").read_text()
 
 
-def test_board_adapter_and_reads_are_judged_by_what_the_parts_report(parts: Start) -> None:
+def test_board_and_adapter_are_judged_by_what_the_parts_report(parts: Start) -> None:
     """The second run claims what its parts do not do: its cells are measured, and the run is INVALID."""
-    here = parts(ADAPTER="ftdi-1", READ="byte")
+    here = parts(ADAPTER="ftdi-1")
     few = {"MESSAGES": "10", "WARMUP_TESTS": "20", "INTERVAL_MS": "20", "EDGE_HZ": "50", "TRANSPORTS": "serial,tcp"}
     _, run = here.run(**few)
     assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
     found = {one["what"]: one for one in run["treatments"]}
-    assert all(found[what]["verified"] for what in ("board", "USB adapter", "largest read"))
+    assert all(found[what]["verified"] for what in ("board", "USB adapter"))
     # Seconds, because run folders are named by them.
     time.sleep(1)
-    _, run = here.run(**{**few, "TRANSPORTS": "tcp"}, ADAPTER="none", READ="block")
+    _, run = here.run(**{**few, "TRANSPORTS": "tcp"}, ADAPTER="none")
     assert [cell["answered"] for cell in run["cells"]] == [10]
-    assert sorted(why.partition(":")[0] for why in run["invalid_because"]) == [
-        "USB adapter", "largest read", "treatments service",
-    ]  # fmt: skip
+    assert sorted(why.partition(":")[0] for why in run["invalid_because"]) == ["USB adapter", "treatments service"]
 
 
 @pytest.mark.parametrize("qos", ["1", "2"])

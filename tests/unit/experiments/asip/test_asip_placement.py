@@ -95,7 +95,7 @@ def test_a_bridge_that_is_silent_is_named() -> None:
 
 @pytest.mark.parametrize(
     "there",
-    [{"FIDELITY": "corrected"}, {"READ": "byte"}, {"ASIP_QOS": "1"}],
+    [{"FIDELITY": "corrected"}, {"ASIP_QOS": "1"}],
 )
 def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
     p = read_parameters(ON_PI)

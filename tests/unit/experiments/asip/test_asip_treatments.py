@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.asip.document import Measured, ReadSizes
+from looplab.experiments.asip.document import Measured
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import read_parameters
 from looplab.experiments.asip.treatments import judge
@@ -17,12 +17,10 @@ def judged(what: str, variables: dict[str, str], measured: Sequence[Measured], l
     return next(found for found in judge(p, looks, measured) if found.what == what)
 
 
-def cell(
-    *, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = (), **reads: ReadSizes
-) -> Measured:
+def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = ()) -> Measured:
     counts = BoardCounts({"max": 90.0, "mean": 10.0}, held_us, processor)
     first = read_parameters({"LANGUAGES": "python"}).cells[0]
-    return Measured(first, board=counts, reads=dict(reads), faults=list(faults))
+    return Measured(first, board=counts, faults=list(faults))
 
 
 @pytest.mark.parametrize(
@@ -51,24 +49,6 @@ def test_a_board_is_known_by_its_processor(board: str, verified: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "reads", "verified"),
-    [
-        ("byte", {"client": (1, 1)}, True), ("byte", {"client": (1, 1), "bridge": (4096, 10)}, False),
-        ("byte", {"client": (4096, 1)}, False), ("byte", {"client": (1, 10)}, False),
-        ("block", {"client": (4096, 10), "bridge": (4096, 7)}, True),
-        ("block", {"client": (4096, 10), "bridge": (1, 1)}, False),
-        ("block", {"client": (4096, 1)}, True),
-    ],
-)  # fmt: skip
-def test_reads_are_known_by_the_bytes_that_they_ask_for(
-    read: str, reads: dict[str, tuple[int, int]], verified: bool
-) -> None:
-    """A read of a block may return one byte each time: on a fast machine no second one has come yet."""
-    sizes = {part: ReadSizes(*each) for part, each in reads.items()}
-    assert judged("largest read", {"READ": read}, [cell(**sizes)]).verified == verified
-
-
-@pytest.mark.parametrize(
     ("wanted", "limit", "verified"), [("0", None, True), ("0.25", 0.25, True), ("0.25", None, False)]
 )
 def test_a_clients_quota_is_that_of_its_container(wanted: str, limit: float | None, verified: bool) -> None:
@@ -89,7 +69,7 @@ def test_a_bridge_on_a_pi_is_taken_at_its_word() -> None:
     assert (found.wanted, found.found, found.required) == ("on", "on, as it says", False)
 
 
-@pytest.mark.parametrize("what", ["board", "USB adapter", "largest read"])
+@pytest.mark.parametrize("what", ["board", "USB adapter"])
 def test_what_nobody_could_be_asked_about_is_not_verified_and_makes_nothing_invalid(what: str) -> None:
     real = Measured(cell().cell)
     assert judged(what, {}, [real]).found == "a real board"
