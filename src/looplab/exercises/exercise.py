@@ -1,6 +1,6 @@
 """expected.yaml: what an exercise wants to see in its runs, and what it asks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,9 +9,8 @@ from typing import Any
 import yaml
 
 from looplab.errors import LabError, UsageError
-from looplab.report.cell import Key as CellKey
 from looplab.report.schema import fault, validator
-from looplab.spec.columns import Cell, Column, Key
+from looplab.spec.columns import BASE_UNITS, Cell, Count, Key, Text
 from looplab.spec.experiment import Experiments
 
 # An exercise belongs to a scenario or an experiment, or is in docs/exercises with runs of what is there already.
@@ -19,8 +18,6 @@ FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
 FILE = "expected.yaml"
 SCHEMA = Path(__file__).parent / "expected.schema.json"
 REMEDY = "See docs/marking.md."
-# What a value may name beside columns: the interval itself, in us.
-KEYS = ("interval",)
 # The one in C, where PyYAML has it, reads a file in a tenth of the time.
 LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -42,12 +39,17 @@ class WantedRun:
 
 @dataclass(frozen=True)
 class Value:
-    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0; `cell` is the key in words."""
+    """One figure of one cell of a wanted run, e.g. O.p95 at 20 ms and QoS 0; of `cell` only the key is known."""
 
     run: str
     name: str
-    key: CellKey
-    cell: str
+    cell: Cell
+
+    @property
+    def unit(self) -> str:
+        """The unit in which it is stored; "" for a number of messages or a share."""
+        column = self.cell.columns.get(self.name.partition(".")[0])
+        return column.unit if column else ""
 
     def __str__(self) -> str:
         return f"{self.name} of {self.run} at {self.cell}"
@@ -64,8 +66,8 @@ class Band:
 
 
 @dataclass(frozen=True)
-class TreatmentFound:
-    """A treatment of a run was found as one of `found`; as it was wanted, if `found` is empty."""
+class WantedTreatment:
+    """A treatment of a run must have been found as one of `found`; as the run wanted it, if `found` is empty."""
 
     run: str
     what: str
@@ -83,7 +85,7 @@ class Point:
     name: str
     says: str
     worth: int
-    wants: Band | TreatmentFound
+    wants: Band | WantedTreatment
     otherwise: str
     needs_priority: bool = False
     or_lost: bool = False
@@ -159,13 +161,16 @@ class Exercise:
         """The sum of all points; each run that must be there is worth one."""
         return len(self.runs) + sum(p.worth for p in self.points) + sum(q.worth for q in self.questions)
 
-    def cells_of(self, handle: str) -> set[CellKey]:
-        """Return the cells of a run that points and questions refer to."""
-        values: list[Value | None] = [v for q in self.questions for v in (q.value, *q.order.values())]
-        for point in self.points:
-            if isinstance(point.wants, Band):
-                values += [point.wants.value, point.wants.over]
-        return {v.key for v in values if v is not None and v.run == handle}
+    @property
+    def values(self) -> list[Value]:
+        """The figures that points and questions refer to."""
+        bands = [point.wants for point in self.points if isinstance(point.wants, Band)]
+        named = [*(v for band in bands for v in (band.value, band.over)), *(q.value for q in self.questions)]
+        return [v for v in named if v] + [v for q in self.questions for v in q.order.values()]
+
+    def keys_of(self, handle: str) -> set[tuple[Any, ...]]:
+        """Return the keys of the cells of a run that points and questions refer to."""
+        return {value.cell.key for value in self.values if value.run == handle}
 
 
 def exercises(root: Path) -> list[str]:
@@ -246,17 +251,17 @@ class _Reader:
         worth, or_lost = entry.get("worth", 1), bool(entry.get("or_lost", False))
         return Point(name, says, worth, self._wants(entry, place), otherwise, _needs(entry), or_lost)
 
-    def _wants(self, entry: Mapping[str, Any], place: str) -> Band | TreatmentFound:
+    def _wants(self, entry: Mapping[str, Any], place: str) -> Band | WantedTreatment:
         if "treatment" in entry:
             wanted = entry["treatment"]
             named = wanted.get("found", [])
             found = named if isinstance(named, list) else [named]
-            return TreatmentFound(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, found)))
+            return WantedTreatment(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, found)))
         if "value" not in entry or not {"from", "to"} & entry.keys():
             raise self._wrong(f"{place} wants nothing", "Give it `treatment:`, or `value:` with `from:` or `to:`.")
         value = self._value(entry["value"], f"{place}.value")
         over = self._value(entry["over"], f"{place}.over") if "over" in entry else None
-        if over is None and "." in value.name:
+        if over is None and value.unit in BASE_UNITS:
             raise self._wrong(f"{place} is a band of times", "Divide it by another with `over:`; machines differ.")
         return Band(value, over, entry.get("from"), entry.get("to"))
 
@@ -281,20 +286,17 @@ class _Reader:
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]
         table = self.tables[run]
-        parted = [f"{one.name}.{part}" for one in table.columns.values() for part in one.parts]
-        counts = [one.name for one in table.counts()]
-        plain = [*counts, *(f"{one}_share" for one in counts), *(one.name for one in table.figures()), *KEYS]
-        if name not in (*plain, *parted):
-            raise self._wrong(f"{place}: {name!r} is no figure of a run", f"Use one of {', '.join((*plain, *parted))}.")
-        cell = self._cell(table, {k: v for k, v in entry.items() if k not in ("run", "name")}, place)
-        return Value(run, name, cell.key, cell.text)
+        names = list(value_names(table))
+        if name not in names:
+            columns = ", ".join(dict.fromkeys(known.partition(".")[0] for known in names))
+            raise self._wrong(f"{place}: {name!r} is no figure of a run", f"Use one of {columns}; a latency with .p95.")
+        return Value(run, name, self._cell(table, {k: v for k, v in entry.items() if k not in ("run", "name")}, place))
 
     def _cell(self, table: type[Cell], given: Mapping[str, Any], place: str) -> Cell:
         """Return the cell that the fields of a value name."""
         keys = table.key_columns()
-        fields = {**{key.name: key.default for key in keys}, **given}
-        known = fields.keys() == {key.name for key in keys}
-        if not known or not all(_fits(key, fields[key.name]) for key in keys):
+        fields = {key.name: given.get(key.name, key.default) for key in keys}
+        if not given.keys() <= fields.keys() or not all(_fits(key, fields[key.name]) for key in keys):
             like = [f"{key.name}: {10 if key.default is None else key.text(key.default)}" for key in keys]
             raise self._wrong(f"{place}: {dict(given)} names no cell of a run", f"Write it like {', '.join(like)}.")
         return table.keyed(*(key.kind(fields[key.name]) for key in keys))
@@ -308,5 +310,16 @@ class _Reader:
         return UsageError(f"{self.where}: {what}.", remedy)
 
 
-def _fits(key: Column[Any], value: Any) -> bool:
-    return isinstance(value, str) if isinstance(key, Key) and key.kind is str else isinstance(value, int | float)
+def value_names(table: type[Cell]) -> Iterator[str]:
+    """Yield what an exercise may ask about a cell: "O.p95", "lost", "lost_share", "ratio", "interval_ms"."""
+    for column in table.columns.values():
+        if column.parts:
+            yield from (f"{column.name}.{part}" for part in column.parts)
+        elif not isinstance(column, Text):
+            yield column.name
+        if isinstance(column, Count):
+            yield f"{column.name}_share"
+
+
+def _fits(key: Key[Any], value: Any) -> bool:
+    return isinstance(value, str) if key.kind is str else isinstance(value, int | float)

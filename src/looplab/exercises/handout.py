@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
-from looplab.exercises.exercise import Band, Exercise, Value
+from looplab.exercises.exercise import Exercise
 
 BLOCK = "<!-- {name}: written by scripts/make-handouts from expected.yaml -->\n{text}\n<!-- end of {name} -->"
 WIDTH = 118
@@ -51,13 +51,8 @@ def time_text(exercise: Exercise) -> str:
 
 def lines_read(exercise: Exercise, around: Around) -> list[str]:
     """Return the lines of the table that the exercise asks about, in the table's order; the first names the cell."""
-    values: list[Value | None] = [v for q in exercise.questions for v in (q.value, *q.order.values())]
-    for point in exercise.points:
-        if isinstance(point.wants, Band):
-            values += [point.wants.value, point.wants.over]
-    named = {value.name for value in values if value is not None}
     first = next(iter(around.meanings))
-    wanted = {first, *(_line(name, around.lines) for name in named)}
+    wanted = {first, *(_line(name, around.lines) for name in {value.name for value in exercise.values})}
     return [line for line in around.meanings if line in wanted]
 
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from looplab.exercises.exercise import Band, Exercise, Point, Question, TreatmentFound, Value, WantedRun
+from looplab.exercises.exercise import Band, Exercise, Point, Question, Value, WantedRun, WantedTreatment
 from looplab.exercises.refusals import priority_alone_refused, priority_refused
 from looplab.report.cell import Key, MeasuredCell
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
+from looplab.spec.columns import Latency
 from looplab.treatments.judgement import on_off
 
 NOT_COUNTED = "not counted: it needs real-time priority, which this machine refuses"
@@ -66,17 +67,17 @@ class Unjudged(Exception):
 
 def mark(
     exercise: Exercise,
-    found: Sequence[StoredRun | Unusable],
+    runs: Sequence[StoredRun | Unusable],
     answers: Mapping[str, Any],
 ) -> Marked:
-    """Return the marks for the runs in `found` (any order, any scenario) and the answers by question name."""
+    """Return the marks for `runs` (in any order, any scenario) and the answers by question name."""
     result = Marked()
     cells: dict[str, Mapping[Key, MeasuredCell]] = {}
     main = exercise.runs[-1]
-    chosen = _choose(exercise, main, found, None)
+    chosen = _choose(exercise, main, runs, None)
     for wanted in exercise.runs:
-        run = chosen if wanted is main else _choose(exercise, wanted, found, chosen)
-        entry, read = _run_mark(exercise, wanted, run, chosen, found)
+        run = chosen if wanted is main else _choose(exercise, wanted, runs, chosen)
+        entry, read = _run_mark(exercise, wanted, run, chosen, runs)
         if run is not None and read is not None:
             cells[wanted.handle] = read
             result.runs[wanted.handle] = run
@@ -92,11 +93,11 @@ def _run_mark(
     wanted: WantedRun,
     run: StoredRun | None,
     main: StoredRun | None,
-    found: Sequence[StoredRun | Unusable],
+    runs: Sequence[StoredRun | Unusable],
 ) -> tuple[Mark, Mapping[Key, MeasuredCell] | None]:
     """Return the mark for one wanted run, and its cells if it can be judged by."""
     if run is None:
-        return _run_lost(wanted, _no_run(wanted, found)), None
+        return _run_lost(wanted, _no_run(wanted, runs)), None
     wrong = [why for good, why in _checks(exercise, wanted, run, main) if why and not good]
     # INVALID for no other reason than that the machine refuses what the exercise is about.
     exempt = wanted.needs_priority and not run.valid and priority_alone_refused(run)
@@ -119,14 +120,14 @@ def _invalid(run: StoredRun) -> str:
 
 
 def _choose(
-    exercise: Exercise, wanted: WantedRun, found: Sequence[StoredRun | Unusable], main: StoredRun | None
+    exercise: Exercise, wanted: WantedRun, runs: Sequence[StoredRun | Unusable], main: StoredRun | None
 ) -> StoredRun | None:
     """Return the newest run that is what the exercise wants, else the one that comes nearest."""
 
     def nearness(run: StoredRun) -> tuple[list[bool], str]:
         return [good for good, _ in _checks(exercise, wanted, run, main)], run.run_id
 
-    candidates = [run for run in found if isinstance(run, StoredRun) and run.scenario == wanted.scenario]
+    candidates = [run for run in runs if isinstance(run, StoredRun) and run.scenario == wanted.scenario]
     return max(candidates, key=nearness, default=None)
 
 
@@ -147,7 +148,7 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
             all(run.parameters.get(name) == value for name, value in wanted.parameters.items()),
             f"{run.run_id} was not run with {asked}. Repeat it: {command}",
         ),
-        (exercise.cells_of(wanted.handle) <= run.cells.keys(), ""),
+        (exercise.keys_of(wanted.handle) <= run.cells.keys(), ""),
         (run.valid, _invalid(run)),
         (
             main is None or run.machine == main.machine,
@@ -161,8 +162,8 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
     ]
 
 
-def _no_run(wanted: WantedRun, found: Sequence[StoredRun | Unusable]) -> str:
-    broken = [bad for bad in found if isinstance(bad, Unusable) and bad.name.strip(".").find(f"-{wanted.scenario}") > 0]
+def _no_run(wanted: WantedRun, runs: Sequence[StoredRun | Unusable]) -> str:
+    broken = [bad for bad in runs if isinstance(bad, Unusable) and bad.name.strip(".").find(f"-{wanted.scenario}") > 0]
     if broken:
         return f"{broken[-1].name} is {broken[-1].kind}: {broken[-1].meaning}"
     return f"there is no run of {wanted.scenario}: {_command(wanted, wanted.fidelity)}"
@@ -198,16 +199,16 @@ class _Judge:
     def question(self, question: Question, answer: Any) -> Mark:
         return self._exempted(question, self._question(question, answer))
 
-    def _exempted(self, entry: Point | Question, found: Mark) -> Mark:
-        """Return what was found; a point that the machine cannot give is not counted."""
-        if not (entry.needs_priority and self._refused) or found.got == found.worth:
-            return found
-        return Mark(found.kind, found.name, 0, 0, NOT_COUNTED, NOT_COUNTED, exempt=found.worth)
+    def _exempted(self, entry: Point | Question, marked: Mark) -> Mark:
+        """Return the mark; a point that the machine cannot give is not counted."""
+        if not (entry.needs_priority and self._refused) or marked.got == marked.worth:
+            return marked
+        return Mark(marked.kind, marked.name, 0, 0, NOT_COUNTED, NOT_COUNTED, exempt=marked.worth)
 
     def _point(self, point: Point) -> Mark:
         try:
             good, seen = (
-                self._treatment(point.wants) if isinstance(point.wants, TreatmentFound) else self._band(point.wants)
+                self._treatment(point.wants) if isinstance(point.wants, WantedTreatment) else self._band(point.wants)
             )
         except Unjudged as why:
             if point.or_lost and self._lost(point.wants):
@@ -237,13 +238,13 @@ class _Judge:
             return Mark(ANSWER, name, 0, worth, f"not judged, {why_not}", "not judged: a run is missing or wrong")
         return Mark(ANSWER, name, worth if good else 0, worth, why, "right" if good else "not right")
 
-    def _lost(self, wants: Band | TreatmentFound) -> bool:
+    def _lost(self, wants: Band | WantedTreatment) -> bool:
         """Return whether the cell of a band lost messages or the connection."""
         cells = self._cells.get(wants.value.run, {}) if isinstance(wants, Band) else {}
-        cell = cells.get(wants.value.key) if isinstance(wants, Band) else None
+        cell = cells.get(wants.value.cell.key) if isinstance(wants, Band) else None
         return cell is not None and (cell.count("lost") > 0 or bool(cell.document.get("disconnects")))
 
-    def _treatment(self, wants: TreatmentFound) -> tuple[bool, str]:
+    def _treatment(self, wants: WantedTreatment) -> tuple[bool, str]:
         entry = self._run(wants.run).treatment(wants.what)
         if entry is None:
             return False, f"the run records no treatment “{wants.what}”"
@@ -268,15 +269,14 @@ class _Judge:
         value = self._value(question.value)
         if math.isinf(value):
             raise Unjudged(f"no message was answered at {question.value.cell}")
-        right = value / 1000 if question.unit == "ms" else value
         try:
             given = float(str(answer).replace(",", ".").removesuffix(question.unit).strip())
         except ValueError:
             return False, f"{answer!r} is no number"
-        slack = max(question.tolerance * abs(right), 0.5 if not question.unit else 0.0005)
-        good = abs(given - right) <= slack
+        slack = max(question.tolerance * abs(value), 0.5 if not question.unit else 0.0005)
+        good = abs(given - value) <= slack
         unit = f" {question.unit}" if question.unit else ""
-        return good, f"{given:g}{unit}; your run says {right:.4g}{unit} ({question.value})"
+        return good, f"{given:g}{unit}; your run says {value:.4g}{unit} ({question.value})"
 
     def _choice(self, question: Question, answer: str) -> tuple[bool, str]:
         values = {option: self._value(value) for option, value in question.order.items()}
@@ -290,24 +290,24 @@ class _Judge:
         return self._runs[handle]
 
     def _value(self, value: Value) -> float:
+        """Return a figure, a latency in ms: infinite for a latency of messages that were never answered."""
         run = self._run(value.run)
-        cell = self._cells[value.run].get(value.key)
+        cell = self._cells[value.run].get(value.cell.key)
         if cell is None:
             raise Unjudged(f"{run.run_id} has no cell at {value.cell}")
-        found = cell.figure(value.name)
-        if found is None and "." in value.name and cell.valid and cell.total().of(cell) and not cell.count("answered"):
-            # What never comes takes infinitely long; the robot's part is not known.
-            found = None if value.name.startswith("R.") else math.inf
-        if found is None:
-            raise Unjudged(f"{run.run_id} holds no {value.name} at {value.cell}")
-        return found
+        figure = cell.figure(value.name)
+        if figure is not None:
+            return figure / 1000 if value.unit == "us" else figure
+        column = cell.columns.get(value.name.partition(".")[0])
+        unanswered = cell.valid and cell.total().of(cell) and not cell.count("answered")
+        if isinstance(column, Latency) and column.endless and unanswered:
+            return math.inf
+        raise Unjudged(f"{run.run_id} holds no {value.name} at {value.cell}")
 
 
-def _shown(value: Value, found: float) -> str:
-    if value.name == "interval":
-        return f"the interval of {found / 1000:g} ms"
-    text = f"{found / 1000:.4g} ms" if "." in value.name else f"{found:.4g}"
-    return f"{value.name} of {value.run} {text}"
+def _shown(value: Value, figure: float) -> str:
+    unit = "ms" if value.unit == "us" else value.unit
+    return f"{value.name} of {value.run} {figure:.4g} {unit}".rstrip()
 
 
 def _range(wants: Band) -> str:

@@ -15,10 +15,10 @@ def score_sheet(exercise: Exercise, marked: Marked, *, student: bool = False) ->
     """
     lines = [f"{exercise.name}: {exercise.title}"]
     for kind, title in KINDS.items():
-        marks = [found for found in marked.marks if found.kind == kind]
+        marks = [one for one in marked.marks if one.kind == kind]
         if marks:
             lines += ["", title]
-            lines += [f"  {_points(found)}  {found.name}: {_reason(found, student)}" for found in marks]
+            lines += [f"  {_points(one)}  {one.name}: {_reason(one, student)}" for one in marks]
     lines += ["", score_line(marked)]
     if marked.lost("run"):
         lines.append("A run is missing or wrong: make it again before you look at what it should show.")
@@ -53,9 +53,9 @@ def remarks_of(marked: Marked) -> list[str]:
     return [f"{entry.name}: {entry.reason}" for entry in marked.marks if entry.got < entry.worth]
 
 
-def _points(found: Mark) -> str:
-    return " – " if found.exempt else f"{found.got}/{found.worth}"
+def _points(one: Mark) -> str:
+    return " – " if one.exempt else f"{one.got}/{one.worth}"
 
 
-def _reason(found: Mark, student: bool) -> str:
-    return found.hint if student and found.hint else found.reason
+def _reason(one: Mark, student: bool) -> str:
+    return one.hint if student and one.hint else one.reason

@@ -25,7 +25,8 @@ from looplab.spec.columns import Cell
 from looplab.system.env_files import read_port
 
 EVERY_S, TIMEOUT_S = 1.0, 3.0
-MOST_CELLS, HEADING_LINES = 6, 5
+MOST_CELLS = 6
+HEADING_LINES = 5  # of both tables, the run, the parts
 FEWEST_PLOT_LINES, MOST_PLOT_LINES = 6, 16
 QUANTILES = ("0.5", "0.95", "0.99", "1")
 _SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
@@ -54,11 +55,8 @@ class View:
         self.run = _run(newest[0]) if newest else ("", "")
         self.active = active.get(self.run, False)
         self._own = {name: [s for s in samples if _run(s[0]) == self.run] for name, samples in page.items()}
-        self.cell = next(
-            filter(self._has, (cell for one in EXPERIMENTS.values() for cell in (one.cell, *one.tables.values()))), Cell
-        )
-        self.processes = {labels["part"]: int(count) for labels, count in page["lab_processes"]}
-        self.metrics = list(dict.fromkeys(labels["metric"] for labels, _ in self.of("latency_quantile_seconds")))
+        tables = (cell for one in EXPERIMENTS.values() for cell in (one.cell, *one.tables.values()))
+        self.cell = next(filter(self._has, tables), Cell)
 
     def _has(self, cell: type[Cell]) -> bool:
         return bool(self._own.get(f"{cell.family}_messages_sent_total"))
@@ -78,7 +76,8 @@ class View:
     @property
     def current(self) -> str:
         """The cell that is being measured, or was last, in words."""
-        return next((self.text(labels) for labels, value in self.of("cell_current") if value), "")
+        begun = [s for s in self.of("cell_current") if s[1]] or self.of("messages_sent_total")
+        return self.text(begun[-1][0]) if begun else ""
 
 
 def _run(labels: Labels) -> tuple[str, str]:
@@ -92,19 +91,18 @@ def screen(page: Page, width: int, height: int) -> RenderableType:
         return Text("No run yet: start one in another terminal, e.g. ./lab run scenario1 --quick")
     sent = sum(value for _labels, value in view.of("messages_sent_total"))
     planned = sum(value for _labels, value in view.of_any_run("loop_run_messages_planned"))
-    state = "running" if view.active else "ended"
-    head = Text(f"{view.run[0]}, fidelity {view.run[1]}: {state}, {sent:.0f} of {planned:.0f} messages", "bold")
+    state = f"{'running' if view.active else 'ended'}, {sent:.0f} of {planned:.0f} messages"
+    head = Text(f"{view.run[0]}, fidelity {view.run[1]}: {state}", "bold")
     cells, treatments = _cells(view), _treatments(view)
-    parts = Text("parts: " + (", ".join(f"{name} {count}" for name, count in view.processes.items() if count) or "-"))
-    # Beside the rows: three headings of one or two lines, `head` and `parts`.
+    processes = [f"{labels['part']} {count:.0f}" for labels, count in page["lab_processes"] if count]
     free = height - cells.row_count - treatments.row_count - HEADING_LINES
     plot = [_curves(view, width, min(free, MOST_PLOT_LINES))] if free >= FEWEST_PLOT_LINES else []
-    return Group(head, cells, *plot, treatments, parts)
+    return Group(head, cells, *plot, treatments, Text(f"parts: {', '.join(processes)}"))
 
 
 def _cells(view: View) -> Table:
     """Return the last cells: counts, and the last metric's quantiles in ms."""
-    metric = view.metrics[-1] if view.metrics else ""
+    metric = next((labels["metric"] for labels, _ in reversed(view.of("latency_quantile_seconds"))), "")
     outcomes = [name.replace("_", "\n") for name in view.cell.outcomes()]
     headings = ["sent", *outcomes, *(f"{metric} {q}" for q in ("p50", "p95", "p99", "max"))]
     table = Table("cell", *headings, box=None, pad_edge=False)
@@ -192,9 +190,9 @@ def _read(url: str, width: int, height: int) -> tuple[RenderableType, int]:
         page = page if "loop_run_info{" in page else _fetch(f"{url}/metrics")
         return screen(parse(page), width, height), EXIT_GOOD
     except OSError as error:
-        why = getattr(error, "reason", error)
+        place, why = url.removeprefix("http://"), getattr(error, "reason", error)
         remedy = "Start a run (`./lab run NAME`), or correct LAB_EXPORTER_PORT in .env."
-        return Text(f"No exporter at {url.removeprefix('http://')} ({why}). {remedy}"), EXIT_MACHINE
+        return Text(f"No exporter at {place} ({why}). {remedy}"), EXIT_MACHINE
 
 
 def _fetch(address: str) -> str:
