@@ -4,10 +4,10 @@ import time
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.experiments.counter import EXPERIMENT
-from looplab.experiments.counter.document import cell_document, files
+from looplab.experiments.counter import EXPERIMENT, SleepCell
 from looplab.experiments.counter.parameters import CounterParameters
 
+from looplab.run.document import cell_document, samples_file
 from looplab.run.life import Run
 from looplab.run.record import Place, Record
 from looplab.run.samples import ANSWERED, WAITING
@@ -20,7 +20,8 @@ class Controller(Run):
 
     def __init__(self, parameters: CounterParameters, place: Place) -> None:
         self.parameters = parameters
-        self.record = Record(parameters, place, (), files(parameters), {"experiment": EXPERIMENT.name})
+        files = [samples_file(SleepCell, parameters)]
+        self.record = Record(parameters, place, (), files, {"experiment": EXPERIMENT.name})
         self._client = TreatmentsClient(EXPERIMENT.roles)
         self._looks: list[Look | None] = []
 
@@ -29,13 +30,12 @@ class Controller(Run):
         p = self.parameters
         self._look()
         self.record.begin()
-        for index, sleep_ms in enumerate(p.sleeps_ms):
+        for index, cell in enumerate(p.cells):
             rows = p.rows(index)
             for row in rows:
-                self._sleep(row, sleep_ms)
+                self._sleep(row, cell.sleep_ms)
             self.record.append(rows)
-            left_s = sum(p.sleeps_ms[index + 1 :]) * p.messages / 1000
-            self.record.progress(f"{sleep_ms:g} ms", p.messages, rows.stop, left_s)
+            self.record.progress(str(cell), p.messages, rows.stop, p.sending_s * (1 - rows.stop / p.samples))
             self._look()
 
     def treatments(self) -> list[Treatment]:
@@ -45,8 +45,8 @@ class Controller(Run):
 
     def contents(self) -> dict[str, Any]:
         """Return what run.json holds beside the frame of every run."""
-        cells = enumerate(self.parameters.sleeps_ms)
-        return {"cells": [cell_document(self.parameters, self.record.store, index, ms) for index, ms in cells]}
+        p, valid = self.parameters, {"valid": True}
+        return {"cells": [cell_document(c, self.record.store, p.rows(k), valid) for k, c in enumerate(p.cells)]}
 
     def _sleep(self, row: int, sleep_ms: float) -> None:
         store = self.record.store

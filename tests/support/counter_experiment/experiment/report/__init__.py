@@ -1,6 +1,13 @@
 """The report on the counter."""
 
-from looplab.report.stored import Layout
+from looplab.experiments.counter import SleepCell
 
-LAYOUT = Layout(keys=("sleep_ms",), metrics={"S": "total_us"})
+from looplab.report.cell import MeasuredCell
+
+
+class MeasuredSleep(MeasuredCell, SleepCell):
+    """The sleeps of one length, measured."""
+
+
+CELLS = {"": MeasuredSleep}
 PAGE = "counter.html"
