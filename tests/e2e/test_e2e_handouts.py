@@ -10,7 +10,7 @@ import pytest
 from support.e2e_lab import Lab, finished
 from support.handouts import HANDOUTS, commands, name_of
 
-from looplab.exercises.exercise import read_exercise
+from looplab.exercises.exercise import experiment_of, read_exercise
 from looplab.experiments.registry import EXPERIMENTS
 
 # Enough for every check to be judged, little enough for all handouts in a few minutes.
@@ -60,8 +60,8 @@ def test_a_handout_from_its_first_command_to_its_last(lab: Lab, handout: Path) -
     for wanted in exercise.runs:
         # Priority that this machine refuses makes an invalid run, and the check says so.
         assert f"1/1  {wanted.handle}: " in scores[-1] or "is INVALID" in scores[-1], scores[-1]
-    kept = "qos-delay.html" if "experiments" in handout.parts else "index.html"
-    page = (lab.root / "report" / kept).read_text()
+    experiment = EXPERIMENTS[experiment_of(lab.root, EXPERIMENTS, exercise.runs[-1].scenario)]
+    page = (lab.root / "report" / experiment.part("report").PAGE).read_text()
     assert all(folder.name in page for folder in lab.runs())
     assert lab.containers() == {}
 
