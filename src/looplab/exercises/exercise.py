@@ -10,7 +10,7 @@ import yaml
 
 from looplab.errors import LabError, UsageError
 from looplab.report.schema import fault, validator
-from looplab.spec.columns import BASE_UNITS, Cell, Count, Key, Text
+from looplab.spec.columns import Cell, Count, Figure, Key
 from looplab.spec.experiment import Experiments
 
 # An exercise belongs to a scenario or an experiment, or is in docs/exercises with runs of what is there already.
@@ -261,7 +261,7 @@ class _Reader:
             raise self._wrong(f"{place} wants nothing", "Give it `treatment:`, or `value:` with `from:` or `to:`.")
         value = self._value(entry["value"], f"{place}.value")
         over = self._value(entry["over"], f"{place}.over") if "over" in entry else None
-        if over is None and value.unit in BASE_UNITS:
+        if over is None and "." in value.name:
             raise self._wrong(f"{place} is a band of times", "Divide it by another with `over:`; machines differ.")
         return Band(value, over, entry.get("from"), entry.get("to"))
 
@@ -313,9 +313,8 @@ class _Reader:
 def value_names(table: type[Cell]) -> Iterator[str]:
     """Yield what an exercise may ask about a cell: "O.p95", "lost", "lost_share", "ratio", "interval_ms"."""
     for column in table.columns.values():
-        if column.parts:
-            yield from (f"{column.name}.{part}" for part in column.parts)
-        elif not isinstance(column, Text):
+        yield from (f"{column.name}.{part}" for part in column.parts)
+        if isinstance(column, Count | Figure) or (isinstance(column, Key) and column.kind is not str):
             yield column.name
         if isinstance(column, Count):
             yield f"{column.name}_share"

@@ -109,8 +109,6 @@ class MeasuredCell(Cell):
         """
         if not self.valid:
             return None
-        if name == "interval":
-            return float(self.document["interval_ms"]) * 1000
         metric, _, statistic = name.partition(".")
         if metric in self.latency_us:
             return self.statistic(metric, statistic)

@@ -139,7 +139,7 @@ class Latency(Column[Document]):
     It passes between two `times` of the samples, or `made` gives it in ns of their columns and a row, ABSENT if it is
     unknown; neither: the experiment writes it. `column` is that of samples.csv, "" if it holds none. `table` names
     the statistics that the terminal shows, in ms with `digits` behind the point; `decades` are those of Prometheus's
-    buckets, in seconds.
+    buckets, in seconds. One that is `endless` is infinite, for an exercise, if no message was answered.
     """
 
     parts, suffix = ASKED, "_us"
@@ -154,10 +154,11 @@ class Latency(Column[Document]):
         table: tuple[str, ...] = (),
         digits: int = 3,
         decades: tuple[int, int] = (-4, 0),
+        endless: bool = True,
         **more: Any,
     ) -> None:
         super().__init__(about, unit="us", **more)
-        self.column, self.table, self.digits, self.decades = column, table, digits, decades
+        self.column, self.table, self.digits, self.decades, self.endless = column, table, digits, decades, endless
         self.made = partial(between, *times) if times else made
 
     @property

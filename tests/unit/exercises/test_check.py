@@ -295,7 +295,7 @@ def test_a_cell_may_be_named_by_words() -> None:
         text = point(f"value: {{run: a, name: lost{fields}}}, to: 0")
         wants = parse_exercise("x", text, "x/expected.yaml", lambda _scenario: WordyCell).points[0].wants
         assert isinstance(wants, Band)
-        return wants.value.key
+        return wants.value.cell.key
 
     assert key("") == ("near", 20.0)
     assert key(", place: far, interval_ms: 10") == ("far", 10.0)

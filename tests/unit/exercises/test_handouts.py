@@ -83,7 +83,7 @@ def serves(made: RunParameters, wanted: WantedRun, exercise: Exercise) -> bool:
         made.scenario == wanted.scenario
         and wanted.fidelity in ("", made.fidelity)
         and all(stored[name] == value for name, value in wanted.parameters.items())
-        and exercise.cells_of(wanted.handle) <= {cell.key for cell in made.cells}
+        and exercise.keys_of(wanted.handle) <= {cell.key for cell in made.cells}
         and made.repetitions >= exercise.repetitions
         and made.messages >= exercise.messages
     )

@@ -88,12 +88,20 @@ class LoopCell(Cell):
     disconnected = Count("lost: a connection was down", path="lost_by.disconnected", prometheus=None)
     unexplained = Count("lost for a reason unknown", path="lost_by.unknown", prometheus=None)
     T = Latency("response time at the controller, T2 - T1", column="total_us", made=_total)
-    R = Latency("the robot's part, R2 - R1 at the bridge", column="robot_us", made=_robot, decades=_ROBOT_DECADES)
+    R = Latency(
+        "the robot's part, R2 - R1 at the bridge",
+        column="robot_us",
+        made=_robot,
+        decades=_ROBOT_DECADES,
+        endless=False,
+    )
     O = Latency("T - R: MQTT, network and containers", column="overhead_us", made=_overhead)  # noqa: E741
     transport_O = Latency("O where bytes enter and leave the socket", made=_transport, prometheus=None)
-    service_R = Latency("R of requests that did not queue", made=_service, prometheus=None)
+    service_R = Latency("R of requests that did not queue", made=_service, prometheus=None, endless=False)
     response = Latency("from when a message was due, not sent; a lost one takes infinitely long", prometheus=None)
-    cpu_wait = Part("how long each part waited for a processor", each("number"), path="cpu_wait_us", parts=PARTS)
+    cpu_wait = Part(
+        "how long each part waited for a processor", each("number"), path="cpu_wait_us", parts=PARTS, unit="us"
+    )
     ledger = Part("the parts of O, of answers of which all are known", each("latency"), path="ledger_us")
     lost_by = Part("why messages were lost", each("count"))
     load = Part("what the load did", each("number"))
