@@ -16,17 +16,14 @@ import time
 from pathlib import Path
 
 import numpy as np
-import polars as pl
+import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
+from support.run_checks import SAMPLES_HEADER  # noqa: E402
 from support.simulated_runs import nine_scenarios, simulated_cell, write_run  # noqa: E402
 
-from looplab.experiments.loop import LoopCell  # noqa: E402
-from looplab.run.document import samples_header  # noqa: E402
-
-SAMPLES_HEADER = samples_header(LoopCell)
 PIECE = 1_000_000
 MESSAGES = 1000
 
@@ -94,8 +91,8 @@ def large_run(results: Path, messages: int) -> None:
                 overhead,
                 np.full(k.size, "answered"),
             ]
-            frame = pl.DataFrame(dict(zip(SAMPLES_HEADER.split(","), columns, strict=True)))
-            frame.write_csv(file, include_header=False, float_precision=3)
+            frame = pd.DataFrame(dict(zip(SAMPLES_HEADER.split(","), columns, strict=True)))
+            frame.to_csv(file, header=False, index=False, float_format="%.3f")
     run = json.loads((folder / "run.json").read_text())
     run["parameters"] |= {"messages": MESSAGES, "repetitions": messages // MESSAGES}
     run["cells"][0] |= {"sent": messages, "answered": messages}

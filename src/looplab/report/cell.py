@@ -134,7 +134,7 @@ class MeasuredCell(Cell):
 def _pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int, Floats]]:
     order = np.argsort(repetition, kind="stable")
     numbers, starts = np.unique(repetition[order], return_index=True)
-    yield from zip(numbers.tolist(), np.split(values[order], starts[1:]), strict=False)
+    yield from zip(map(int, numbers), np.split(values[order], starts[1:]), strict=False)
 
 
 def quantile(values: Floats, share: float) -> float:

@@ -21,7 +21,7 @@ def painters(runs: int) -> Iterator[Callable[[Sequence[Sketch]], list[Drawing]]]
     if runs < WORTH_RUNS or processes < 2:
         yield _draw_all
         return
-    # Spawned, not forked: the columnar library has threads.
+    # Spawned, not forked: a caller may have threads.
     pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
     for _ in range(processes):
         pool.submit(_get_ready)

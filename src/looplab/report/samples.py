@@ -1,15 +1,16 @@
 """Read samples.csv as columns, cell by cell; it must agree with run.json."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
+import pandas as pd
 from numpy.typing import NDArray
 
 from looplab.report.cell import QUANTILES, Key, MeasuredCell, quantile
+from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, read_csv
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 from looplab.spec.columns import Count, Figure
@@ -129,65 +130,53 @@ def read_cells(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
     if run.layout.read:
         return run.layout.read(run)
     try:
-        frame = _read(run.path / "samples.csv", run.layout)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        lines = str(error).splitlines()
-        return run.damaged(f"samples.csv cannot be read ({lines[0] if lines else 'empty'}).")
-    trouble = _disagreement(run, frame)
-    if not trouble:
-        cells = {key: _cell(run.layout, key, cell, frame) for key, cell in run.cells.items()}
-        trouble = "".join(_edited(cell) for cell in cells.values())
+        samples = read_csv(run.path / "samples.csv", _columns(run.layout))
+    except Unreadable as error:
+        return run.damaged(f"samples.csv cannot be read ({error}).")
+    if trouble := _disagreement(run, samples):
+        return run.damaged(trouble)
+    by_key = {_rounded(key): lines for key, lines in samples.groupby(list(run.layout.keys), observed=True)}
+    # Of ten million lines, one copy is enough.
+    nothing, samples = samples[:0], None
+    cells = {key: _cell(run.layout, cell, by_key.pop(_rounded(key), nothing)) for key, cell in run.cells.items()}
+    trouble = "".join(_edited(cell) for cell in cells.values())
     return run.damaged(trouble) if trouble else cells
 
 
-def _read(path: Path, layout: Layout) -> pl.DataFrame:
-    """Stream the columns that are used: ten million lines take some 350 MB."""
-    columns: dict[str, Any] = {
-        **{name: _key_type(layout, name) for name in layout.keys},
-        "repetition": pl.Int32,
-        **dict.fromkeys(layout.metrics.values(), pl.Float64),
-        "outcome": pl.Enum(list(layout.outcomes)),
-        **dict.fromkeys(layout.times, pl.Int64),
+def _columns(layout: Layout) -> dict[str, str]:
+    return {
+        **{name: WORD if name in layout.words else KEY for name in layout.keys},
+        "repetition": KEY,
+        **dict.fromkeys(layout.metrics.values(), NUMBER),
+        "outcome": WORD,
+        **dict.fromkeys(layout.times, NUMBER),
     }
-    with path.open("rb") as file:
-        header = file.readline().decode("ascii", "replace").strip()
-    if not set(columns) <= set(header.split(",")):
-        raise OSError(f"its first line is not that of a samples.csv: {header[:60]!r:.62}")
-    return pl.scan_csv(path, schema_overrides=columns).select(*columns).collect(engine="streaming")
-
-
-def _key_type(layout: Layout, name: str) -> Any:
-    if name in layout.words:
-        return pl.String
-    return pl.Float32 if name.endswith("_ms") else pl.Int32
 
 
 def _rounded(key: Sequence[float | str]) -> Key:
     return tuple(value if isinstance(value, str) else round(float(value), 3) for value in key)
 
 
-def _disagreement(run: StoredRun, frame: pl.DataFrame) -> str:
-    broken = frame.filter(pl.any_horizontal(pl.col(*run.layout.keys, "outcome").is_null())).height
+def _disagreement(run: StoredRun, samples: pd.DataFrame) -> str:
+    layout = run.layout
+    broken = samples[[*layout.keys, "repetition", "outcome"]].isna().any(axis="columns").sum()
     if broken:
         return f"{broken} line(s) of samples.csv are not whole. It was cut short or edited."
-    counted = {
-        (_rounded(key), str(outcome)): int(n)
-        for *key, outcome, n in frame.group_by(*run.layout.keys, "outcome").len().iter_rows()
-    }
+    counted: Counter[tuple[Key, str]] = Counter()
+    for (*key, outcome), lines in samples.groupby([*layout.keys, "outcome"], observed=True).size().items():
+        counted[_rounded(key), outcome] += lines
     for key, cell in run.cells.items():
-        for outcome, count in run.layout.outcomes.items():
+        for outcome, count in layout.outcomes.items():
             found = counted.pop((_rounded(key), outcome), 0)
             if found != cell.get(count, 0):
                 return (
-                    f"samples.csv and run.json disagree at {run.layout.text(key)}: {found} against "
+                    f"samples.csv and run.json disagree at {layout.text(key)}: {found} against "
                     f"{cell.get(count, 0)} {outcome.replace('_', ' ')}. It was cut short or edited."
                 )
     if counted:
-        return f"samples.csv holds a cell that run.json does not know: {run.layout.text(next(iter(counted))[0])}."
-    if not run.layout.metrics:
-        return ""
-    latencies = frame.filter(pl.col("outcome").is_in(run.layout.measured)).select(pl.col(*run.layout.metrics.values()))
-    unsound = latencies.select(pl.sum_horizontal(~pl.all().is_finite().fill_null(False)).sum()).item()
+        return f"samples.csv holds a cell that run.json does not know: {layout.text(next(iter(counted))[0])}."
+    answered = samples["outcome"].isin(layout.measured)
+    unsound = sum(int((answered & ~np.isfinite(samples[name])).sum()) for name in layout.metrics.values())
     return f"{unsound} latencies of answered messages in samples.csv are not finite numbers." if unsound else ""
 
 
@@ -203,17 +192,13 @@ def _edited(cell: MeasuredCell) -> str:
     return ""
 
 
-def _cell(layout: Layout, key: Key, document: Mapping[str, Any], frame: pl.DataFrame) -> MeasuredCell:
-    of_cell = [pl.col(n) == pl.lit(value, dtype=frame[n].dtype) for n, value in zip(layout.keys, key, strict=True)]
-    held = frame.filter(*of_cell)
-    measured = held.filter(pl.col("outcome").is_in(layout.measured))
-    latency_us = {metric: measured[column].to_numpy() for metric, column in layout.metrics.items()}
-    repetition = measured["repetition"].to_numpy().astype(np.int64)
+def _cell(layout: Layout, document: Mapping[str, Any], samples: pd.DataFrame) -> MeasuredCell:
+    answered = samples["outcome"].isin(layout.measured).to_numpy()
+    whose = samples["repetition"].to_numpy(dtype=np.int64)
+    latency_us = {metric: samples[column].to_numpy()[answered] for metric, column in layout.metrics.items()}
     if not layout.times:
-        return layout.cell(document, repetition, latency_us)
+        return layout.cell(document, whose[answered], latency_us)
+    due, received = (samples[name].to_numpy() for name in layout.times)
     # A message without a good answer never had one.
-    answered = held["outcome"].is_in(layout.measured).to_numpy()
-    due, received = (held[name].fill_null(0).to_numpy() for name in ("due_ns", "received_ns"))
     response_us = np.where(answered, (received - due) / 1e3, np.inf)
-    whose = held["repetition"].to_numpy().astype(np.int64)
-    return layout.cell(document, repetition, latency_us, response_us, whose)
+    return layout.cell(document, whose[answered], latency_us, response_us, whose)

@@ -79,7 +79,7 @@ def test_most_commands_need_no_package_and_make_no_environment(checkout: Path, c
     assert not (checkout / ".venv").exists()
 
 
-@pytest.mark.parametrize(("command", "package"), [("watch", "rich"), ("report", "matplotlib"), ("check", "polars")])
+@pytest.mark.parametrize(("command", "package"), [("watch", "rich"), ("report", "matplotlib"), ("check", "pandas")])
 def test_without_an_index_what_needs_packages_says_which(begun_checkout: Path, command: str, package: str) -> None:
     done = launch([str(begun_checkout / "lab"), command])
     assert done.returncode == 3

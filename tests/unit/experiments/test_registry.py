@@ -94,7 +94,7 @@ def test_a_runs_process_imports_no_analysis_no_prometheus_no_logging(name: str) 
     """The hot path runs there; what paho and http.client bring along is not ours."""
     program = (
         f"import sys; import {EXPERIMENTS[name].package}.controller;"
-        "print([n for n in sys.modules if n.split('.')[0] in ('numpy', 'polars', 'prometheus_client', 'rich')"
+        "print([n for n in sys.modules if n.split('.')[0] in ('numpy', 'pandas', 'prometheus_client', 'rich')"
         " or n.startswith(('looplab.exporter', 'looplab.metrics', 'looplab.report', 'looplab.lab'))])"
     )
     assert printed(program) == "[]"

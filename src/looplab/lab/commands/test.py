@@ -83,8 +83,7 @@ def run_tests(steps: Steps, root: Path, unit: bool, rest: Sequence[str], lint_al
     command = [str(python), "-m", "pytest", *colour, *chosen, *rest]
     # Debian keeps some programs outside a user's PATH.
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-    # On the small tables of the tests, threads of polars only wait for each other.
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path, "POLARS_MAX_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path}
     # Every process of a test would compile its modules, and each worker all tests.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if unit_alone:

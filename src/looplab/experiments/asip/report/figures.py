@@ -18,7 +18,7 @@ from looplab.experiments.asip.report.scope import scopes
 from looplab.report.drawing import Plot, Sketch, shares
 from looplab.report.finding import exact
 from looplab.report.samples import Measured
-from looplab.report.statistics import Interval
+from looplab.report.statistics import Floats, Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,7 +158,7 @@ def _latencies(run: Measured) -> list[Plot]:
     return [_under("latencies", run, caption, alternative, put)]
 
 
-def _put_latencies(curves: Sequence[tuple[str, str, np.ndarray]], wire_ms: float, axes: Axes) -> None:
+def _put_latencies(curves: Sequence[tuple[str, str, Floats]], wire_ms: float, axes: Axes) -> None:
     for language, transport, values in curves:
         share = np.arange(1, values.size + 1) / values.size
         colour, line = LOOKS[transport][0], DASHES.get(language, ":")

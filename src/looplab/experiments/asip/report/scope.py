@@ -8,9 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
+import numpy as np
+import pandas as pd
 
 from looplab.experiments.asip.report.cell import MeasuredAsip
+from looplab.report.csv_file import WORD, Unreadable, read_csv
 from looplab.report.drawing import Drawing, Plot
 
 if TYPE_CHECKING:
@@ -21,15 +23,8 @@ CYCLES_PER_MS = 16_000
 PIN_IN, PIN_OUT = 2, 13
 # As many edges of pin 2 are drawn.
 EDGES_SHOWN = 12
-COLUMNS = {
-    "language": pl.String,
-    "transport": pl.String,
-    "placement": pl.String,
-    "step": pl.Int32,
-    "pin": pl.Int32,
-    "level": pl.Int32,
-    "cycle": pl.Int64,
-}
+_CELL = ("language", "transport", "placement")
+_COLUMNS = {**dict.fromkeys(_CELL, WORD), **dict.fromkeys(("step", "pin", "level", "cycle"), "int64")}
 
 # (cycle, level) of each edge.
 Trace = Sequence[tuple[int, int]]
@@ -68,13 +63,11 @@ def scopes(folder: Path, fidelity: str, cells: Sequence[MeasuredAsip]) -> list[S
     if not cells or not path.is_file():
         return []
     cell = min(cells, key=lambda c: (c.placement != "one", c.transport != "serial", c.language != "python"))
-    wanted = pl.all_horizontal(
-        pl.col(name) == word for name, word in zip(("language", "transport", "placement"), cell.key, strict=True)
-    )
     try:
-        edges = pl.scan_csv(path, schema=COLUMNS).filter(wanted).collect()
-    except (pl.exceptions.PolarsError, OSError):
+        edges = read_csv(path, _COLUMNS)
+    except Unreadable:
         return []
+    edges = edges[np.logical_and.reduce([edges[name] == word for name, word in zip(_CELL, cell.key, strict=True)])]
     found = []
     for name, step, said in _steps(cell):
         traces = {pin: _trace(edges, step, pin) for pin in (PIN_IN, PIN_OUT)}
@@ -97,9 +90,9 @@ def _steps(cell: MeasuredAsip) -> list[tuple[str, int, str]]:
     return found
 
 
-def _trace(edges: pl.DataFrame, step: int, pin: int) -> Trace:
-    held = edges.filter((pl.col("step") == step) & (pl.col("pin") == pin)).sort("cycle")
-    return list(held.select("cycle", "level").iter_rows())
+def _trace(edges: pd.DataFrame, step: int, pin: int) -> Trace:
+    held = edges[(edges["step"] == step) & (edges["pin"] == pin)].sort_values("cycle", kind="stable")
+    return list(zip(held["cycle"].tolist(), held["level"].tolist(), strict=True))
 
 
 def _scope(name: str, fidelity: str, traces: dict[int, Trace], caption: str) -> Scope:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from looplab.experiments.loop.report import cells_of
 from looplab.report.statistics import Floats
@@ -51,7 +52,7 @@ def curve_of(measured: Measured, metric: str) -> Curve | None:
     return Curve(measured.run.scenario, values.size, own.shape[0], intervals, x, share, low, high)
 
 
-def _own_curves(cells: Sequence[tuple[np.ndarray, Floats]], x: Floats) -> Floats:
+def _own_curves(cells: Sequence[tuple[NDArray[np.int64], Floats]], x: Floats) -> Floats:
     """The CDF of each repetition at `x`, where repetition k is that of all intervals together."""
     size = 1 + max(int(repetition.max()) for repetition, _ in cells)
     held = np.zeros(size * (x.size + 1), dtype=np.int64)

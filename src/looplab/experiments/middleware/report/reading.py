@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import polars as pl
+import pandas as pd
 
-from looplab.experiments.middleware.document import FATES, HISTOGRAMS_HEADER, KEYS, SAMPLES_HEADER
+from looplab.experiments.middleware.document import FATES, KEYS
 from looplab.experiments.middleware.histogram import Histogram
 from looplab.experiments.middleware.report.cell import MeasuredLoad, Repetition
 from looplab.report.cell import Key, MeasuredCell
+from looplab.report.csv_file import WORD, Unreadable, read_csv
 from looplab.report.stored import StoredRun, Unusable
 
 _CELL = (*KEYS, "repetition")
@@ -20,10 +21,11 @@ _Repetition = tuple[int, ...]
 def read(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
     """Return the cells of a run by key; Unusable if its files do not agree."""
     try:
-        counted = _counted(_frame(run, "samples.csv", SAMPLES_HEADER))
-        histograms = _histograms(_frame(run, "histograms.csv", HISTOGRAMS_HEADER))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        return run.damaged(f"Its files cannot be read ({str(error).splitlines()[0]}).")
+        counted = _counted(read_csv(run.path / "samples.csv", dict.fromkeys((*_CELL, "due", *FATES), "int64")))
+        columns = {**dict.fromkeys((*_CELL, "upper_ns", "count"), "int64"), "time": WORD}
+        histograms = _histograms(read_csv(run.path / "histograms.csv", columns))
+    except Unreadable as error:
+        return run.damaged(f"Its files cannot be read ({error}).")
     cells = {}
     for key, document in run.cells.items():
         held = []
@@ -38,28 +40,18 @@ def read(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
     return cells
 
 
-def _frame(run: StoredRun, name: str, header: str) -> pl.DataFrame:
-    frame = pl.read_csv(run.path / name, infer_schema_length=None)
-    if frame.columns != header.split(","):
-        raise OSError(f"the first line of {name} is not that of a run of this experiment")
-    return frame
-
-
-def _counted(frame: pl.DataFrame) -> dict[_Repetition, dict[str, int]]:
+def _counted(samples: pd.DataFrame) -> dict[_Repetition, dict[str, int]]:
     """Return the sums of samples.csv by repetition."""
-    sums = frame.group_by(*_CELL).agg(pl.col("due", *FATES).sum())
-    return {
-        tuple(map(int, row[: len(_CELL)])): dict(zip(("requests", *FATES), map(int, row[len(_CELL) :]), strict=True))
-        for row in sums.iter_rows()
-    }
+    sums = samples.groupby(list(_CELL))[["due", *FATES]].sum()
+    return {at: dict(zip(("requests", *FATES), row, strict=True)) for at, *row in sums.itertuples(name=None)}
 
 
-def _histograms(frame: pl.DataFrame) -> dict[_Repetition, dict[str, Histogram]]:
+def _histograms(lines: pd.DataFrame) -> dict[_Repetition, dict[str, Histogram]]:
     found: dict[_Repetition, dict[str, Histogram]] = {}
-    for (*at, name), part in frame.group_by(*_CELL, "time"):
-        counts = dict(zip(part["upper_ns"].to_list(), part["count"].to_list(), strict=True))
+    for (*at, name), part in lines.groupby([*_CELL, "time"], observed=True):
+        counts = dict(zip(part["upper_ns"].tolist(), part["count"].tolist(), strict=True))
         whole = Histogram(counts, min_ns=min(counts), max_ns=max(counts))
-        found.setdefault(tuple(map(int, at)), {})[str(name)] = whole
+        found.setdefault(tuple(at), {})[name] = whole
     return found
 
 

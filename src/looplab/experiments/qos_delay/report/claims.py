@@ -13,7 +13,7 @@ from looplab.report.claims import NEAR, about, at_least, claims_of, outcome_of
 from looplab.report.finding import Finding, Line, exact, within
 from looplab.report.printed import printed
 from looplab.report.samples import Measured
-from looplab.report.statistics import SIGNIFICANCE
+from looplab.report.statistics import SIGNIFICANCE, Floats
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, SEED, UNDECIDED, Claim, Verdicts
 
 QOS = (0, 1, 2)
@@ -146,7 +146,7 @@ def _grows(run: Measured) -> Finding:
     return Finding(outcome, "; ".join(steps) + ".", lines=lines)
 
 
-def _rank_correlation(values: np.ndarray) -> tuple[float, float]:
+def _rank_correlation(values: Floats) -> tuple[float, float]:
     """Spearman's rho of values in the order of their delay, and its one-sided permutation p."""
     if np.ptp(values) == 0:
         return 0.0, 1.0

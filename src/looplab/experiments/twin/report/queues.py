@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
+import pandas as pd
 
 from looplab.experiments.twin.report.cell import MeasuredTwin
+from looplab.report.csv_file import KEY, NUMBER, WORD, read_csv
 from looplab.report.stored import StoredRun
 
 # As many points as a figure can show.
 POINTS = 400
+_KEYS = ("interval_ms", "brokers", "placement", "write_mode", "qos", "repetition")
 _COLUMNS = {
-    "interval_ms": pl.Float32,
-    **dict.fromkeys(("brokers", "qos", "repetition"), pl.Int32),
-    **dict.fromkeys(("placement", "write_mode", "outcome"), pl.String),
-    **dict.fromkeys(("sent_ns", "received_ns"), pl.Int64),
+    **{name: WORD if name in ("placement", "write_mode") else KEY for name in _KEYS},
+    "outcome": WORD,
+    "sent_ns": NUMBER,
+    "received_ns": NUMBER,
 }
 
 
@@ -31,19 +33,17 @@ class Curve:
 
 def curves(run: StoredRun, cells: list[MeasuredTwin]) -> list[Curve]:
     """Return the queue over time of each of these cells of the run."""
-    frame = pl.scan_csv(run.path / "samples.csv", schema_overrides=_COLUMNS).select(*_COLUMNS).collect()
-    return [_curve(frame, cell) for cell in cells]
+    samples = read_csv(run.path / "samples.csv", _COLUMNS)
+    return [_curve(samples, cell) for cell in cells]
 
 
-def _curve(frame: pl.DataFrame, cell: MeasuredTwin) -> Curve:
-    names = ("interval_ms", "brokers", "placement", "write_mode", "qos", "repetition")
-    held = frame.filter(
-        *(pl.col(n) == pl.lit(value, dtype=frame[n].dtype) for n, value in zip(names, cell.key, strict=True))
-    )
+def _curve(samples: pd.DataFrame, cell: MeasuredTwin) -> Curve:
+    of_cell = [samples[name] == value for name, value in zip(_KEYS, cell.key, strict=True)]
+    held = samples[np.logical_and.reduce(of_cell)]
     sent = held["sent_ns"].to_numpy()
-    committed = held.filter(pl.col("outcome") == "stored")["received_ns"].to_numpy()
+    committed = held.loc[held["outcome"] == "stored", "received_ns"].to_numpy()
     at = np.concatenate([sent, committed])
-    steps = np.concatenate([np.ones_like(sent), -np.ones_like(committed)])
+    steps = np.repeat([1, -1], [sent.size, committed.size])
     # Commits first where both are at one time, as in run.json.
     order = np.lexsort((steps, at))
     length = np.cumsum(steps[order])

@@ -69,7 +69,7 @@ def over_runs(over: Sequence[float], under: Sequence[float]) -> Ratio | None:
 @cache
 def chi_square_quantile(share: float, freedom: int) -> float:
     """Return the quantile of chi-square; integrated over its root, where the density is smooth."""
-    root = np.linspace(1e-9, math.sqrt(freedom) + 12, _STEPS)
+    root = np.linspace(1e-9, math.sqrt(freedom) + 12, _STEPS, dtype=np.float64)
     below = _cumulative(root, (freedom - 1) * np.log(root) - root**2 / 2)
     return float(np.interp(share, below, root)) ** 2
 
@@ -88,7 +88,7 @@ def f_share(value: float, freedom: tuple[int, int]) -> float:
 @cache
 def _f(freedom: tuple[int, int]) -> tuple[Floats, Floats]:
     """F is d2/d1 tan^2 of an angle with the density sin^(d1-1) cos^(d2-1)."""
-    angle = np.linspace(1e-9, math.pi / 2 - 1e-9, _STEPS)
+    angle = np.linspace(1e-9, math.pi / 2 - 1e-9, _STEPS, dtype=np.float64)
     logarithm = (freedom[0] - 1) * np.log(np.sin(angle)) + (freedom[1] - 1) * np.log(np.cos(angle))
     return angle, _cumulative(angle, logarithm)
 
