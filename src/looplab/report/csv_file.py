@@ -22,6 +22,10 @@ def read_csv(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     """
     form = {"usecols": list(columns), "dtype": dict(columns), "keep_default_na": False, "na_values": [""]}
     try:
+        with path.open("rb") as file:
+            first = file.readline().decode("ascii", "replace").strip()
+        if not set(columns) <= set(first.split(",")):
+            raise ValueError(f"its first line is not that of a {path.name}: {first[:60]!r:.62}")
         with pd.read_csv(path, chunksize=_LINES_AT_ONCE, **form) as pieces:
             read = list(pieces)
     except (ValueError, OSError) as error:
