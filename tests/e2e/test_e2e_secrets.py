@@ -1,15 +1,12 @@
 """With a listener for the LAN: no secret where the engine shows one, one port on the LAN, and nothing without it."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from support.containers import docker
 from support.e2e_lab import Lab, free_port
-from support.waiting import until
 
-from looplab.experiments.loop.protocol import TOPIC_REQUEST
 from looplab.lab.credentials import certificates, identities
 from looplab.lab.credentials.secret_files import write_secret
 
@@ -51,25 +48,6 @@ def test_the_engine_shows_no_secret(lab: Lab) -> None:
         # Each has its own folder and no other, and cannot write there.
         assert [Path(mount["Source"]).name for mount in own] == [part.removeprefix("s1-")]
         assert not any(mount["RW"] for mount in own)
-
-
-def test_who_says_what_he_may_not_shows_in_the_brokers_log(lab: Lab) -> None:
-    """By the plugin, which `prepare` has put into a volume of the broker's."""
-    identities.ensure(lab.root, [], controller_uid=1000)
-    lab.compose("--profile", "scenario1", "up", "--detach", "s1-broker", BROKER_TLS="on", code=0)
-    broker = lab.containers()["s1-broker"]
-    bridge = identities.pairing_of(lab.root, "bridge")
-    publish = f"mosquitto_pub -h localhost -p 8883 --cafile ca.crt -i stranger -u {bridge.user} -P {bridge.password}"
-    ask = f"cd /dev/shm && cat >ca.crt && exec {publish} -q 1 -t {TOPIC_REQUEST} -m E-1"
-    command = ["docker", "exec", "--interactive", broker, "sh", "-c", ask]
-    authority = (lab.root / identities.LAN / "ca.crt").read_bytes()
-
-    def said() -> bool:
-        return subprocess.run(command, input=authority, capture_output=True, timeout=60, check=False).returncode == 0
-
-    until(said, "a broker that confirms", 20)
-    told = f"Refused PUBLISH to '{TOPIC_REQUEST}' by user 'bridge', client 'stranger', "
-    until(lambda: told in docker("logs", broker), told, 10)
 
 
 def test_a_run_with_an_ended_certificate_says_so_and_set_up_mends_it(own_lab: Lab) -> None:

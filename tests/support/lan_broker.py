@@ -35,12 +35,11 @@ def make_identities(root: Path) -> None:
 class LanBroker:
     """mosquitto with the plain and the TLS listener; `folder` becomes a lab's root, with a copy of what is `made`.
 
-    It runs as who runs the tests, with the `plugin` of images/refusals.
+    It runs as who runs the tests.
     """
 
-    def __init__(self, folder: Path, plugin: Path, made: Path) -> None:
+    def __init__(self, folder: Path, made: Path) -> None:
         self.root = folder
-        self._plugin = plugin
         self.port, self.tls_port = free_port(), free_port()
         with_access_list(folder)
         shutil.copytree(made, folder / FOLDER)
@@ -107,7 +106,6 @@ class LanBroker:
         for wanted, here in (
             ("listener 8883", f"listener {self.tls_port} {HOST}"),
             ("/mosquitto/config", str(own)),
-            ("/mosquitto/refusals/refusals.so", str(self._plugin)),
             ("/mosquitto/secrets", str(self.root / identities.LAN / "broker")),
         ):
             assert wanted in text
@@ -127,20 +125,15 @@ class Visitor:
         pairing: Pairing | None = None,
         user: str | None = None,
         password: str | None = None,
-        *,
-        client_id: str = "",
-        will: str = "",
     ) -> None:
         self.messages: list[tuple[str, bytes]] = []
         self.answer = ""
         self.granted: dict[int, list[int]] = {}
         self._heard = threading.Event()
-        self.id = client_id or f"visitor-{secrets.token_hex(4)}"
+        self.id = f"visitor-{secrets.token_hex(4)}"
         self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=self.id, reconnect_on_failure=False)
         if pairing is not None:
             self.client.tls_set_context(pairing.context())
-        if will:
-            self.client.will_set(will, "offline", retain=True)
         if user is not None:
             self.client.username_pw_set(user, password)
         self.client.on_connect = self._on_connect
@@ -150,10 +143,10 @@ class Visitor:
         self.client.loop_start()
 
     @classmethod
-    def known(cls, broker: LanBroker, who: str, **more: str) -> Visitor:
+    def known(cls, broker: LanBroker, who: str) -> Visitor:
         """One with an identity of the lab's, who is let in."""
         pairing = broker.pairing(who)
-        visitor = cls(broker.tls_port, pairing, pairing.user, pairing.password, **more)
+        visitor = cls(broker.tls_port, pairing, pairing.user, pairing.password)
         assert visitor.verdict() == "Success"
         return visitor
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 from paho.mqtt import MQTTException
-from paho.mqtt.enums import CallbackAPIVersion, MessageState
+from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from looplab.mqtt.connection_errors import describe_end, describe_refusal
@@ -30,8 +30,6 @@ KEEPALIVE_S = 60
 MAX_INFLIGHT = 20
 # How often `wait` sees to a connection that is there, or is being made.
 MAINTAIN_NS, RECONNECT_NS = 500_000_000, 5_000_000
-# States of paho's messages at QoS 1 and 2 that wait to be sent.
-_HELD = (MessageState.MQTT_MS_PUBLISH, MessageState.MQTT_MS_QUEUED)
 # What paho and `parse_publish` raise for a malformed packet.
 _NOT_MQTT = (ValueError, LookupError, TypeError, struct.error, MQTTException)
 
@@ -199,15 +197,6 @@ class MqttClient:
         while not self.connected and perf_counter_ns() < end_ns:
             self.wait(perf_counter_ns() + 20_000_000)
         return self.connected
-
-    def kept(self) -> list[bytes]:
-        """Return the payloads of the messages that have not left: without a connection, before a full socket, or
-        because too many are unconfirmed."""
-        # Private, but paho counts what waits and does not show it.
-        queued = [packet["packet"] for packet in self._paho._out_packet if packet["command"] & 0xF0 == mqtt.PUBLISH]
-        held = [m for m in self._paho._out_messages.values() if m.state in _HELD]
-        early = [payload for _topic, payload, _qos, _retain in self._early]
-        return [*(parse_publish(packet)[2] for packet in queued), *(m.payload for m in held), *early]
 
     def close(self) -> None:
         """Disconnect politely (no last will)."""

@@ -1,7 +1,6 @@
 """When each message is due, and the outcome of each: stamps into preallocated rows, and nothing else."""
 
 import gc
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
@@ -27,7 +26,6 @@ class Sender(Protocol):
     def disconnects(self) -> int: ...
     def publish(self, topic: str, payload: bytes, qos: int) -> bool: ...
     def wait(self, until_ns: int) -> object: ...
-    def kept(self) -> Sequence[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Messages:
 class Counts:
     """What belongs to no single row: `duplicates`, `out_of_order` and `disconnects` of each of `cells`.
 
-    `malformed`, `foreign` and `expired` (answers that came when their messages were counted as lost) are the run's.
+    `malformed`, `foreign` and `expired` (lost messages whose answers came after the time limit) are the run's.
     """
 
     def __init__(self, cells: int) -> None:
@@ -56,7 +54,7 @@ class Counts:
         self.disconnects = [0] * cells
         self.malformed = 0
         self.foreign = 0
-        self.expired = 0
+        self.expired: set[int] = set()
         self._disconnects_before = -1
 
     def of_cell(self, cell: int) -> dict[str, int]:
@@ -75,14 +73,10 @@ class Counts:
 
 
 class OpenLoop:
-    """Sends each message when it is due and writes its row of `store`; `counts` what belongs to no single row.
-
-    `kept` holds the lost messages that had not left when their cell ended.
-    """
+    """Sends each message when it is due and writes its row of `store`; `counts` what belongs to no single row."""
 
     def __init__(self, sender: Sender, store: SampleStore, messages: Messages) -> None:
         self.counts = Counts(-(-store.count // messages.per_cell))
-        self.kept: set[int] = set()
         self._sender, self._store, self._messages = sender, store, messages
         self._deadline_ns, self._limit_ns = messages.deadline_ms * 1_000_000, limit_ns(messages.deadline_ms)
         self._first = 0
@@ -135,9 +129,6 @@ class OpenLoop:
             self._sender.wait(min(end_ns, now + DRAIN_STEP_NS))
             missing = [row for row in missing if state[row] == WAITING]
         self.counts.add_disconnects(rows.start // self._messages.per_cell, self._sender.disconnects)
-        if missing:
-            unsent = set(self._sender.kept())
-            self.kept.update(row for row in missing if self._messages.form % row in unsent)
 
     def awaits(self, sequence: int, now: int) -> bool:
         """Return whether an answer to this message that came at `now` counts; count it as malformed, expired or
@@ -146,7 +137,8 @@ class OpenLoop:
             self.counts.malformed += 1
             return False
         if now - self._sent[sequence] > self._limit_ns:
-            self.counts.expired += 1
+            if self._state[sequence] == WAITING:
+                self.counts.expired.add(sequence)
             return False
         if self._state[sequence] != WAITING:
             self.counts.duplicates[sequence // self._messages.per_cell] += 1

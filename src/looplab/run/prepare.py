@@ -10,9 +10,6 @@ from looplab.errors import LabError
 from looplab.system.env_files import read_env
 
 PI_METRICS_PORT = 9102
-# The broker's plugin (images/refusals): in this image, and in the volume that the broker reads.
-PLUGIN = Path("/opt/looplab/refusals.so")
-BROKER_VOLUME = Path("/refusals")
 
 
 def scenarios(folder: Path) -> list[tuple[str, str]]:
@@ -90,7 +87,6 @@ def main() -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    write_into_volume(BROKER_VOLUME / PLUGIN.name, PLUGIN.read_bytes())
     problem = open_results(Path("/results"), uid, gid)
     if problem:
         print(problem, file=sys.stderr)

@@ -1,26 +1,15 @@
 """A broker for the LAN, and parts of the lab beside it; each is ended by its id."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from support.lan_broker import LanBroker, Visit, Visitor, make_identities, with_access_list
 from support.parts import HOST, Child, free_port
-from support.places import ROOT
 
 from looplab.lab.credentials.secret_files import FOLDER
 
 StartChild = Callable[..., Child]
-
-
-@pytest.fixture(scope="session")
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The broker's plugin, made as for the lab, but here."""
-    assert Path("/usr/include/mosquitto_broker.h").exists(), "no headers of plugins: apt-get install mosquitto-dev"
-    folder = tmp_path_factory.mktemp("refusals")
-    subprocess.run(["make", "-s", "-C", str(ROOT / "images/refusals"), f"BUILD={folder}"], check=True)
-    return folder / "refusals.so"
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +22,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lan(tmp_path: Path, plugin: Path, made: Path) -> Iterator[LanBroker]:
+def lan(tmp_path: Path, made: Path) -> Iterator[LanBroker]:
     """Runs, with identities that it may change."""
-    broker = LanBroker(tmp_path, plugin, made)
+    broker = LanBroker(tmp_path, made)
     try:
         broker.start()
         yield broker

@@ -96,7 +96,6 @@ def test_a_replayed_answer_of_anybody_else_reaches_nobody(lan: LanBroker, visit:
     replayer.close()
     assert replayer.said > 0
     assert (cell["answered"], cell["duplicates"]) == (MESSAGES, 0)
-    assert f"Refused PUBLISH to '{TOPIC_ANSWER}' by user '{who}'" in lan.said()
 
 
 class Tap:

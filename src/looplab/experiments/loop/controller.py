@@ -21,17 +21,16 @@ from looplab.experiments.loop.looks import Looks
 from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
 from looplab.experiments.loop.parameters import Parameters, in_order
-from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO, TOPIC_REQUEST
+from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO
 from looplab.experiments.loop.request_loop import Measurement, Requests
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
-from looplab.mqtt.permission import is_refused
 from looplab.run import stalls
 from looplab.run.accounting import Columns, held_us, tally
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
-from looplab.run.samples import WAITING, SampleStore
+from looplab.run.samples import SampleStore
 from looplab.spec.parameters import SLEEP
 from looplab.treatments import NO_LOAD
 from looplab.treatments.judgement import Treatment
@@ -54,7 +53,6 @@ class Controller(Run):
         self.news = BridgeNews(self.record.token, parameters.samples)
         self.looks = Looks(parameters)
         self._connected_ns: list[int] = []
-        self._refused_ns: list[int] = []
         self._client = _client(parameters, self.record.token, self._received, self._note_connection)
         self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
@@ -98,7 +96,7 @@ class Controller(Run):
             "robot": robot_lag.whole(cells),
             "malformed": counts.malformed + self.news.malformed,
             "foreign": counts.foreign + self.news.foreign,
-            "expired": counts.expired,
+            "expired": len(counts.expired),
             **self.news.document(sum(counts.disconnects)),
             "ledger_gaps": self._ledger_gaps(),
             "delayed": delayed(self.record.store, range(self.parameters.samples)),
@@ -133,7 +131,7 @@ class Controller(Run):
         """Return what explains lost messages."""
         away = [] if self._client.connected else [NEVER_NS]
         returns = [*self._connected_ns[1:], *away, *self.news.returns_ns()]
-        return Evidence(self.news.merged, returns, self._refused_ns, self.measurement.kept)
+        return Evidence(self.news.merged, self.measurement.counts.expired, returns)
 
     def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
         if self._current is not None:
@@ -228,15 +226,7 @@ class Controller(Run):
             # First, because nobody listens while the treatments are read.
             self.measurement.drain(rows)
             self._own += passed(self.record.store, rows)
-            self._ask_for_permission(rows)
             self._look()
-
-    def _ask_for_permission(self, rows: range) -> None:
-        """Note it if the broker refuses requests, and may have refused some of `rows`."""
-        state, client = self.record.store["state"], self._client
-        lost = any(state[row] == WAITING for row in rows)
-        if lost and client.connected and is_refused(client.target, TOPIC_REQUEST, f"permission-{self.record.token}"):
-            self._refused_ns.append(perf_counter_ns())
 
     def _seconds_left(self, done: int) -> float:
         p = self.parameters

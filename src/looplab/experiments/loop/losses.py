@@ -1,8 +1,7 @@
 """Why messages were lost: evidence collected during a run, one cause for each lost message.
 
 `merged`: the bridge took its answer for another's. `disconnected`: sent while the controller or the bridge had no
-connection to the broker. `refused`: the broker does not let the controller publish. `never_left`: still in the
-controller's own queues. `unknown`: none of these was found.
+connection to the broker. `expired`: answered after the time limit. `unknown`: none of these was found.
 """
 
 import re
@@ -14,7 +13,7 @@ from itertools import accumulate
 from looplab.run.accounting import Columns
 from looplab.run.samples import WAITING
 
-CAUSES = ("merged", "disconnected", "refused", "never_left", "unknown")
+CAUSES = ("merged", "disconnected", "expired", "unknown")
 # The bridge publishes `<run> <sequence> …` here: requests whose answers merged into the one before.
 TOPIC_BRIDGE_MERGED = "lab/bridge/merged"
 # A connection that did not come back.
@@ -36,15 +35,11 @@ def parse_merged(payload: bytes) -> tuple[bytes, list[int]] | None:
 
 @dataclass
 class Evidence:
-    """What is known beside the samples; `merged` and `kept` are sequences, times are monotonic ns.
-
-    `returns_ns`: when a connection was there again. `refused_ns`: when the broker said that it refuses requests.
-    """
+    """What is known beside the samples: sequences, and in `returns_ns` when a connection was there again."""
 
     merged: set[int] = field(default_factory=set)
+    expired: set[int] = field(default_factory=set)
     returns_ns: list[int] = field(default_factory=list)
-    refused_ns: list[int] = field(default_factory=list)
-    kept: set[int] = field(default_factory=set)
 
 
 class Losses:
@@ -53,7 +48,6 @@ class Losses:
     def __init__(self, columns: Columns, rows: range, evidence: Evidence) -> None:
         self._columns, self._evidence = columns, evidence
         self._away = _Spans(columns, rows, evidence.returns_ns)
-        self._refused = _Spans(columns, rows, evidence.refused_ns)
 
     def count(self, rows: Iterable[int]) -> dict[str, int]:
         """Return how many of `rows` were lost by each of CAUSES; they add up to the lost ones."""
@@ -67,8 +61,7 @@ class Losses:
         found = {
             "merged": row in self._evidence.merged,
             "disconnected": sent_ns in self._away,
-            "refused": sent_ns in self._refused,
-            "never_left": row in self._evidence.kept,
+            "expired": row in self._evidence.expired,
         }
         return next((cause for cause, known in found.items() if known), "unknown")
 

@@ -42,10 +42,6 @@ class Ends:
             self.wait(perf_counter_ns() + LOOK_NS)
         return True
 
-    def kept(self) -> list[bytes]:
-        """Return the payloads that have not left the publisher."""
-        return self.publisher.kept()
-
     @property
     def sock(self) -> StampedSocket | None:
         return self.publisher.sock

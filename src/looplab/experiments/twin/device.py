@@ -72,10 +72,6 @@ class Devices:
             self.wait(perf_counter_ns() + LOOK_NS)
         return True
 
-    def kept(self) -> list[bytes]:
-        """Return the numbers of the messages that have not left."""
-        return [data.split(b",")[2] for client in self.clients for data in client.kept()]
-
     @property
     def disconnects(self) -> int:
         """How often a connection was lost."""

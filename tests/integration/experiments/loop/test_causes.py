@@ -4,13 +4,11 @@ import itertools
 import re
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from support.loop_lab import OK, LoopLab, answer_requests
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
-from support.parts import HOST, Broker, Listener, RobotDouble, until
+from support.parts import HOST, Listener, RobotDouble, until
 from support.run_checks import Run, check_sums
 
 from looplab.experiments.loop.protocol import TOPIC_REQUEST
@@ -107,40 +105,15 @@ def test_the_controllers_connection_is_cut(lab: LoopLab) -> None:
     assert run.cell["lost"] >= 8
 
 
-def test_messages_that_never_left(lab: LoopLab) -> None:
+def test_messages_that_never_left_have_no_cause(lab: LoopLab) -> None:
     """At QoS 1 no more than 20 may be unconfirmed; the others stay at the sender while the broker is silent."""
     lab.bridge()
     stall = Rule(impairment="stall", direction=TO_BROKER, indexes=(50,), stall_ms=BEYOND_MS)
     with ImpairmentProxy((HOST, lab.broker.port), [stall]) as proxy:
         lab.controller(BROKER_PORT=str(proxy.port), QOS="1", DEADLINE_MS="100", **SETTINGS).wait()
     run = Run(lab.run)
-    found = lost_by(run)
-    # Those that left and waited at the proxy, at most 20 and a few whose confirmation came back.
-    assert set(found) == {"never_left", "unknown"}
-    assert 18 <= found["unknown"] <= 22
-    assert found["never_left"] == run.cell["lost"] - found["unknown"] > 20
-
-
-@pytest.mark.parametrize("qos", ["0", "1", "2"])
-def test_requests_that_the_broker_refuses(
-    lab: LoopLab, start_broker: Callable[..., Broker], tmp_path: Path, qos: str
-) -> None:
-    """MQTT 3.1.1 confirms what the access list keeps back, so no client notices."""
-    rules = tmp_path / "rules"
-    rules.write_text("topic readwrite #\n")
-    # As another user mosquitto could not read it.
-    lab.broker = start_broker(more=f"allow_anonymous true\nuser root\nacl_file {rules}\n")
-    lab.bridge()
-    listener = Listener(lab.broker.port)
-    child = lab.controller(QOS=qos, **{**SETTINGS, "MESSAGES": "200"})
-    measuring(listener)
-    rules.write_text("topic read #\ntopic write answer/\ntopic write lab/#\n")
-    lab.broker.signal(signal.SIGHUP)
-    child.wait()
-    listener.close()
-    run = Run(lab.run)
-    assert lost_by(run) == {"refused": run.cell["lost"]}
-    assert run.cell["lost"] > 50
+    assert lost_by(run) == {"unknown": run.cell["lost"]}
+    assert run.cell["lost"] > 40
 
 
 def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
@@ -168,7 +141,7 @@ def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
     assert [(cell["late"], cell["lost"]) for cell in run.document["cells"]] == [(1, 1), (1, 0)], child.said()
     assert (run.outcomes("late"), run.outcomes("lost")) == ([5, 25], [6])
     assert run.document["expired"] == 1
-    assert run.cell["lost_by"]["unknown"] == 1
+    assert lost_by(run) == {"expired": 1}
 
 
 @pytest.mark.parametrize("pacing", ["sleep", "schedule"])

@@ -112,10 +112,10 @@ def test_nothing_is_wider_than_80_columns() -> None:
 
 
 def test_what_was_lost_is_shown_by_its_cause_and_response_as_endless() -> None:
-    causes = {"merged": 3, "disconnected": 0, "refused": 0, "never_left": 2, "unknown": 0}
+    causes = {"merged": 3, "disconnected": 0, "expired": 2, "unknown": 0}
     response = summarise([5_000_000, 5_500_000], 1)
     text = table(run(cell(lost_by=causes, response_us=response, beyond_interval=0.25)))
-    assert "lost by: 3 merged, 2 never left" in text
+    assert "lost by: 3 merged, 2 expired" in text
     assert words(text, "response ") == ["response", "5.000", "inf", "5.500", "inf", "inf", "inf"]
     assert "beyond interval 25.0% of 1000 messages" in text
     assert "lost by" not in table(run(cell(lost_by=dict.fromkeys(causes, 0))))
