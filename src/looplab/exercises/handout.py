@@ -12,7 +12,7 @@ from textwrap import fill
 
 from looplab.exercises.exercise import Exercise
 
-BLOCK = "<!-- {name}: written by scripts/make-handouts from expected.yaml -->\n{text}\n<!-- end of {name} -->"
+BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
 WIDTH = 118
 PREDICTION_RULE = "Write the letter into the form before you run. Any prediction gets its point, right or wrong."
 
@@ -35,9 +35,9 @@ class Around:
 def completed(text: str, folder: Path, exercise: Exercise, around: Around) -> str:
     """Return the text of a handout in `folder` with its generated parts as they must be."""
     text = _with_rows(text, exercise)
-    text = _with_block(text, "links", _links(folder, around), after=r"^# .+\n")
-    text = _with_block(text, "prediction", _prediction(exercise, around.claims), before=r"^## Run\n")
-    return _with_block(text, "sample", _sample(exercise, around), before=r"^## Questions\n")
+    text = with_block(text, "links", _links(folder, around), after=r"^# .+\n")
+    text = with_block(text, "prediction", _prediction(exercise, around.claims), before=r"^## Run\n")
+    return with_block(text, "sample", _sample(exercise, around), before=r"^## Questions\n")
 
 
 def time_text(exercise: Exercise) -> str:
@@ -74,14 +74,14 @@ def _with_rows(text: str, exercise: Exercise) -> str:
     return re.sub(r"^(\| parts \|.*\n)", lambda found: found[1] + made, text, count=1, flags=re.MULTILINE)
 
 
-def _with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
+def with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
     """Return the text with that block replaced, or put after the first match of `after` or before that of `before`."""
     block = BLOCK.format(name=name, text=content)
-    held = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
-    if held.search(text):
-        return held.sub(lambda _found: block, text, count=1)
+    present = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
+    if present.search(text):
+        return present.sub(lambda _match: block, text, count=1)
     place = re.compile(after or before, re.MULTILINE)
-    put = (lambda found: f"{found[0]}\n{block}\n") if after else (lambda found: f"{block}\n\n{found[0]}")
+    put = (lambda match: f"{match[0]}\n{block}\n") if after else (lambda match: f"{block}\n\n{match[0]}")
     return place.sub(put, text, count=1)
 
 

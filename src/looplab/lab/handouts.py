@@ -1,4 +1,4 @@
-"""All handouts with their generated parts: what scripts/make-handouts writes and a test compares."""
+"""All pages with generated parts: what scripts/make-handouts writes and a test compares."""
 
 import json
 from collections.abc import Mapping
@@ -15,12 +15,18 @@ from looplab.exercises.exercise import (
 )
 from looplab.exercises.handout import Around, completed, neighbours
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.data_page import PAGE, data_page
 from looplab.run.life import run_table
 from looplab.run.table import table_words
 from looplab.spec.experiment import Experiment
 
 # A stored run of each experiment, cut to one cell: its table is shown in the handouts. A scenario may have its own.
 SAMPLES = Path("docs/exercises/samples")
+
+
+def generated(root: Path) -> dict[Path, str]:
+    """Return what each page with generated parts must hold, by its path."""
+    return {**handouts(root), root / PAGE: data_page(root)}
 
 
 def handouts(root: Path) -> dict[Path, str]:

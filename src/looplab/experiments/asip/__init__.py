@@ -39,18 +39,18 @@ class LatencyCell(AsipCell):
     note = "latency: set to notice, by the client; edge: by the oscilloscope; wire: its bytes; all in ms"
 
     latency = Latency(
-        "from setting the pin to its notice, on the client's clock, in ms",
+        "from setting the pin to its notice, on the client's clock",
         column="latency_us",
         times=("sent_ns", "received_ns"),
         table=("avg", "p95"),
     )
     edge_latency = Latency(
-        "from an edge of pin 2 to that of pin 13, by the oscilloscope, in ms",
+        "from an edge of pin 2 to that of pin 13, by the oscilloscope",
         heading="edge",
         table=("avg",),
         prometheus="edge",
     )
-    wire_us = Figure("the time that the bytes of one test take on the wire, in ms", unit="us", heading="wire")
+    wire_us = Figure("the time that the bytes of one test take on the wire", unit="us", heading="wire")
     wire_bytes = Figure(
         "the bytes of one test in both directions",
         made=lambda cell: sum(cell.document["wire_bytes"].values()) if cell.document.get("wire_bytes") else None,
@@ -68,15 +68,16 @@ class ThroughputCell(AsipCell):
     )
 
     tracked_hz = Figure(
-        "the highest frequency whose edges were all copied, in Hz",
+        "the highest frequency whose edges were all copied",
+        unit="Hz",
         made=lambda cell: float(cell.document["tracked_hz"] or 0),
         heading="tracked",
         digits=1,
     )
     untracked_hz = Figure(
-        "the lowest frequency that was not copied, in Hz", heading="missed", digits=1, prometheus=None
+        "the lowest frequency that was not copied", unit="Hz", heading="missed", digits=1, prometheus=None
     )
-    wire_hz = Figure("the frequency that fills the wire, in Hz", heading="limit", digits=1)
+    wire_hz = Figure("the frequency that fills the wire", unit="Hz", heading="limit", digits=1)
     tracked_share = Figure(
         "tracked over the wire's limit", over=("tracked_hz", "wire_hz"), heading="share", prometheus=None
     )

@@ -93,20 +93,21 @@ class LoadCell(Cell):
         "requests without an answer when the repetition ended", heading="unfin.", outcome="unfinished", fates=("lost",)
     )
     response = Latency(
-        "from when a request was due to its answer, in ms", heading="resp", table=("p50", "p99"), decades=(-4, 1)
+        "from when a request was due to its answer", heading="resp", table=("p50", "p99"), decades=(-4, 1)
     )
     sent_response = Latency("from when a request was sent to its answer")
     server = Latency("inside the middleware")
     failed_share = Figure("share of the ended requests that failed", made=_failed, prometheus="failed_ratio")
     cpu_per_request = Figure(
-        "processor time of the middleware for a request, in ms",
+        "processor time of the middleware for a request",
         made=partial(_scaled, "cpu_s_per_request", 1e6),
         unit="us",
         heading="cpu/req",
         prometheus="cpu_seconds_per_request",
     )
     memory = Figure(
-        "memory of the middleware when the load begins, in MiB",
+        "memory of the middleware when the load begins",
+        unit="MiB",
         made=partial(_scaled, "memory_bytes_at_start", 2**-20),
         heading="MiB",
         digits=0,
