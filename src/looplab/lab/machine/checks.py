@@ -18,7 +18,6 @@ from looplab.lab.docker.images import GRAFANA_REPOSITORY
 from looplab.lab.image_names import repository_of
 from looplab.lab.machine.facts import HostFacts, Machine, PortUse, files_with_crlf
 from looplab.lab.machine.limits import OWN_GROUP, RTPRIO_CONTROLLER, Limits
-from looplab.lab.machine.stalls import Stalls
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -224,21 +223,6 @@ def _check_images(machine: Machine, images: Mapping[str, bool]) -> list[Check]:
         remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without a network: ./lab load FILE."
         checks.append(_warn_unless(registry.answers, "Image registry", found, remedy))
     return checks
-
-
-def check_stalls(found: Stalls) -> Check:
-    """Judge what a bystander beside the stress saw."""
-    text = (
-        f"late by {found.alone.max_ms:.0f} ms at most beside stress, {found.neighbours.max_ms:.0f} ms with neighbours"
-    )
-    return _warn_unless(
-        not found.stalls,
-        "Scheduler",
-        text,
-        "Use a kernel with the repair (6.18.45 and later of 6.18); docs/stalls.md has the others and the cause.",
-        "This kernel lets neighbours stall an ordinary task under load. The lab keeps its own parts apart from the "
-        "measured ones; what else runs in containers here disturbs a run.",
-    )
 
 
 def check_certificate(root: Path) -> list[Check]:
