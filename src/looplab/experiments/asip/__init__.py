@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from looplab.spec.columns import Cell, Count, Figure, Key, Latency, Text
-from looplab.spec.document import Document
+from looplab.spec.columns import Cell, Count, Figure, Key, Latency, Part, Text, Word
+from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, Role
 
@@ -31,6 +31,7 @@ class AsipCell(Cell):
     answered = Count("tests answered in time, or steps tracked", outcome="answered")
     late = Count("tests answered after the deadline", outcome="late")
     lost = Count("tests never answered, or steps not tracked", heading="lost", outcome="lost")
+    runtime = Word("version of Python or Java, with or without its compiler")
 
 
 class LatencyCell(AsipCell):
@@ -56,6 +57,7 @@ class LatencyCell(AsipCell):
         made=lambda cell: sum(cell.document["wire_bytes"].values()) if cell.document.get("wire_bytes") else None,
         prometheus=None,
     )
+    warmup = Part("tests before the first one that counts: mean of the first and of the last ten", each("number"))
     over_wire = Figure("latency over the time on the wire", unit="×", over=("latency", "wire_us"), prometheus=None)
 
 
@@ -78,12 +80,16 @@ class ThroughputCell(AsipCell):
         "the lowest frequency that was not copied", unit="Hz", heading="missed", digits=1, prometheus=None
     )
     wire_hz = Figure("the frequency that fills the wire", unit="Hz", heading="limit", digits=1)
+    steps = Part(
+        "steps of the search, in the order measured: frequency, seconds, edges in and out, whether it was tracked",
+        rows(frequency_hz="amount", edges_in="count", edges_out="count", tracked="switch"),
+    )
     tracked_share = Figure(
         "tracked over the wire's limit", over=("tracked_hz", "wire_hz"), heading="share", prometheus=None
     )
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        steps = ((one["frequency_hz"], one["edges_out"], one["edges_in"]) for one in self.document["steps"])
+        steps = ((one["frequency_hz"], one["edges_out"], one["edges_in"]) for one in self.steps)
         for frequency, ratio in step_ratios({hz: out / into for hz, out, into in steps if into}).items():
             yield "step_tracked_ratio", {"frequency_hz": frequency}, ratio
 
