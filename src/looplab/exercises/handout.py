@@ -40,15 +40,6 @@ def completed(text: str, folder: Path, exercise: Exercise, around: Around) -> st
     return with_block(text, "sample", _sample(exercise, around), before=r"^## Questions\n")
 
 
-def time_text(exercise: Exercise) -> str:
-    """Return the card's time: a student's, with the runs that the card orders."""
-    card = exercise.card
-    return (
-        f"{card.minutes} minutes: {card.reading} to read and predict, {card.running} for the runs, "
-        f"{card.answering} to answer"
-    )
-
-
 def lines_read(exercise: Exercise, around: Around) -> list[str]:
     """Return the lines of the table that the exercise asks about, in the table's order; the first names the cell."""
     first = next(iter(around.meanings))
@@ -62,16 +53,18 @@ def _line(name: str, lines: Mapping[str, str]) -> str:
 
 
 def _with_rows(text: str, exercise: Exercise) -> str:
-    """Return the text with the card's rows on learning goals, prerequisites and time."""
+    """Return the text with the card's rows on learning goals, prerequisites and a student's time."""
+    card = exercise.card
+    parts = f"{card.reading} to read and predict, {card.running} for the runs, {card.answering} to answer"
     rows = {
-        "you learn": "; ".join(exercise.card.goals),
-        "before this": "; ".join(exercise.card.before) or "nothing",
-        "time": time_text(exercise),
+        "you learn": "; ".join(card.goals),
+        "before this": "; ".join(card.before) or "nothing",
+        "time": f"{card.minutes} minutes: {parts}",
     }
     for name in rows:
         text = re.sub(rf"^\| {name} \|.*\n", "", text, flags=re.MULTILINE)
     made = "".join(f"| {name} | {content} |\n" for name, content in rows.items())
-    return re.sub(r"^(\| parts \|.*\n)", lambda found: found[1] + made, text, count=1, flags=re.MULTILINE)
+    return re.sub(r"^(\| parts \|.*\n)", lambda match: match[1] + made, text, count=1, flags=re.MULTILINE)
 
 
 def with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
@@ -112,8 +105,6 @@ def _sample(exercise: Exercise, around: Around) -> str:
 
 def neighbours(exercises: Mapping[str, tuple[str, Path]], name: str) -> tuple[tuple[str, Path] | None, ...]:
     """Return title and folder of the exercises before and after `name`, None where there is none."""
-    names = list(exercises)
-    place = names.index(name)
-    before = exercises[names[place - 1]] if place else None
-    after = exercises[names[place + 1]] if place + 1 < len(names) else None
-    return before, after
+    around = [None, *exercises.values(), None]
+    place = list(exercises).index(name)
+    return around[place], around[place + 2]

@@ -17,7 +17,6 @@ from looplab.lab.handouts import (
     SAMPLES,
     around,
     claim_titles,
-    folder_of,
     generated,
     handouts,
     sample_run,
@@ -32,7 +31,7 @@ MINUTE_ROW = re.compile(r"^\| (\d+) \| (.+?) \|$", re.MULTILINE)
 
 
 def experiment(exercise: Exercise) -> str:
-    return experiment_of(ROOT, EXPERIMENTS, exercise.runs[-1].scenario)
+    return experiment_of(ROOT, EXPERIMENTS, exercise.runs[-1].scenario).name
 
 
 def section(handout: Path, name: str) -> str:
@@ -157,7 +156,7 @@ def test_the_table_of_exercises_gives_the_minutes_of_their_cards() -> None:
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_the_sample_is_a_valid_run_and_its_table_has_what_is_explained(name: str) -> None:
     scenarios = [path.stem for path in (ROOT / SAMPLES).glob("*.json")]
-    own = [scenario for scenario in scenarios if experiment_of(ROOT, EXPERIMENTS, scenario) == name]
+    own = [scenario for scenario in scenarios if experiment_of(ROOT, EXPERIMENTS, scenario).name == name]
     assert all(sample_run(ROOT, name, scenario)["valid"] for scenario in own)
     rare = {"lost by", "run queue", "load"}
     for scenario in own:
@@ -169,7 +168,7 @@ def test_the_sample_is_a_valid_run_and_its_table_has_what_is_explained(name: str
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_lines_that_an_exercise_asks_about_are_explained(handout: Path) -> None:
     exercise = exercise_of(handout)
-    places = {name: (name, folder_of(ROOT, name)) for name in exercises(ROOT)}
+    places = {name: (name, folder) for name, folder in exercises(ROOT).items()}
     assert len(lines_read(exercise, around(ROOT, exercise, places))) > 1
 
 
