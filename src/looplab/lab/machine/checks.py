@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from looplab.lab.credentials import identities
 from looplab.lab.docker.engine import (
     COMPOSE_REMEDY,
     Engine,
@@ -62,7 +60,7 @@ def check_machine(root: Path, machine: Machine, images: Mapping[str, bool] | Non
     if machine.engine.serves:
         checks += _check_limits(machine.limits, machine.engine)
         checks += _check_images(machine, images or {})
-    return [*checks, *check_certificate(root), _check_serial(machine.host)]
+    return [*checks, _check_serial(machine.host)]
 
 
 def _warn_unless(good: bool, name: str, found: str, remedy: str, why: str = "") -> Check:
@@ -223,18 +221,6 @@ def _check_images(machine: Machine, images: Mapping[str, bool]) -> list[Check]:
         remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without a network: ./lab load FILE."
         checks.append(_warn_unless(registry.answers, "Image registry", found, remedy))
     return checks
-
-
-def check_certificate(root: Path) -> list[Check]:
-    """Return nothing if no Pi was ever paired and no run had TLS."""
-    if not identities.exist(root):
-        return []
-    end = identities.ends(root)
-    left = end - datetime.now(UTC)
-    found = f"{'valid until' if left > timedelta(0) else 'expired on'} {end:%Y-%m-%d}"
-    why = "Without a valid one no bridge on a Pi trusts this broker." if left <= timedelta(0) else ""
-    good = left > identities.RENEW_BEFORE
-    return [_warn_unless(good, "Certificates", found, "Run ./lab setup: it makes a new one.", why)]
 
 
 def _check_serial(host: HostFacts) -> Check:
