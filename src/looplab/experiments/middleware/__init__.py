@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from looplab.spec.columns import Cell, Count, Figure, Key, Latency, Text
-from looplab.spec.document import Document
+from looplab.spec.columns import Cell, Count, Figure, Key, Latency, Part, Text
+from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role
 
@@ -32,8 +32,9 @@ def _where(cell: "LoadCell") -> str:
 
 
 def _processed(cell: "LoadCell") -> float | None:
-    seconds = sum(one["seconds"] for one in cell.document["by_repetition"])
-    return float(cell.document["processed"]) / seconds if seconds else None
+    # A repetition has its own seconds.
+    seconds = cell.document.get("seconds") or sum(one["seconds"] for one in cell.each_repetition)
+    return float(cell.document.get("processed", cell.succeeded)) / seconds if seconds else None
 
 
 def _failed(cell: "LoadCell") -> float | None:
@@ -42,7 +43,7 @@ def _failed(cell: "LoadCell") -> float | None:
 
 
 def _scaled(name: str, factor: float, cell: "LoadCell") -> float | None:
-    value = cell.document[name]
+    value = cell.document.get(name)
     return None if value is None else float(value) * factor
 
 
@@ -114,6 +115,20 @@ class LoadCell(Cell):
         prometheus=None,
     )
 
+    failed_by = Part("failed requests by cause: timeout, refused, closed, http_<status> and others", each("count"))
+    each_repetition = Part(
+        "what each repetition measured: counts, times, processor time and memory of each service",
+        rows(
+            repetition="count",
+            requests="count",
+            succeeded="count",
+            failed="count",
+            unfinished="count",
+            seconds="amount",
+        ),
+        path="by_repetition",
+    )
+
     @property
     def text(self) -> str:
         return f"{self.devices} devices, {self.placement}"
@@ -121,17 +136,17 @@ class LoadCell(Cell):
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
         for cell in map(cls, run["cells"]):
-            if cell.document["out_of_memory"]:
+            if cell.document.get("out_of_memory"):
                 yield f"{cell}: out of memory."
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        for cause, count in self.document["failed_by"].items():
+        for cause, count in self.failed_by.items():
             yield "failures_total", {"cause": cause}, count
         for when in ("start", "end"):
-            if (size := self.document[f"memory_bytes_at_{when}"]) is not None:
+            if (size := self.document.get(f"memory_bytes_at_{when}")) is not None:
                 yield "memory_bytes", {"when": when}, size
         for metric, name in (("service_cpu_seconds", "cpu_s"), ("service_memory_bytes", "memory_end_bytes")):
-            each = [one[name] or {} for one in self.document["by_repetition"]]
+            each = [one[name] or {} for one in self.each_repetition]
             for service in dict.fromkeys(service for one in each for service in one):
                 yield metric, {"service": service}, sum(one.get(service, 0) for one in each) / len(each)
 
