@@ -12,7 +12,7 @@ from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generator import experiments
+from generator import experiments, plain
 from generator.dashboard import Dashboard
 from generator.home import home
 from generator.host import broker_and_host
@@ -23,19 +23,22 @@ from looplab.experiments import registry
 ROOT = Path(__file__).parent.parent
 
 
-def modules() -> list[ModuleType]:
-    """Return the module of each experiment, in the registry's order."""
-    known = [registry.EXPERIMENTS[name].package.rpartition(".")[2] for name in registry.EXPERIMENTS]
-    names = sorted((found.name for found in pkgutil.iter_modules(experiments.__path__)), key=known.index)
-    return [importlib.import_module(f"{experiments.__name__}.{name}") for name in names]
+def modules() -> dict[str, ModuleType | None]:
+    """Return the module of each experiment, None for one without."""
+    own = {found.name for found in pkgutil.iter_modules(experiments.__path__)}
+    packages = {name: one.package.rpartition(".")[2] for name, one in registry.EXPERIMENTS.items()}
+    return {
+        name: importlib.import_module(f"{experiments.__name__}.{package}") if package in own else None
+        for name, package in packages.items()
+    }
 
 
 def files() -> dict[Path, str]:
     """Return the content of each generated file."""
     dashboards: dict[str, Dashboard] = {}
     rules: list[Rule] = []
-    for module in modules():
-        dashboards |= module.dashboards()
+    for name, module in modules().items():
+        dashboards |= module.dashboards() if module else plain.dashboards(registry.EXPERIMENTS[name])
         rules += module.published() if hasattr(module, "published") else []
     dashboards |= {"broker-and-host.json": broker_and_host()}
     dashboards = {"home.json": home(list(dashboards.values())), **dashboards}

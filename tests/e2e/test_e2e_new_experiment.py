@@ -1,4 +1,4 @@
-"""Adding an experiment: three folders and a line in each list, and it runs, is drawn live, reported and marked."""
+"""Adding an experiment: three files and a line in each list, and it runs, is drawn live, reported and marked."""
 
 import json
 import shutil
@@ -24,9 +24,11 @@ def insert(path: Path, line: str, after: str) -> None:
 
 def add_counter(root: Path) -> None:
     """All that it takes."""
-    shutil.copytree(COUNTER / "experiment", root / "src/looplab/experiments/counter")
-    shutil.copytree(COUNTER / "compose", root / "compose/experiments/counter")
-    shutil.copy(COUNTER / "dashboard.py", root / "grafana/generator/experiments/counter.py")
+    shutil.copy(COUNTER / "counter.py", root / "src/looplab/experiments/counter.py")
+    folder = root / "compose/experiments/counter"
+    folder.mkdir()
+    for name in ("compose.yaml", "expected.yaml"):
+        shutil.copy(COUNTER / name, folder / name)
     registry = root / "src/looplab/experiments/registry.py"
     insert(registry, '        "counter": "looplab.experiments.counter",', after='"qos-delay":')
     insert(root / "compose.yaml", "  - compose/experiments/counter/compose.yaml", after="compose/experiments/qos-delay")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.analysis import analysed
 from looplab.report.samples import Measured, measure
 from looplab.report.shell import page_text, write_reports
 from looplab.report.stored import Selection, StoredRun, read_run, run_folders
@@ -47,7 +48,7 @@ def shown(results: Path, experiment: str = "loop") -> Shown:
             selection.unusable.append(run)
     measured = measure(selection)
     one = EXPERIMENTS[experiment]
-    analysis = one.part("report.analysis").analyse(measured)
+    analysis = analysed(one, measured)
     verdicts = {claim.name: by_fidelity for claim, by_fidelity in analysis.verdicts}
     page = partial(page_text, one, analysis, measured, selection)
     return Shown(measured, selection, verdicts, analysis.context, page)

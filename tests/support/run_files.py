@@ -11,7 +11,7 @@ from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
-from looplab.spec.columns import Cell
+from looplab.spec.cell import Cell
 from support.run_checks import SAMPLES_HEADER
 from support.simulated_runs import MACHINE
 

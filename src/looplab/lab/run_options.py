@@ -8,7 +8,7 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.scenarios import check_one_kind, chosen
-from looplab.spec.parameters import Option, Settings, quick_settings
+from looplab.spec.parameters import Option, quick_settings
 
 MOST_ROUNDS = 1000
 # Where the chosen options say so: the published length of an experiment whose usual one is less.
@@ -20,7 +20,7 @@ def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None],
 
     Raises LabError (exit code 2) for an option that means nothing to what is run.
     """
-    own: type[Settings] = check_one_kind(chosen(root, names)).part("parameters").PARAMETERS
+    own = check_one_kind(chosen(root, names)).parameters
     # What differs for one scenario of an experiment, where it runs alone.
     scenario = names[0] if len(set(names)) == 1 else ""
     chosen_ones = {name: value for name, value in given.items() if value is not None}
@@ -44,7 +44,7 @@ def _options() -> dict[Option, list[str]]:
     """Return each option of `run` with the names of the experiments that have it."""
     known: dict[Option, list[str]] = {}
     for name, experiment in EXPERIMENTS.items():
-        for option in experiment.part("parameters").PARAMETERS.options():
+        for option in experiment.parameters.options():
             known.setdefault(option, []).append(name)
     return known
 

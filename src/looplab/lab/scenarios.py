@@ -34,8 +34,7 @@ class Scenario:
     def parameters(self, environment: Mapping[str, str]) -> RunParameters:
         """Return what its controller will read, with `environment` overriding as Compose lets it. Raises LabError."""
         given = {**environment, **expand(self.settings, environment)}
-        found: RunParameters = self.experiment.part("parameters").read_parameters(given)
-        return found
+        return self.experiment.read_parameters(given)
 
 
 def scenarios(root: Path) -> dict[str, Scenario]:
@@ -81,12 +80,13 @@ def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:
 
 
 def _of(root: Path, experiment: Experiment) -> dict[str, Scenario]:
-    folders = [path.parent for path in root.glob(f"{experiment.scenarios}/params.env") if path.parent.name[0] != "_"]
+    files = (path for name in ("params.env", "compose.yaml") for path in root.glob(f"{experiment.scenarios}/{name}"))
+    folders = {path.parent for path in files if path.parent.name[0] != "_"}
     return {path.name: _read(path, experiment) for path in sorted(folders, key=_natural)}
 
 
 def _read(folder: Path, experiment: Experiment) -> Scenario:
-    settings = read_env(folder / "params.env")
+    settings = read_env(folder / "params.env") if (folder / "params.env").is_file() else {}
     try:
         compose = (folder / "compose.yaml").read_text(encoding="utf-8")
     except FileNotFoundError as error:

@@ -17,7 +17,6 @@ from looplab.lab.docker.compose import Compose
 from looplab.lab.progress import RunProgress
 from looplab.lab.scenarios import Scenario
 from looplab.spec.experiment import Experiment
-from looplab.spec.parameters import Settings
 from looplab.system.terminal import say
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
@@ -234,7 +233,7 @@ def _command_line(experiments: Sequence[Experiment]) -> str:
     """Return the command that was typed, after the variables of these experiments that the shell sets."""
     known: set[str] = set()
     for experiment in experiments:
-        settings: type[Settings] = experiment.part("parameters").PARAMETERS
+        settings = experiment.parameters
         known |= {one.variable_of(name) for name, one in settings.params().items()}
     shell = [f"{name}={shlex.quote(os.environ[name])}" for name in sorted(known & os.environ.keys())]
     return " ".join([*shell, "./lab", shlex.join(sys.argv[1:])])

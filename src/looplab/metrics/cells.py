@@ -9,7 +9,8 @@ from looplab.metrics.distributions import Distribution, bounds_s
 from looplab.metrics.runs import Damaged, started
 from looplab.metrics.text_format import Families, labels_text, line
 from looplab.run.document import outcomes_by_fate, samples_header
-from looplab.spec.columns import ABSENT, BASE_UNITS, QUANTILES, Cell, Count, Figure, Latency
+from looplab.spec.cell import Cell
+from looplab.spec.columns import ABSENT, BASE_UNITS, QUANTILES, Count, Figure, Latency
 
 Texts = dict[str, str]
 

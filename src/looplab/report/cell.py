@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from looplab.report.repetitions import cell_intervals
 from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Floats, Interval, over_runs
-from looplab.spec.columns import Cell, Figure
+from looplab.spec.cell import Cell
+from looplab.spec.columns import Figure
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 STATISTICS: Mapping[str, Callable[[Floats], Any]] = {
@@ -88,13 +89,10 @@ class MeasuredCell(Cell):
 
         What the mean is divided by counts as exact. Of fewer runs another figure has no interval.
         """
-        metric, _, statistic = name.partition(".")
-        if metric in self.latency_us and statistic:
-            return (self.mean(metric) if statistic == "avg" else self.quantile(metric, statistic)) or UNKNOWN
         if len(self.runs) >= FEWEST_RUNS:
             each = [one.figure(name) for one in self.runs]
             return (over_runs(each) if None not in each else None) or UNKNOWN
-        column = self.columns[metric]
+        column = self.columns[name]
         over = column.over if isinstance(column, Figure) else None
         if over and over[0] in self._intervals:
             below = self.columns[over[1]]
@@ -132,6 +130,11 @@ class MeasuredCell(Cell):
                 mean, quantiles = cell_intervals(values, self.repetition_of, list(QUANTILES.values()))
                 found[metric] = mean, dict(zip(QUANTILES, quantiles, strict=True))
         return found
+
+
+def measured_kind(table: type[Cell]) -> type[MeasuredCell]:
+    """Return the kind of measured cell that has the columns of a table."""
+    return type(f"Measured{table.__name__}", (MeasuredCell, table), {})
 
 
 def _pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int, Floats]]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from looplab.report.csv_rows import spread
 from looplab.report.samples import Measured, Runs
-from looplab.report.shell import spread
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts
 

@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 import looplab.run
-from looplab.spec.columns import Cell, Column, Count, Key, Latency, Part, Word
+from looplab.spec.cell import Cell
+from looplab.spec.columns import Column, Count, Key, Latency, Part, Word
 from looplab.spec.document import defined
 from looplab.spec.parameters import Settings
 

@@ -1,46 +1,31 @@
 """Write the reports on stored runs: a page for each experiment that has runs, with figures and CSV files.
 
-An experiment's `report` package gives `LAYOUT` and `PAGE` (the page's name), its module `analysis` gives `analyse`.
-`./lab report` hands the experiments in.
+An experiment's `report` package may give `PAGE` (the page's name), its module `analysis` `analyse`, and its template
+page.html.j2; looplab.report.analysis and experiment.html.j2 show any other. `./lab report` hands the experiments in.
 """
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
-from looplab.report.drawing import OVERVIEW, under
+from looplab.report.csv_rows import write_csv
+from looplab.report.drawing import OVERVIEW
 from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.system.terminal import fitted
 
 if TYPE_CHECKING:
-    from looplab.report.drawing import Drawing, Sections, Sketch
+    from looplab.report.analysis import Analysis
+    from looplab.report.drawing import Drawing
     from looplab.report.samples import Measured
-    from looplab.report.statistics import Interval
     from looplab.report.verdicts import Verdicts
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """What the runs of one experiment show.
-
-    `csv_files` holds rows by file name; `context` is what report/page.html.j2 of the experiment shows beside that of
-    every report. `figures` puts the drawn figures under headings, each with a text.
-    """
-
-    verdicts: Verdicts
-    sketches: Sequence[Sketch]
-    csv_files: Mapping[str, Iterable[Mapping[str, object]]]
-    context: Mapping[str, Any]
-    figures: Callable[[Sequence[Drawing]], Sections] = lambda drawn: under({}, drawn)
 
 
 @dataclass(frozen=True)
@@ -69,7 +54,12 @@ def write_reports(results: Path, named: Sequence[str], out: Path, experiments: E
         if not measured or (named and selection.unusable):
             code = EXIT_INVALID
     write_csv(out / "runs.csv", rows)
-    return Written([out / experiments[name].part("report").PAGE for name in selections], code)
+    return Written([out / page_name(experiments[name]) for name in selections], code)
+
+
+def page_name(experiment: Experiment) -> str:
+    """Return the name of the page of an experiment's report."""
+    return str(getattr(experiment.optional_part("report"), "PAGE", f"{experiment.name}.html"))
 
 
 def _select(found: Sequence[StoredRun | Unusable], experiments: Experiments) -> dict[str, Selection]:
@@ -91,19 +81,20 @@ def _write_report(
     experiment: Experiment, selection: Selection, apart: Sequence[Unusable], out: Path
 ) -> Sequence[Measured]:
     """Write the page of one experiment, name in the terminal what it found, and return the runs it shows."""
-    page_name: str = experiment.part("report").PAGE
+    page = page_name(experiment)
     with painters(len({(run.scenario, run.fidelity) for run in selection.runs})) as draw:
         # Imported here: it takes as long as the painters take to get ready.
+        from looplab.report.analysis import analysed
         from looplab.report.samples import measure
 
         measured = measure(selection)
-        analysis: Analysis = experiment.part("report.analysis").analyse(measured)
+        analysis = analysed(experiment, measured)
         # Each report has such a figure, and all of them write into one folder.
         overview = f"{experiment.name.replace('-', '_')}_{OVERVIEW}"
         drawn = [replace(d, name=overview) if d.figure == OVERVIEW else d for d in draw(analysis.sketches)]
     try:
         text = page_text(experiment, analysis, measured, selection, apart, drawn)
-        _write_files(out, page_name, analysis, drawn, text)
+        _write_files(out, page, analysis, drawn, text)
     except OSError as error:
         raise MachineError(
             f"The report cannot be written to {out}: {error.strerror}.", "Name another folder: --out DIR"
@@ -114,7 +105,7 @@ def _write_report(
     for problem in selection.unusable:
         print(fitted(str(problem), sys.stdout))
     # Never broken, so that it can be copied.
-    print(out / page_name)
+    print(out / page)
     return measured
 
 
@@ -135,6 +126,7 @@ def page_text(
     runs = [one.run for m in measured for one in m.runs]
     asked = [any(v.outcome != NO_RUN for v in answers.values()) for _, answers in analysis.verdicts]
     context = {
+        "experiment": experiment,
         "measured": measured,
         "machines": sorted({run.machine_text for run in runs}),
         "revisions": sorted({str(run.document["environment"].get("revision", "unknown")) for run in runs}),
@@ -151,10 +143,11 @@ def page_text(
         "figures": analysis.figures(drawn),
         **analysis.context,
     }
-    return page(experiment.folder / "report" / "page.html.j2", context)
+    own = experiment.folder / "report" / "page.html.j2"
+    return page(own if own.is_file() else Path(__file__).parent / "experiment.html.j2", context)
 
 
-def _write_files(out: Path, page_name: str, analysis: Analysis, drawn: Sequence[Drawing], text: str) -> None:
+def _write_files(out: Path, page: str, analysis: Analysis, drawn: Sequence[Drawing], text: str) -> None:
     figures = out / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     for drawing in drawn:
@@ -162,30 +155,7 @@ def _write_files(out: Path, page_name: str, analysis: Analysis, drawn: Sequence[
         (figures / f"{drawing.name}.png").write_bytes(drawing.png)
     for name, rows in analysis.csv_files.items():
         write_csv(out / name, rows)
-    (out / page_name).write_text(text, encoding="utf-8")
-
-
-def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    """Write rows that all have the same columns."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        for number, row in enumerate(rows):
-            writer = csv.DictWriter(file, row.keys(), lineterminator="\n")
-            if not number:
-                writer.writeheader()
-            writer.writerow(row)
-
-
-def spread(name: str, interval: Interval | None, form: str = ".3f") -> dict[str, str]:
-    """Return an interval as three columns of a CSV file, e.g. mean_us, mean_low_us and mean_high_us; "" if unknown."""
-    stem, _, unit = name.rpartition("_") if name.endswith(("_us", "_ms")) else (name, "", "")
-    names = [f"{stem}{end}{'_' if unit else ''}{unit}" for end in ("", "_low", "_high")]
-    bounds = (interval.estimate, interval.low, interval.high) if interval else (None, None, None)
-    return {key: number(bound, form) for key, bound in zip(names, bounds, strict=True)}
-
-
-def number(value: float | None, form: str = ".3f") -> str:
-    """Return a figure for a CSV file, "" for None and NaN."""
-    return "" if value is None or value != value else f"{value:{form}}"
+    (out / page).write_text(text, encoding="utf-8")
 
 
 def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from looplab.errors import UsageError
-from looplab.report.cell import Key, MeasuredCell
+from looplab.report.cell import Key, MeasuredCell, measured_kind
 from looplab.report.schema import fault, run_schema
 from looplab.run.folder import SCHEMA
 from looplab.spec.experiment import Experiment, Experiments
-from looplab.spec.parameters import FIDELITIES, Param, Settings, as_text
+from looplab.spec.parameters import Param, as_text
+from looplab.spec.reader import FIDELITIES
 
 # A run of an experiment that this report does not show.
 APART = "experiment"
@@ -26,15 +27,16 @@ APART = "experiment"
 class Layout:
     """How a scenario's stored runs are read, as the spec of its experiment says.
 
-    The experiment's `report` package gives CELLS, its kinds of MeasuredCell: by scenario, "" is any other. `read`, if
-    that package has it, returns the cells of a run whose samples.csv has no line a message.
+    The experiment's `report` package may give CELLS, its own kinds of MeasuredCell: by scenario, "" is any other.
+    `read`, if that package has it, returns the cells of a run whose samples.csv has no line a message.
     """
 
     def __init__(self, experiment: Experiment, scenario: str) -> None:
-        report = experiment.part("report")
+        report = experiment.optional_part("report")
+        kinds: Mapping[str, type[MeasuredCell]] = getattr(report, "CELLS", {})
         self.experiment = experiment
         self._table = experiment.table(scenario)
-        self.cell: type[MeasuredCell] = report.CELLS.get(scenario, report.CELLS[""])
+        self.cell = kinds.get(scenario) or kinds.get("") or measured_kind(self._table)
         self.read: Callable[[StoredRun], Mapping[Key, MeasuredCell] | Unusable] | None = getattr(report, "read", None)
         keys, latencies = self.cell.key_columns(), self.cell.latencies()
         self.keys = tuple(key.name for key in keys)
@@ -48,17 +50,12 @@ class Layout:
     @cached_property
     def schema(self) -> Draft202012Validator:
         """What checks its run.json."""
-        return run_schema(self.cell, self._settings)
+        return run_schema(self.cell, self.experiment.parameters)
 
     @property
     def params(self) -> Mapping[str, Param]:
         """The parameters of its runs, by field."""
-        return self._settings.params()
-
-    @property
-    def _settings(self) -> type[Settings]:
-        settings: type[Settings] = self.experiment.part("parameters").PARAMETERS
-        return settings
+        return self.experiment.parameters.params()
 
     def text(self, key: Key) -> str:
         """Return the cell of that key in words."""

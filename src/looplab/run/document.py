@@ -7,7 +7,7 @@ from typing import Any
 from looplab.run.accounting import OUTCOMES, Columns, summarise
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
-from looplab.spec.columns import Cell
+from looplab.spec.cell import Cell
 from looplab.spec.parameters import RunParameters
 
 TIMES = ("due_ns", "sent_ns", "received_ns")
@@ -65,6 +65,13 @@ def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mappi
         if one.made
     }
     return {**cell.key_document, own.total().name: len(sent), **counts, **latencies, **more}
+
+
+def with_figures(own: type[Cell], document: dict[str, Any]) -> dict[str, Any]:
+    """Return a cell of run.json with the figures that its spec derives, unless it has them."""
+    cell = own(document)
+    derived = ((one.path[0], one.of(cell)) for one in own.figures() if one.derived and one.path[0] not in document)
+    return {**document, **{name: value if value is None else round(value, 6) for name, value in derived}}
 
 
 def latencies_ns(made: Made, columns: Columns, rows: Sequence[int]) -> list[int]:

@@ -1,5 +1,6 @@
 """The life of a run, the same for every experiment: measure, judge, store; or keep what an interrupted run has."""
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -47,9 +48,9 @@ def main(experiment: Experiment) -> int:
 
     Its controller.py has a `Controller(parameters, place)`, which is a Run.
     """
-    controller, parameters = experiment.part("controller"), experiment.part("parameters")
+    controller, environment = experiment.part("controller").Controller, os.environ
     return run_process(
-        lambda place: live(controller.Controller(parameters.read_parameters(), place)), partial(run_table, experiment)
+        lambda place: live(controller(experiment.read_parameters(environment), place)), partial(run_table, experiment)
     )
 
 

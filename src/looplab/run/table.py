@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
-from looplab.spec.columns import Cell, Column, Figure, Key, Latency
+from looplab.spec.cell import Cell
+from looplab.spec.columns import Column, Figure, Key, Latency
 
 WIDTH = 80
 STATISTIC_WORDS = {"avg": "mean", "p50": "half take less", "p95": "95 of 100 take less", "p99": "99 of 100 take less"}
@@ -26,12 +27,11 @@ def table_words(cell: type[Cell]) -> tuple[dict[str, str], dict[str, str]]:
     for column in cell.columns.values():
         for statistic in _statistics(column):
             heading = f"{column.heading or column.name} {statistic}"
-            meanings[heading] = f"{column.about}, in ms: {STATISTIC_WORDS[statistic]}"
+            meanings[heading] = f"{column.about}: {STATISTIC_WORDS[statistic]}"
             headings[f"{column.name}.{statistic}"] = heading
             headings.setdefault(column.name, heading)
         if column.heading and column.name not in headings:
-            unit = "ms" if column.unit == "us" else column.unit
-            meanings[column.heading] = column.about + (f", in {unit}" if unit.isalpha() else "")
+            meanings[column.heading] = column.about
             headings[column.name] = headings[f"{column.name}_share"] = column.heading
     return meanings, headings
 

@@ -18,8 +18,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from looplab.spec.columns import Cell
-from looplab.spec.roles import Role
+from looplab.spec.cell import Cell
+from looplab.spec.parameters import RunParameters
+from looplab.spec.roles import CONTROLLER, Role
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The claim that `figure` of every valid cell is from `low` to `high`, None for no bound."""
+
+    name: str
+    title: str
+    figure: str
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,7 @@ class Experiment:
 
     `scenarios` is a glob: the folders, below the checkout's root, each of which is a scenario of this experiment.
 
+    `bounds` are its claims, unless its module report.claims has `claims()`.
     `roles` are its containers as the treatments service and the exporter know them. `studies` gives the scenarios that
     each claim compares, for `./lab study`. `images` are own images, `upstream` the variables of upstream ones in .env,
     that no other experiment starts: only what runs this one gets or builds them. `switches` are variables of .env that
@@ -39,8 +52,9 @@ class Experiment:
     name: str
     package: str
     scenarios: str
-    roles: tuple[Role, ...]
+    roles: tuple[Role, ...] = (CONTROLLER,)
     cell: type[Cell] = Cell
+    bounds: tuple[Bound, ...] = ()
     tables: Mapping[str, type[Cell]] = field(default_factory=dict)
     studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     images: tuple[str, ...] = ()
@@ -54,17 +68,40 @@ class Experiment:
         """Its folder, whose files have the same names as those of every other experiment."""
         return Path(str(import_module(self.package).__file__)).parent
 
+    @property
+    def title(self) -> str:
+        """What it is about, in the first line of its package."""
+        return (import_module(self.package).__doc__ or self.name).partition("\n")[0].rstrip(".")
+
+    @property
+    def parameters(self) -> type[RunParameters]:
+        """The parameters of its runs."""
+        found: type[RunParameters] = self.part("parameters").PARAMETERS
+        return found
+
+    def read_parameters(self, environment: Mapping[str, str]) -> RunParameters:
+        """Read and check every parameter of a run. Raises LabError (exit code 2) naming the variable at fault."""
+        own = getattr(self.part("parameters"), "read_parameters", None)
+        found: RunParameters = own(environment) if own else self.parameters.read(environment, self.scenarios, self.name)
+        return found
+
     def table(self, scenario: str) -> type[Cell]:
         """Return the table of a scenario."""
         return self.tables.get(scenario, self.cell)
 
     def part(self, name: str) -> Any:
-        """Return the module `name` of the experiment's folder, e.g. "table" or "report.command"; imported here."""
-        return import_module(f"{self.package}.{name}")
+        """Return the module `name` of the experiment's folder, e.g. "table" or "report.claims"; imported here.
+
+        An experiment in one file is each of its parts.
+        """
+        whole = import_module(self.package)
+        return import_module(f"{self.package}.{name}") if hasattr(whole, "__path__") else whole
 
     def optional_part(self, name: str) -> Any | None:
         """Return the module `name` of the experiment's folder, None if there is none."""
-        return self.part(name) if (self.folder / f"{name}.py").is_file() else None
+        at = self.folder / name.replace(".", "/")
+        own = hasattr(import_module(self.package), "__path__")
+        return self.part(name) if own and (at.with_suffix(".py").is_file() or at.is_dir()) else None
 
 
 class Experiments(Mapping[str, Experiment]):

@@ -9,25 +9,22 @@ The environment that params.env and .env give a container, the options of `./lab
 read from these fields.
 """
 
-import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self, TypeVar
+from itertools import product
+from typing import Any, ClassVar, Self
 
-from looplab.errors import LabError, UsageError
-from looplab.spec.columns import Cell
+from looplab.errors import UsageError
+from looplab.spec.cell import Cell
+from looplab.spec.reader import FIDELITIES, Reader, read_number, read_qos
 
-FIDELITIES = ("thesis", "corrected")
 # How a sender waits for the next message: an interval after the last one left, or until start + k * interval.
 SLEEP, SCHEDULE = "sleep", "schedule"
 PACINGS = (SLEEP, SCHEDULE)
-HOST = r"[A-Za-z0-9_.-]{1,253}"
 MAX_SAMPLES = 20_000_000
 
-T = TypeVar("T")
 # Reads the variable of that name.
-Read = Callable[["Reader", str], object]
+Read = Callable[[Reader, str], object]
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,18 @@ def listed(default: object, one: Callable[[str], object], expected: str, **more:
     return param(lambda get, name: get.list(name, get.default(default), one, expected), default, **more)
 
 
+def numbers(default: object, low: float, high: float, **more: Any) -> Any:
+    """Return a field for a list of numbers from `low` to `high`."""
+
+    def one(text: str) -> float:
+        value = read_number(text)
+        if not low <= value <= high:
+            raise ValueError(text)
+        return value
+
+    return listed(default, one, f"numbers from {low:g} to {high:g}, e.g. 100,50,20,10", **more)
+
+
 def matching(default: str | None, pattern: str, expected: str, **more: Any) -> Any:
     """Return a field for text that matches `pattern` whole; `expected` describes it."""
     return param(lambda get, name: get.matching(name, default, pattern, expected), default, **more)
@@ -143,7 +152,7 @@ class Settings:
         return {one.name: one.metadata["param"] for one in fields(cls) if "param" in one.metadata}
 
     @classmethod
-    def of(cls, get: "Reader", **given: Any) -> Self:
+    def of(cls, get: Reader, **given: Any) -> Self:
         """Return the settings with the values that are `given`, the others as their fields read them.
 
         Raises LabError (exit code 2) naming the variable at fault.
@@ -177,9 +186,13 @@ def _preset(params: Mapping[str, Param], kind: str, scenario: str) -> Iterator[t
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunParameters(Settings, ABC):
-    """What every experiment's parameters have; each adds its own, times in the unit their names say."""
+class RunParameters(Settings):
+    """What every experiment's parameters have; each adds its own, times in the unit their names say.
 
+    Its cells are all combinations of what the keys of `cell` name as their `values`.
+    """
+
+    cell: ClassVar[type[Cell]] = Cell
     scenario: str = param(matters=False)
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)
     messages: int
@@ -187,25 +200,53 @@ class RunParameters(Settings, ABC):
     deadline_ms: int = 1000
     parts_timeout_s: int = integer(60, 1, 3600, matters=False)
 
-    @property
-    @abstractmethod
-    def cells(self) -> Sequence[Cell]:
-        """Its cells, in the order in which they are measured; nothing but their key is known."""
+    @classmethod
+    def read(cls, environment: Mapping[str, str], folder: str, scenario: str) -> Self:
+        """Read and check every parameter; `folder` holds params.env. Raises LabError (exit code 2)."""
+        parameters = cls.of(Reader(environment, folder), scenario=environment.get("SCENARIO", "").strip() or scenario)
+        check_samples(parameters, "MESSAGES, or the number of cells")
+        return parameters
 
     @property
-    @abstractmethod
+    def cells(self) -> Sequence[Cell]:
+        """Its cells, in the order in which they are measured; nothing but their key is known. The last key is the
+        slowest to change."""
+        keys = self.cell.key_columns()[::-1]
+        return [self.cell.keyed(*values[::-1]) for values in product(*(getattr(self, key.values) for key in keys))]
+
+    def pace_ms(self, cell: Cell) -> float:
+        """Return how long after a message of a cell the next one leaves."""
+        return next((float(key.of(cell)) for key in cell.key_columns() if key.pace), 0.0)
+
+    def message_ms(self, cell: Cell) -> float:
+        """Return about how long a message of a cell takes with all that it causes."""
+        return self.pace_ms(cell)
+
+    @property
+    def overhead_s(self) -> float:
+        """How long a cell takes besides its messages."""
+        return 0.0
+
+    @property
     def sending_s(self) -> float:
         """How long the sending alone takes."""
+        return sum(map(self.pace_ms, self.cells)) * self.messages * self.repetitions / 1000
 
     @property
     def longest_gap_ms(self) -> float:
         """How long its sender may be silent between two messages, if that is more than some seconds."""
-        return 0.0
+        return max(map(self.pace_ms, self.cells))
 
     @property
     def whole_s(self) -> float:
         """About how long the whole run takes, apart from the answers that it waits for."""
-        return self.sending_s
+        return self.left_s(0)
+
+    def left_s(self, done: int) -> float:
+        """Return about how much longer the run takes after `done` of its messages."""
+        ends = [(cell, self.rows(index)) for index, cell in enumerate(self.cells)]
+        messages_ms = (self.message_ms(cell) * max(0, rows.stop - max(done, rows.start)) for cell, rows in ends)
+        return sum(messages_ms) / 1000 + self.overhead_s * (len(ends) - done // len(self.rows(0)))
 
     @property
     def samples(self) -> int:
@@ -243,99 +284,3 @@ def check_samples(parameters: RunParameters, lower: str) -> None:
         raise UsageError(
             f"{parameters.samples:,} messages are more than one run can hold ({MAX_SAMPLES:,}).", f"Lower {lower}."
         )
-
-
-def read_number(text: str) -> float:
-    """Return a whole number where it is one, so that 20 is not stored as 20.0. Raises ValueError for no number."""
-    value = float(text)
-    return int(value) if value.is_integer() else value
-
-
-def read_qos(text: str) -> int:
-    """Return a quality of service. Raises ValueError for anything else."""
-    if text not in ("0", "1", "2"):
-        raise ValueError(text)
-    return int(text)
-
-
-class Reader:
-    """Reads variables; an empty one counts as absent, as in Compose files. `folder` holds params.env."""
-
-    def __init__(self, environment: Mapping[str, str], folder: str) -> None:
-        self._environment = environment
-        self._folder = folder
-
-    def _text(self, name: str, default: str | None) -> str:
-        # A file saved on Windows ends its lines with CR, which env_file hands on.
-        text = self._environment.get(name, "").strip()
-        if text:
-            return text
-        if default is None:
-            raise UsageError(f"{name} is not set.", self._where(name))
-        return default
-
-    def _where(self, name: str) -> str:
-        places = f"an option of the command, the shell, .env, or {name} in {self._folder}/params.env"
-        return f"Correct it where it is set: {places}."
-
-    def _wrong(self, name: str, text: str, expected: str) -> LabError:
-        return UsageError(f"{name}={text!r}: expected {expected}.", self._where(name))
-
-    @property
-    def fidelity(self) -> str:
-        return self.choice("FIDELITY", "thesis", FIDELITIES)
-
-    def default(self, default: Any) -> Any:
-        """Return a default, of several that of the run's fidelity."""
-        return default[self.fidelity] if isinstance(default, Mapping) else default
-
-    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        text = self._text(name, default)
-        if text not in allowed:
-            raise self._wrong(name, text, "one of " + ", ".join(allowed))
-        return text
-
-    def matching(self, name: str, default: str | None, pattern: str, expected: str) -> str:
-        text = self._text(name, default)
-        if not re.fullmatch(pattern, text):
-            raise self._wrong(name, text, expected)
-        return text
-
-    def integer(self, name: str, default: int, low: int, high: int) -> int:
-        text = self._text(name, str(default))
-        if not re.fullmatch(r"[0-9]{1,12}", text) or not low <= int(text) <= high:
-            raise self._wrong(name, text, f"a whole number from {low} to {high}")
-        return int(text)
-
-    def number(self, name: str, default: float, low: float, high: float) -> float:
-        text = self._text(name, f"{default:g}")
-        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not low <= float(text) <= high:
-            raise self._wrong(name, text, f"a number from {low:g} to {high:g}")
-        return read_number(text)
-
-    def switch(self, name: str, default: bool) -> bool:
-        text = self._text(name, "on" if default else "off").lower()
-        if text not in ("on", "off"):
-            raise self._wrong(name, text, "on or off")
-        return text == "on"
-
-    def host(self, name: str, default: str) -> str:
-        return self.matching(name, default, HOST, "a host name or an address")
-
-    def words(self, name: str, default: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
-        def one(text: str) -> str:
-            if text not in allowed:
-                raise ValueError(text)
-            return text
-
-        return self.list(name, default, one, f"one or more of {', '.join(allowed)}")
-
-    def list(self, name: str, default: str, one: Callable[[str], T], expected: str) -> tuple[T, ...]:
-        text = self._text(name, default)
-        try:
-            values = tuple(one(part) for part in re.split(r"[,\s]+", text))
-        except ValueError:
-            raise self._wrong(name, text, expected) from None
-        if len(set(values)) != len(values):
-            raise self._wrong(name, text, "each value once")
-        return values

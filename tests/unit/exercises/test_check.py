@@ -22,7 +22,8 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import check, hand_in
 from looplab.lab.commands.new import new
 from looplab.report.stored import StoredRun, read_run
-from looplab.spec.columns import Cell, Count, Key
+from looplab.spec.cell import Cell
+from looplab.spec.columns import Count, Key
 
 STRESS = [
     {"what": "stress load", "wanted": "running", "found": "running", "verified": True, "required": True, "note": ""}
@@ -91,6 +92,11 @@ def test_before_starting_the_score_is_nought_and_a_form_is_there(
     assert "./lab run" in said
     form = yaml.safe_load((lab / f"answers/{name}.yaml").read_text())
     assert form == dict.fromkeys([question.name for question in exercise.questions])
+
+
+def test_there_are_exercises_for_all_nine_scenarios_and_three_more() -> None:
+    assert {f"scenario{n}" for n in range(9)} < set(exercises(ROOT))
+    assert {"why-is-qos-2-slow", "permitted-is-not-applied", "who-lost-the-message"} < set(exercises(ROOT))
 
 
 def test_sound_runs_and_right_answers_get_every_point(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,13 @@
 """A new experiment is its table: a figure that is added in one line is seen wherever the experiment is shown."""
 
 import csv
-import importlib
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.dashboards import generator
 from support.places import ROOT
 from support.ports import free_port
 
@@ -16,14 +15,16 @@ import looplab.experiments
 from looplab.exercises.exercise import value_names
 from looplab.exporter.host import HostWatch
 from looplab.exporter.server import Exporter
+from looplab.lab.columns_page import columns_page
 from looplab.lab.handouts import words
+from looplab.report.schema import fault
 from looplab.report.shell import write_reports
 from looplab.report.stored import StoredRun, read_run
 from looplab.run.life import live, run_table
 from looplab.run.record import Place
 from looplab.spec.experiment import Experiments
 
-COUNTER = ROOT / "tests/support/counter_experiment/experiment"
+COUNTER = ROOT / "tests/support/counter_experiment"
 # After the other figure of its table.
 LINE = '    tail = Figure("p95 over the mean", unit="×", made=lambda c: c.S["p95"] / c.S["avg"], heading="tail")\n'
 SLEEPS = {"SLEEPS_MS": "1,2", "MESSAGES": "20"}
@@ -31,37 +32,51 @@ SLEEPS = {"SLEEPS_MS": "1,2", "MESSAGES": "20"}
 
 @pytest.fixture
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Experiments]:
-    """The counter with one figure more, as if its folder were among the lab's experiments."""
-    folder = shutil.copytree(COUNTER, tmp_path / "experiments/counter")
-    table = folder / "__init__.py"
-    before, last, after = table.read_text().partition('heading="ratio")\n')
-    table.write_text(before + last + LINE + after)
-    monkeypatch.setattr(looplab.experiments, "__path__", [*looplab.experiments.__path__, str(folder.parent)])
+    """The counter with one figure more, as if it were among the lab's experiments."""
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    before, last, after = (COUNTER / "counter.py").read_text().partition('heading="ratio")\n')
+    (folder / "counter.py").write_text(before + last + LINE + after)
+    monkeypatch.setattr(looplab.experiments, "__path__", [*looplab.experiments.__path__, str(folder)])
     yield Experiments({"counter": "looplab.experiments.counter"}, default="counter")
-    for name in [name for name in sys.modules if name.startswith("looplab.experiments.counter")]:
-        del sys.modules[name]
+    del sys.modules["looplab.experiments.counter"]
 
 
 @pytest.fixture
 def results(counter: Experiments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One run, measured; no treatments service answers, so it is INVALID."""
     monkeypatch.setenv("TREATMENTS_URL", f"http://127.0.0.1:{free_port()}/facts")
-    parts = [importlib.import_module(f"looplab.experiments.counter.{name}") for name in ("controller", "parameters")]
-    folder = tmp_path / "results"
-    document = live(parts[0].Controller(parts[1].read_parameters(SLEEPS), Place(folder, None, lambda *_, **__: None)))
+    experiment, folder = counter["counter"], tmp_path / "results"
+    place = Place(folder, None, lambda *_, **__: None)
+    document = live(experiment.part("controller").Controller(experiment.read_parameters(SLEEPS), place))
     assert document["invalid_because"] == ["treatments service: wanted answers, found no answer"]
     return folder
+
+
+def test_an_experiment_is_three_files_of_sixty_lines() -> None:
+    files = [path for path in COUNTER.iterdir() if path.suffix in (".py", ".yaml", ".env", ".j2", ".json")]
+    assert len(files) <= 3
+    assert sum(len(path.read_text().splitlines()) for path in files) <= 60
 
 
 def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Path) -> None:
     (folder,) = results.iterdir()
     run = json.loads((folder / "run.json").read_text())
     experiment = counter["counter"]
-    assert isinstance(read_run(folder, counter), StoredRun)
+    assert all(cell["tail"] > 0 for cell in run["cells"])
+    stored = read_run(folder, counter)
+    assert isinstance(stored, StoredRun)
+    run["cells"][0]["tail"] = "long"
+    assert fault(run, stored.layout.schema) == "`cells[0].tail` is 'long', expected type: number or null"
     headings = next(line for line in run_table(experiment, run).splitlines() if "asked" in line).split()
     assert headings == ["asked", "sleeps", "S", "avg", "ratio", "tail"]
     assert words(experiment, "counter")[0]["tail"] == "p95 over the mean"
     assert "tail" in set(value_names(experiment.cell))
+    assert "| `tail` | `tail` | × | p95 over the mean |  | `counter_tail` |" in columns_page(counter)
+    generator()
+    from generator.plain import dashboards
+
+    assert '"expr": "counter_tail"' in json.dumps(dashboards(experiment))
     exporter = Exporter(tmp_path, results, counter, None, HostWatch({}))
     exporter.stored.refresh()
     assert 'counter_tail{scenario="counter",fidelity="thesis",sleep_ms="2"} ' in exporter.whole_page().decode()

@@ -34,7 +34,8 @@ from looplab.experiments.asip.transports import (
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
-from looplab.spec.parameters import Reader, integer, matching
+from looplab.spec.parameters import integer, matching
+from looplab.spec.reader import Reader
 from looplab.system import processes
 from looplab.treatments.judgement import on_off
 

@@ -6,7 +6,7 @@ from typing import Any
 from looplab.experiments.asip import step_ratios
 from looplab.metrics.cells import LiveCell
 from looplab.metrics.text_format import line
-from looplab.spec.columns import Cell
+from looplab.spec.cell import Cell
 
 
 class Live(LiveCell):

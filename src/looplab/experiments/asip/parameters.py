@@ -10,7 +10,6 @@ from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, Th
 from looplab.spec.parameters import (
     MESSAGES,
     Option,
-    Reader,
     RunParameters,
     Settings,
     check_samples,
@@ -20,6 +19,7 @@ from looplab.spec.parameters import (
     switch,
     words,
 )
+from looplab.spec.reader import Reader
 from looplab.treatments.judgement import on_off
 
 FOLDER = f"compose/experiments/{NAME}"

@@ -221,17 +221,12 @@ class Controller(Run):
                     f"{cell.interval_ms:g} ms QoS {cell.qos} {repetition + 1}/{p.repetitions}",
                     sum(received[row] >= 0 for row in done),
                     done.stop,
-                    self._seconds_left(done.stop),
+                    p.left_s(done.stop),
                 )
             # First, because nobody listens while the treatments are read.
             self.measurement.drain(rows)
             self._own += passed(self.record.store, rows)
             self._look()
-
-    def _seconds_left(self, done: int) -> float:
-        p = self.parameters
-        sizes = [(cell.interval_ms, p.rows(index)) for index, cell in enumerate(p.cells)]
-        return sum(max(0, rows.stop - max(done, rows.start)) * ms / 1000 for ms, rows in sizes)
 
     def _look(self) -> None:
         self.looks.take(self.news.info(), self._own)

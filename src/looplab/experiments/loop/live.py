@@ -8,7 +8,8 @@ from looplab.experiments.loop import LoopCell, ledger
 from looplab.experiments.loop.protocol import ONLINE, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
 from looplab.metrics.cells import LiveCell
 from looplab.metrics.text_format import Texts, line
-from looplab.spec.columns import ABSENT, Cell
+from looplab.spec.cell import Cell
+from looplab.spec.columns import ABSENT
 
 FAMILIES = {
     "lab_bridge_online": ("gauge", "1 while the bridge says it is online."),

@@ -1,6 +1,5 @@
 """The parameters of one run, read from the environment that params.env and .env give a container."""
 
-import os
 import random
 import secrets
 from collections.abc import Mapping
@@ -17,18 +16,17 @@ from looplab.spec.parameters import (
     SCHEDULE,
     SLEEP,
     Option,
-    Reader,
     RunParameters,
     check_samples,
     choice,
     integer,
-    listed,
     matching,
+    numbers,
     param,
     qos_list,
-    read_number,
     switch,
 )
+from looplab.spec.reader import Reader
 from looplab.treatments import NO_LOAD
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
@@ -36,14 +34,6 @@ from looplab.treatments.loads import loads
 ROBOTS = ("virtual", "usb", "remote")
 PUBLISHED, RANDOM = "published", "random"
 MOST_SEED = 999_999_999
-
-
-def read_interval(text: str) -> float:
-    """Return milliseconds between two messages. Raises ValueError where nobody could send so."""
-    value = read_number(text)
-    if not 0.5 <= value <= 60_000:
-        raise ValueError(text)
-    return value
 
 
 ORDER = Option("--order", "ORDER", "", "the order of the cells", (PUBLISHED, RANDOM))
@@ -62,13 +52,7 @@ class Parameters(RunParameters):
     apply_priority: bool = switch({"thesis": False, "corrected": True})
     priority_broker: int = integer(0, 0, 99)
     priority_controller: int = integer(0, 0, 99)
-    intervals_ms: tuple[float, ...] = listed(
-        "100 50 20 10",
-        read_interval,
-        "numbers from 0.5 to 60000, e.g. 100,50,20,10",
-        option=INTERVALS,
-        quick="20",
-    )
+    intervals_ms: tuple[float, ...] = numbers("100 50 20 10", 0.5, 60_000, option=INTERVALS, quick="20")
     qos: tuple[int, ...] = qos_list("0")
     command: str = choice("T", ("T", "E"))
     robot: str = choice("virtual", ROBOTS, option=ROBOT)
@@ -91,6 +75,8 @@ class Parameters(RunParameters):
     order_seed: int = integer(0, 0, MOST_SEED, matters=False)
     cell_order: tuple[tuple[float, int], ...] = param(lambda _get, _name: (), matters=False)
 
+    cell = LoopCell
+
     @property
     def cells(self) -> list[LoopCell]:
         return [LoopCell.keyed(*key) for key in self.cell_order or self.published_cells]
@@ -100,19 +86,11 @@ class Parameters(RunParameters):
         """(interval_ms, qos) of every cell in the order of run.json."""
         return [(interval, qos) for qos in self.qos for interval in self.intervals_ms]
 
-    @property
-    def sending_s(self) -> float:
-        return sum(cell.interval_ms for cell in self.cells) * self.messages * self.repetitions / 1000
-
-    @property
-    def longest_gap_ms(self) -> float:
-        return max(self.intervals_ms)
-
 
 PARAMETERS = Parameters
 
 
-def read_parameters(environment: Mapping[str, str] = os.environ) -> Parameters:
+def read_parameters(environment: Mapping[str, str]) -> Parameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     name = environment.get("SCENARIO", "").strip() or "<scenario>"
     get = Reader(environment, f"compose/scenarios/{name}")

@@ -11,7 +11,8 @@ from looplab.experiments.middleware import EXPERIMENT, NAME, NODES, LoadCell
 from looplab.experiments.middleware.devices import TOKEN
 from looplab.experiments.middleware.placement import default_cores, default_layouts, default_loads, others
 from looplab.experiments.middleware.systems import SYSTEMS, load
-from looplab.spec.parameters import HOST, REPETITIONS, Option, Reader, RunParameters, integer, number, param
+from looplab.spec.parameters import REPETITIONS, Option, RunParameters, integer, number, param
+from looplab.spec.reader import HOST, Reader
 
 FOLDER = EXPERIMENT.scenarios.replace("*", "")
 CONTAINER, BARE = "container", "bare"

@@ -1,6 +1,5 @@
 """The parameters of one run of qos-delay, read from the environment that params.env and .env give its container."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from looplab.errors import UsageError
 from looplab.experiments.qos_delay import EXPERIMENT, NAME, DelayCell
 from looplab.link.settings import DISTRIBUTIONS
+from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
     MESSAGES,
     PACING,
@@ -15,7 +15,6 @@ from looplab.spec.parameters import (
     REPETITIONS,
     SCHEDULE,
     Option,
-    Reader,
     RunParameters,
     check_samples,
     choice,
@@ -24,9 +23,9 @@ from looplab.spec.parameters import (
     number,
     param,
     qos_list,
-    read_number,
     switch,
 )
+from looplab.spec.reader import Reader, read_number
 
 FOLDER = EXPERIMENT.scenarios
 ALIKE = Option(
@@ -80,17 +79,11 @@ class QosDelayParameters(RunParameters):
     def cells(self) -> list[DelayCell]:
         return [DelayCell.keyed(*pair, qos) for qos in self.qos for pair in self.pairs_ms]
 
-    @property
-    def sending_s(self) -> float:
-        return self.samples * self.interval_ms / 1000
-
-    @property
-    def whole_s(self) -> float:
-        return self.sending_s + self.overhead_s * len(self.cells)
+    def pace_ms(self, _cell: Cell) -> float:
+        return self.interval_ms
 
     @property
     def overhead_s(self) -> float:
-        """How long a cell takes besides its messages."""
         return CELL_OVERHEAD_S + CONNECTION_OVERHEAD_S * self.repetitions
 
     def jitter_ms(self, delay_ms: float) -> float:
@@ -101,7 +94,7 @@ class QosDelayParameters(RunParameters):
 PARAMETERS = QosDelayParameters
 
 
-def read_parameters(environment: Mapping[str, str] = os.environ) -> QosDelayParameters:
+def read_parameters(environment: Mapping[str, str]) -> QosDelayParameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     get = Reader(environment, FOLDER)
     parameters = QosDelayParameters.of(get, pairs_ms=_pairs(environment, get))

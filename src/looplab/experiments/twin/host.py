@@ -8,7 +8,7 @@ from pathlib import Path
 from looplab.errors import UsageError
 from looplab.experiments.twin.machines import DISTRIBUTED_MACHINES, VCPUS, Machines, fitting_scale
 from looplab.experiments.twin.parameters import CONFINEMENTS, CPUSET, FOLDER, LIMIT, QUOTA, read_scale
-from looplab.spec.parameters import Reader
+from looplab.spec.reader import Reader
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 """The parameters of one run of twin, read from the environment that params.env and .env give its container."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,8 +11,8 @@ from typing import Any
 from looplab.errors import UsageError
 from looplab.experiments.twin import NAME, TwinCell
 from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
+from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
-    HOST,
     INTERVALS,
     MESSAGES,
     PACING,
@@ -21,7 +20,6 @@ from looplab.spec.parameters import (
     REPETITIONS,
     SCHEDULE,
     Option,
-    Reader,
     RunParameters,
     check_samples,
     choice,
@@ -30,10 +28,10 @@ from looplab.spec.parameters import (
     number,
     param,
     qos_list,
-    read_number,
     switch,
     words,
 )
+from looplab.spec.reader import HOST, Reader, read_number
 
 FOLDER = f"compose/experiments/{NAME}"
 LIMIT, BROKERS = "twin-limit", "twin-brokers"
@@ -111,27 +109,17 @@ class TwinParameters(RunParameters):
 
     @property
     def sending_s(self) -> float:
-        if self.search:
-            return len(self.cells) * self.search_steps * self.step_s
-        return sum(cell.interval_ms for cell in self.cells) * self.messages / 1000
+        return len(self.cells) * self.search_steps * self.step_s if self.search else super().sending_s
+
+    def message_ms(self, cell: Cell) -> float:
+        """Return about how long a message takes to be sent, and stored by those who take."""
+        assert isinstance(cell, TwinCell)
+        store_ms = self.sleep(cell) + (PUBLISHED_STORE_MS if self.session_of(cell) == "message" else 0)
+        return 0.0 if self.search else max(cell.interval_ms, store_ms / len(self.taken(cell)))
 
     @property
-    def longest_gap_ms(self) -> float:
-        return max(self.intervals_ms)
-
-    @property
-    def whole_s(self) -> float:
-        overhead_s = CELL_OVERHEAD_S * len(self.cells) * (self.search_steps if self.search else 1)
-        if self.search:
-            return self.sending_s + overhead_s
-        return overhead_s + sum(
-            max(cell.interval_ms, self._store_ms(cell) / len(self.taken(cell))) * self.messages / 1000
-            for cell in self.cells
-        )
-
-    def _store_ms(self, cell: TwinCell) -> float:
-        """Return about how long storing a message takes."""
-        return self.sleep(cell) + (PUBLISHED_STORE_MS if self.session_of(cell) == "message" else 0)
+    def overhead_s(self) -> float:
+        return self.search_steps * (CELL_OVERHEAD_S + self.step_s) if self.search else CELL_OVERHEAD_S
 
     def sleep(self, cell: TwinCell) -> float:
         """Return the sleep of the instance's event loop in ms."""
@@ -179,7 +167,7 @@ class TwinParameters(RunParameters):
 PARAMETERS = TwinParameters
 
 
-def read_parameters(environment: Mapping[str, str] = os.environ) -> TwinParameters:
+def read_parameters(environment: Mapping[str, str]) -> TwinParameters:
     """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
     get = Reader(environment, FOLDER)
     scenario = get.choice("SCENARIO", NAME, (NAME, BROKERS, LIMIT))

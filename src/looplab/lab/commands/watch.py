@@ -21,7 +21,7 @@ from rich.text import Text
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
-from looplab.spec.columns import Cell
+from looplab.spec.cell import Cell
 from looplab.system.env_files import read_port
 
 EVERY_S, TIMEOUT_S = 1.0, 3.0

@@ -7,7 +7,8 @@ import pytest
 from looplab.errors import LabError, UsageError
 from looplab.experiments.loop.document import in_published_order
 from looplab.experiments.loop.parameters import in_order, read_parameters
-from looplab.spec.parameters import FIDELITIES, MAX_SAMPLES
+from looplab.spec.parameters import MAX_SAMPLES
+from looplab.spec.reader import FIDELITIES
 
 SCENARIO = {"SCENARIO": "scenario5"}
 

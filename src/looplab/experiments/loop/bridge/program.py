@@ -32,7 +32,7 @@ from looplab.experiments.loop.protocol import (
 )
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.kernel_stamps import ABSENT
-from looplab.spec.parameters import Reader
+from looplab.spec.reader import Reader
 from looplab.system import processes
 
 # The robot answers in about 4 ms; after this long the bridge gives up an answer.

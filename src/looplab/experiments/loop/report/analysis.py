@@ -11,12 +11,13 @@ from looplab.experiments.loop.report.comparisons import Comparing
 from looplab.experiments.loop.report.figures import Sketch, sketches
 from looplab.experiments.loop.report.published import figures
 from looplab.experiments.loop.report.tables import Table, tables
+from looplab.report.analysis import Analysis
 from looplab.report.cell import QUANTILES
+from looplab.report.csv_rows import number, spread
 from looplab.report.drawing import Drawing, Sections
 from looplab.report.drawing import Sketch as AnySketch
 from looplab.report.overview import overview
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.shell import Analysis, number, spread
 from looplab.report.statistics import Comparison, Interval
 from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts, judge
 

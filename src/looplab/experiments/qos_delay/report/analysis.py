@@ -7,13 +7,13 @@ import numpy as np
 
 from looplab.experiments.qos_delay.report.claims import add_causes, claims, delay_cells
 from looplab.experiments.qos_delay.report.figures import TITLES, sketches
-from looplab.report.cells import cell_row
+from looplab.report.analysis import Analysis
+from looplab.report.csv_rows import cell_row, spread
 from looplab.report.drawing import Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.shell import Analysis, spread
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Verdict, judge
 

@@ -7,13 +7,13 @@ from looplab.experiments.twin import LIMITS
 from looplab.experiments.twin.report.claims import claims
 from looplab.experiments.twin.report.figures import TITLES, sketches
 from looplab.experiments.twin.report.groups import groups
-from looplab.report.cells import cell_row
+from looplab.report.analysis import Analysis
+from looplab.report.csv_rows import cell_row, number
 from looplab.report.drawing import Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.shell import Analysis, number
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Verdict, judge
 

@@ -1,0 +1,130 @@
+"""A run that measures its cells one after the other: what the controllers of most experiments share."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from looplab.run.document import cell_document, samples_file, with_figures
+from looplab.run.life import Run
+from looplab.run.record import File, Place, Record
+from looplab.spec.cell import Cell
+from looplab.spec.experiment import Experiment
+from looplab.spec.parameters import RunParameters
+from looplab.treatments import noise
+from looplab.treatments.judgement import Treatment, judge_policy, judge_process, unverified
+from looplab.treatments.loads import loads
+from looplab.treatments.looks import Look, TreatmentsClient
+
+P = TypeVar("P", bound=RunParameters)
+C = TypeVar("C", bound=Cell)
+
+
+class CutShort(Exception):
+    """No further cell can be measured; says why. What was measured is stored, the run is INVALID."""
+
+
+@dataclass
+class Measured(Generic[C]):
+    """One cell as far as it was measured: what run.json holds of it beside its samples, and why it is INVALID."""
+
+    cell: C
+    more: dict[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+class CellRun(Run, Generic[P, C]):
+    """An experiment gives `experiment` and `measure_cell`, and overrides the steps that differ.
+
+    `columns` are those of its live rows beside looplab.run.samples.COLUMNS.
+    """
+
+    experiment: ClassVar[Experiment]
+    columns: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, parameters: P, place: Place) -> None:
+        name = self.experiment.name
+        self.parameters = parameters
+        self.record = Record(parameters, place, self.columns, self.files(), {"experiment": name})
+        self.client = TreatmentsClient([*self.experiment.roles, *(load.role for load in loads().values())])
+        self.looks: list[Look | None] = []
+        self.measured: list[Measured[C]] = []
+        self._cut_short = ""
+
+    @abstractmethod
+    def measure_cell(self, index: int, cell: C) -> Measured[C]:
+        """Send the messages of a cell. Raises CutShort, LabError, Interrupted."""
+
+    def prepare(self) -> None:
+        """Wait for the parts, warm up. Raises LabError, Interrupted."""
+        self.look()
+
+    def conclude(self) -> None:
+        """Do what follows a cell."""
+        self.look()
+
+    def judge(self, looks: Sequence[Look]) -> list[Treatment]:
+        """Return every treatment, by the readings of the live processes before the first cell and after each."""
+        roles = [role.name for role in self.experiment.roles if not role.optional]
+        processes = [judge_process(looks, role) for role in roles]
+        return [*processes, *(judge_policy(looks, role, 0) for role in roles)]
+
+    def files(self) -> list[File]:
+        """Return its CSV files; samples.csv comes first."""
+        return [samples_file(self.experiment.table(self.parameters.scenario), self.parameters)]
+
+    def document(self, measured: Measured[C], rows: range) -> dict[str, Any]:
+        """Return one entry of `cells` in run.json."""
+        state = {"valid": not measured.faults, "invalid_because": measured.faults}
+        return cell_document(measured.cell, self.record.store, rows, {**measured.more, **state})
+
+    def measure(self) -> None:
+        p, record = self.parameters, self.record
+        self.prepare()
+        record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
+        record.begin()
+        for index, cell in enumerate(self.cells()):
+            record.state("running", self.treatments())
+            try:
+                self.measured.append(self.measure_cell(index, cell))
+            except CutShort as why:
+                self._cut_short = str(why)
+                break
+            record.append(p.rows(index))
+            self.conclude()
+        record.state("running", self.treatments())
+
+    def cells(self) -> Iterable[C]:
+        """Return the cells in the order in which they are measured."""
+        cells: Iterable[Any] = self.parameters.cells
+        return cells
+
+    def treatments(self) -> list[Treatment]:
+        if not self.measured:
+            return []
+        return unverified(self.looks) or self.judge([look for look in self.looks if look is not None])
+
+    def contents(self) -> Mapping[str, Any]:
+        rows = map(self.parameters.rows, range(len(self.measured)))
+        cells = [
+            with_figures(type(one.cell), self.document(one, its)) for one, its in zip(self.measured, rows, strict=True)
+        ]
+        return {"cells": cells, "noise_floor": noise.over(self.looks)}
+
+    def faults(self) -> Sequence[str]:
+        """Return why cells are INVALID, and why not every cell was measured."""
+        found = [f"{one.cell}: {why}" for one in self.measured for why in one.faults]
+        if self._cut_short:
+            found.append(f"ended after {len(self.measured)} of {len(self.parameters.cells)} cells: {self._cut_short}")
+        return found
+
+    def look(self) -> Look | None:
+        """Have the treatments read while nothing is sent."""
+        self.looks.append(self.client.look({}))
+        return self.looks[-1]
+
+    def progress(self, index: int, cell: C, done: int) -> None:
+        """Report that `done` messages of a cell are behind."""
+        p, first = self.parameters, self.parameters.rows(index).start
+        answered = sum(at >= 0 for at in self.record.store["received_ns"][first : first + done].tolist())
+        self.record.progress(str(cell), answered, first + done, p.left_s(first + done))

@@ -1,0 +1,127 @@
+"""A Cell is one row of an experiment's table: its attributes are the columns of looplab.spec.columns."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+from looplab.spec.columns import Column, Count, Figure, Key, Latency, Text, Word
+from looplab.spec.document import Document
+
+
+class Cell:
+    """One row of an experiment's table: a cell of run.json. Of several runs alike, `runs` holds that of each.
+
+    `family` begins the names of its metrics; `note` explains, above the terminal's table, what headings cannot.
+    """
+
+    columns: ClassVar[Mapping[str, Column[Any]]] = MappingProxyType({})
+    family: ClassVar[str] = ""
+    note: ClassVar[str] = ""
+    # Metrics beside those of the columns: type and help by the end of the name; `more_values` gives their values.
+    more_metrics: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+    # What run.json holds of the whole run beside its frame: the shape of it by key.
+    of_run: ClassVar[Mapping[str, Document]] = MappingProxyType({})
+    # Whether Prometheus gets the distribution of every message of a stored run, or its quantiles alone.
+    curves: ClassVar[bool] = False
+    runs: "Sequence[Cell]" = ()
+    send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"), prometheus=None)
+
+    def __init_subclass__(cls) -> None:
+        named = (one for base in reversed(cls.__mro__) for one in vars(base).items())
+        cls.columns = MappingProxyType({name: one for name, one in named if isinstance(one, Column)})
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+
+    def more_values(self) -> Iterable[tuple[str, Mapping[str, str], float]]:
+        """Return the end of the name, further labels and the value of each of `more_metrics`, of a cell of run.json."""
+        return ()
+
+    @classmethod
+    def remarks(cls, _run: Document) -> Iterable[str]:
+        """Return lines for the terminal below the table of a run: what the figures alone do not show."""
+        return ()
+
+    @classmethod
+    def keyed(cls, *values: Any, **named: Any) -> Self:
+        """Return a cell that is planned: nothing of it is known but its key."""
+        return cls({**{key.name: value for key, value in zip(cls.key_columns(), values, strict=False)}, **named})
+
+    @classmethod
+    def of_kind(cls, kind: type[Column[Any]]) -> Iterator[Any]:
+        return (column for column in cls.columns.values() if isinstance(column, kind))
+
+    @classmethod
+    def key_columns(cls) -> "list[Key[Any]]":
+        return list(cls.of_kind(Key))
+
+    @classmethod
+    def counts(cls) -> list[Count]:
+        return list(cls.of_kind(Count))
+
+    @classmethod
+    def latencies(cls) -> list[Latency]:
+        return list(cls.of_kind(Latency))
+
+    @classmethod
+    def figures(cls) -> list[Figure]:
+        return list(cls.of_kind(Figure))
+
+    @classmethod
+    def words(cls) -> list[Word]:
+        return list(cls.of_kind(Word))
+
+    @classmethod
+    def total(cls) -> Count:
+        """Return the count to which the outcomes add up."""
+        return next(count for count in cls.counts() if count.total)
+
+    @classmethod
+    def outcomes(cls) -> dict[str, Count]:
+        """Return the counts that have an outcome, by it."""
+        return {count.outcome: count for count in cls.counts() if count.outcome}
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells this cell from the others of its run."""
+        return tuple(key.of(self) for key in self.key_columns())
+
+    @property
+    def key_document(self) -> dict[str, Any]:
+        """The part of the cell's document that is its key."""
+        return {key.name: self.document[key.name] for key in self.key_columns()}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels that tell this cell's series in Prometheus from others."""
+        keys = {key.name: key.text(key.of(self)) for key in self.key_columns()}
+        return {**keys, **{text.name: text.of(self) for text in self.of_kind(Text) if text.label}}
+
+    @property
+    def text(self) -> str:
+        """The cell in words: "10 + 10 ms, QoS 2", "java, tcp"."""
+        named = list(zip(self.key_columns(), self.key, strict=True))
+        times = " + ".join(f"{value:g}" for key, value in named if key.name.endswith("_ms"))
+        others = [_words(key, value) for key, value in named if not key.name.endswith("_ms")]
+        return ", ".join([f"{times} ms", *others] if times else others)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and type(other) is type(self) and other.document == self.document
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def valid(self) -> bool:
+        return bool(self.document.get("valid", True))
+
+
+# The columns that every table has.
+Cell.columns = MappingProxyType({"send_lateness": Cell.send_lateness})
+
+
+def _words(key: "Key[Any]", value: Any) -> str:
+    return str(value) if key.kind is str else f"{'QoS' if key.name == 'qos' else key.name} {value:g}"

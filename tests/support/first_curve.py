@@ -1,0 +1,32 @@
+"""How long after a run's first message the live dashboard has a curve to draw."""
+
+import csv
+import time
+
+from support.observed_lab import Lab, fill, targets
+from support.waiting import until
+
+# Whatever the machine does, by then a class has looked elsewhere.
+GIVE_UP_S = 60
+
+
+def first_curve_s(lab: Lab, scenario: str) -> float:
+    """Seconds from the first message sent to the first answer, not empty, of the live dashboard's CDF.
+
+    One run of `scenario` in a lab whose Prometheus knows no other; both times are of this machine's monotonic clock.
+    """
+    panel = next(panel for name, panel, _target in targets() if name == "live-loop" and panel["type"] == "xychart")
+    expression = fill(panel["targets"][0]["expr"], {"$__range": "1m"})
+
+    def drawn() -> bool:
+        # An empty panel has a series without a number, named after the command that fills it.
+        return any(one["value"][1] != "NaN" for one in lab.query(expression))
+
+    assert not drawn(), "a run is drawn before there was one"
+    run = lab.run(scenario, MESSAGES=200, INTERVALS_MS="20")
+    until(drawn, "a curve on the live dashboard", GIVE_UP_S)
+    drawn_ns = time.perf_counter_ns()
+    assert run.wait(GIVE_UP_S) in (0, 1), lab.log("controller")
+    (folder,) = lab.results.glob(f"*-{scenario}")
+    with (folder / "samples.csv").open() as file:
+        return (drawn_ns - int(next(csv.DictReader(file))["sent_ns"])) / 1e9
