@@ -126,7 +126,7 @@ def pi(
     (published_lab.root / ".env").write_text(published.read_text())
     rpi, pairing = published_lab.root / "rpi", tmp_path / "pi.env"
     published_lab.run("pair", str(pairing), "--address", "127.0.0.1", code=0)
-    # As an earlier version left it: LAB_TAG would stand above what the pairing pins.
+    # LAB_TAG would stand above what the pairing pins.
     (rpi / ".env").write_text(f"LAB_TAG=0.0.1\nPI_BIND=127.0.0.1\nPI_METRICS_PORT={free_port()}\n")
     cleared = {name: value for name, value in os.environ.items() if name not in ("LAB_TAG", "LAB_REGISTRY")}
     project = {"COMPOSE_PROJECT_NAME": f"{PROJECT}-pi", "LOOPLAB_RULES_DIR": str(tmp_path)}

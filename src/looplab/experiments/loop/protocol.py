@@ -5,7 +5,7 @@ The bridge appends five fields to an answer, `<sequence>,<wire_R_ns>,<wait_ns>,<
 earlier one: how long it took between its request's bytes entering and its own bytes leaving the bridge's socket (known
 only once sent), how long its request waited for the robot to be done with those before it, and by the kernel's time
 stamps how long the request took from the network to the bridge and the answer from the bridge to the network. The last
-two are empty where the kernel gave no stamp; a bridge of before sends only the first three.
+two are empty where the kernel gave no stamp.
 """
 
 import re
@@ -34,7 +34,7 @@ MAX_PAYLOAD_BYTES = 160
 _REQUEST = re.compile(rb"([TE])-([A-Za-z0-9_.-]{1,64})-([0-9]{1,9})")
 _ANSWER = re.compile(
     rb"([A-Za-z0-9_.-]{1,64}),([0-9]{1,9}),([a-z]{1,16}),([0-9]{1,18}),([ -+\--~]{0,32})"
-    rb"(?:,([0-9]{1,9}),([0-9]{1,18}),([0-9]{1,18})(?:,([0-9]{0,18}),([0-9]{0,18}))?)?"
+    rb"(?:,([0-9]{1,9}),([0-9]{1,18}),([0-9]{1,18}),([0-9]{0,18}),([0-9]{0,18}))?"
 )
 
 

@@ -87,7 +87,6 @@ def test_parts_that_cannot_be_are_no_parts(store: SampleStore) -> None:
         ("", STAMPED, []),
         ("no such option", STAMPED, ["The controller's kernel gives no time stamps (no such option)."]),
         ("", {"unstamped": "no"}, ["The kernel of the bridge gives no time stamps (no)."]),
-        ("", {}, ["The bridge is of an earlier version, which sends no parts of O."]),
     ],
 )
 def test_the_run_says_why_there_are_gaps(

@@ -51,10 +51,9 @@ def test_answer_without_wire_time() -> None:
 
 @pytest.mark.parametrize(
     ("more", "wake_up_ns", "send_path_ns"),
-    [(b"", -1, -1), (b",,", -1, -1), (b",70000,", 70_000, -1), (b",,30000", -1, 30_000), (b",70000,0", 70_000, 0)],
+    [(b",,", -1, -1), (b",70000,", 70_000, -1), (b",,30000", -1, 30_000), (b",70000,0", 70_000, 0)],
 )
 def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_path_ns: int) -> None:
-    """Also of a bridge that knows nothing of the kernel's stamps."""
     found = parse_answer(b"a1b2,17,timeout,250000000,,16,4300000,1200000" + more)
     wire = (16, 4_300_000, 1_200_000)
     assert found == Answer(b"a1b2", 17, b"timeout", 250_000_000, b"", *wire, wake_up_ns, send_path_ns)
@@ -70,6 +69,7 @@ def test_answer_with_times_of_an_earlier_one(more: bytes, wake_up_ns: int, send_
         b"a,1,OK,5,20.0",
         b"a,1,ok,5,20.0,3",
         b"a,1,ok,5,20.0,3,4",
+        b"a,1,ok,5,20.0,3,4,5",
         b"a,1,ok,5,20.0,3,4,5,6",
         b"a,1,ok,5,20.0,3,-4,5",
         b"a,1,ok,5,20.0,3,4,-5",
@@ -89,7 +89,7 @@ def test_malformed_answer_is_none(payload: bytes) -> None:
 
 
 def test_largest_figures_fit_the_columns() -> None:
-    found = parse_answer(b"a,999999999,ok,999999999999999999,20.0,999999999,999999999999999999,999999999999999999")
+    found = parse_answer(b"a,999999999,ok,999999999999999999,20.0,999999999" + b",999999999999999999" * 4)
     assert found is not None
     assert max(found.robot_ns, found.wire_robot_ns, found.wait_ns) < 2**63
 
@@ -98,7 +98,7 @@ def test_largest_figures_fit_the_columns() -> None:
 def test_any_bytes_are_either_read_or_refused(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(200):
-        payload = bytearray(dice.choice((b"T-run-12", b"run,12,ok,5,20.5", b"run,12,ok,5,20.5,11,6,0")))
+        payload = bytearray(dice.choice((b"T-run-12", b"run,12,ok,5,20.5", b"run,12,ok,5,20.5,11,6,0,,7")))
         for _ in range(dice.randrange(1, 4)):
             payload[dice.randrange(len(payload))] = dice.randrange(256)
         request, answer = parse_request(bytes(payload)), parse_answer(bytes(payload))

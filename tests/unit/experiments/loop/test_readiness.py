@@ -156,7 +156,7 @@ def test_the_table_tells_of_absences() -> None:
     text = " ".join(table({**run, "absences": found}).split())
     assert f"The bridge was away for 3.4 s, as the broker saw it: {NETWORK}." in text
     assert f"The bridge was away: {AWAY}." in text
-    assert "away" not in table(run), "a run of before"
+    assert "away" not in table(run)
     many = table({**run, "absences": found * 500})
     assert "It was away 990 more times (run.json has them)." in many
     assert len(many.splitlines()) < 40

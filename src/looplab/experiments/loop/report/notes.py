@@ -40,7 +40,7 @@ def setup(measured: Sequence[Measured]) -> list[str]:
 
 
 def _network(run: StoredRun) -> Iterator[str]:
-    """Yield what the network between controller and bridge was; runs of before these parameters had neither."""
+    """Yield what the network between controller and bridge was."""
     link, robot = run.parameters.get("link", NO_LINK), run.parameters.get("robot")
     if robot == REMOTE:
         yield (
@@ -157,7 +157,7 @@ def _load_a_core(run: StoredRun) -> float | None:
 
 
 def _stolen_share(run: StoredRun) -> float:
-    """Return which share of the processors' time others had while cells were measured; 0 if a run did not count it."""
+    """Return the share of the processors' time that others had while cells were measured; 0 if it is not counted."""
     stolen_s = sum(cell.get("steal_s") or 0.0 for cell in run.document["cells"])
     span_s = sum(cell.get("load", {}).get("seconds", 0.0) for cell in run.document["cells"])
     return stolen_s / (span_s * run.machine[1]) if span_s else 0.0

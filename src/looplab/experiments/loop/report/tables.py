@@ -39,7 +39,7 @@ class Row:
 
     @property
     def response_us(self) -> Mapping[str, Any]:
-        """Response of every message sent; a null is infinite. {} of a run that predates it."""
+        """Response of every message sent; a null is infinite. {} if run.json has none."""
         return self.cell.document.get("response_us", {}) if self.cell else {}
 
     def printed_us(self, statistic: str) -> float | None:

@@ -69,7 +69,7 @@ def test_a_load_that_reached_the_robot_is_named(results: Path) -> None:
 def test_a_run_whose_processors_were_given_to_others_says_so(
     results: Path, steal_s: float | None, said: list[str]
 ) -> None:
-    """Of 4 s on each of 4 processors; a run of before counted none."""
+    """Of 4 s on each of 4 processors; a kernel may count none."""
     write(results, "scenario1", {})
     (path,) = results.glob("*/run.json")
     document = json.loads(path.read_text())
