@@ -13,11 +13,13 @@ control group, to see what that does. Needs root and an idle machine after ./lab
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ sys.path.insert(0, str(ROOT / "src"))
 from looplab.experiments.loop import BRIDGE, ROBOT  # noqa: E402
 from looplab.lab.checkout import Lab  # noqa: E402
 from looplab.lab.machine.limits import AMONG_THE_MEASURED  # noqa: E402
-from looplab.lab.machine.stalls import STUCK_S, ContainedBystander, Lateness  # noqa: E402
 from looplab.run.accounting import quantile  # noqa: E402
 from looplab.treatments import noise  # noqa: E402
 from looplab.treatments.looks import Look, TreatmentsClient, policies, running  # noqa: E402
@@ -39,6 +40,63 @@ SETTLE_S = 0.7
 START_S = 30
 LONG_MS = 25
 LIMIT = 1.2
+# A bystander that does not wake for so long has no sample.
+STUCK_S = 10
+# A wake-up after a stall is one, those missed meanwhile are not.
+BYSTANDER = """
+import time
+period, due = 20_000_000, time.monotonic_ns()
+while True:
+    due += period
+    time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
+    late = time.monotonic_ns() - due
+    print(due, late, flush=True)
+    due += late // period * period
+"""
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """Of a bystander's wake-ups, in ms."""
+
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class Bystander:
+    """A container of `image` (with Python) that wakes every 20 ms; `more` are options of `docker run`."""
+
+    def __init__(self, image: str, *more: str) -> None:
+        self._name = f"looplab-bystander-{os.getpid()}"
+        words = ["docker", "run", "--rm", "--network=none", "--entrypoint=python3", f"--name={self._name}", *more]
+        self._process = subprocess.Popen([*words, image, "-uc", BYSTANDER], stdout=subprocess.PIPE, text=True)
+        self._seen: list[tuple[int, int]] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def sample(self, seconds: float) -> Lateness | None:
+        """Return the lateness of all wake-ups that fall due in the next `seconds`; None if it stopped waking up."""
+        start = time.monotonic_ns()
+        time.sleep(seconds)
+        end = time.monotonic_ns()
+        # What is late is printed late: before a wake-up that fell due after `end`, the longest stall may be missing.
+        while not (self._seen and self._seen[-1][0] >= end):
+            if self._process.poll() is not None or time.monotonic_ns() > end + STUCK_S * 10**9:
+                return None
+            time.sleep(0.02)
+        late = sorted(late for due, late in list(self._seen) if start <= due < end)
+        return Lateness(*(quantile(late, share) / 1e6 for share in (0.95, 0.99, 1.0)))  # type: ignore[operator]
+
+    def stop(self) -> None:
+        """Kill it: as process 1 it ignores SIGTERM."""
+        subprocess.run(["docker", "kill", self._name], capture_output=True, check=False)
+        self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            due, late = line.split()
+            self._seen.append((int(due), int(late)))
 
 
 def docker(*words: str) -> str:
@@ -97,7 +155,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[Lateness]]:
     parts_of = arms(parts, options.ends)
     found: dict[str, list[Lateness]] = {name: [] for name in parts_of}
     bound = [f"--cpuset-cpus=0-{options.processors - 1}"] if options.processors else []
-    bystander = ContainedBystander(Lab(ROOT).own_images()["controller"], *bound)
+    bystander = Bystander(Lab(ROOT).own_images()["controller"], *bound)
     draw, began = random.Random(options.seed), time.monotonic()
     paused: set[str] = set()
     try:

@@ -12,7 +12,7 @@ from support.places import ROOT
 # What `cap_add` may name, by service or by what it extends. The prioritised pair as published: permitted, not held.
 MAY_ADD = {
     "treatments": {"SYS_NICE", "SYS_PTRACE", "SETUID", "SETGID"},
-    "prepare": {"FOWNER", "SETUID", "SETGID"},
+    "prepare": {"CHOWN", "FOWNER", "SETUID", "SETGID"},
     "link": {"NET_ADMIN", "SETUID", "SETGID"},
     "link-broker": {"NET_ADMIN", "SETUID", "SETGID"},
     "echo-broker": {"NET_ADMIN", "SETUID", "SETGID"},
@@ -25,7 +25,7 @@ MAY_ADD_RUNNING = {**MAY_ADD, "broker": {"SYS_NICE"}, "controller": {"SYS_NICE"}
 # What its processes really hold; all others hold nothing.
 HOLDS = {
     "treatments": {"SYS_NICE", "SYS_PTRACE"},
-    "prepare": {"FOWNER"},
+    "prepare": {"CHOWN", "FOWNER"},
     "link": {"NET_ADMIN"},
     "link-broker": {"NET_ADMIN"},
     "echo-broker": {"NET_ADMIN"},

@@ -14,26 +14,22 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from looplab.lab.credentials import certificates, identities
-from looplab.lab.credentials.secret_files import FOLDER, write_secret
+from looplab.lab.secret_files import write_secret
 from looplab.mqtt.pairing import Pairing, write_pairing
+from looplab.run import identities
 from support.parts import HOST, LIMIT_S, Child, free_port, until
 from support.places import ROOT
 from support.tools import program
 
 
-def with_access_list(root: Path) -> None:
-    (root / identities.ACCESS_LIST).parent.mkdir(parents=True)
-    shutil.copy(ROOT / identities.ACCESS_LIST, root / identities.ACCESS_LIST)
-
-
-def make_identities(root: Path) -> None:
-    """Make all of them again, for a lab at `root`."""
-    identities.ensure(root, ["lab.example"], controller_uid=os.geteuid(), renew=True)
+def make_identities(folder: Path) -> None:
+    """Make them for a broker and parts that run as who runs the tests."""
+    folder.mkdir(exist_ok=True)
+    identities.make(folder, identities.Readers(*[os.geteuid()] * 3))
 
 
 class LanBroker:
-    """mosquitto with the plain and the TLS listener; `folder` becomes a lab's root, with a copy of what is `made`.
+    """mosquitto with the plain and the TLS listener, in `folder`, with a copy of the identities in `made`.
 
     It runs as who runs the tests.
     """
@@ -41,28 +37,18 @@ class LanBroker:
     def __init__(self, folder: Path, made: Path) -> None:
         self.root = folder
         self.port, self.tls_port = free_port(), free_port()
-        with_access_list(folder)
-        shutil.copytree(made, folder / FOLDER)
+        self.identities = folder / "identities"
+        shutil.copytree(made, self.identities)
         self.configuration = self._configure()
         self._child: Child | None = None
 
     def renew(self) -> None:
-        """Make authority, certificate and passwords again."""
-        make_identities(self.root)
-
-    def serve_certificate(self, *, days: int = 30, names: tuple[str, ...] = (HOST,)) -> None:
-        """Another certificate of the same authority; a negative number of `days` has it end before today."""
-        lan = self.root / identities.LAN
-        authority = ((lan / "ca.key").read_text(), (lan / "ca.crt").read_text())
-        self.install(*certificates.make_server(authority, names, days))
-
-    def install(self, key: str, certificate: str) -> None:
-        """Serve this from the next start on."""
-        for name, text in (("server.key", key), ("server.crt", certificate)):
-            write_secret(self.root / identities.LAN / "broker" / name, text)
+        """Make certificate and passwords again."""
+        (self.identities / identities.KEPT).unlink()
+        make_identities(self.identities)
 
     def pairing(self, who: str = "bridge") -> Pairing:
-        return replace(identities.pairing_of(self.root, who), host=HOST, port=self.tls_port)
+        return replace(identities.pairings_of(self.identities)[who], host=HOST, port=self.tls_port)
 
     def pairing_file(self, who: str = "bridge", **changes: Any) -> Path:
         """A file as ./lab pair writes it for `who`, some of it changed."""
@@ -106,7 +92,8 @@ class LanBroker:
         for wanted, here in (
             ("listener 8883", f"listener {self.tls_port} {HOST}"),
             ("/mosquitto/config", str(own)),
-            ("/mosquitto/secrets", str(self.root / identities.LAN / "broker")),
+            ("/mosquitto/lan/acl", str(ROOT / "compose/mosquitto/lan/acl")),
+            ("/mosquitto/secrets", str(self.identities)),
         ):
             assert wanted in text
             text = text.replace(wanted, here)

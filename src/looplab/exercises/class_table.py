@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from looplab.exercises.exercise import Exercise
 from looplab.exercises.hand_in import HandIn, Owners
 from looplab.exercises.marking import mark
-from looplab.exercises.score import remarks_of, score_row
+from looplab.exercises.score import KINDS
 from looplab.report.stored import StoredRun
 
 Row = dict[str, object]
@@ -18,25 +18,30 @@ def class_rows(students: Iterable[HandIn], exercises: Mapping[str, Exercise]) ->
         runs = [run for run in student.runs if isinstance(run, StoredRun)]
         copies = {run.run_id: owner for run in runs if (owner := owners.other(run, student.student))}
         for name in _done(student, runs, exercises):
-            form = student.form(name)
-            marked = mark(exercises[name], student.runs, form.answers)
-            copied = [
-                f"{run.run_id} is the very run that {copies[run.run_id]} handed in"
-                for run in marked.runs.values()
-                if run.run_id in copies
-            ]
-            remarks = [*copied, *([form.trouble] if form.trouble else []), *remarks_of(marked)]
-            first, *rest = score_row(student.student, marked, remarks).items()
-            yield dict([first, ("exercise", name), *rest])
+            answers, trouble = student.answers(name)
+            marked = mark(exercises[name], student.runs, answers)
+            ids = [run.run_id for run in marked.runs.values()]
+            copied = [f"{run_id} is the very run that {copies[run_id]} handed in" for run_id in ids if run_id in copies]
+            lost = [f"{one.name}: {one.reason}" for one in marked.marks if one.got < one.worth]
+            yield {
+                "student": student.student,
+                "exercise": name,
+                "score": marked.got,
+                "of": marked.worth,
+                "exempt": marked.exempt,
+                **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
+                "copied": "yes" if copied else "",
+                "runs": " ".join(ids),
+                "remarks": "; ".join([*copied, *filter(None, [trouble]), *lost]),
+            }
 
 
 def class_lines(rows: Iterable[Row]) -> Iterator[str]:
     """Yield the table in lines of 80 columns."""
     yield f"{'student':<20} {'exercise':<28} {'score':>5} {'of':>3} {'exempt':>6}  copied"
     for row in rows:
-        copied = "yes" if "the very run that" in str(row["remarks"]) else ""
         names = f"{row['student']!s:<20.20} {row['exercise']!s:<28.28}"
-        yield f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {copied}".rstrip()
+        yield f"{names} {row['score']:>5} {row['of']:>3} {row['exempt'] or '':>6}  {row['copied']}".rstrip()
 
 
 def _done(student: HandIn, runs: Iterable[StoredRun], exercises: Mapping[str, Exercise]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,13 @@ from looplab.errors import LabError, UsageError
 from looplab.report.schema import fault, validator
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key
-from looplab.spec.experiment import Experiments
+from looplab.spec.experiment import Experiment, Experiments
 
 # An exercise belongs to a scenario or an experiment, or is in docs/exercises with runs of what is there already.
 FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
 FILE = "expected.yaml"
 SCHEMA = Path(__file__).parent / "expected.schema.json"
 REMEDY = "See docs/marking.md."
-# The one in C, where PyYAML has it, reads a file in a tenth of the time.
-LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 
 # From the name of a scenario to the table whose cells may be asked about.
 TableOf = Callable[[str], type[Cell]]
@@ -126,13 +122,13 @@ class Card:
     questions order beside those of the section Run.
     """
 
-    goals: Sequence[str]
-    before: Sequence[str]
-    claims: Sequence[str]
-    reading: int
-    running: int
-    answering: int
+    goals: Sequence[str] = ()
+    before: Sequence[str] = ()
+    claims: Sequence[str] = ()
     reruns: Sequence[str] = ()
+    reading: int = 0
+    running: int = 0
+    answering: int = 0
 
     @property
     def minutes(self) -> int:
@@ -153,11 +149,6 @@ class Exercise:
     card: Card
 
     @property
-    def predictions(self) -> list[str]:
-        """The names of the questions that ask for a prediction."""
-        return [question.name for question in self.questions if question.predicts]
-
-    @property
     def total(self) -> int:
         """The sum of all points; each run that must be there is worth one."""
         return len(self.runs) + sum(p.worth for p in self.points) + sum(q.worth for q in self.questions)
@@ -174,36 +165,33 @@ class Exercise:
         return {value.cell.key for value in self.values if value.run == handle}
 
 
-def exercises(root: Path) -> list[str]:
-    return [path.parent.name for folder in FOLDERS for path in sorted((root / folder).glob(f"[!_]*/{FILE}"))]
+def exercises(root: Path) -> dict[str, Path]:
+    """Return the folder of each exercise, by its name."""
+    return {path.parent.name: path.parent for one in FOLDERS for path in sorted((root / one).glob(f"[!_]*/{FILE}"))}
 
 
 def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
     """Return the exercise of that name; LabError (exit code 2) if there is none or its file is not sound."""
-    for folder in FOLDERS:
-        path = root / folder / name / FILE
-        if "/" not in name and path.is_file():
-            table_of = partial(_table_of, root, experiments)
-            return parse_exercise(name, path.read_text(encoding="utf-8"), str(path.relative_to(root)), table_of)
-    raise UsageError(f"There is no exercise {name!r}.", f"Known are: {', '.join(exercises(root))}.")
+    known = exercises(root)
+    if name not in known:
+        raise UsageError(f"There is no exercise {name!r}.", f"Known are: {', '.join(known)}.")
+    path = known[name] / FILE
+    text, where = path.read_text(encoding="utf-8"), str(path.relative_to(root))
+    return parse_exercise(
+        name, text, where, lambda scenario: experiment_of(root, experiments, scenario).table(scenario)
+    )
 
 
-def _table_of(root: Path, experiments: Experiments, scenario: str) -> type[Cell]:
-    return experiments[experiment_of(root, experiments, scenario)].table(scenario)
-
-
-def experiment_of(root: Path, experiments: Experiments, scenario: str) -> str:
-    """Return the name of the experiment that a scenario belongs to; of an unknown one, the default."""
-    for experiment in experiments.values():
-        if any(folder.name == scenario for folder in root.glob(experiment.scenarios)):
-            return experiment.name
-    return experiments.default
+def experiment_of(root: Path, experiments: Experiments, scenario: str) -> Experiment:
+    """Return the experiment that a scenario belongs to; of an unknown one, the default."""
+    owners = (one for one in experiments.values() if any(path.name == scenario for path in root.glob(one.scenarios)))
+    return next(owners, experiments[experiments.default])
 
 
 def parse_exercise(name: str, text: str, where: str, table_of: TableOf) -> Exercise:
     """Return the exercise in the text of an expected.yaml; LabError (exit code 2) names the place of a mistake."""
     try:
-        document = yaml.load(text, Loader=LOADER)
+        document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise UsageError(f"{where} is no YAML: {' '.join(str(error).split())}", "Correct that line.") from error
     mistake = fault(document, validator(SCHEMA))
@@ -214,7 +202,7 @@ def parse_exercise(name: str, text: str, where: str, table_of: TableOf) -> Exerc
         for handle, run in document["runs"].items()
     ]
     reader = _Reader(where, {run.handle: table_of(run.scenario) for run in runs})
-    least = document.get("least") or {}
+    least, card = document.get("least") or {}, document.get("card") or {}
     return Exercise(
         name=name,
         title=str(document["title"]),
@@ -223,15 +211,8 @@ def parse_exercise(name: str, text: str, where: str, table_of: TableOf) -> Exerc
         messages=least.get("messages", 1),
         points=[reader.point(key, entry) for key, entry in (document.get("points") or {}).items()],
         questions=[reader.question(key, entry) for key, entry in (document.get("questions") or {}).items()],
-        card=_card(document.get("card") or {}),
+        card=Card(**{name: entry for name, entry in card.items() if name != "minutes"}, **card.get("minutes", {})),
     )
-
-
-def _card(entry: Mapping[str, Any]) -> Card:
-    minutes = entry.get("minutes") or {}
-    reading, running, answering = (int(minutes.get(part, 0)) for part in ("reading", "running", "answering"))
-    goals, before, claims = ([str(text) for text in entry.get(key) or []] for key in ("goals", "before", "claims"))
-    return Card(goals, before, claims, reading, running, answering, entry.get("reruns") or [])
 
 
 def _needs(entry: Mapping[str, Any]) -> bool:
@@ -255,9 +236,9 @@ class _Reader:
     def _wants(self, entry: Mapping[str, Any], place: str) -> Band | WantedTreatment:
         if "treatment" in entry:
             wanted = entry["treatment"]
-            named = wanted.get("found", [])
-            found = named if isinstance(named, list) else [named]
-            return WantedTreatment(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, found)))
+            states = wanted.get("found", [])
+            states = states if isinstance(states, list) else [states]
+            return WantedTreatment(self._handle(wanted["run"], place), str(wanted["what"]), tuple(map(str, states)))
         if "value" not in entry or not {"from", "to"} & entry.keys():
             raise self._wrong(f"{place} wants nothing", "Give it `treatment:`, or `value:` with `from:` or `to:`.")
         value = self._value(entry["value"], f"{place}.value")

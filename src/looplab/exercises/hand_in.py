@@ -16,14 +16,6 @@ from looplab.spec.experiment import Experiments
 
 
 @dataclass(frozen=True)
-class Form:
-    """The answers by question; `trouble` is why they cannot be read, "" if they can."""
-
-    answers: Mapping[str, Any]
-    trouble: str = ""
-
-
-@dataclass(frozen=True)
 class HandIn:
     """One student's folder: its runs, and its forms by exercise."""
 
@@ -31,27 +23,24 @@ class HandIn:
     runs: Sequence[StoredRun | Unusable]
     forms: Mapping[str, Path]
 
-    def form(self, exercise: str) -> Form:
-        """Return the form of that exercise; an empty one if none was handed in or it cannot be read."""
-        if exercise not in self.forms:
-            return Form({})
+    def answers(self, exercise: str) -> tuple[Mapping[str, Any], str]:
+        """Return the answers by question, none without a form, and why the form cannot be read, "" if it can."""
         try:
-            return read_form(self.forms[exercise])
+            return (read_form(self.forms[exercise]) if exercise in self.forms else {}), ""
         except LabError as error:
-            return Form({}, trouble=error.message)
+            return {}, error.message
 
 
-def read_form(path: Path) -> Form:
-    """Return the answers of one form; LabError (exit code 2) if it is not `name: answer` lines."""
+def read_form(path: Path) -> dict[str, Any]:
+    """Return the answers of one form by question; LabError (exit code 1) if it is not `name: answer` lines."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-        raise LabError(
-            f"{path} cannot be read: {' '.join(str(error).split())}", "Write one `name: answer` a line."
-        ) from error
-    if not isinstance(document, dict):
-        raise LabError(f"{path} holds no answers.", "Write one `name: answer` a line, as in the form.")
-    return Form({str(key): value for key, value in document.items()})
+        if not isinstance(document, dict):
+            raise TypeError("it has no questions")
+        return {str(key): value for key, value in document.items()}
+    except (yaml.YAMLError, OSError, UnicodeDecodeError, TypeError) as error:
+        why = " ".join(str(error).split())
+        raise LabError(f"{path} cannot be read: {why}", "Write one `name: answer` a line, as in the form.") from error
 
 
 def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -> Iterator[HandIn]:
@@ -59,13 +48,10 @@ def hand_ins(places: Sequence[Path], unpacked: Path, experiments: Experiments) -
 
     Archives are read in `unpacked`. Raises LabError (exit code 2) for a place that is neither.
     """
-    seen: set[str] = set()
-    for place in places:
-        folders = [_unpack(place, unpacked)] if place.suffix == ".zip" else _folders(place)
-        for folder in folders:
-            name = folder.name if folder.name not in seen else f"{place.parent.name}/{folder.name}"
-            seen.add(name)
-            yield read_hand_in(name, folder, experiments)
+    for number, place in enumerate(places):
+        # Two archives may have the same name.
+        for folder in [_unpack(place, unpacked / str(number))] if place.suffix == ".zip" else _folders(place):
+            yield read_hand_in(folder, experiments)
 
 
 def _folders(place: Path) -> list[Path]:
@@ -86,11 +72,11 @@ def _unpack(archive: Path, unpacked: Path) -> Path:
     return folder
 
 
-def read_hand_in(name: str, folder: Path, experiments: Experiments) -> HandIn:
+def read_hand_in(folder: Path, experiments: Experiments) -> HandIn:
     """Return what is in one student's folder, at any depth."""
     places = sorted({path.parent for name in ("run.json", "samples.csv") for path in folder.rglob(name)})
     forms = {path.stem: path for path in sorted(folder.rglob("*.yaml"), reverse=True)}
-    return HandIn(name, [read_run(place, experiments) for place in places], forms)
+    return HandIn(folder.name, [read_run(place, experiments) for place in places], forms)
 
 
 def write_hand_in(file: Path, runs: Iterable[StoredRun], form: Path) -> None:

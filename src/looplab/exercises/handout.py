@@ -12,7 +12,7 @@ from textwrap import fill
 
 from looplab.exercises.exercise import Exercise
 
-BLOCK = "<!-- {name}: written by scripts/make-handouts from expected.yaml -->\n{text}\n<!-- end of {name} -->"
+BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
 WIDTH = 118
 PREDICTION_RULE = "Write the letter into the form before you run. Any prediction gets its point, right or wrong."
 
@@ -35,18 +35,9 @@ class Around:
 def completed(text: str, folder: Path, exercise: Exercise, around: Around) -> str:
     """Return the text of a handout in `folder` with its generated parts as they must be."""
     text = _with_rows(text, exercise)
-    text = _with_block(text, "links", _links(folder, around), after=r"^# .+\n")
-    text = _with_block(text, "prediction", _prediction(exercise, around.claims), before=r"^## Run\n")
-    return _with_block(text, "sample", _sample(exercise, around), before=r"^## Questions\n")
-
-
-def time_text(exercise: Exercise) -> str:
-    """Return the card's time: a student's, with the runs that the card orders."""
-    card = exercise.card
-    return (
-        f"{card.minutes} minutes: {card.reading} to read and predict, {card.running} for the runs, "
-        f"{card.answering} to answer"
-    )
+    text = with_block(text, "links", _links(folder, around), after=r"^# .+\n")
+    text = with_block(text, "prediction", _prediction(exercise, around.claims), before=r"^## Run\n")
+    return with_block(text, "sample", _sample(exercise, around), before=r"^## Questions\n")
 
 
 def lines_read(exercise: Exercise, around: Around) -> list[str]:
@@ -62,26 +53,28 @@ def _line(name: str, lines: Mapping[str, str]) -> str:
 
 
 def _with_rows(text: str, exercise: Exercise) -> str:
-    """Return the text with the card's rows on learning goals, prerequisites and time."""
+    """Return the text with the card's rows on learning goals, prerequisites and a student's time."""
+    card = exercise.card
+    parts = f"{card.reading} to read and predict, {card.running} for the runs, {card.answering} to answer"
     rows = {
-        "you learn": "; ".join(exercise.card.goals),
-        "before this": "; ".join(exercise.card.before) or "nothing",
-        "time": time_text(exercise),
+        "you learn": "; ".join(card.goals),
+        "before this": "; ".join(card.before) or "nothing",
+        "time": f"{card.minutes} minutes: {parts}",
     }
     for name in rows:
         text = re.sub(rf"^\| {name} \|.*\n", "", text, flags=re.MULTILINE)
     made = "".join(f"| {name} | {content} |\n" for name, content in rows.items())
-    return re.sub(r"^(\| parts \|.*\n)", lambda found: found[1] + made, text, count=1, flags=re.MULTILINE)
+    return re.sub(r"^(\| parts \|.*\n)", lambda match: match[1] + made, text, count=1, flags=re.MULTILINE)
 
 
-def _with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
+def with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
     """Return the text with that block replaced, or put after the first match of `after` or before that of `before`."""
     block = BLOCK.format(name=name, text=content)
-    held = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
-    if held.search(text):
-        return held.sub(lambda _found: block, text, count=1)
+    present = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
+    if present.search(text):
+        return present.sub(lambda _match: block, text, count=1)
     place = re.compile(after or before, re.MULTILINE)
-    put = (lambda found: f"{found[0]}\n{block}\n") if after else (lambda found: f"{block}\n\n{found[0]}")
+    put = (lambda match: f"{match[0]}\n{block}\n") if after else (lambda match: f"{block}\n\n{match[0]}")
     return place.sub(put, text, count=1)
 
 
@@ -112,8 +105,6 @@ def _sample(exercise: Exercise, around: Around) -> str:
 
 def neighbours(exercises: Mapping[str, tuple[str, Path]], name: str) -> tuple[tuple[str, Path] | None, ...]:
     """Return title and folder of the exercises before and after `name`, None where there is none."""
-    names = list(exercises)
-    place = names.index(name)
-    before = exercises[names[place - 1]] if place else None
-    after = exercises[names[place + 1]] if place + 1 < len(names) else None
-    return before, after
+    around = [None, *exercises.values(), None]
+    place = list(exercises).index(name)
+    return around[place], around[place + 2]

@@ -23,8 +23,8 @@ RUN, RESULT, ANSWER = "run", "result", "answer"
 class Mark:
     """`got` of `worth` points for one thing, and the reason.
 
-    `hint` is what a student may read of the reason: no measured figure, no right answer. `exempt` points are not
-    counted, because the machine cannot do what they need.
+    `hint` is what a student reads in its place if it holds a measured figure or a right answer. `exempt` points are
+    not counted, because the machine cannot do what they need.
     """
 
     kind: str
@@ -62,64 +62,36 @@ class Marked:
 
 
 class Unjudged(Exception):
-    """A point cannot be judged; the text is the reason."""
+    """A run, point or answer cannot be judged; the text is the reason."""
 
 
-def mark(
-    exercise: Exercise,
-    runs: Sequence[StoredRun | Unusable],
-    answers: Mapping[str, Any],
-) -> Marked:
-    """Return the marks for `runs` (in any order, any scenario) and the answers by question name."""
-    result = Marked()
-    cells: dict[str, Mapping[Key, MeasuredCell]] = {}
-    main = exercise.runs[-1]
-    chosen = _choose(exercise, main, runs, None)
+Cells = Mapping[Key, MeasuredCell]
+
+
+def mark(exercise: Exercise, runs: Sequence[StoredRun | Unusable], answers: Mapping[str, Any]) -> Marked:
+    """Return the marks for `runs` (in any order, of any scenario) and the answers by question name."""
+    marked = Marked()
+    cells: dict[str, Cells] = {}
+    main = _nearest(exercise, exercise.runs[-1], runs, None)
     for wanted in exercise.runs:
-        run = chosen if wanted is main else _choose(exercise, wanted, runs, chosen)
-        entry, read = _run_mark(exercise, wanted, run, chosen, runs)
-        if run is not None and read is not None:
-            cells[wanted.handle] = read
-            result.runs[wanted.handle] = run
-        result.marks.append(entry)
-    judge = _Judge(result.runs, cells)
-    result.marks += [judge.point(point) for point in exercise.points]
-    result.marks += [judge.question(question, answers.get(question.name)) for question in exercise.questions]
-    return result
+        run = _nearest(exercise, wanted, runs, main)
+        try:
+            if run is None:
+                raise Unjudged(_no_run(wanted, runs))
+            cells[wanted.handle], exempt = _sound_cells(exercise, wanted, run, main)
+        except Unjudged as why:
+            marked.marks.append(Mark(RUN, wanted.handle, 0, 1, str(why)))
+            continue
+        marked.runs[wanted.handle] = run
+        reason = f"{run.run_id}: {NOT_COUNTED}" if exempt else run.run_id
+        marked.marks.append(Mark(RUN, wanted.handle, int(not exempt), int(not exempt), reason, exempt=int(exempt)))
+    judge = _Judge(marked.runs, cells)
+    marked.marks += [judge.point(point) for point in exercise.points]
+    marked.marks += [judge.question(question, answers.get(question.name)) for question in exercise.questions]
+    return marked
 
 
-def _run_mark(
-    exercise: Exercise,
-    wanted: WantedRun,
-    run: StoredRun | None,
-    main: StoredRun | None,
-    runs: Sequence[StoredRun | Unusable],
-) -> tuple[Mark, Mapping[Key, MeasuredCell] | None]:
-    """Return the mark for one wanted run, and its cells if it can be judged by."""
-    if run is None:
-        return _run_lost(wanted, _no_run(wanted, runs)), None
-    wrong = [why for good, why in _checks(exercise, wanted, run, main) if why and not good]
-    # INVALID for no other reason than that the machine refuses what the exercise is about.
-    exempt = wanted.needs_priority and not run.valid and priority_alone_refused(run)
-    if wrong and not (exempt and wrong == [_invalid(run)]):
-        return _run_lost(wanted, wrong[0]), None
-    read = read_cells(run)
-    if isinstance(read, Unusable):
-        return _run_lost(wanted, f"{run.run_id} is damaged: {read.meaning}"), None
-    if exempt:
-        return Mark(RUN, wanted.handle, 0, 0, f"{run.run_id}: {NOT_COUNTED}", NOT_COUNTED, exempt=1), read
-    return Mark(RUN, wanted.handle, 1, 1, run.run_id, run.run_id), read
-
-
-def _run_lost(wanted: WantedRun, reason: str) -> Mark:
-    return Mark(RUN, wanted.handle, 0, 1, reason, reason)
-
-
-def _invalid(run: StoredRun) -> str:
-    return f"{run.run_id} is INVALID: {run.invalid_because}"
-
-
-def _choose(
+def _nearest(
     exercise: Exercise, wanted: WantedRun, runs: Sequence[StoredRun | Unusable], main: StoredRun | None
 ) -> StoredRun | None:
     """Return the newest run that is what the exercise wants, else the one that comes nearest."""
@@ -129,6 +101,25 @@ def _choose(
 
     candidates = [run for run in runs if isinstance(run, StoredRun) and run.scenario == wanted.scenario]
     return max(candidates, key=nearness, default=None)
+
+
+def _sound_cells(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> tuple[Cells, bool]:
+    """Return a run's cells, and whether it is INVALID only because the machine refuses what the exercise is about.
+
+    Raises Unjudged for a run that cannot be judged by.
+    """
+    wrong = [why for good, why in _checks(exercise, wanted, run, main) if why and not good]
+    exempt = wanted.needs_priority and not run.valid and priority_alone_refused(run)
+    if wrong and not (exempt and wrong == [_invalid(run)]):
+        raise Unjudged(wrong[0])
+    cells = read_cells(run)
+    if isinstance(cells, Unusable):
+        raise Unjudged(f"{run.run_id} is damaged: {cells.meaning}")
+    return cells, exempt
+
+
+def _invalid(run: StoredRun) -> str:
+    return f"{run.run_id} is INVALID: {run.invalid_because}"
 
 
 def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredRun | None) -> list[tuple[bool, str]]:
@@ -157,7 +148,8 @@ def _checks(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: StoredR
         (
             run.repetitions >= exercise.repetitions and run.messages >= exercise.messages,
             f"{run.run_id} has {run.repetitions} x {run.messages} messages; at least "
-            f"{exercise.repetitions} x {exercise.messages} are wanted: {command}{_repetitions(exercise, run)}",
+            f"{exercise.repetitions} x {exercise.messages} are wanted: {command}"
+            + (f" --repetitions {exercise.repetitions}" if run.repetitions < exercise.repetitions else ""),
         ),
     ]
 
@@ -174,11 +166,6 @@ def _command(wanted: WantedRun, fidelity: str) -> str:
     return f"{set_by_hand}./lab run {wanted.scenario}" + (f" --fidelity {fidelity}" if fidelity else "")
 
 
-def _repetitions(exercise: Exercise, run: StoredRun) -> str:
-    wanted = exercise.repetitions
-    return f" --repetitions {wanted}" if run.repetitions < wanted else ""
-
-
 def _setting(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(f"{entry:g}" for entry in value)
@@ -188,60 +175,47 @@ def _setting(value: Any) -> str:
 class _Judge:
     """Judges points and answers by the figures of the sound runs, which it has by handle."""
 
-    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Mapping[Key, MeasuredCell]]) -> None:
+    def __init__(self, runs: Mapping[str, StoredRun], cells: Mapping[str, Cells]) -> None:
         self._runs = runs
         self._cells = cells
         self._refused = any(priority_refused(run) for run in runs.values())
 
     def point(self, point: Point) -> Mark:
-        return self._exempted(point, self._point(point))
+        wants = point.wants
+        try:
+            good, seen = self._treatment(wants) if isinstance(wants, WantedTreatment) else self._band(wants)
+            brief, advice = ("shown", "") if good else ("not shown", f" {point.otherwise}".rstrip())
+        except Unjudged as why:
+            good, seen, brief, advice = False, f"not judged, {why}", "not judged", ""
+        if not good and point.or_lost and isinstance(wants, Band) and self._lost(wants.value):
+            good, seen, brief, advice = True, f"{seen}. {AS_PUBLISHED}", AS_PUBLISHED, ""
+        return self._mark(RESULT, point, good, f"{point.says}: {seen}.{advice}", f"{point.says}: {brief}.{advice}")
 
     def question(self, question: Question, answer: Any) -> Mark:
-        return self._exempted(question, self._question(question, answer))
-
-    def _exempted(self, entry: Point | Question, marked: Mark) -> Mark:
-        """Return the mark; a point that the machine cannot give is not counted."""
-        if not (entry.needs_priority and self._refused) or marked.got == marked.worth:
-            return marked
-        return Mark(marked.kind, marked.name, 0, 0, NOT_COUNTED, NOT_COUNTED, exempt=marked.worth)
-
-    def _point(self, point: Point) -> Mark:
-        try:
-            good, seen = (
-                self._treatment(point.wants) if isinstance(point.wants, WantedTreatment) else self._band(point.wants)
-            )
-        except Unjudged as why:
-            if point.or_lost and self._lost(point.wants):
-                return Mark(RESULT, point.name, point.worth, point.worth, f"{point.says}: {AS_PUBLISHED}", AS_PUBLISHED)
-            reason = f"{point.says}: not judged, {why}"
-            return Mark(RESULT, point.name, 0, point.worth, reason, f"{point.says}: not judged")
-        if not good and point.or_lost and self._lost(point.wants):
-            good, seen = True, f"{seen}. {AS_PUBLISHED}"
-        hint = f" {point.otherwise}" if point.otherwise and not good else ""
-        brief = f"{point.says}: {'shown' if good else 'not shown'}.{hint}"
-        return Mark(RESULT, point.name, point.worth if good else 0, point.worth, f"{point.says}: {seen}.{hint}", brief)
-
-    def _question(self, question: Question, answer: Any) -> Mark:
-        name, worth = question.name, question.worth
         given = "" if answer is None else str(answer).strip()
         if not given:
-            return Mark(ANSWER, name, 0, worth, "not answered", "not answered")
+            return self._mark(ANSWER, question, False, "not answered")
         if question.value is None and given not in question.options:
-            why = f"{answer!r} is none of {', '.join(question.options)}"
-            return Mark(ANSWER, name, 0, worth, why, why)
+            return self._mark(ANSWER, question, False, f"{answer!r} is none of {', '.join(question.options)}")
         if question.predicts:
-            why = "predicted; compare it with what you found"
-            return Mark(ANSWER, name, worth, worth, why, why)
+            return self._mark(ANSWER, question, True, "predicted; compare it with what you found")
         try:
-            good, why = self._figure(question, answer) if question.value else self._choice(question, given)
+            good, why = self._choice(question, given) if question.value is None else self._figure(question, given)
         except Unjudged as why_not:
-            return Mark(ANSWER, name, 0, worth, f"not judged, {why_not}", "not judged: a run is missing or wrong")
-        return Mark(ANSWER, name, worth if good else 0, worth, why, "right" if good else "not right")
+            return self._mark(
+                ANSWER, question, False, f"not judged, {why_not}", "not judged: a run is missing or wrong"
+            )
+        return self._mark(ANSWER, question, good, why, "right" if good else "not right")
 
-    def _lost(self, wants: Band | WantedTreatment) -> bool:
-        """Return whether the cell of a band lost messages or the connection."""
-        cells = self._cells.get(wants.value.run, {}) if isinstance(wants, Band) else {}
-        cell = cells.get(wants.value.cell.key) if isinstance(wants, Band) else None
+    def _mark(self, kind: str, entry: Point | Question, good: bool, reason: str, hint: str = "") -> Mark:
+        """Return a mark; a point that the machine cannot give is not counted."""
+        if not good and entry.needs_priority and self._refused:
+            return Mark(kind, entry.name, 0, 0, NOT_COUNTED, exempt=entry.worth)
+        return Mark(kind, entry.name, entry.worth if good else 0, entry.worth, reason, hint)
+
+    def _lost(self, value: Value) -> bool:
+        """Return whether the cell of a value lost messages or the connection."""
+        cell = self._cells.get(value.run, {}).get(value.cell.key)
         return cell is not None and (cell.count("lost") > 0 or bool(cell.document.get("disconnects")))
 
     def _treatment(self, wants: WantedTreatment) -> tuple[bool, str]:
@@ -264,25 +238,24 @@ class _Judge:
         good = (wants.low is None or ratio >= wants.low) and (wants.high is None or ratio <= wants.high)
         return good, seen + ("" if good else f"; expected {_range(wants)}")
 
-    def _figure(self, question: Question, answer: Any) -> tuple[bool, str]:
+    def _figure(self, question: Question, answer: str) -> tuple[bool, str]:
         assert question.value is not None
         value = self._value(question.value)
         if math.isinf(value):
             raise Unjudged(f"no message was answered at {question.value.cell}")
         try:
-            given = float(str(answer).replace(",", ".").removesuffix(question.unit).strip())
+            given = float(answer.replace(",", ".").removesuffix(question.unit).strip())
         except ValueError:
             return False, f"{answer!r} is no number"
-        slack = max(question.tolerance * abs(value), 0.5 if not question.unit else 0.0005)
-        good = abs(given - value) <= slack
+        slack = max(question.tolerance * abs(value), 0.0005 if question.unit else 0.5)
         unit = f" {question.unit}" if question.unit else ""
-        return good, f"{given:g}{unit}; your run says {value:.4g}{unit} ({question.value})"
+        return abs(given - value) <= slack, f"{given:g}{unit}; your run says {value:.4g}{unit} ({question.value})"
 
     def _choice(self, question: Question, answer: str) -> tuple[bool, str]:
         values = {option: self._value(value) for option, value in question.order.items()}
         right = [option for option in values if values[option] == max(values.values())]
-        said = ", ".join(f"{option}: {_shown(question.order[option], value)}" for option, value in values.items())
-        return answer in right, f"{answer}; your runs say {' or '.join(right)} ({said})"
+        measured = ", ".join(f"{option}: {_shown(question.order[option], value)}" for option, value in values.items())
+        return answer in right, f"{answer}; your runs say {' or '.join(right)} ({measured})"
 
     def _run(self, handle: str) -> StoredRun:
         if handle not in self._runs:

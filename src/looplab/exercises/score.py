@@ -1,6 +1,4 @@
-"""A score in words and as the rows of a table."""
-
-from collections.abc import Sequence
+"""A score in words."""
 
 from looplab.exercises.exercise import Exercise
 from looplab.exercises.marking import Mark, Marked
@@ -33,24 +31,6 @@ def score_line(marked: Marked) -> str:
     """Return "score: 5 of 6", and of how many points the machine exempts."""
     exempt = f"; {marked.exempt} more need real-time priority, which this machine refuses: not counted"
     return f"score: {marked.got} of {marked.worth}" + (exempt if marked.exempt else "")
-
-
-def score_row(student: str, marked: Marked, remarks: Sequence[str]) -> dict[str, object]:
-    """Return one student's line of a table of scores."""
-    return {
-        "student": student,
-        "score": marked.got,
-        "of": marked.worth,
-        "exempt": marked.exempt,
-        **{f"lost_for_{kind}": marked.lost(kind) for kind in KINDS},
-        "runs": " ".join(run.run_id for run in marked.runs.values()),
-        "remarks": "; ".join(remarks),
-    }
-
-
-def remarks_of(marked: Marked) -> list[str]:
-    """Return the reason for each lost point."""
-    return [f"{entry.name}: {entry.reason}" for entry in marked.marks if entry.got < entry.worth]
 
 
 def _points(one: Mark) -> str:

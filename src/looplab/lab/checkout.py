@@ -8,7 +8,6 @@ from typing import Any
 
 from looplab.errors import MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.credentials.secret_files import ensure_grafana_password, ensure_passwords
 from looplab.lab.docker.builds import EVERY_PROFILE
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import show_version
@@ -21,6 +20,7 @@ from looplab.lab.machine.limits import machine_variables
 from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call
 from looplab.lab.scenarios import experiments, scenarios
+from looplab.lab.secret_files import ensure_grafana_password, ensure_passwords
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
 from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env, read_port
@@ -119,11 +119,6 @@ class Lab:
         """Return whether the broker has a TLS listener: as BROKER_TLS sets it, else only for a remote robot."""
         settings = self.settings()
         return (settings.get("BROKER_TLS") or ("on" if settings.get("ROBOT") == REMOTE else "off")) == "on"
-
-    def user_id(self) -> int:
-        """Return the user that the controller's container runs as."""
-        text = {**self.settings(), **self._user()}.get("LAB_UID", "")
-        return int(text) if text.isdigit() else 1000
 
     def make_ready(self, *, ask_again: bool = False) -> SetUp:
         """Install, pull or build what is missing: engine, Compose, upstream images, own images, `.env.machine`.

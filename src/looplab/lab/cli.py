@@ -119,10 +119,9 @@ COMMANDS = {
         "write one file with all that a Raspberry Pi needs to reach this broker",
         "pair:pair",
         _arguments(
-            _file("file", "the file to write, for its owner alone", nargs="?"),
+            _file("file", "the file to write, for its owner alone"),
             _one("--address", "this machine's address or name, as the Pi sees it", metavar="ADDRESS"),
             _one("--identity", "the part that uses it (default: bridge)", choices=IDENTITIES, default="bridge"),
-            _flag("--renew", "make all certificates and passwords again; pair every Pi again"),
         ),
     ),
     "new": Command(

@@ -1,4 +1,4 @@
-"""All handouts with their generated parts: what scripts/make-handouts writes and a test compares."""
+"""All pages with generated parts: what scripts/make-handouts writes and a test compares."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from looplab.exercises.exercise import (
-    FOLDERS,
     Exercise,
     exercises,
     experiment_of,
@@ -15,6 +14,7 @@ from looplab.exercises.exercise import (
 )
 from looplab.exercises.handout import Around, completed, neighbours
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.data_page import PAGE, data_page
 from looplab.report.claims import claims
 from looplab.run.life import run_table
 from looplab.run.table import table_words
@@ -24,17 +24,18 @@ from looplab.spec.experiment import Experiment
 SAMPLES = Path("docs/exercises/samples")
 
 
+def generated(root: Path) -> dict[Path, str]:
+    """Return what each page with generated parts must hold, by its path."""
+    return {**handouts(root), root / PAGE: data_page(root)}
+
+
 def handouts(root: Path) -> dict[Path, str]:
     """Return what the README of each exercise with a card must hold, by its path."""
     read = partial(read_exercise, root, experiments=EXPERIMENTS)
     known = {name: read(name) for name in exercises(root)}
     with_card = {name: exercise for name, exercise in known.items() if exercise.card.goals}
-    places = {name: (exercise.title, folder_of(root, name)) for name, exercise in with_card.items()}
+    places = {name: (exercise.title, exercises(root)[name]) for name, exercise in with_card.items()}
     return {places[name][1] / "README.md": _handout(root, exercise, places) for name, exercise in with_card.items()}
-
-
-def folder_of(root: Path, name: str) -> Path:
-    return next(root / folder / name for folder in FOLDERS if (root / folder / name).is_dir())
 
 
 def claim_titles(experiment: str) -> dict[str, str]:
@@ -46,12 +47,10 @@ def around(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]
     """Return what the handout of an exercise needs beside it; `places` gives title and folder of all in order."""
     scenario = exercise.runs[-1].scenario
     experiment = experiment_of(root, EXPERIMENTS, scenario)
-    titles = claim_titles(experiment)
+    titles = claim_titles(experiment.name)
     before, after = neighbours(places, exercise.name)
     claims = [titles[claim] for claim in exercise.card.claims]
-    return Around(
-        before, after, claims, sample_table(root, experiment, scenario), *words(EXPERIMENTS[experiment], scenario)
-    )
+    return Around(before, after, claims, sample_table(root, experiment.name, scenario), *words(experiment, scenario))
 
 
 def sample_run(root: Path, experiment: str, scenario: str = "") -> dict[str, Any]:

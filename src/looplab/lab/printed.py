@@ -6,9 +6,8 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from looplab.exercises.exercise import Question, read_exercise
+from looplab.exercises.exercise import Question, exercises, read_exercise
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.handouts import folder_of
 
 # A free-text answer: two sentences and a figure.
 LINES_TO_WRITE = 4
@@ -31,7 +30,7 @@ code { font-family: "DejaVu Sans Mono", monospace; font-size: 0.9em; }
 def printed(root: Path, name: str) -> str:
     """Return the handout of exercise `name` with its form as one HTML page, nothing of which is fetched."""
     exercise = read_exercise(root, name, EXPERIMENTS)
-    text = (folder_of(root, name) / "README.md").read_text(encoding="utf-8")
+    text = (exercises(root)[name] / "README.md").read_text(encoding="utf-8")
     body = MarkdownIt("commonmark").enable("table").render(_for_paper(text))
     fields = "".join(_field(question) for question in exercise.questions)
     paper = "".join(_paper(question) for question in paper_questions(text))

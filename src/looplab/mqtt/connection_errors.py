@@ -7,10 +7,6 @@ import ssl
 
 from looplab.mqtt.pairing import Pairing
 
-# X509_V_ERR_… of OpenSSL's x509_vfy.h.
-_NOT_YET_VALID = 9
-_EXPIRED = 10
-_OTHER_NAME = (62, 64)
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 _REFUSALS = ("Not authorized", "Bad user name or password")
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT)
@@ -19,7 +15,10 @@ _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EN
 def describe_dialling(error: OSError) -> str:
     """Return why TCP or TLS could not be set up: no network, no TLS or another broker at that address."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _certificate(error)
+        return (
+            f"the broker's identity is not the one this machine was paired with ({error.verify_message}); was it made "
+            "again, or is this another broker? Pair again (`./lab pair`)"
+        )
     if isinstance(error, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
         return f"closed before TLS began: the broker is stopping, or is this the port without TLS? ({error})"
     if isinstance(error, ssl.SSLError):
@@ -34,23 +33,6 @@ def describe_dialling(error: OSError) -> str:
     if error.errno == errno.ECONNREFUSED:
         return f"{os.strerror(errno.ECONNREFUSED)}: that machine is on, but no run is active, or the port is wrong"
     return str(error)
-
-
-def _certificate(error: ssl.SSLCertVerificationError) -> str:
-    code, reason = error.verify_code, error.verify_message
-    if code == _EXPIRED:
-        return f"the broker's certificate has expired ({reason}); `./lab setup` renews it there; is this clock right?"
-    if code == _NOT_YET_VALID:
-        return f"the broker's certificate is not valid yet ({reason}); is this machine's clock right?"
-    if code in _OTHER_NAME:
-        return (
-            f"the broker's certificate is for another name ({reason}); `./lab pair --address ADDRESS` makes one for "
-            "this address"
-        )
-    return (
-        f"the broker's identity is not the one this machine was paired with ({reason}); was the lab's renewed, or is "
-        "this another broker? Pair again (`./lab pair`)"
-    )
 
 
 def describe_refusal(reason: str, pairing: Pairing | None) -> str:

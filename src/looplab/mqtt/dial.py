@@ -6,7 +6,7 @@ from pathlib import Path
 
 from looplab.errors import LabError
 from looplab.mqtt.connection_errors import describe_dialling
-from looplab.mqtt.pairing import Pairing, read_pairing
+from looplab.mqtt.pairing import SERVER_NAME, Pairing, read_pairing
 from looplab.mqtt.stamped_socket import StampedSocket, StampedTlsSocket
 from looplab.system.background import Attempt
 
@@ -60,7 +60,7 @@ class Target:
         if pairing is not None and isinstance(sock, StampedTlsSocket):
             sock.settimeout(CONNECT_TIMEOUT_S)
             try:
-                sock.handshake(pairing.context(), self.host)
+                sock.handshake(pairing.context(), SERVER_NAME)
             except BaseException:
                 sock.close()
                 raise

@@ -13,6 +13,8 @@ from looplab.errors import LabError, UsageError
 from looplab.system.env_files import read_env, read_port
 
 PAIR_AGAIN = "On the machine that runs the lab: ./lab pair FILE; then rpi/install.sh --pairing FILE on the Pi."
+# The name in the broker's certificate, whatever its address.
+SERVER_NAME = "broker"
 NAMES = ("BROKER_HOST", "BROKER_PORT", "BROKER_USER", "BROKER_PASSWORD", "BROKER_CA_BASE64")
 
 
@@ -27,7 +29,7 @@ class Pairing:
     ca_pem: str = field(repr=False)
 
     def context(self) -> ssl.SSLContext:
-        """TLS 1.2 or later, this authority alone, host name checked. Raises ssl.SSLError for a broken certificate."""
+        """TLS 1.2 or later, this authority alone, SERVER_NAME checked. Raises ssl.SSLError for a broken certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_verify_locations(cadata=self.ca_pem)

@@ -7,18 +7,22 @@ there is none. What no rule can say is a function from a run to a Finding.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
+from scipy import stats
 
 from looplab.report.cell import MeasuredCell
 from looplab.report.finding import Finding, Line, asked, within
 from looplab.report.samples import Measured
-from looplab.report.statistics import Interval
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
+from looplab.report.statistics import FEWEST_RUNS, Interval
+from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED, Claim
 from looplab.spec.experiment import Bound, Experiment
 
 # "About n" is within this factor of n: nearer to n than to twice or half of it, on the scale of ratios.
 NEAR = math.sqrt(2)
+T = TypeVar("T")
+U = TypeVar("U")
 Answer = Callable[[Measured], Finding]
 Cells = Callable[[Measured], Sequence[MeasuredCell]]
 
@@ -44,28 +48,68 @@ def outcome_of(inside: Iterable[bool | None]) -> str:
     return REPRODUCED if all(one is True for one in each) else NOT_REPRODUCED if False in each else UNDECIDED
 
 
-def about(figure: str, wanted: float, cells: Cells, missing: str) -> Answer:
-    """Return the rule that a figure of every cell is about `wanted`."""
+def several_runs(answer: Answer) -> Answer:
+    """Return `answer` without a verdict where the runs are too few: its figures are shown all the same."""
+
+    def shown(run: Measured) -> Finding:
+        finding = answer(run)
+        if len(run.runs) < FEWEST_RUNS and finding.outcome != NO_RUN:
+            finding.outcome, finding.tested = ONE_RUN if len(run.runs) == 1 else FEW_RUNS, None
+            finding.reason += f" A verdict needs {FEWEST_RUNS} runs."
+        return finding
+
+    return shown
+
+
+def every(
+    figure: str,
+    low: float,
+    high: float,
+    wanted: str,
+    cells: Cells,
+    missing: str,
+    *,
+    printed: Callable[[Any], str] = lambda _cell: "",
+    unit: str = "×",
+) -> Answer:
+    """Return the rule that a figure of every cell is from `low` to `high`; `wanted` are these bounds in words."""
 
     def answer(run: Measured) -> Finding:
-        chosen = cells(run)
-        if not chosen:
+        values = {cell: cell.interval(figure) for cell in cells(run)}
+        if not values:
             return Finding(NO_RUN, f"The run has {missing}.")
-        values = [cell.interval(figure) for cell in chosen]
-        lines = [Line(str(cell), value, f"{wanted:g}") for cell, value in zip(chosen, values, strict=True)]
-        inside = [within(value, wanted / NEAR, wanted * NEAR) for value in values]
-        outcome = outcome_of(inside)
-        out = [str(cell) for cell, one in zip(chosen, inside, strict=True) if one is False]
-        named = ", ".join(out[:3]) + (" and others" if len(out) > 3 else "")
+        inside = {cell: within(value, low, high) for cell, value in values.items()}
+        out = [str(cell) for cell, one in inside.items() if one is False]
+        outcome = outcome_of(inside.values())
         reason = {
-            REPRODUCED: f"Every cell is within a factor {NEAR:.2f} of {wanted:g}.",
-            NOT_REPRODUCED: f"{len(out)} of {len(chosen)} cells lie more than a factor {NEAR:.2f} from {wanted:g}: "
-            f"{named}.",
-            UNDECIDED: f"The intervals hold both about {wanted:g} and something else.",
+            REPRODUCED: f"Every cell is {wanted}",
+            NOT_REPRODUCED: f"{len(out)} of {len(values)} cells are not {wanted}",
+            UNDECIDED: f"The intervals hold both {wanted} and something else",
         }[outcome]
+        named = f": {'; '.join(out[:3])}{' and others' if len(out) > 3 else ''}" if out else ""
+        estimates = [value.estimate / (1000 if unit == "us" else 1) for value in values.values()]
+        ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (min(estimates), max(estimates))))
+        reason = f"{reason} ({ends}{' ms' if unit == 'us' else ''}){named}."
+        lines = [Line(str(cell), value, printed(cell), unit) for cell, value in values.items()]
         return Finding(outcome, reason, lines=lines)
 
     return answer
+
+
+def about(figure: str, wanted: float, cells: Cells, missing: str) -> Answer:
+    """Return the rule that a figure of every cell is about `wanted`."""
+    near = f"within a factor {NEAR:.2f} of {wanted:g}"
+    return every(figure, wanted / NEAR, wanted * NEAR, near, cells, missing, printed=lambda _cell: f"{wanted:g}")
+
+
+def means(cells: Sequence[T], figures: Callable[[T], Mapping[U, float]]) -> dict[U, float]:
+    """Return the geometric mean over `cells` of what counts once, e.g. a run, if all cells have its figure."""
+    held = [figures(cell) for cell in cells]
+    return {
+        unit: float(stats.gmean([one[unit] for one in held]))
+        for unit in (held[0] if held else ())
+        if all(unit in one for one in held)
+    }
 
 
 def valid_cells(run: Measured) -> Sequence[MeasuredCell]:
@@ -77,17 +121,7 @@ def bounded(bound: Bound) -> Answer:
     """Return the rule that a figure of every valid cell lies within a bound."""
     low, high = -math.inf if bound.low is None else bound.low, math.inf if bound.high is None else bound.high
     wanted = f"{low:g} to {high:g}".replace(" to inf", " or more").replace("-inf to", "up to")
-
-    def answer(run: Measured) -> Finding:
-        values = {str(cell): cell.interval(bound.figure) for cell in valid_cells(run)}
-        if not values:
-            return Finding(NO_RUN, "The run has no valid cell.")
-        least, most = (one(value.estimate for value in values.values()) for one in (min, max))
-        outcome = outcome_of(within(value, low, high) for value in values.values())
-        lines = [Line(name, value, wanted) for name, value in values.items()]
-        return Finding(outcome, f"It is {least:.2f} to {most:.2f}.", lines=lines)
-
-    return answer
+    return every(bound.figure, low, high, wanted, valid_cells, "no valid cell", printed=lambda _cell: wanted)
 
 
 def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str, *, on_average: bool = False) -> Answer:

@@ -17,7 +17,17 @@ def directed(what: str, direction: int, published_share: float | None) -> Rule:
 
 def no_gain(what: str) -> Rule:
     """Return the rule of a claim that `what` is not lowered by as much as matters."""
-    return partial(_no_gain, what)
+    return partial(_unchanged, what, -1, "lowered", "gain")
+
+
+def no_cost(what: str) -> Rule:
+    """Return the rule of a claim that `what` is not raised by as much as matters."""
+    return partial(_unchanged, what, +1, "raised", "cost")
+
+
+def alike(what: str, share: float) -> Rule:
+    """Return the rule of a claim that `what` does not differ by more than a factor of 1 + `share`."""
+    return partial(_alike, what, share)
 
 
 def half(share: float) -> float:
@@ -62,13 +72,23 @@ def _by_size(
     return UNDECIDED, f"{what} is {word}; by how much is open."
 
 
-def _no_gain(what: str, found: Comparison, p_value: float) -> tuple[str, str]:
-    share = found.share
-    if share.low > -MATTERS:
-        return REPRODUCED, f"{what} is not lowered by {MATTERS:.0%} or more."
-    if share.high < -MATTERS and p_value < SIGNIFICANCE:
-        return NOT_REPRODUCED, f"{what} is lowered by more than {MATTERS:.0%}."
-    return UNDECIDED, f"The interval holds both no gain and one of {MATTERS:.0%} or more."
+def _unchanged(what: str, direction: int, word: str, change: str, found: Comparison, p_value: float) -> tuple[str, str]:
+    low, high = sorted((direction * found.share.low, direction * found.share.high))
+    if high < MATTERS:
+        return REPRODUCED, f"{what} is not {word} by {MATTERS:.0%} or more."
+    if low > MATTERS and p_value < SIGNIFICANCE:
+        return NOT_REPRODUCED, f"{what} is {word} by more than {MATTERS:.0%}."
+    return UNDECIDED, f"The interval holds both no {change} and one of {MATTERS:.0%} or more."
+
+
+def _alike(what: str, most: float, found: Comparison, p_value: float) -> tuple[str, str]:
+    share, least = found.share, 1 / (1 + most) - 1
+    said = f"{what} differs by {share.estimate:+.1%}"
+    if least <= share.low and share.high <= most:
+        return REPRODUCED, f"{said}; the whole interval is within a factor {1 + most:g}."
+    if (share.low > most or share.high < least) and p_value < SIGNIFICANCE:
+        return NOT_REPRODUCED, f"{said}, beyond a factor {1 + most:g}."
+    return UNDECIDED, f"{said}; the interval holds both less and more than a factor {1 + most:g}."
 
 
 def _size(share: float, direction: int) -> float:

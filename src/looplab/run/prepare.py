@@ -1,15 +1,23 @@
-"""What every start of the lab does first: say what can be started, open results/, fill what others are handed."""
+"""What every start of the lab does first: say what can be started, open results/, fill what others are handed.
+
+`pairing USER HOST PORT` prints what a client elsewhere needs to reach the broker over TLS, and does nothing else.
+"""
 
 import json
 import os
 import re
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from looplab.errors import LabError
+from looplab.mqtt.pairing import write_pairing
+from looplab.run import identities
 from looplab.system.env_files import read_env
 
 PI_METRICS_PORT = 9102
+IDENTITIES = Path("/identities")
 
 
 def scenarios(folder: Path) -> list[tuple[str, str]]:
@@ -73,9 +81,13 @@ def guide(found: list[tuple[str, str]], environment: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main(words: Sequence[str] = ()) -> int:
     """Print the guide, open results/; exit code 3 where it cannot be opened, 2 where .env is wrong."""
     environment = dict(os.environ)
+    if words:
+        _, user, host, port = words
+        print(write_pairing(replace(identities.pairings_of(IDENTITIES)[user], host=host, port=int(port))), end="")
+        return 0
     print(guide([*scenarios(Path("/scenarios")), *scenarios(Path("/experiments"))], environment), flush=True)
     try:
         uid, gid = (int(environment.get(name) or 1000) for name in ("LAB_UID", "LAB_GID"))
@@ -87,6 +99,7 @@ def main() -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    identities.make(IDENTITIES, identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID))
     problem = open_results(Path("/results"), uid, gid)
     if problem:
         print(problem, file=sys.stderr)
@@ -95,4 +108,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

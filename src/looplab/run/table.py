@@ -27,11 +27,12 @@ def table_words(cell: type[Cell]) -> tuple[dict[str, str], dict[str, str]]:
     for column in cell.columns.values():
         for statistic in _statistics(column):
             heading = f"{column.heading or column.name} {statistic}"
-            meanings[heading] = f"{column.about}: {STATISTIC_WORDS[statistic]}"
+            meanings[heading] = f"{column.about}, in ms: {STATISTIC_WORDS[statistic]}"
             headings[f"{column.name}.{statistic}"] = heading
             headings.setdefault(column.name, heading)
         if column.heading and column.name not in headings:
-            meanings[column.heading] = column.about
+            unit = "ms" if column.unit == "us" else column.unit
+            meanings[column.heading] = column.about + (f", in {unit}" if unit.isalpha() else "")
             headings[column.name] = headings[f"{column.name}_share"] = column.heading
     return meanings, headings
 

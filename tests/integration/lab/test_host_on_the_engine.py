@@ -2,10 +2,7 @@
 
 import json
 import subprocess
-import threading
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.containers import own_image
@@ -15,12 +12,9 @@ from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import ask_registry, image_facts
 from looplab.lab.image_names import BASE_IMAGE
-from looplab.lab.machine import stalls
-from looplab.lab.machine.checks import WARN, check_stalls
 from looplab.lab.machine.limits import machine_variables, probe_limits, rt_budget_us
 
 pytestmark = pytest.mark.engine
-PAUSE_S = 1.0
 
 
 def docker(*words: str) -> subprocess.CompletedProcess[str]:
@@ -100,40 +94,3 @@ def test_the_doctor_speaks_json() -> None:
     assert done.returncode == (0 if document["run_possible"] else 3)
     assert {check["state"] for check in document["checks"]} <= {"ok", "warn", "fail"}
     assert document["engine"] == find_engine().server_version
-
-
-class Paused(stalls.ContainedBystander):
-    """A bystander that the engine pauses once in each sample beside neighbours: a stall that is surely made."""
-
-    beside = False
-
-    def sample(self, seconds: float) -> stalls.Lateness | None:
-        if Paused.beside:
-            threading.Timer(seconds / 4, self._pause).start()
-        return super().sample(seconds)
-
-    def _pause(self) -> None:
-        docker("pause", self._name)
-        time.sleep(PAUSE_S)
-        docker("unpause", self._name)
-
-
-# Stress takes the processors on purpose: the bystander alone may be as late as a third of the pause.
-@pytest.mark.loaded
-def test_the_doctors_trial_finds_a_stall_that_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    container = stalls._container
-
-    def neighbours(image: str, arguments: tuple[str, ...], *options: str) -> Any:
-        Paused.beside = bool(options)
-        return container(image, arguments, *options)
-
-    monkeypatch.setattr(stalls, "ContainedBystander", Paused)
-    monkeypatch.setattr(stalls, "_container", neighbours)
-    images = {name: own_image(name) for name in ("stress", "treatments")}
-    found = stalls.try_stalls(images, tmp_path / "stalls.json")
-    assert found is not None
-    assert found.neighbours.max_ms >= 1000 * PAUSE_S - 25
-    assert found.alone.max_ms < found.neighbours.max_ms
-    check = check_stalls(found)
-    assert (check.state, check.name) == (WARN, "Scheduler"), check.found
-    assert f"{found.neighbours.max_ms:.0f} ms with neighbours" in check.found

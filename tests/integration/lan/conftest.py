@@ -4,21 +4,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.lan_broker import LanBroker, Visit, Visitor, make_identities, with_access_list
+from support.lan_broker import LanBroker, Visit, Visitor, make_identities
 from support.parts import HOST, Child, free_port
-
-from looplab.lab.credentials.secret_files import FOLDER
 
 StartChild = Callable[..., Child]
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ./lab setup makes; each broker gets a copy, as making them takes a tenth of a second."""
-    root = tmp_path_factory.mktemp("identities")
-    with_access_list(root)
-    make_identities(root)
-    return root / FOLDER
+    """Identities; each broker gets a copy, as making them takes a tenth of a second."""
+    folder = tmp_path_factory.mktemp("identities")
+    make_identities(folder)
+    return folder
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Who may come in over the LAN, and what each may say and hear: refused is refused, and the broker's log says so."""
 
-import signal
 import socket
 
 import pytest
@@ -92,17 +91,3 @@ def test_plain_text_on_the_tls_port_is_not_answered(lan: LanBroker) -> None:
     # At most TLS's own alert (21), never MQTT's CONNACK (32).
     assert answer[:1] in (b"", b"\x15")
     until(lambda: "wrong version number" in lan.said(), f"the broker logs it: {lan.said()}")
-
-
-def test_a_renewal_puts_out_who_has_the_former_password(lan: LanBroker, visit: Visit) -> None:
-    """What ./lab pair --renew does to a running broker: SIGHUP."""
-    former = lan.pairing()
-    before = visit("bridge")
-    lan.renew()
-    lan.child.signal(signal.SIGHUP)
-    until(lambda: "Reloading config" in lan.said(), "the broker reads its files again")
-    until(lambda: not before.client.is_connected(), "who was in before is put out")
-    visit("bridge")
-    visitor = Visitor(lan.tls_port, lan.pairing(), former.user, former.password)
-    assert visitor.verdict() == "Not authorized"
-    visitor.close()

@@ -12,7 +12,6 @@ import yaml
 from support.hardening import MAY_ADD, role
 from support.places import ROOT
 
-from looplab.exercises.exercise import LOADER
 from looplab.lab.scenarios import experiments, scenarios
 from looplab.system.env_files import expand
 from looplab.treatments.loads import loads
@@ -39,7 +38,7 @@ Service = dict[str, Any]
 
 @cache
 def load(path: Path) -> dict[str, Any]:
-    return dict(yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER) or {})
+    return dict(yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader) or {})
 
 
 def resolve(path: Path, name: str) -> Service:

@@ -1,7 +1,6 @@
 """Handouts: one form for all; what they name is there, what they tell to type can be typed."""
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from looplab.lab.cli import parser
 from looplab.spec.parameters import RunParameters
 
 FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in", "Check", "Stop"]
-CARD = ["goal", "parts", "time", "resources", "validated with"]
 
 
 @cache
@@ -46,11 +44,6 @@ def titles() -> set[str]:
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_all_have_the_same_form(handout: Path) -> None:
     assert sections(handout) == FORM
-    card = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", handout.read_text(), re.MULTILINE)
-    assert [entry for entry in card if entry in CARD] == CARD
-    # A picture of the way of a message, after the card.
-    head = handout.read_text().split("\n## ")[0]
-    assert re.search(r"^    \S+ .*-{2,}.*$", head, re.MULTILINE)
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)

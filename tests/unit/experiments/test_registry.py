@@ -28,7 +28,7 @@ NAMES_OF_OTHERS = (
     "lab/cli.py",
     "lab/commands/bundle.py",
     "lab/checkout.py",
-    "lab/credentials",
+    "run/identities.py",
 )
 
 

@@ -10,10 +10,9 @@ import pytest
 from looplab.lab.commands.doctor import report, table
 from looplab.lab.docker.engine import Engine
 from looplab.lab.docker.images import Registry
-from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, check_stalls, run_is_possible
+from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
 from looplab.lab.machine.facts import HostFacts, Machine, PortUse, SerialDevice
 from looplab.lab.machine.limits import Limits
-from looplab.lab.machine.stalls import Lateness, Stalls
 
 HOST = HostFacts("Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
 ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
@@ -127,13 +126,3 @@ def test_the_report_is_one_document(tmp_path: Path) -> None:
     assert document["run_possible"] is True
     assert {"name", "found", "state", "remedy", "why"} == set(document["checks"][0])
     assert document["cores"] == 4
-
-
-@pytest.mark.parametrize(
-    ("alone_ms", "beside_ms", "state"), [(7, 20, OK), (7, 160, WARN), (40, 90, OK), (124, 200, OK), (5, 26, WARN)]
-)
-def test_a_kernel_that_stalls_is_told_from_a_slow_machine(alone_ms: float, beside_ms: float, state: str) -> None:
-    alone, beside = (Lateness(1.0, 2.0, longest_ms) for longest_ms in (alone_ms, beside_ms))
-    check = check_stalls(Stalls(alone, beside))
-    assert check.state == state
-    assert f"{beside_ms:.0f} ms with neighbours" in check.found

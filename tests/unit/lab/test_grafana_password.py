@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 from support.places import ROOT
 
-from looplab.lab.credentials.secret_files import GRAFANA_PASSWORD_FILE as PASSWORD_FILE
-from looplab.lab.credentials.secret_files import GRAFANA_UID, ensure_grafana_password, ensure_passwords
+from looplab.lab.secret_files import GRAFANA_PASSWORD_FILE as PASSWORD_FILE
+from looplab.lab.secret_files import GRAFANA_UID, ensure_grafana_password, ensure_passwords
 from looplab.spec.experiment import Experiment
 from looplab.system.env_files import expand
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from looplab.spec.cell import Cell
-from looplab.spec.columns import Count, Figure, Key, Latency, Text
-from looplab.spec.document import Document
+from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
+from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, Role
 
@@ -32,6 +32,7 @@ class AsipCell(Cell):
     answered = Count("tests answered in time, or steps tracked", outcome="answered")
     late = Count("tests answered after the deadline", outcome="late")
     lost = Count("tests never answered, or steps not tracked", heading="lost", outcome="lost")
+    runtime = Word("version of Python or Java, with or without its compiler")
 
 
 class LatencyCell(AsipCell):
@@ -40,24 +41,25 @@ class LatencyCell(AsipCell):
     note = "latency: set to notice, by the client; edge: by the oscilloscope; wire: its bytes; all in ms"
 
     latency = Latency(
-        "from setting the pin to its notice, on the client's clock, in ms",
+        "from setting the pin to its notice, on the client's clock",
         column="latency_us",
         times=("sent_ns", "received_ns"),
         table=("avg", "p95"),
     )
     edge_latency = Latency(
-        "from an edge of pin 2 to that of pin 13, by the oscilloscope, in ms",
+        "from an edge of pin 2 to that of pin 13, by the oscilloscope",
         heading="edge",
         table=("avg",),
         prometheus="edge",
     )
-    wire_us = Figure("the time that the bytes of one test take on the wire, in ms", unit="us", heading="wire")
+    wire_us = Figure("the time that the bytes of one test take on the wire", unit="us", heading="wire")
     wire_bytes = Figure(
         "the bytes of one test in both directions",
         path="test_bytes",
         made=lambda cell: sum(cell.document["wire_bytes"].values()) if cell.document.get("wire_bytes") else None,
         prometheus=None,
     )
+    warmup = Part("tests before the first one that counts: mean of the first and of the last ten", each("number"))
     over_wire = Figure("latency over the time on the wire", unit="×", over=("latency", "wire_us"), prometheus=None)
 
 
@@ -70,21 +72,26 @@ class ThroughputCell(AsipCell):
     )
 
     tracked_hz = Figure(
-        "the highest frequency whose edges were all copied, in Hz",
+        "the highest frequency whose edges were all copied",
+        unit="Hz",
         made=lambda cell: float(cell.document["tracked_hz"] or 0),
         heading="tracked",
         digits=1,
     )
     untracked_hz = Figure(
-        "the lowest frequency that was not copied, in Hz", heading="missed", digits=1, prometheus=None
+        "the lowest frequency that was not copied", unit="Hz", heading="missed", digits=1, prometheus=None
     )
-    wire_hz = Figure("the frequency that fills the wire, in Hz", heading="limit", digits=1)
+    wire_hz = Figure("the frequency that fills the wire", unit="Hz", heading="limit", digits=1)
+    steps = Part(
+        "steps of the search, in the order measured: frequency, seconds, edges in and out, whether it was tracked",
+        rows(frequency_hz="amount", edges_in="count", edges_out="count", tracked="switch"),
+    )
     tracked_share = Figure(
         "tracked over the wire's limit", over=("tracked_hz", "wire_hz"), heading="share", prometheus=None
     )
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        steps = ((one["frequency_hz"], one["edges_out"], one["edges_in"]) for one in self.document["steps"])
+        steps = ((one["frequency_hz"], one["edges_out"], one["edges_in"]) for one in self.steps)
         for frequency, ratio in step_ratios({hz: out / into for hz, out, into in steps if into}).items():
             yield "step_tracked_ratio", {"frequency_hz": frequency}, ratio
 

@@ -74,7 +74,7 @@ class LoopCell(Cell):
         }
     )
 
-    interval_ms = Key(float, "time between two messages in ms", values="intervals_ms", pace=True, default=20.0)
+    interval_ms = Key(float, "time between two messages", unit="ms", values="intervals_ms", pace=True, default=20.0)
     qos = Key(int, "quality of service", values="qos", default=0)
     sent = Count("messages that were sent", total=True)
     answered = Count("messages answered in time", outcome="answered")
@@ -103,11 +103,19 @@ class LoopCell(Cell):
     cpu_wait = Part(
         "how long each part waited for a processor", each("number"), path="cpu_wait_us", parts=PARTS, unit="us"
     )
-    ledger = Part("the parts of O, of answers of which all are known", each("latency"), path="ledger_us")
-    lost_by = Part("why messages were lost", each("count"))
-    load = Part("what the load did", each("number"))
-    noise_floor = Part("stalls of the machine", defined("noise_floor"))
-    late_because = Word("why messages left late")
+    ledger = Part(
+        "the parts of O, of answers of which all are known; their means add up to that of O",
+        each("latency"),
+        path="ledger_us",
+        unit="us",
+    )
+    lost_by = Part(
+        "lost messages by cause: `merged`, `disconnected`, `expired` (answered after the time limit), `unknown`",
+        each("count"),
+    )
+    load = Part("what the load did: processor seconds, messages", each("number"))
+    noise_floor = Part("stalls of the machine, as of the run", defined("noise_floor"))
+    late_because = Word("why messages left late: `machine`, `scheduler` or `unknown`; absent if they did not")
     steal_s = Figure("processor time that the hypervisor gave to others", unit="s", prometheus=None)
     beyond_interval = Figure("share of messages without an answer when the next one was due", prometheus=None)
     delivered_share = Figure("share that MQTT delivered, merged answers included", made=_delivered, prometheus=None)

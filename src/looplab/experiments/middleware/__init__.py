@@ -5,8 +5,8 @@ from functools import partial
 from types import MappingProxyType
 
 from looplab.spec.cell import Cell
-from looplab.spec.columns import Count, Figure, Key, Latency, Text
-from looplab.spec.document import Document
+from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text
+from looplab.spec.document import Document, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role
 
@@ -33,8 +33,9 @@ def _where(cell: "LoadCell") -> str:
 
 
 def _processed(cell: "LoadCell") -> float | None:
-    seconds = sum(one["seconds"] for one in cell.document["by_repetition"])
-    return float(cell.document["processed"]) / seconds if seconds else None
+    # A repetition has its own seconds.
+    seconds = cell.document.get("seconds") or sum(one["seconds"] for one in cell.each_repetition)
+    return float(cell.document.get("processed", cell.succeeded)) / seconds if seconds else None
 
 
 def _failed(cell: "LoadCell") -> float | None:
@@ -43,7 +44,7 @@ def _failed(cell: "LoadCell") -> float | None:
 
 
 def _scaled(name: str, factor: float, cell: "LoadCell") -> float | None:
-    value = cell.document[name]
+    value = cell.document.get(name)
     return None if value is None else float(value) * factor
 
 
@@ -94,24 +95,39 @@ class LoadCell(Cell):
         "requests without an answer when the repetition ended", heading="unfin.", outcome="unfinished", fates=("lost",)
     )
     response = Latency(
-        "from when a request was due to its answer, in ms", heading="resp", table=("p50", "p99"), decades=(-4, 1)
+        "from when a request was due to its answer", heading="resp", table=("p50", "p99"), decades=(-4, 1)
     )
     sent_response = Latency("from when a request was sent to its answer")
     server = Latency("inside the middleware")
     failed_share = Figure("share of the ended requests that failed", made=_failed, prometheus="failed_ratio")
     cpu_per_request = Figure(
-        "processor time of the middleware for a request, in ms",
+        "processor time of the middleware for a request",
         made=partial(_scaled, "cpu_s_per_request", 1e6),
         unit="us",
         heading="cpu/req",
         prometheus="cpu_seconds_per_request",
     )
     memory = Figure(
-        "memory of the middleware when the load begins, in MiB",
+        "memory of the middleware when the load begins",
+        unit="MiB",
         made=partial(_scaled, "memory_bytes_at_start", 2**-20),
         heading="MiB",
         digits=0,
         prometheus=None,
+    )
+
+    failed_by = Part("failed requests by cause: timeout, refused, closed, http_<status> and others", each("count"))
+    each_repetition = Part(
+        "what each repetition measured: counts, times, processor time and memory of each service",
+        rows(
+            repetition="count",
+            requests="count",
+            succeeded="count",
+            failed="count",
+            unfinished="count",
+            seconds="amount",
+        ),
+        path="by_repetition",
     )
 
     @property
@@ -121,17 +137,17 @@ class LoadCell(Cell):
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
         for cell in map(cls, run["cells"]):
-            if cell.document["out_of_memory"]:
+            if cell.document.get("out_of_memory"):
                 yield f"{cell}: out of memory."
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        for cause, count in self.document["failed_by"].items():
+        for cause, count in self.failed_by.items():
             yield "failures_total", {"cause": cause}, count
         for when in ("start", "end"):
-            if (size := self.document[f"memory_bytes_at_{when}"]) is not None:
+            if (size := self.document.get(f"memory_bytes_at_{when}")) is not None:
                 yield "memory_bytes", {"when": when}, size
         for metric, name in (("service_cpu_seconds", "cpu_s"), ("service_memory_bytes", "memory_end_bytes")):
-            each = [one[name] or {} for one in self.document["by_repetition"]]
+            each = [one[name] or {} for one in self.each_repetition]
             for service in dict.fromkeys(service for one in each for service in one):
                 yield metric, {"service": service}, sum(one.get(service, 0) for one in each) / len(each)
 

@@ -16,8 +16,8 @@ class DelayCell(Cell):
     family = "qos_delay"
     note = "L: publisher to subscriber, in ms; delay: publisher-broker and broker-subscriber"
 
-    delay_pb_ms = Key(float, "delay from publisher to broker in ms")
-    delay_bs_ms = Key(float, "delay from broker to subscriber in ms")
+    delay_pb_ms = Key(float, "delay from publisher to broker", unit="ms")
+    delay_bs_ms = Key(float, "delay from broker to subscriber", unit="ms")
     pair = Text(
         lambda cell: f"{cell.delay_pb_ms:g}-{cell.delay_bs_ms:g}",
         "the cell: the delay from publisher to broker and from broker to subscriber in ms",
@@ -31,14 +31,14 @@ class DelayCell(Cell):
     late = Count("messages that came after the deadline", heading="late", outcome="late")
     lost = Count("messages that never came", heading="lost", outcome="lost")
     made_ms = Figure(
-        "the delay of both links as the emulator made it, in ms",
+        "the delay of both links as the emulator made it",
         path="end_to_end_ms.total",
         unit="ms",
         heading="end-to-end",
         prometheus="end_to_end_seconds",
     )
     L = Latency(
-        "from publisher to subscriber, in ms",
+        "from publisher to subscriber",
         column="total_us",
         times=("sent_ns", "received_ns"),
         table=("avg", "p99"),
@@ -54,7 +54,6 @@ class DelayCell(Cell):
     )
     packets_per_segment = Figure(
         "MQTT packets in a TCP segment of the publisher",
-        unit="packets",
         path="segments.publisher.mqtt_packets_per_segment.mean",
         heading="pkt/seg",
     )

@@ -56,7 +56,7 @@ class TwinCell(Cell):
         }
     )
 
-    interval_ms = Key(float, "the interval between two messages in ms", pace=True, heading="ms", default=10.0)
+    interval_ms = Key(float, "the interval between two messages", unit="ms", pace=True, heading="ms", default=10.0)
     brokers = Key(int, "how many brokers", default=1)
     placement = Key(str, "whether brokers share a machine (central) or have one each (distributed)", default="single")
     where = Text(
@@ -77,7 +77,7 @@ class TwinCell(Cell):
     queue_max = Figure(
         "the most messages that were sent and not yet stored at one time", heading="queue", digits=0, pooled=max
     )
-    drained_s = Figure("from the last message sent to the last one stored, in s", unit="s", heading="drain", digits=1)
+    drained_s = Figure("from the last message sent to the last one stored", unit="s", heading="drain", digits=1)
     rate_in_per_s = Figure("messages sent a second", prometheus=None)
     rate_out_per_s = Figure(
         "messages stored a second; in twin-limit, at the highest rate that was sustained",
@@ -87,7 +87,7 @@ class TwinCell(Cell):
     )
     rate_out_peak_per_s = Figure("the most messages stored within a second", prometheus=None)
     storage_delay = Latency(
-        "from sent to stored, in ms",
+        "from sent to stored",
         column="storage_delay_us",
         times=("sent_ns", "received_ns"),
         heading="S",
@@ -99,16 +99,22 @@ class TwinCell(Cell):
     arrival_delay = Latency("from sent to its arrival", times=("sent_ns", "arrived_ns"), prometheus=None)
     commit_delay = Latency("from its arrival to stored", times=("arrived_ns", "received_ns"), prometheus=None)
     per_broker = Part(
-        "messages, rate and time of each broker",
+        "for each broker `sent`, `stored`, `rate_out_per_s`, and `operation_s` from its first message to its last",
         rows(broker="count", sent="count", stored="count", rate_out_per_s="number", operation_s="number"),
     )
-    limited_by = Word("what limits the rate")
+    limited_by = Word("what limits the rate; `tried`: nothing up to the highest rate tried")
     evidence = Part("how busy each possible limit was, as a share", each("number"))
-    instance_s = Part("what the instance did with its time, in s", each("number"))
+    instance_s = Part(
+        "what the instance's workers did: `sleep`, `session` (opening one), `store`; `held`: arrived to committed",
+        each("number"),
+        unit="s",
+    )
     throttled = Part("how often its quota stopped each machine", each("number"))
     throttled_s = Part("for how long its quota stopped each machine", each("number"))
-    cpu_share = Part("processor time of each process, as a share of one processor", each("any"))
-    sys = Part("the brokers' own counters", each("number"))
+    cpu_share = Part(
+        "processor time over time of each broker, the instance, the database and the controller", each("any")
+    )
+    sys = Part("by how much the brokers' own counters grew", each("number"))
     limit_per_s = Figure("the highest rate that was sustained", prometheus=None)
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:

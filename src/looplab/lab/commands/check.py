@@ -9,7 +9,7 @@ from pathlib import Path
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError, UsageError
 from looplab.exercises.class_table import class_lines, class_rows
 from looplab.exercises.exercise import Exercise, exercises, read_exercise
-from looplab.exercises.hand_in import Form, answer_form, hand_ins, read_form, write_hand_in
+from looplab.exercises.hand_in import answer_form, hand_ins, read_form, write_hand_in
 from looplab.exercises.marking import mark
 from looplab.exercises.score import score_sheet
 from looplab.experiments.registry import EXPERIMENTS
@@ -43,7 +43,7 @@ def hand_in(root: Path, scenario: str, name: str) -> int:
     """Write NAME.zip: the runs that count for an exercise, and its form."""
     exercise = read_exercise(root, scenario, EXPERIMENTS)
     form = root / ANSWERS / f"{exercise.name}.yaml"
-    answers = read_form(form).answers if form.is_file() else {}
+    answers = read_form(form) if form.is_file() else {}
     counted = mark(exercise, _runs(root, exercise, None), answers).runs
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise UsageError(f"--name {name!r}: letters, digits, dots and dashes.", "For example --name ada.")
@@ -62,10 +62,7 @@ def _check_one(root: Path, exercise: Exercise, run: str | None, student: bool) -
         path.parent.mkdir(exist_ok=True)
         path.write_text(answer_form(exercise), encoding="utf-8")
         print(f"A form for your answers is in {path.relative_to(root)}\n")
-    form = Form({})
-    if path.exists():
-        form = read_form(path)
-    marked = mark(exercise, _runs(root, exercise, run), form.answers)
+    marked = mark(exercise, _runs(root, exercise, run), read_form(path) if path.exists() else {})
     print(fitted(score_sheet(exercise, marked, student=student), sys.stdout, " " * 7))
     return EXIT_GOOD if marked.got == marked.worth else EXIT_INVALID
 

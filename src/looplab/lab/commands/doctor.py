@@ -12,10 +12,9 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.lab.checkout import PROBE, Lab
 from looplab.lab.docker.images import Registry, ask_registry, local_images
 from looplab.lab.image_names import BASE_IMAGE, is_published
-from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, check_stalls, run_is_possible
+from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
 from looplab.lab.machine.facts import Machine, inspect_machine
 from looplab.lab.machine.limits import machine_variables
-from looplab.lab.machine.stalls import CACHE, try_stalls
 
 WIDTH = 80
 NAME_WIDTH = 18
@@ -34,22 +33,11 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     checks = check_machine(root, machine, {reference: reference in here for reference in upstream})
     if machine.engine.serves:
         checks += check_own_registry(list(own.values()))
-        checks += _check_stalls(lab)
     if as_json:
         print(json.dumps(report(machine, checks), indent=2))
     else:
         print(table(checks, colour=sys.stdout.isatty()), end="")
     return EXIT_GOOD if run_is_possible(checks) else EXIT_MACHINE
-
-
-def _check_stalls(lab: Lab) -> list[Check]:
-    """Try it for ten to twenty seconds; nothing while a run goes on, which the trial would disturb."""
-    if lab.compose().listed():
-        return []
-    if sys.stderr.isatty():
-        print("Trying for ten to twenty seconds how this kernel schedules under load ...", file=sys.stderr)
-    found = try_stalls(lab.own_images(), lab.root / CACHE)
-    return [check_stalls(found)] if found else []
 
 
 def check_own_registry(own: Sequence[str], ask: Callable[[str], Registry] = ask_registry) -> list[Check]:

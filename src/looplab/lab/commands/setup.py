@@ -5,8 +5,6 @@ from pathlib import Path
 
 from looplab.errors import EXIT_GOOD
 from looplab.lab.checkout import Lab
-from looplab.lab.commands.pair import prepare
-from looplab.lab.credentials.identities import exist
 from looplab.lab.scenarios import chosen
 from looplab.system.terminal import say
 
@@ -15,7 +13,5 @@ def setup(root: Path, scenarios: Sequence[str] = ()) -> int:
     """Make this machine ready, for `scenarios` that need images of their own, too; return the exit code."""
     lab = Lab(root, wanted=[scenario.experiment for scenario in chosen(root, scenarios)])
     lab.make_ready(ask_again=True)
-    if lab.listens_with_tls() or exist(root):
-        prepare(lab)
     say(f"The lab is ready: ./lab run {next(iter(scenarios), 'scenario5')}")
     return EXIT_GOOD

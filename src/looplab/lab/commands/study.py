@@ -15,7 +15,6 @@ from typing import Any
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
-from looplab.lab.commands import pair
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import Session, check_link
@@ -84,10 +83,8 @@ def conduct(
 
 
 def begin(lab: Lab) -> Session:
-    """Return a session of runs, with the credentials that its broker needs. Raises LabError."""
+    """Return a session of runs. Raises LabError."""
     check_link(lab.root, lab.settings())
-    if lab.listens_with_tls():
-        pair.make_sure(lab)
     return Session(lab)
 
 

@@ -87,6 +87,13 @@ class Compose:
         """Stop and remove everything of every profile; results and Prometheus's data stay."""
         return self._call("--profile", "*", "down", "--remove-orphans", timeout_s=DOWN_TIMEOUT_S)
 
+    def once(self, service: str, *words: str) -> str:
+        """Run a service's program with `words` in a container of its own, and return what it prints."""
+        done = self._call("run", "--rm", "--no-deps", "--no-TTY", service, *words)
+        if not done.good:
+            raise MachineError(f"{service} failed: {_reason(done)}", _remedy(done))
+        return done.stdout
+
     def fallen(self) -> dict[str, str]:
         """Return the last lines of each service whose container ended, or restarts again and again."""
         states = [word for state in ("exited", "restarting", "dead") for word in ("--filter", f"status={state}")]

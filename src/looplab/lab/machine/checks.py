@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from looplab.lab.credentials import identities
 from looplab.lab.docker.engine import (
     COMPOSE_REMEDY,
     Engine,
@@ -18,7 +16,6 @@ from looplab.lab.docker.images import GRAFANA_REPOSITORY
 from looplab.lab.image_names import repository_of
 from looplab.lab.machine.facts import HostFacts, Machine, PortUse, files_with_crlf
 from looplab.lab.machine.limits import OWN_GROUP, RTPRIO_CONTROLLER, Limits
-from looplab.lab.machine.stalls import Stalls
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -63,7 +60,7 @@ def check_machine(root: Path, machine: Machine, images: Mapping[str, bool] | Non
     if machine.engine.serves:
         checks += _check_limits(machine.limits, machine.engine)
         checks += _check_images(machine, images or {})
-    return [*checks, *check_certificate(root), _check_serial(machine.host)]
+    return [*checks, _check_serial(machine.host)]
 
 
 def _warn_unless(good: bool, name: str, found: str, remedy: str, why: str = "") -> Check:
@@ -224,33 +221,6 @@ def _check_images(machine: Machine, images: Mapping[str, bool]) -> list[Check]:
         remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without a network: ./lab load FILE."
         checks.append(_warn_unless(registry.answers, "Image registry", found, remedy))
     return checks
-
-
-def check_stalls(found: Stalls) -> Check:
-    """Judge what a bystander beside the stress saw."""
-    text = (
-        f"late by {found.alone.max_ms:.0f} ms at most beside stress, {found.neighbours.max_ms:.0f} ms with neighbours"
-    )
-    return _warn_unless(
-        not found.stalls,
-        "Scheduler",
-        text,
-        "Use a kernel with the repair (6.18.45 and later of 6.18); docs/stalls.md has the others and the cause.",
-        "This kernel lets neighbours stall an ordinary task under load. The lab keeps its own parts apart from the "
-        "measured ones; what else runs in containers here disturbs a run.",
-    )
-
-
-def check_certificate(root: Path) -> list[Check]:
-    """Return nothing if no Pi was ever paired and no run had TLS."""
-    if not identities.exist(root):
-        return []
-    end = identities.ends(root)
-    left = end - datetime.now(UTC)
-    found = f"{'valid until' if left > timedelta(0) else 'expired on'} {end:%Y-%m-%d}"
-    why = "Without a valid one no bridge on a Pi trusts this broker." if left <= timedelta(0) else ""
-    good = left > identities.RENEW_BEFORE
-    return [_warn_unless(good, "Certificates", found, "Run ./lab setup: it makes a new one.", why)]
 
 
 def _check_serial(host: HostFacts) -> Check:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from support.loop_lab import LoopLab
 from support.mqtt_proxy import TO_BROKER, TO_CLIENT, ImpairmentProxy, Rule
 from support.parts import HOST, Broker, Child, Listener, RobotDouble, bridge_command, free_port, python, until
@@ -17,8 +18,7 @@ from support.run_checks import Run
 
 from looplab.experiments.loop.ledger import NAMES
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
-from looplab.lab.credentials.certificates import make_authority, make_server
-from looplab.mqtt.pairing import Pairing, write_pairing
+from looplab.mqtt.pairing import SERVER_NAME, Pairing, write_pairing
 
 # Shorter than the pause after which the bridge publishes its counts: they would come in with the answer.
 STALL_S = 0.2
@@ -101,14 +101,13 @@ def test_the_parts_add_up_over_tls(
     start_broker: Callable[..., Broker], robot: RobotDouble, start_command: Callable[..., Child], tmp_path: Path
 ) -> None:
     """The kernel stamps encrypted bytes, the first of them those of the handshake."""
-    authority, port = make_authority(), free_port()
-    for name, text in zip(("key", "crt"), make_server(authority, [HOST]), strict=True):
-        (tmp_path / name).write_text(text)
-    files = f"certfile {tmp_path}/crt\nkeyfile {tmp_path}/key\n"
+    authority, port, pem = trustme.CA(), free_port(), tmp_path / "server.pem"
+    authority.issue_cert(SERVER_NAME).private_key_and_cert_chain_pem.write_to_path(pem)
+    files = f"certfile {pem}\nkeyfile {pem}\n"
     user = "user root\n" if os.geteuid() == 0 else ""
     broker = start_broker(more=f"allow_anonymous true\n{user}listener {port} {HOST}\n{files}")
     pairing = tmp_path / "pairing.env"
-    pairing.write_text(write_pairing(Pairing(HOST, port, "anybody", "any", authority[1])))
+    pairing.write_text(write_pairing(Pairing(HOST, port, "anybody", "any", authority.cert_pem.bytes().decode())))
     tls = {"BROKER_TLS": "on", "BROKER_PAIRING": str(pairing), "BROKER_PORT": str(port)}
     listener = Listener(broker.port)
     lab = LoopLab(broker, robot, listener, start_command, tmp_path)

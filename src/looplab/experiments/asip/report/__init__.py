@@ -1,7 +1,36 @@
 """The report on asip: one microcontroller over serial, TCP and MQTT, beside what was published."""
 
-from looplab.experiments.asip import THROUGHPUT
-from looplab.experiments.asip.report.cell import MeasuredLatency, MeasuredThroughput
+from looplab.experiments.asip import THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
+from looplab.report.cell import MeasuredCell
+from looplab.report.samples import Measured
+from looplab.report.statistics import UNKNOWN, Interval
+
+PAGE = "asip.html"
+
+
+class MeasuredAsip(MeasuredCell, AsipCell):
+    """One client over one transport."""
+
+    def known(self, name: str) -> Interval:
+        """Return a figure with its interval, UNKNOWN if it is one of the other scenario."""
+        return self.interval(name) if name.partition(".")[0] in self.columns else UNKNOWN
+
+
+class MeasuredLatency(MeasuredAsip, LatencyCell):
+    """One client whose tests were timed."""
+
+
+class MeasuredThroughput(MeasuredAsip, ThroughputCell):
+    """One client whose highest frequency was searched."""
+
 
 CELLS = {"": MeasuredLatency, THROUGHPUT: MeasuredThroughput}
-PAGE = "asip.html"
+
+
+def cells(run: Measured) -> list[MeasuredAsip]:
+    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredAsip)]
+
+
+def usable(run: Measured) -> list[MeasuredAsip]:
+    """Return the valid cells."""
+    return [cell for cell in cells(run) if cell.valid]

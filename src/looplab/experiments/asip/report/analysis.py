@@ -4,22 +4,18 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from looplab.experiments.asip import NAME, THROUGHPUT
-from looplab.experiments.asip.report import published
-from looplab.experiments.asip.report.cell import MeasuredAsip
-from looplab.experiments.asip.report.claims import add_causes, cells, claims, usable
-from looplab.experiments.asip.report.figures import NAMES, TITLES, measured_rows, published_rows, sketches
-from looplab.experiments.asip.report.published import LATENCY_MS, THROUGHPUT_HZ
+from looplab.experiments.asip.report import MeasuredAsip, cells, published, usable
+from looplab.experiments.asip.report.claims import add_causes, claims
+from looplab.experiments.asip.report.figures import NAMES, TITLES, rows, sketches
 from looplab.report.analysis import Analysis
 from looplab.report.csv_rows import cell_row, number
-from looplab.report.drawing import Sketch, under
+from looplab.report.drawing import under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Verdict, judge
-
-MEASURES = {THROUGHPUT: THROUGHPUT_HZ, NAME: LATENCY_MS}
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
@@ -28,31 +24,28 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     runs = by_fidelity(usual)
     verdicts = judge(claims(), runs)
     add_causes(runs, verdicts)
-
+    titles = ("claims", "Claims"), ("published", "Published and measured"), ("factors", "Factors"), ("cells", "Cells")
     context = {
-        "sections": {
-            "claims": "Claims",
-            "published": "Published and measured",
-            "factors": "Factors",
-            "cells": "Cells",
-        }.items(),
+        "sections": titles,
         "show": show,
-        "beside": [table for m in usual for table in _beside(m)],
+        "beside": [_beside(m) for m in usual],
         "factored": factored(measured),
         "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in published.TRANSPORTS],
         "latency_runs": [m for m in measured if m.run.scenario == NAME],
         "throughput_runs": [m for m in measured if m.run.scenario == THROUGHPUT],
     }
-
     csv_files = {
         "asip-cells.csv": [row for m in measured for row in _cell_rows(m)],
         "asip-findings.csv": finding_rows(verdicts),
     }
-    axis = "second side over first (Java over Python, and so on)"
-    drawable: list[Sketch] = [*overview(verdicts, axis, _compared)]
-    for run in usual:
-        drawable += sketches(run)
-    return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
+    drawable = overview(verdicts, "second side over first (Java over Python, and so on)", _compared)
+    return Analysis(
+        verdicts,
+        [*drawable, *(one for run in usual for one in sketches(run))],
+        csv_files,
+        context,
+        partial(under, TITLES),
+    )
 
 
 def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
@@ -63,32 +56,29 @@ def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | N
     return None, None
 
 
-def _beside(run: Measured) -> Iterator[tuple[str, str, list[tuple[str, list[Interval | None]]]]]:
-    """Yield a table of published rows, then measured ones: heading, unit, rows of a value for each column."""
-    measure = MEASURES.get(run.run.scenario)
-    if measure is None:
-        return
-    rows: dict[str, list[Interval | None]] = {}
-    for place, language in enumerate(published.LANGUAGES):
-        for name, held in (*published_rows(measure, language), *measured_rows(run, measure, language)):
-            for transport, value in held.items():
-                rows.setdefault(name, [None] * 6)[3 * place + published.TRANSPORTS.index(transport)] = value
-    unit = "Hz" if measure == THROUGHPUT_HZ else "ms"
-    order = sorted(rows.items(), key=lambda item: item[0].startswith("here"))
-    heading = "Throughput: highest frequency tracked" if unit == "Hz" else "Latency: mean"
-    yield f"{heading} in {unit}, {run.run.fidelity}", unit, order
+def _beside(run: Measured) -> tuple[str, str, list[tuple[str, list[Interval | None]]]]:
+    """Return a table of published rows, then measured ones: heading, unit, rows of a value for each column."""
+    each = {language: rows(run, language) for language in published.LANGUAGES}
+    names = dict.fromkeys(name for kind in (0, 1) for both in each.values() for name in both[kind])
+    table = [
+        (name, [{**both[0], **both[1]}.get(name, {}).get(t) for both in each.values() for t in published.TRANSPORTS])
+        for name in names
+    ]
+    hz = run.run.scenario == THROUGHPUT
+    heading, unit = ("Throughput: highest frequency tracked", "Hz") if hz else ("Latency: mean", "ms")
+    return f"{heading} in {unit}, {run.run.fidelity}", unit, table
 
 
 def factored(measured: Sequence[Measured]) -> list[tuple[str, str, MeasuredAsip]]:
     """Return (fidelity, factors, cell) of each cell that was measured with a factor set, and of its like as usual."""
     keys = {(m.run.scenario, m.run.fidelity, key) for m in measured if m.run.factors for key in m.cells}
-    held = [
+    found = [
         (m.run.fidelity, " ".join(m.run.factors) or "as usual", cell)
         for m in measured
         for cell in usable(m)
         if (m.run.scenario, m.run.fidelity, cell.key) in keys
     ]
-    return sorted(held, key=lambda row: ("tracked_hz" in row[2].document, row[0], row[2].text, row[1] != "as usual"))
+    return sorted(found, key=lambda row: ("tracked_hz" in row[2].columns, row[0], row[2].text, row[1] != "as usual"))
 
 
 def show(value: float | None, unit: str) -> str:
@@ -98,4 +88,5 @@ def show(value: float | None, unit: str) -> str:
 
 def _cell_rows(run: Measured) -> Iterator[dict[str, object]]:
     for cell in cells(run):
-        yield {**cell_row(run, cell), "factors": " ".join(run.run.factors), "edge_p95_us": number(cell.edge("p95"))}
+        edge_p95 = cell.known("edge_latency.p95").estimate
+        yield {**cell_row(run, cell), "factors": " ".join(run.run.factors), "edge_p95_us": number(edge_p95)}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from looplab.experiments.asip import NAME, THROUGHPUT
-from looplab.experiments.asip.report import published
-from looplab.experiments.asip.report.cell import MeasuredAsip
-from looplab.experiments.asip.report.claims import usable
+from looplab.experiments.asip import THROUGHPUT
+from looplab.experiments.asip.report import MeasuredAsip, MeasuredThroughput, published, usable
+from looplab.experiments.asip.report.claims import LATENCY, TRACKED
 from looplab.experiments.asip.report.published import LATENCY_MS, PLACEMENTS, THROUGHPUT_HZ, TRANSPORTS
 from looplab.experiments.asip.report.scope import scopes
 from looplab.report.drawing import Plot, Sketch, shares
@@ -32,167 +31,131 @@ TITLES = {
 }
 # What runs elsewhere, in words.
 PLACES = {"one": "here: one machine", "bridge": "here: bridge elsewhere", "broker": "here: broker elsewhere"}
-LOOKS = {"serial": ("#0072b2", "o"), "tcp": ("#d55e00", "s"), "mqtt": ("#009e73", "^")}
+STYLES = {"serial": ("#0072b2", "o"), "tcp": ("#d55e00", "s"), "mqtt": ("#009e73", "^")}
 NAMES = {"serial": "serial", "tcp": "TCP", "mqtt": "MQTT"}
 DASHES = {"python": "-", "java": "--"}
 _GREY = "#555555"
-# Two lines of legend above.
-_UNDER = (0.14, 0.145, 0.835, 0.7)
-# The names of the rows are on the left.
-_PLACE = (0.385, 0.145, 0.59, 0.75)
+# Room for two lines of legend above, and for the names of rows on the left.
+_UNDER, _PLACE = (0.14, 0.145, 0.835, 0.7), (0.385, 0.145, 0.59, 0.75)
 
-# Of a row: the value of each transport, with its interval where there is one.
-Row = tuple[str, Mapping[str, Interval]]
-
-
-def _height(at: int, transport: str) -> float:
-    """Return the height of a mark: the three of a row stand below each other."""
-    return at + 0.22 * (TRANSPORTS.index(transport) - 1)
+# The value of each transport, with its interval where there is one, by the row's name.
+Rows = Mapping[str, Mapping[str, Interval]]
+# What is drawn of a client over a transport.
+Curve = tuple[MeasuredAsip, Floats, Floats]
 
 
-def _said(held: Mapping[str, Interval], unit: str) -> str:
-    return ", ".join(f"{NAMES[transport]} {value.estimate:.4g} {unit}" for transport, value in held.items()) or "none"
+def rows(run: Measured, language: str) -> tuple[Rows, Rows]:
+    """Return what is published for a language by configuration, and what was measured by placement."""
+    tracked = run.run.scenario == THROUGHPUT
+    printed: dict[str, dict[str, Interval]] = {}
+    for one in published.figures():
+        if (one.measure, one.language) == (THROUGHPUT_HZ if tracked else LATENCY_MS, language):
+            printed.setdefault(one.configuration, {})[one.transport] = exact(one.value)
+    here: dict[str, dict[str, Interval]] = {}
+    for placement in PLACEMENTS:
+        for cell in usable(run):
+            value = cell.interval(TRACKED) if tracked else cell.interval(LATENCY).over(1000)
+            if (cell.language, cell.placement) == (language, placement) and not math.isnan(value.estimate):
+                here.setdefault(PLACES[placement], {})[cell.transport] = value
+    return printed, here
 
 
 def sketches(run: Measured) -> list[Sketch]:
     """Return the figures of one run; those for which it has no cells are left out."""
-    held = usable(run)
-    if not held:
+    cells, tracked = usable(run), run.run.scenario == THROUGHPUT
+    if not cells:
         return []
-    fidelity, newest = run.run.fidelity, run.runs[-1].run.path
-    if run.run.scenario == NAME:
-        made = [*_rows(run, LATENCY_MS, ("3.24", "3.25")), *_latencies(run)]
-    else:
-        made = [*_rows(run, THROUGHPUT_HZ, ("3.20", "3.21")), *_tracked(run)] if run.run.scenario == THROUGHPUT else []
-    return [*made, *scopes(newest, fidelity, held)]
+    wires = [one for cell in cells if (one := cell.figure("wire_hz" if tracked else "wire_us")) is not None]
+    wire = float(np.median(wires)) / (1 if tracked else 1000) if wires else math.nan
+    made = [*_rows(run, wire), *(_shares_of_edges(run, wire) if tracked else _latencies(run, wire))]
+    return [*made, *scopes(run.runs[-1].run.path, run.run.fidelity, cells)]
 
 
-def value_of(cell: MeasuredAsip, measure: str) -> Interval | None:
-    """Return what figures 3.20 to 3.25 show of a cell: Hz tracked, or the mean latency in ms."""
-    if measure == THROUGHPUT_HZ:
-        return None if math.isnan(cell.tracked.estimate) else cell.tracked
-    mean = cell.mean("latency")
-    return None if mean is None else mean.over(1000)
-
-
-def measured_rows(run: Measured, measure: str, language: str) -> list[Row]:
-    """Return the values of a language by placement and transport."""
-    rows: list[Row] = []
-    for placement in PLACEMENTS:
-        of_place = [c for c in usable(run) if (c.language, c.placement) == (language, placement)]
-        values = {c.transport: value for c in of_place if (value := value_of(c, measure)) is not None}
-        if values:
-            rows.append((PLACES[placement], values))
-    return rows
-
-
-def published_rows(measure: str, language: str) -> list[Row]:
-    """Return the published values of a language by configuration and transport."""
-    rows: dict[str, dict[str, Interval]] = {}
-    for figure in published.figures():
-        if (figure.measure, figure.language) == (measure, language):
-            rows.setdefault(figure.configuration, {})[figure.transport] = exact(figure.value)
-    return list(rows.items())
-
-
-def _rows(run: Measured, measure: str, numbers: Sequence[str]) -> list[Plot]:
-    """Return figures 3.20 to 3.25: a row a configuration, hollow marks are published, full ones measured."""
-    unit, what, line = (
-        ("Hz", "highest frequency tracked", "the wire's limit")
-        if measure == THROUGHPUT_HZ
-        else ("ms", "mean latency", "the time on the wire")
+def _rows(run: Measured, wire: float) -> Iterator[Plot]:
+    """Yield figures 3.20 to 3.25: a row a configuration, hollow marks are published, full ones measured."""
+    numbers, unit, what, line = (
+        (("3.20", "3.21"), "Hz", "highest frequency tracked", "the wire's limit")
+        if run.run.scenario == THROUGHPUT
+        else (("3.24", "3.25"), "ms", "mean latency", "the time on the wire")
     )
-    wire = float(np.nanmedian([c.wire_limit_hz if unit == "Hz" else c.wire_time_us / 1000 for c in usable(run)]))
-    found = []
     for number, language in zip(numbers, published.LANGUAGES, strict=True):
-        printed, measured = published_rows(measure, language), measured_rows(run, measure, language)
-        if measured:
+        printed, here = rows(run, language)
+        if here:
             caption = f"Figure {number}: {what} from {language.capitalize()}. Hollow marks are published, full ones "
             caption += f"measured; the line is {line}."
-            told = [f"{name}: {_said(held, unit)}" for name, held in (*printed, *measured)]
-            alternative = f"{caption} {'; '.join(told)}; wire: {wire:.3g} {unit}."
-            name, fidelity = f"asip_figure_{number.replace('.', '_')}_{run.run.fidelity}", run.run.fidelity
-            put = partial(_put_rows, printed, measured, wire, unit)
-            found.append(Plot(name, number, fidelity, caption, alternative, put, place=_PLACE))
-    return found
+            each = [f"{name}: {_row_text(values, unit)}" for name, values in {**printed, **here}.items()]
+            text = f"{'; '.join(each)}; wire: {wire:.3g} {unit}."
+            yield _plot(run, f"figure_{number}", number, caption, text, partial(_put_rows, printed, here, wire, unit))
 
 
-def _put_rows(printed: Sequence[Row], measured: Sequence[Row], wire: float, unit: str, axes: Axes) -> None:
-    names = [name for name, _held in (*printed, *measured)]
-    for at, (_name, held) in enumerate(printed):
-        for transport, value in held.items():
-            colour, mark = LOOKS[transport]
-            axes.plot(value.estimate, _height(at, transport), mark, mfc="none", mec=colour, ms=5)
-    for at, (_name, held) in enumerate(measured, len(printed)):
-        for transport, value in held.items():
-            _mark(axes, at, transport, value)
-    for transport, (colour, mark) in LOOKS.items():
+def _row_text(values: Mapping[str, Interval], unit: str) -> str:
+    return ", ".join(f"{NAMES[transport]} {value.estimate:.4g} {unit}" for transport, value in values.items())
+
+
+def _put_rows(printed: Rows, here: Rows, wire: float, unit: str, axes: Axes) -> None:
+    names = [*printed, *here]
+    for at, (name, values) in enumerate((*printed.items(), *here.items())):
+        for transport, value in values.items():
+            colour, mark = STYLES[transport]
+            # The three of a row are below each other.
+            y = at + 0.22 * (TRANSPORTS.index(transport) - 1)
+            if value.known:
+                axes.plot([value.low, value.high], [y, y], color=colour, linewidth=1.4)
+            axes.plot(value.estimate, y, mark, mfc="none" if name in printed else colour, mec=colour, ms=5)
+    for transport, (colour, mark) in STYLES.items():
         axes.plot([], [], mark, color=colour, ms=5, label=NAMES[transport])
-    if not math.isnan(wire):
-        axes.axvline(wire, color=_GREY, linewidth=1.0, linestyle="--", label="wire")
+    _put_wire(axes, wire)
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(0, None)
     axes.set_xlabel("Hz of the square wave" if unit == "Hz" else "ms")
 
 
-def _mark(axes: Axes, at: int, transport: str, value: Interval) -> None:
-    colour, mark = LOOKS[transport]
-    y = _height(at, transport)
-    if value.known:
-        axes.plot([value.low, value.high], [y, y], color=colour, linewidth=1.4)
-    axes.plot(value.estimate, y, mark, color=colour, ms=5.5)
+def _latencies(run: Measured, wire_ms: float) -> Iterator[Plot]:
+    """Yield the distribution of each cell's latency, and the time on the wire as a line."""
+    curves: list[Curve] = []
+    for cell in usable(run):
+        if cell.placement == "one" and (values := np.sort(cell.latency_us["latency"]) / 1000).size:
+            curves.append((cell, values, np.arange(1, values.size + 1) / values.size))
+    if curves and not math.isnan(wire_ms):
+        caption = "Latency on the client's clock, all parts on one machine. No curve can be left of the wire."
+        each = "; ".join(f"{NAMES[c.transport]} {c.language}: median {np.median(v):.3f} ms" for c, v, _ in curves)
+        text = f"{each}; wire {wire_ms:.3f} ms."
+        yield _plot(run, "latencies", "latencies", caption, text, partial(_put_latencies, curves, wire_ms), _UNDER)
 
 
-def _latencies(run: Measured) -> list[Plot]:
-    """Return the distribution of each cell's latency, and the time on the wire as a line."""
-    held = [c for c in usable(run) if c.placement == "one" and c.latency_us["latency"].size]
-    curves = [(c.language, c.transport, np.sort(c.latency_us["latency"]) / 1000) for c in held]
-    wire_ms = float(np.median([c.wire_time_us for c in held])) / 1000 if held else math.nan
-    if math.isnan(wire_ms):
-        return []
-    caption = "Latency on the client's clock, all parts on one machine. No curve can be left of the wire."
-    told = "; ".join(f"{NAMES[t]} {la}: median {np.median(v):.3f} ms" for la, t, v in curves)
-    alternative = f"{caption} {told}; wire {wire_ms:.3f} ms."
-    put = partial(_put_latencies, curves, wire_ms)
-    return [_under("latencies", run, caption, alternative, put)]
-
-
-def _put_latencies(curves: Sequence[tuple[str, str, Floats]], wire_ms: float, axes: Axes) -> None:
-    for language, transport, values in curves:
-        share = np.arange(1, values.size + 1) / values.size
-        colour, line = LOOKS[transport][0], DASHES.get(language, ":")
-        axes.step(values, share, line, where="post", color=colour, linewidth=1.4)
-    _legend(axes, curves, wire_ms)
+def _put_latencies(curves: Sequence[Curve], wire_ms: float, axes: Axes) -> None:
+    for cell, values, share in curves:
+        axes.step(values, share, DASHES[cell.language], where="post", color=STYLES[cell.transport][0], linewidth=1.4)
+    _put_legend(axes, curves, wire_ms)
     shares(axes, "latency", "share of tests answered", logarithmic=True)
 
 
-def _tracked(run: Measured) -> list[Plot]:
-    """Return the share of edges that came out, by frequency; the wire's limit is a line."""
-    curves = []
+def _shares_of_edges(run: Measured, wire_hz: float) -> Iterator[Plot]:
+    """Yield the share of edges that came out, by frequency; the wire's limit is a line."""
+    curves: list[Curve] = []
     for cell in usable(run):
-        steps = sorted((s["frequency_hz"], s["edges_out"] / s["edges_in"]) for s in cell.steps if s["edges_in"])
-        if steps and cell.placement == "one":
-            curves.append((cell.language, cell.transport, steps))
-    if not curves:
-        return []
-    wire_hz = float(np.median([c.wire_limit_hz for c in usable(run)]))
-    caption = "Edges of pin 13 over edges of pin 2, by the frequency of the wave; 100 % is tracked."
-    told = "; ".join(
-        f"{NAMES[t]} {la}: " + ", ".join(f"{share:.0%} at {hz:.4g} Hz" for hz, share in curve)
-        for la, t, curve in curves
-    )
-    return [_under("tracked", run, caption, f"{caption} {told}.", partial(_put_tracked, curves, wire_hz))]
+        tried = cell.steps if isinstance(cell, MeasuredThroughput) and cell.placement == "one" else ()
+        if steps := sorted((s["frequency_hz"], s["edges_out"] / s["edges_in"]) for s in tried if s["edges_in"]):
+            curves.append((cell, *np.array(steps).T))
+    if curves:
+        caption = "Edges of pin 13 over edges of pin 2, by the frequency of the wave; 100 % is tracked."
+        each = [
+            f"{NAMES[c.transport]} {c.language}: "
+            + ", ".join(f"{share:.0%} at {hz:.4g} Hz" for hz, share in zip(frequencies, out, strict=True))
+            for c, frequencies, out in curves
+        ]
+        put = partial(_put_shares_of_edges, curves, wire_hz)
+        yield _plot(run, "tracked", "tracked", caption, f"{'; '.join(each)}.", put, _UNDER)
 
 
-def _put_tracked(curves: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], wire_hz: float, axes: Axes) -> None:
+def _put_shares_of_edges(curves: Sequence[Curve], wire_hz: float, axes: Axes) -> None:
     from matplotlib.ticker import PercentFormatter
 
-    for language, transport, curve in curves:
-        colour, mark = LOOKS[transport]
-        line = DASHES.get(language, ":")
-        axes.plot(*zip(*curve, strict=True), f"{line}", marker=mark, color=colour, ms=4, linewidth=1.2)
-    _legend(axes, curves, wire_hz)
+    for cell, hz, share in curves:
+        colour, mark = STYLES[cell.transport]
+        axes.plot(hz, share, DASHES[cell.language], marker=mark, color=colour, ms=4, linewidth=1.2)
+    _put_legend(axes, curves, wire_hz)
     axes.set_ylim(0, 1.05)
     axes.set_xlim(0, None)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -200,16 +163,29 @@ def _put_tracked(curves: Sequence[tuple[str, str, Sequence[tuple[float, float]]]
     axes.set_ylabel("edges out over edges in")
 
 
-def _under(figure: str, run: Measured, caption: str, alternative: str, put: Callable[[Axes], None]) -> Plot:
-    """Return a plot below a legend of two lines."""
-    fidelity = run.run.fidelity
-    return Plot(f"asip_{figure}_{fidelity}", figure, fidelity, caption, alternative, put, place=_UNDER)
-
-
-def _legend(axes: Axes, curves: Sequence[tuple[str, str, object]], wire: float) -> None:
+def _put_legend(axes: Axes, curves: Sequence[Curve], wire: float) -> None:
     """Name the colours of the transports and the dashes of the languages; draw the wire."""
-    for transport in dict.fromkeys(transport for _language, transport, _curve in curves):
-        axes.plot([], [], color=LOOKS[transport][0], label=NAMES[transport])
-    for language in dict.fromkeys(language for language, _transport, _curve in curves):
-        axes.plot([], [], DASHES.get(language, ":"), color=_GREY, label=language.capitalize())
-    axes.axvline(wire, color=_GREY, linewidth=1.0, linestyle="-.", label="wire")
+    for transport in dict.fromkeys(cell.transport for cell, _, _ in curves):
+        axes.plot([], [], color=STYLES[transport][0], label=NAMES[transport])
+    for language in dict.fromkeys(cell.language for cell, _, _ in curves):
+        axes.plot([], [], DASHES[language], color=_GREY, label=language.capitalize())
+    _put_wire(axes, wire)
+
+
+def _put_wire(axes: Axes, wire: float) -> None:
+    if not math.isnan(wire):
+        axes.axvline(wire, color=_GREY, linewidth=1.0, linestyle="-.", label="wire")
+
+
+def _plot(
+    run: Measured,
+    name: str,
+    figure: str,
+    caption: str,
+    text: str,
+    put: Callable[[Axes], None],
+    place: tuple[float, float, float, float] = _PLACE,
+) -> Plot:
+    fidelity = run.run.fidelity
+    name = f"asip_{name.replace('.', '_')}_{fidelity}"
+    return Plot(name, figure, fidelity, caption, f"{caption} {text}", put, place=place)

@@ -6,13 +6,14 @@ from functools import partial
 from typing import Any
 
 from looplab.experiments.middleware import place_text
-from looplab.experiments.middleware.report.cell import MeasuredLoad
+from looplab.experiments.middleware.report import by_place, load_cells, usable
 from looplab.experiments.middleware.report.claims import claims, published_change
+from looplab.experiments.middleware.report.comparisons import PROCESSED
 from looplab.experiments.middleware.report.figures import TITLES, sketches
-from looplab.experiments.middleware.report.optimum import RESAMPLES, by_place, load_cells, optima, optimum, usable
+from looplab.experiments.middleware.report.optimum import RESAMPLES, optima, optimum
 from looplab.experiments.middleware.report.published import published
 from looplab.report.analysis import Analysis
-from looplab.report.csv_rows import number, spread
+from looplab.report.csv_rows import cell_row, number, spread
 from looplab.report.drawing import Sketch, under
 from looplab.report.finding import finding_rows
 from looplab.report.overview import overview
@@ -26,26 +27,25 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what these runs show: both scenarios, at each fidelity."""
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
-
     context = {
-        "sections": {"claims": "Findings", "optima": "Optimal loads", "cells": "Cells"}.items(),
+        "sections": (("claims", "Findings"), ("optima", "Optimal loads"), ("cells", "Cells")),
         "show": show,
         "optima": [(m, list(optima(m).values())) for m in measured],
-        "table_1": [(m, list(_table_1(m))) for m in measured if any(cell.place[1] for cell in usable(m))],
+        "table_1": [(m, list(_table_1(m))) for m in measured if any(cell.balancer for cell in usable(m))],
         "published_table": list(_published_table()),
         "load_cells": load_cells,
         "place_text": place_text,
         "resamples": RESAMPLES,
     }
-
     csv_files = {
         "middleware-cells.csv": _cell_rows(measured),
         "middleware-repetitions.csv": _repetition_rows(measured),
         "middleware-findings.csv": finding_rows(verdicts),
     }
-    drawable: list[Sketch] = [*overview(verdicts, "after over before", _compared)]
-    for held in runs.values():
-        drawable += sketches(held)
+    drawable: list[Sketch] = [
+        *overview(verdicts, "after over before", _compared),
+        *(s for held in runs.values() for s in sketches(held)),
+    ]
     return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
 
 
@@ -58,15 +58,16 @@ def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
     places = by_place(usable(run))
     load = max((optimum(held) for held in places.values()), key=lambda found: found.processed).load
     cells = {place: cell for place, held in places.items() for cell in held if cell.devices == load}
-    most = max((cell.processed.estimate for cell in cells.values()), default=math.nan)
-    for place in by_place(load_cells(run)):
-        cell = cells.get(place)
+    processed = {place: cell.interval(PROCESSED) for place, cell in cells.items()}
+    most = max((value.estimate for value in processed.values()), default=math.nan)
+    for place, every in by_place(load_cells(run)).items():
         yield {
             "place": place_text(*place),
             "load": load,
-            "cell": cell,
-            "out_of_memory": any(one.out_of_memory for one in load_cells(run) if one.place == place),
-            "against_best": cell.processed.estimate / most - 1 if cell else None,
+            "cell": cells.get(place),
+            "processed": processed.get(place),
+            "out_of_memory": any(cell.out_of_memory for cell in every),
+            "against_best": processed[place].estimate / most - 1 if place in processed else None,
         }
 
 
@@ -94,21 +95,17 @@ def show(value: float, unit: str) -> str:
 
 
 def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
-    for held in measured:
-        for cell in load_cells(held):
+    for run in measured:
+        for cell in load_cells(run):
             quartiles = cell.quartiles() or (None, None, None)
+            times = {name: cell.times_us(name) for name in ("response", "sent_response", "server")}
             yield {
-                **_named(held, cell),
-                **{name: cell.document[name] for name in ("requests", "succeeded", "failed", "unfinished")},
-                **spread("processed_per_s", cell.processed, ".3f"),
+                **cell_row(run, cell),
+                **spread("processed_per_s", cell.interval(PROCESSED)),
                 **dict(zip(("q1_per_s", "median_per_s", "q3_per_s"), map(number, quartiles), strict=True)),
                 "without_extremes_per_s": number(cell.without_extremes()),
-                **{
-                    f"{name}_{statistic}_us": number(times.get(statistic))
-                    for name, times in ((name, cell.times_us(name)) for name in ("response", "sent_response", "server"))
-                    for statistic in ("p50", "p99")
-                },
-                **spread("cpu_s_per_request", cell.over(lambda one: one.cpu_per_request), ".7f"),
+                **{f"{name}_{q}_us": number(held.get(q)) for name, held in times.items() for q in ("p50", "p99")},
+                **spread("cpu_per_request_us", cell.interval("cpu_per_request")),
                 "memory_bytes_at_start": cell.document.get("memory_bytes_at_start") or "",
                 "memory_bytes_at_end": cell.document.get("memory_bytes_at_end") or "",
                 "out_of_memory": "yes" if cell.out_of_memory else "no",
@@ -116,32 +113,14 @@ def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
 
 
 def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
-    for held in measured:
-        for cell in load_cells(held):
+    for run in measured:
+        for cell in load_cells(run):
             for one in cell.every:
                 yield {
-                    **_named(held, cell),
+                    **cell_row(run, one),
                     "run": one.round[0],
                     "repetition": one.round[1],
-                    **{
-                        name: one.document[name]
-                        for name in ("requests", "succeeded", "failed", "unfinished", "seconds")
-                    },
-                    "processed_per_s": number(one.processed),
-                    "response_p50_us": number(one.time_us("response")),
-                    "server_p50_us": number(one.time_us("server")),
+                    "seconds": one.document["seconds"],
+                    "response_p50_us": number(one.figure("response.p50")),
+                    "server_p50_us": number(one.figure("server.p50")),
                 }
-
-
-def _named(held: Measured, cell: MeasuredLoad) -> dict[str, object]:
-    container, balancer, nodes, cores = cell.place
-    return {
-        "run_id": " ".join(held.run_ids),
-        "fidelity": held.run.fidelity,
-        "valid": "yes" if cell.valid else "no",
-        "container": "yes" if container else "no",
-        "balancer": "yes" if balancer else "no",
-        "nodes": nodes,
-        "cores": cores,
-        "devices": cell.devices,
-    }

@@ -1,58 +1,50 @@
 """What the paper found, as questions that stored runs answer by their repetitions."""
 
-import math
 from collections.abc import Sequence
 from itertools import chain
 
-from looplab.experiments.middleware import place_text
-from looplab.experiments.middleware.report.cell import MeasuredLoad, Place
+from looplab.experiments.middleware import NAME, NODES, place_text
+from looplab.experiments.middleware.report import MeasuredLoad, Place, by_place, load_cells, usable
 from looplab.experiments.middleware.report.comparisons import (
+    CLIENT,
+    PROCESSED,
+    SERVER,
     Pair,
     at_optimum,
-    client_us,
     container_pairs,
     difference,
-    not_raised,
-    processed,
-    server_us,
     sides,
     tested,
     throughput,
 )
-from looplab.experiments.middleware.report.optimum import (
-    FIRST,
-    ONLY,
-    Optimum,
-    by_place,
-    load_cells,
-    optima,
-    optimum,
-    usable,
-)
+from looplab.experiments.middleware.report.optimum import ONLY, optima, optimum
 from looplab.experiments.middleware.report.published import BEST, BEYOND, DIRECT, ONE, change, published
-from looplab.report.finding import Finding, Line, asked, exact
-from looplab.report.rules import directed, no_gain
+from looplab.report.claims import claims_of
+from looplab.report.finding import Finding, Line, exact
+from looplab.report.rules import directed, no_cost, no_gain
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, compare
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
 
-CORES, NODES = "middleware", "middleware-nodes"
 # The paper calls a system stable up to this share of errors.
 MOST_ERRORS = 0.02
 
 
 def claims() -> list[Claim]:
     """Return the findings in the order of the paper."""
-    return [
-        asked("cores-move-optimum", "More cores move the optimal load to more devices", CORES, _cores),
-        asked("container-processed", "A container processes as many requests as bare metal", CORES, _container),
-        asked("container-time", "A request takes as long in a container as on bare metal", CORES, _container_time),
-        asked("errors-below", "Up to the optimal load fewer than 2 % of the requests fail", CORES, _errors),
-        asked("balancer-free", "The balancer costs nothing", NODES, _balancer),
-        asked("more-nodes", "More nodes with fewer cores each process more", NODES, _more_nodes),
-        asked("five-beat-seven", "Five nodes of four cores process more than seven of three", NODES, _five),
-        asked("errors-below-nodes", "Up to the optimal load fewer than 2 % fail, whatever the nodes", NODES, _errors),
-    ]
+    cores = {
+        ("cores-move-optimum", "More cores move the optimal load to more devices"): _cores,
+        ("container-processed", "A container processes as many requests as bare metal"): _container,
+        ("container-time", "A request takes as long in a container as on bare metal"): _container_time,
+        ("errors-below", "Up to the optimal load fewer than 2 % of the requests fail"): _errors,
+    }
+    nodes = {
+        ("balancer-free", "The balancer costs nothing"): _balancer,
+        ("more-nodes", "More nodes with fewer cores each process more"): _more_nodes,
+        ("five-beat-seven", "Five nodes of four cores process more than seven of three"): _five,
+        ("errors-below-nodes", "Up to the optimal load fewer than 2 % fail, whatever the nodes"): _errors,
+    }
+    return [*claims_of(NAME, cores), *claims_of(NODES, nodes)]
 
 
 def published_change(claim: str) -> float | None:
@@ -69,7 +61,8 @@ def published_change(claim: str) -> float | None:
 
 
 def _cores(run: Measured) -> Finding:
-    found = [best for place, best in optima(run).items() if place[0]] or list(optima(run).values())
+    every = optima(run)
+    found = [best for place, best in every.items() if place[0]] or list(every.values())
     if len(found) < 2:
         return Finding(NO_RUN, "The run has loads on one number of cores only.")
     if any(best.edge == ONLY for best in found):
@@ -77,21 +70,13 @@ def _cores(run: Measured) -> Finding:
     rule = directed("The optimal load", +1, published_change("cores-move-optimum"))
     finding = tested(found[0].by_round, found[-1].by_round, rule)
     loads = published("optimal load")
+    printed = [loads.get((1, best.place[3], False)) for best in found]
     finding.lines = [
-        Line(place_text(*best.place), best.devices, _printed(loads.get((1, best.place[3], False))), "devices")
-        for best in found
+        Line(place_text(*best.place), best.devices, f"{load:g}" if load else "", "devices")
+        for best, load in zip(found, printed, strict=True)
     ]
-    finding.beside += [_at_edge(best) for best in found if best.edge]
+    finding.beside += [best.remark for best in found if best.edge]
     return finding
-
-
-def _at_edge(best: Optimum) -> str:
-    where, load = place_text(*best.place), f"{best.load} devices"
-    if best.edge == FIRST:
-        return f"{where}: the lowest load of the run, {load}, already overloads it; the optimal load may be below it."
-    if best.edge == ONLY:
-        return f"{where}: no other load than {load} was measured."
-    return f"{where}: the highest load of the run, {load}, was the best; the optimal load may be above it."
 
 
 def _container(run: Measured) -> Finding:
@@ -100,8 +85,8 @@ def _container(run: Measured) -> Finding:
         return Finding(NO_RUN, "The run has no load in a container and on bare metal.")
     best = at_optimum(pairs)
     finding = throughput(best, no_gain("The throughput in a container"), usable(run))
-    finding.lines = [_line(pair, "processed") for pair in _ordered(pairs)]
-    if found := compare(*sides(best, lambda one: one.cpu_per_request)):
+    finding.lines = _lines(pairs, {"processed": PROCESSED})
+    if found := compare(*sides(best, "cpu_per_request")):
         share = found.share
         finding.beside.append(
             f"At the optimal load the processor time of a request changes by {share.estimate:+.1%} in a container "
@@ -114,63 +99,58 @@ def _container_time(run: Measured) -> Finding:
     pairs = container_pairs(usable(run))
     if not pairs:
         return Finding(NO_RUN, "The run has no load in a container and on bare metal.")
-    finding = tested(*sides(at_optimum(pairs), client_us), not_raised)
-    finding.lines = [_line(pair, name) for pair in _ordered(pairs) for name in ("client", "server")]
+    finding = tested(*sides(at_optimum(pairs), CLIENT), no_cost("The median time of a request"))
+    finding.lines = _lines(pairs, {"client": CLIENT, "server": SERVER})
     return finding
 
 
-def _ordered(pairs: Sequence[Pair]) -> list[Pair]:
-    return sorted(pairs, key=lambda pair: (pair[0].place, pair[0].devices))
-
-
-_FIGURES = {"processed": processed, "client": client_us, "server": server_us}
-
-
-def _line(pair: Pair, name: str) -> Line:
-    """Return the paper's normalised difference of one cell."""
-    bare = pair[0]
-    what = f"{name}, {bare.devices} devices, {place_text(*bare.place).partition(',')[0]}"
-    return Line(what, difference(pair, _FIGURES[name]), "about 0 %", "share")
+def _lines(pairs: Sequence[Pair], figures: dict[str, str]) -> list[Line]:
+    """Return the paper's normalised difference of each pair of cells, of each of `figures`."""
+    ordered = sorted(pairs, key=lambda pair: (pair[0].place, pair[0].devices))
+    return [
+        Line(
+            f"{name}, {pair[0].devices} devices, {_short(pair[0].place)}",
+            difference(pair, figure),
+            "about 0 %",
+            "share",
+        )
+        for pair in ordered
+        for name, figure in figures.items()
+    ]
 
 
 def _errors(run: Measured) -> Finding:
-    lines, worst, most, unfinished = [], 0.0, 0.0, 0.0
-    fewest = math.inf
+    lines, single, repetitions, unfinished = [], [0.0], [], [0.0]
     for cells in by_place(usable(run)).values():
-        best = optimum(cells)
-        for cell in (cell for cell in cells if cell.devices <= best.load):
-            shares = [one.failed_share for one in cell.every]
-            mean = sum(shares) / len(shares)
-            lines.append(Line(str(cell), exact(mean), f"below {MOST_ERRORS:.0%}", "part"))
-            worst, most, fewest = max(worst, mean), max(most, *shares), min(fewest, len(shares))
-            unfinished = max(unfinished, cell.document["unfinished"] / max(1, cell.requests))
+        best = optimum(cells).load
+        for cell in (cell for cell in cells if cell.devices <= best):
+            shares = [one.figure("failed_share") or 0.0 for one in cell.every]
+            lines.append(Line(str(cell), exact(sum(shares) / len(shares)), f"below {MOST_ERRORS:.0%}", "part"))
+            single += shares
+            repetitions.append(len(shares))
+            unfinished.append(cell.document["unfinished"] / max(1, cell.requests))
     if not lines:
         return Finding(NO_RUN, "The run has no sound load.")
-    outcome, reason = _error_outcome(worst, most, fewest)
-    beside = [f"Up to {unfinished:.1%} of the requests of a load had no answer at its end."] if unfinished else []
-    return Finding(outcome, reason, beside=beside, lines=lines)
-
-
-def _error_outcome(worst: float, most: float, fewest: float) -> tuple[str, str]:
-    """Return outcome and reason from the highest mean and the highest single share, and the fewest repetitions."""
-    said = f"At most {worst:.2%} fail, on average over the repetitions of a load."
-    if fewest < FEWEST_REPETITIONS:
-        return UNDECIDED, f"{said} A verdict needs {FEWEST_REPETITIONS} sound repetitions of each load."
-    if most < MOST_ERRORS:
-        return REPRODUCED, said
-    if worst >= MOST_ERRORS:
-        return NOT_REPRODUCED, said
-    return UNDECIDED, f"{said} Single repetitions reach {MOST_ERRORS:.0%}."
+    worst = max(line.value.estimate for line in lines)
+    outcome = REPRODUCED if max(single) < MOST_ERRORS else NOT_REPRODUCED if worst >= MOST_ERRORS else UNDECIDED
+    reason = f"At most {worst:.2%} fail, on average over the repetitions of a load."
+    if min(repetitions) < FEWEST_REPETITIONS:
+        outcome, more = UNDECIDED, f" A verdict needs {FEWEST_REPETITIONS} sound repetitions of each load."
+    else:
+        more = f" Single repetitions reach {MOST_ERRORS:.0%}." if outcome == UNDECIDED else ""
+    most = max(unfinished)
+    beside = [f"Up to {most:.1%} of the requests of a load had no answer at its end."] if most else []
+    return Finding(outcome, reason + more, beside=beside, lines=lines)
 
 
 def _balancer(run: Measured) -> Finding:
     places = by_place(usable(run))
-    pairs = [(place, (place[0], True, *place[2:])) for place in places if not place[1]]
-    found = [(direct, balanced) for direct, balanced in pairs if balanced in places]
-    if not found:
+    direct = [place for place in places if not place[1] and (place[0], True, *place[2:]) in places]
+    if not direct:
         return Finding(NO_RUN, "The run has no node with and without the balancer.")
-    direct, balanced = found[0]
-    return _against(places, direct, balanced, "The throughput behind the balancer", "balancer-free")
+    container, _, nodes, cores = direct[0]
+    balanced = (container, True, nodes, cores)
+    return _against(places, direct[0], balanced, "The throughput behind the balancer", "balancer-free")
 
 
 def _more_nodes(run: Measured) -> Finding:
@@ -185,7 +165,9 @@ def _five(run: Measured) -> Finding:
     places = _balanced(run)
     _one, spread, beyond = _layouts(list(places))
     if spread is None or beyond is None:
-        return Finding(NO_RUN, "The run has no sound load on more nodes than have their own cores." + _exhausted(run))
+        exhausted = sorted({place_text(*cell.place) for cell in load_cells(run) if cell.out_of_memory})
+        more = f" Out of memory: {'; '.join(exhausted)}." if exhausted else ""
+        return Finding(NO_RUN, f"The run has no sound load on more nodes than have their own cores.{more}")
     finding = _against(places, beyond, spread, f"The throughput of {_short(spread)}", "five-beat-seven")
     if spread[2:] != BEST[:2]:
         finding.beside.append(
@@ -193,11 +175,6 @@ def _five(run: Measured) -> Finding:
             "the best number of nodes and for more nodes than that."
         )
     return finding
-
-
-def _exhausted(run: Measured) -> str:
-    held = sorted({place_text(*cell.place) for cell in load_cells(run) if cell.out_of_memory})
-    return f" Out of memory: {'; '.join(held)}." if held else ""
 
 
 def _balanced(run: Measured) -> dict[Place, list[MeasuredLoad]]:
@@ -210,36 +187,30 @@ def _layouts(places: Sequence[Place]) -> tuple[Place | None, Place | None, Place
     The second has the most nodes with as many cores in all as one node, the third the next more nodes.
     """
     by_nodes = sorted(places, key=lambda place: place[2])
-    published_best = [place for place in by_nodes if place[2:] == BEST[:2]]
-    single = [place for place in by_nodes if place[2] == 1]
-    one = single[-1] if single else None
+    one = next((place for place in reversed(by_nodes) if place[2] == 1), None)
     cores = one[3] if one else 0
     several = [place for place in by_nodes if place[2] > 1 and place[2] * place[3] <= cores]
-    spread = published_best[0] if published_best else several[-1] if several else None
+    best = [place for place in by_nodes if place[2:] == BEST[:2]]
+    spread = next(iter([*best, *several[-1:]]), None)
     beyond = [place for place in by_nodes if spread and place[2] > spread[2]]
-    published_beyond = [place for place in beyond if place[2:] == BEYOND[:2]]
-    return one, spread, next(iter(published_beyond or beyond), None)
+    return one, spread, next((place for place in beyond if place[2:] == BEYOND[:2]), next(iter(beyond), None))
 
 
 def _against(places: dict[Place, list[MeasuredLoad]], before: Place, after: Place, what: str, claim: str) -> Finding:
     """Compare what two placements process at the optimal load of the one that processes most."""
     best = max((optimum(places[place]) for place in (before, after)), key=lambda found: found.processed)
-    pair = [next((cell for cell in places[place] if cell.devices == best.load), None) for place in (before, after)]
-    if pair[0] is None or pair[1] is None:
+    pair = [cell for place in (before, after) for cell in places[place] if cell.devices == best.load]
+    if len(pair) < 2:
         return Finding(NO_RUN, f"There is no sound cell of {best.load} devices on both.")
     printed = published_change(claim)
     rule = no_gain(what) if claim == "balancer-free" else directed(what, +1, printed)
     finding = throughput([(pair[0], pair[1])], rule, chain(*places.values()))
-    finding.lines = [Line(str(cell), cell.processed, "", "requests") for cell in pair if cell]
+    finding.lines = [Line(str(cell), cell.interval(PROCESSED), "", "requests") for cell in pair]
     if finding.tested and printed is not None:
         finding.lines = [*finding.lines, Line("change", finding.tested.share, f"{printed:+.1%}", "share")]
-    finding.beside += [_at_edge(best)] if best.edge else []
+    finding.beside += [best.remark] if best.edge else []
     return finding
 
 
 def _short(place: Place) -> str:
     return place_text(*place).partition(",")[0]
-
-
-def _printed(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"

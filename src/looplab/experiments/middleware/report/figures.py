@@ -5,20 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from looplab.experiments.middleware import place_text
-from looplab.experiments.middleware.report.cell import MeasuredLoad, Place
-from looplab.experiments.middleware.report.claims import CORES, NODES
-from looplab.experiments.middleware.report.comparisons import (
-    Figure,
-    client_us,
-    container_pairs,
-    difference,
-    processed,
-    server_us,
-)
-from looplab.experiments.middleware.report.optimum import by_place, optima, usable
+from looplab.experiments.middleware import NAME, NODES, place_text
+from looplab.experiments.middleware.report import MeasuredLoad, Place, by_place, usable
+from looplab.experiments.middleware.report.claims import MOST_ERRORS
+from looplab.experiments.middleware.report.comparisons import CLIENT, PROCESSED, SERVER, container_pairs, difference
+from looplab.experiments.middleware.report.optimum import optima
 from looplab.report.drawing import STYLES, Drawing, Plot, Point, errorbars, point
 from looplab.report.samples import Measured
 
@@ -34,11 +27,9 @@ TITLES = {
 }
 # Room for percentages on the left and two lines of names above.
 _PLACE = (0.19, 0.145, 0.785, 0.70)
-_DEVICES = "devices"
 _QUARTILES = "Points are medians, bars the quartiles"
-_DOTTED = "Dotted lines: the optimal loads."
+_COUNTED, _TIMED = f"{_QUARTILES} of the repetitions. Dotted lines: the optimal loads.", f"{_QUARTILES} of all requests"
 _PROCESSED = "requests processed in a second"
-_FAILED = "Share of the ended requests, mean of the repetitions. The line is at 2 %."
 _GREY = "#777777"
 # What a cell is in a figure; None where it has no such value.
 Mark = Callable[[MeasuredLoad], Point | None]
@@ -58,14 +49,14 @@ class Sketch:
     share: bool = False
 
     def draw(self) -> Drawing:
-        name, told = f"middleware_figure_{self.figure}_{self.fidelity}", self._alternative()
-        return Plot(name, self.figure, self.fidelity, self.caption, told, self._put, _PLACE, legend_columns=2).draw()
+        name, text = f"middleware_figure_{self.figure}_{self.fidelity}", self._alternative()
+        return Plot(name, self.figure, self.fidelity, self.caption, text, self._put, _PLACE, legend_columns=2).draw()
 
     def _alternative(self) -> str:
         form = ".1%" if self.share else ".4g"
-        told = [f"{name}: " + ", ".join(f"{p.y:{form}} at {p.x:g}" for p in held) for name, held in self.series.items()]
+        each = [f"{name}: " + ", ".join(f"{p.y:{form}} at {p.x:g}" for p in held) for name, held in self.series.items()]
         best = "".join(f" Optimal load, {name}: {load:g} devices." for name, load in self.best.items())
-        return f"{self.y_label} over the number of devices. {'; '.join(told)}.{best}"
+        return f"{self.y_label} over the number of devices. {'; '.join(each)}.{best}"
 
     def _put(self, axes: Axes) -> None:
         from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -77,7 +68,7 @@ class Sketch:
             if name in self.best:
                 axes.axvline(self.best[name], color=style[0], linestyle=":", linewidth=1.1)
             errorbars(axes, name, held, style, markersize=4.5, linewidth=1.5)
-        axes.set_xlabel(_DEVICES)
+        axes.set_xlabel("devices")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_ylabel(self.y_label)
         if self.share:
@@ -88,45 +79,44 @@ class Sketch:
 
 def sketches(runs: Mapping[str, Measured]) -> list[Sketch]:
     """Return the figures of the runs of one fidelity, by scenario; those without cells are left out."""
-    found = [*_cores(runs.get(CORES)), *_nodes(runs.get(NODES))]
-    return [sketch for sketch in found if sketch.series]
+    each = [one(runs[name]) for name, one in ((NAME, _cores), (NODES, _nodes)) if name in runs]
+    return [sketch for one in each for sketch in one if sketch.series]
 
 
-def _cores(run: Measured | None) -> Iterator[Sketch]:
-    if run is None:
-        return
-    fidelity = run.run.fidelity
-    best = {place: one.devices.estimate for place, one in optima(run).items()}
+def _cores(run: Measured) -> Iterator[Sketch]:
+    fidelity, best = run.run.fidelity, {place: one.devices.estimate for place, one in optima(run).items()}
     for container, counted, timed in ((False, "2", "4"), (True, "3", "5")):
         places = {place: held for place, held in by_place(usable(run)).items() if place[0] == container}
-        loads = {_cores_text(place): load for place, load in best.items() if place[0] == container}
+        loads = {_cores_text(place): best[place] for place in places}
         where = "Container" if container else "Bare metal"
-        caption = f"{where}. {_QUARTILES} of the repetitions. {_DOTTED}"
-        yield Sketch(counted, fidelity, _points(places, _cores_text, _quartiles), _PROCESSED, caption, best=loads)
-        caption = f"{where}. {_QUARTILES} of all requests that succeeded."
-        yield Sketch(timed, fidelity, _points(places, _cores_text, _times), "ms from sent to answered", caption)
+        quartiles = _points(places, _cores_text, _quartiles)
+        yield Sketch(counted, fidelity, quartiles, _PROCESSED, f"{where}. {_COUNTED}", best=loads)
+        times = _points(places, _cores_text, _times)
+        yield Sketch(timed, fidelity, times, "ms from sent to answered", f"{where}. {_TIMED} that succeeded.")
     for figure, value, what in (
-        ("6", processed, "requests processed"),
-        ("7", server_us, "time in the middleware"),
-        ("8", client_us, "time at the client"),
+        ("6", PROCESSED, "requests processed"),
+        ("7", SERVER, "time in the middleware"),
+        ("8", CLIENT, "time at the client"),
     ):
-        yield _differences(run, figure, value, what)
+        series: dict[str, list[Point]] = {}
+        for pair in container_pairs(usable(run)):
+            found = difference(pair, value)
+            if not math.isnan(found.estimate):
+                series.setdefault(_cores_text(pair[0].place), []).append(point(pair[0].devices, found))
+        caption = f"(bare metal - container) / bare metal of the {what}. Bars are 95 % intervals."
+        yield Sketch(figure, fidelity, series, "difference", caption, level=0.0, share=True)
 
 
-def _nodes(run: Measured | None) -> Iterator[Sketch]:
-    if run is None:
-        return
+def _nodes(run: Measured) -> Iterator[Sketch]:
+    fidelity, places = run.run.fidelity, by_place(usable(run))
     best = {_nodes_text(place): one.devices.estimate for place, one in optima(run).items()}
-    limit = {"level": 0.02, "share": True}
-    figures: tuple[tuple[str, Mark, str, str, dict[str, Any]], ...] = (
-        ("10", _quartiles, _PROCESSED, f"{_QUARTILES} of the repetitions. {_DOTTED}", {"best": best}),
-        ("12", _failed, "failed requests", _FAILED, limit),
-        ("13", _mean, "mean ms from sent to answered", "Mean over all requests that succeeded.", {}),
-        ("14", _times, "median ms from sent to answered", f"{_QUARTILES} of all requests that succeeded.", {}),
-    )
-    places = by_place(usable(run))
-    for figure, mark, y_label, caption, more in figures:
-        yield Sketch(figure, run.run.fidelity, _points(places, _nodes_text, mark), y_label, caption, **more)
+    counted, failed, mean, times = (_points(places, _nodes_text, mark) for mark in (_quartiles, _failed, _mean, _times))
+    yield Sketch("10", fidelity, counted, _PROCESSED, _COUNTED, best=best)
+    caption = f"Share of the ended requests, mean of the repetitions. The line is at {MOST_ERRORS:.0%}."
+    yield Sketch("12", fidelity, failed, "failed requests", caption, level=MOST_ERRORS, share=True)
+    caption = "Mean over all requests that succeeded."
+    yield Sketch("13", fidelity, mean, "mean ms from sent to answered", caption)
+    yield Sketch("14", fidelity, times, "median ms from sent to answered", f"{_TIMED} that succeeded.")
 
 
 def _points(
@@ -147,35 +137,29 @@ def _nodes_text(place: Place) -> str:
 
 
 def _quartiles(cell: MeasuredLoad) -> Point | None:
-    found = cell.quartiles()
-    return Point(cell.devices, found[1], found[1] - found[0], found[2] - found[1]) if found else None
+    return _box(cell, cell.quartiles())
 
 
 def _times(cell: MeasuredLoad) -> Point | None:
     held = cell.histogram("sent_response")
-    if not held.count:
+    return _box(cell, [value / 1e6 for value in held.quantiles_ns((0.25, 0.5, 0.75))] if held.count else [])
+
+
+def _box(cell: MeasuredLoad, quartiles: Sequence[float]) -> Point | None:
+    if not quartiles:
         return None
-    first, middle, third = (value_ns / 1e6 for value_ns in held.quantiles_ns((0.25, 0.5, 0.75)))
+    first, middle, third = quartiles
     return Point(cell.devices, middle, middle - first, third - middle)
 
 
 def _failed(cell: MeasuredLoad) -> Point:
-    shares = [one.failed_share for one in cell.every]
+    shares = [one.figure("failed_share") or 0.0 for one in cell.every]
     return Point(cell.devices, sum(shares) / len(shares))
 
 
 def _mean(cell: MeasuredLoad) -> Point | None:
-    held = [(one.time_us("sent_response", "avg"), one.document["succeeded"]) for one in cell.every]
-    known = [(mean, count) for mean, count in held if mean is not None]
-    whole = sum(count for _mean_us, count in known)
-    return Point(cell.devices, sum(mean * count for mean, count in known) / whole / 1000) if whole else None
-
-
-def _differences(run: Measured, figure: str, value: Figure, what: str) -> Sketch:
-    series: dict[str, list[Point]] = {}
-    for pair in container_pairs(usable(run)):
-        found = difference(pair, value)
-        if not math.isnan(found.estimate):
-            series.setdefault(_cores_text(pair[0].place), []).append(point(pair[0].devices, found))
-    caption = f"(bare metal - container) / bare metal of the {what}. Bars are 95 % intervals."
-    return Sketch(figure, run.run.fidelity, series, "difference", caption, level=0.0, share=True)
+    means = cell.by_round("sent_response.avg")
+    weights = {one.round: one.succeeded for one in cell.every if one.round in means}
+    whole = sum(weights.values())
+    total_us = sum(mean * weights[name] for name, mean in means.items())
+    return Point(cell.devices, total_us / whole / 1000) if whole else None

@@ -1,11 +1,12 @@
 """The optimal load of a placement: the number of devices at which it processes most requests, with its interval."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from looplab.experiments.middleware.report.cell import MeasuredLoad, Place, Round, by_unit
+from looplab.experiments.middleware import place_text
+from looplab.experiments.middleware.report import MeasuredLoad, Place, by_place, by_unit, usable
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, Floats, Interval
 from looplab.report.verdicts import SEED
@@ -32,30 +33,22 @@ class Optimum:
     def load(self) -> int:
         return round(self.devices.estimate)
 
-
-def load_cells(run: Measured | None) -> list[MeasuredLoad]:
-    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredLoad)] if run else []
-
-
-def usable(run: Measured | None) -> list[MeasuredLoad]:
-    """Return the valid cells that did not run out of memory, by growing load."""
-    cells = [cell for cell in load_cells(run) if cell.valid and not cell.out_of_memory and cell.every]
-    return sorted(cells, key=lambda cell: cell.devices)
-
-
-def by_place(cells: Iterable[MeasuredLoad]) -> dict[Place, list[MeasuredLoad]]:
-    """Return the cells of each placement, in the order of cores."""
-    found: dict[Place, list[MeasuredLoad]] = {}
-    for cell in cells:
-        found.setdefault(cell.place, []).append(cell)
-    return dict(sorted(found.items()))
+    @property
+    def remark(self) -> str:
+        """What the edge means, as a sentence."""
+        return f"{place_text(*self.place)}: " + {
+            FIRST: f"the lowest load of the run, {self.load} devices, already overloads it; the optimal load may be "
+            "below it.",
+            LAST: f"the highest load of the run, {self.load} devices, was the best; the optimal load may be above it.",
+            ONLY: f"no other load than {self.load} devices was measured.",
+        }.get(self.edge, "")
 
 
 def optimum(cells: Sequence[MeasuredLoad]) -> Optimum:
     """Return the optimal load of one placement; `cells` are its loads, at least one."""
     loads = np.array([cell.devices for cell in cells], dtype=np.float64)
     rounds = _rounds(cells)
-    means = np.array([cell.processed.estimate for cell in cells])
+    means = np.array([cell.interval("processed_per_s").estimate for cell in cells])
     best = int(np.argmax(means))
     edge = ONLY if len(cells) < 2 else FIRST if best == 0 else LAST if best == len(cells) - 1 else ""
     low = high = float("nan")
@@ -78,7 +71,7 @@ def _rounds(cells: Sequence[MeasuredLoad]) -> Floats:
 
     Of three or more runs, a row is a run with the means of its rounds.
     """
-    held: list[Mapping[Round, float]] = [{one.round: one.processed for one in c.every} for c in cells]
+    held = [cell.by_round("processed_per_s") for cell in cells]
     whole = [name for name in held[0] if all(name in found for found in held)]
     columns = [list(by_unit({name: found[name] for name in whole}).values()) for found in held]
     return np.array(columns, dtype=np.float64).reshape(len(cells), -1).T

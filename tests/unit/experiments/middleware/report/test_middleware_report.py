@@ -14,14 +14,9 @@ from looplab.errors import MachineError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import read_parameters
-from looplab.experiments.middleware.report.comparisons import (
-    client_us,
-    container_pairs,
-    difference,
-    processed,
-    sides,
-)
-from looplab.experiments.middleware.report.optimum import LAST, optima, usable
+from looplab.experiments.middleware.report import usable
+from looplab.experiments.middleware.report.comparisons import CLIENT, PROCESSED, container_pairs, difference, sides
+from looplab.experiments.middleware.report.optimum import LAST, optima
 from looplab.experiments.middleware.trial import Measurement
 from looplab.report.statistics import over_runs
 from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Verdict
@@ -78,9 +73,9 @@ def test_the_cost_of_a_container_is_found(tmp_path: Path, cost: float) -> None:
     pairs = container_pairs(usable(run.measured[0]))
     bare = next(pair for pair in pairs if pair[0].devices == 60)
     # Of 120 requests offered, a container with less capacity sheds more than it lacks.
-    lost = difference(bare, processed)
+    lost = difference(bare, PROCESSED)
     assert lost.low < cost * 1.3 < lost.high or lost.estimate == pytest.approx(cost * 1.3, abs=0.02)
-    slowed = difference(bare, client_us)
+    slowed = difference(bare, CLIENT)
     assert slowed.estimate < -cost / 2
     outcome = REPRODUCED if cost < 0.1 else NOT_REPRODUCED
     assert {run.verdict(name).outcome for name in ("container-processed",)} == {outcome}
@@ -231,7 +226,7 @@ def test_runs_alike_are_one_with_the_repetitions_of_all(tmp_path: Path) -> None:
     assert cell.requests == 4 * 240
     every = [one.histograms["response"] for one in cell.every]
     assert cell.times_us("response")["n"] == sum(held.count for held in every) == 4 * 240
-    assert cell.processed.known
+    assert cell.interval(PROCESSED).known
 
 
 def test_of_three_runs_each_counts_once_whatever_its_repetitions(tmp_path: Path) -> None:
@@ -243,12 +238,12 @@ def test_of_three_runs_each_counts_once_whatever_its_repetitions(tmp_path: Path)
         )  # fmt: skip
     [measured] = analysed(tmp_path).measured
     cell: Any = measured.cells[0, 0, 1, 1, 120]
-    by_run = [[one.processed for one in cell.every if one.round[0] == run] for run in measured.run_ids]
+    by_run = [[one.figure(PROCESSED) for one in cell.every if one.round[0] == run] for run in measured.run_ids]
     means = [sum(held) / len(held) for held in by_run]
     assert [len(held) for held in by_run] == [4, 4, 4]
-    assert cell.processed == over_runs(means)
+    assert cell.interval(PROCESSED) == over_runs(means)
     pairs = container_pairs(usable(measured))
-    assert [len(side) for side in sides(pairs, processed)] == [3, 3]
+    assert [len(side) for side in sides(pairs, PROCESSED)] == [3, 3]
     assert len(optima(measured)[False, False, 1, 1].by_round) == 3
     found = analysed(tmp_path).verdict("container-processed")
     assert found.tested.units == (3, 3)
