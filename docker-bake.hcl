@@ -11,7 +11,6 @@ variable "LAB_TAG" {
 }
 
 variable "BASE_IMAGE" {
-  # scripts/pin-images gives the digest: debian:trixie-slim@sha256:…
   default = "debian:trixie-slim"
 }
 
@@ -26,15 +25,16 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "link", "capture", "robot", "stress", "flood", "asip_java", "magistrala", "devices"]
+  targets = ["services", "images", "flood"]
 }
 
 # What a Raspberry Pi needs.
 group "rpi" {
-  targets = ["services-bridge"]
+  targets = ["bridge"]
 }
 
 target "common" {
+  context   = "."
   platforms = split(",", PLATFORMS)
   args = {
     BASE_IMAGE = BASE_IMAGE
@@ -46,68 +46,28 @@ target "common" {
 }
 
 target "services" {
-  name     = "services-${service}"
+  name     = service
   inherits = ["common"]
   matrix = {
     service = ["controller", "bridge", "exporter", "treatments", "prepare", "sqlclient"]
   }
-  context    = "."
   dockerfile = "images/base/Dockerfile"
   target     = service
   tags       = ["${LAB_REGISTRY}looplab/${service}:${LAB_TAG}"]
 }
 
-target "link" {
-  inherits   = ["common"]
-  context    = "."
-  dockerfile = "images/link/Dockerfile"
-  tags       = ["${LAB_REGISTRY}looplab/link:${LAB_TAG}"]
-}
-
-target "capture" {
-  inherits   = ["common"]
-  context    = "."
-  dockerfile = "images/capture/Dockerfile"
-  tags       = ["${LAB_REGISTRY}looplab/capture:${LAB_TAG}"]
-}
-
-target "robot" {
-  inherits   = ["common"]
-  context    = "."
-  dockerfile = "images/robot/Dockerfile"
-  tags       = ["${LAB_REGISTRY}looplab/robot:${LAB_TAG}"]
-}
-
-target "stress" {
-  inherits   = ["common"]
-  context    = "."
-  dockerfile = "images/stress/Dockerfile"
-  tags       = ["${LAB_REGISTRY}looplab/stress:${LAB_TAG}"]
+target "images" {
+  name     = image
+  inherits = ["common"]
+  matrix = {
+    image = ["link", "capture", "robot", "stress", "asip_java", "magistrala", "devices"]
+  }
+  dockerfile = "images/${replace(image, "_", "-")}/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/${image}:${LAB_TAG}"]
 }
 
 target "flood" {
   inherits = ["common"]
   context  = "images/flood"
   tags     = ["${LAB_REGISTRY}looplab/flood:${LAB_TAG}"]
-}
-
-target "asip_java" {
-  inherits   = ["common"]
-  context    = "."
-  dockerfile = "images/asip-java/Dockerfile"
-  tags       = ["${LAB_REGISTRY}looplab/asip_java:${LAB_TAG}"]
-}
-
-target "magistrala" {
-  inherits   = ["common"]
-  context    = "."
-  dockerfile = "images/magistrala/Dockerfile"
-  tags       = ["${LAB_REGISTRY}looplab/magistrala:${LAB_TAG}"]
-}
-
-target "devices" {
-  inherits   = ["common"]
-  context    = "."
-  dockerfile = "images/devices/Dockerfile"
-  tags       = ["${LAB_REGISTRY}looplab/devices:${LAB_TAG}"]
 }

@@ -20,6 +20,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from looplab.lab.checkout import Lab  # noqa: E402
+
 NETWORK = "looplab-bench-latency"
 FLOOR = "looplab/floor:dev"
 LIMITS = {"transport": 1.2, "application": 1.9}
@@ -90,8 +94,8 @@ def main() -> int:
     parser.add_argument("--qos", type=int, default=0)
     options = parser.parse_args()
     settings = dict(line.split("=", 1) for line in (ROOT / ".env").read_text().splitlines() if "=" in line)
-    names = [str(ROOT / "scripts/own-images"), "bridge", "controller", "robot"]
-    images = subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()
+    own = Lab(ROOT).own_images()
+    images = [own[name] for name in ("bridge", "controller", "robot")]
     docker("build", "--quiet", "--tag", FLOOR, "--file", str(ROOT / "bench/floor.Dockerfile"), str(ROOT / "bench"))
     docker("network", "create", NETWORK)
     ratios: dict[str, list[float]] = {"transport": [], "application": []}

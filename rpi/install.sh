@@ -211,7 +211,7 @@ keep_secrets() {
 # What is no secret goes into .env, above what was set there; a broker without a password is plain.
 keep_settings() {
     paired_names='BROKER_HOST|BROKER_PORT|BROKER_PAIRING|FIDELITY|TCP_NODELAY|ROBOT_FRAMING|LAB_REGISTRY|LAB_TAG'
-    paired_names="$paired_names|BRIDGE_RELEASE|SERIAL_URL"
+    paired_names="$paired_names|SERIAL_URL"
     fresh=$(tr -d '\r' <"$pairing" | grep -E "^($paired_names)=" || true)
     seen_inside=''
     if grep -q '^BROKER_PASSWORD=' "$pairing"; then seen_inside=/run/looplab/pairing.env; fi
@@ -226,19 +226,11 @@ BROKER_PAIRING=$seen_inside"
 
 # As compose.yaml names it.
 image() {
-    tag=$(setting LAB_TAG) release=$(setting BRIDGE_RELEASE)
-    printf '%slooplab/bridge:%s\n' "$(setting LAB_REGISTRY)" "${tag:-${release:-0.1.0}}"
+    tag=$(setting LAB_TAG)
+    printf '%slooplab/bridge:%s\n' "$(setting LAB_REGISTRY)" "${tag:-0.1.0}"
 }
 
 image_is_here() { docker image inspect "$(image)" >/dev/null 2>&1; }
-
-# What is built or loaded has no digest of a registry's: LAB_TAG, which stands above a pinned one, names it.
-name_without_digest() {
-    tag=$(setting LAB_TAG) release=$(setting BRIDGE_RELEASE)
-    [ -z "$tag" ] && [ -n "$release" ] || return 0
-    { grep -v '^LAB_TAG=' "$settings" && printf 'LAB_TAG=%s\n' "${release%%@*}"; } >"$settings.new"
-    mv "$settings.new" "$settings"
-}
 
 have_image() {
     get_image
@@ -261,8 +253,6 @@ get_image() {
     # Where none is named the engine would ask its default one, for a stranger's.
     elif [ -n "$registry" ] && docker pull -q "$(image)" >/dev/null 2>&1; then
         say "got $(image) from the registry"
-    elif name_without_digest && image_is_here; then
-        say "the image $(image) is here"
     elif [ -r "$here/../images/base/Dockerfile" ]; then
         say "building $(image) (some minutes)"
         in_compose build bridge || fail 3 "The image could not be built." "The lines above show the reason. Or use --image."
@@ -284,7 +274,6 @@ load_image() {
         *" images.tar.gz "*) tar -xOf "$image_file" images.tar.gz | docker load -q >/dev/null ;;
         *) docker load -q -i "$image_file" >/dev/null ;;
     esac || fail 3 "Docker could not load $image_file." "Is there room? df -h"
-    image_is_here || name_without_digest
     image_is_here || fail 3 "$image_file holds no $(image)." "Make it with the version of the lab that runs the runs."
     say "loaded $(image) from $image_file"
 }

@@ -1,13 +1,11 @@
 """A container registry on loopback: Debian's docker-registry, unpacked only, because its package would start one."""
 
 import io
-import json
 import shutil
 import subprocess
 import tarfile
 import urllib.request
 from collections.abc import Iterator
-from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -57,21 +55,13 @@ class LocalRegistry:
         docker("rmi", reference)
         return reference
 
-    def copy(self, reference: str, name: str) -> str:
-        """Have an image of the registry under another name as well, without the engine; its reference."""
-        repository, _, tag = reference.removeprefix(f"{self.address}/").rpartition(":")
-        target, _, target_tag = name.rpartition(":")
-        manifest = self._ask("GET", f"{repository}/manifests/{tag}").read()
-        parts = json.loads(manifest)
-        for blob in (parts["config"], *parts["layers"]):
-            self._ask("POST", f"{target}/blobs/uploads/?mount={blob['digest']}&from={repository}")
-        self._ask("PUT", f"{target}/manifests/{target_tag}", manifest)
-        return f"{self.address}/{name}"
-
     def digest(self, reference: str) -> str:
         """What the registry itself calls the image."""
         repository, _, tag = reference.removeprefix(f"{self.address}/").rpartition(":")
-        return str(self._ask("GET", f"{repository}/manifests/{tag}").headers["Docker-Content-Digest"])
+        url = f"http://{self.address}/v2/{repository}/manifests/{tag}"
+        request = urllib.request.Request(url, headers={"Accept": MANIFEST})
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return str(reply.headers["Docker-Content-Digest"])
 
     def close(self) -> None:
         """End it, and take away what the engine has of it."""
@@ -81,14 +71,6 @@ class LocalRegistry:
         for repository, tag, digest in (line.split() for line in listing.splitlines()):
             if repository.startswith(f"{self.address}/"):
                 docker("rmi", f"{repository}@{digest}" if tag == "<none>" else f"{repository}:{tag}")
-
-    def _ask(self, method: str, path: str, data: bytes | None = None) -> HTTPResponse:
-        headers = {"Accept": MANIFEST, "Content-Type": MANIFEST}
-        url = f"http://{self.address}/v2/{path}"
-        request = urllib.request.Request(url, data=data, headers=headers, method=method)
-        reply = urllib.request.urlopen(request, timeout=10)
-        assert isinstance(reply, HTTPResponse)
-        return reply
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, "docker-registry ended"

@@ -13,7 +13,7 @@ from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import show_version
 from looplab.lab.docker.images import Images, image_facts
 from looplab.lab.docker.own_images import FLOOD, OwnImages
-from looplab.lab.image_names import NAMES, TAG, own_reference, release_tag
+from looplab.lab.image_names import NAMES, own_reference
 from looplab.lab.machine.facts import Machine, inspect_machine
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import machine_variables
@@ -63,9 +63,9 @@ class Lab:
             fixed = read_env(self.root / ".env")
         except FileNotFoundError as error:
             raise UsageError(f"{self.root} has no .env.", "Restore it: git checkout .env") from error
-        machine = self._machine(fixed)
+        machine = read_machine_file(self.root)
         if original:
-            machine = {name: value for name, value in machine.items() if name not in (*UPSTREAM, TAG)}
+            machine = {name: value for name, value in machine.items() if name not in UPSTREAM}
         return {**fixed, **machine, **os.environ, **self._options}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
@@ -81,9 +81,9 @@ class Lab:
         own = [name for experiment in self.wanted for name in experiment.upstream]
         return {name: settings[name] for name in dict.fromkeys((*UPSTREAM, *own)) if settings.get(name)}
 
-    def own_images(self, *, original: bool = False) -> dict[str, str]:
-        """Return the references of the lab's own images by name; for `original` see settings."""
-        settings = self.settings(original=original)
+    def own_images(self) -> dict[str, str]:
+        """Return the references of the lab's own images by name."""
+        settings = self.settings()
         left_out = {name for other in self._left_out() for name in other.images}
         left_out -= {name for experiment in self.wanted for name in experiment.images}
         names = {name: own_reference(name, settings) for name in NAMES if name not in left_out}
@@ -128,9 +128,8 @@ class Lab:
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         (self.root / "results").mkdir(exist_ok=True)
         update_profiles(self.root)
-        settled = {} if ask_again else self._machine(read_env(self.root / ".env"))
-        decided = {name: value for name, value in settled.items() if name == TAG}
-        own = OwnImages(self.root, self.own_images(original=ask_again), decided, self.profiles())
+        settled = {} if ask_again else read_machine_file(self.root)
+        own = OwnImages(self.root, self.own_images(), self.profiles())
         images = Images(self.root)
         ensure_compose(ensure_engine(), images.ensure_base)
         own.fetch(images)
@@ -139,11 +138,11 @@ class Lab:
             say(note)
         if own.must_build():
             images.ensure_base()
-            own.build({**images.variables, **own.variables})
+            own.build(images.variables)
         machine = inspect_machine(self.root, self.ports().items(), own.references[PROBE])
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         passwords = ensure_passwords(self.root, EXPERIMENTS.values())
-        given = {**images.variables, **own.variables, **administrator, **passwords}
+        given = {**images.variables, **administrator, **passwords}
         variables = machine_variables(machine.limits, given)
         write_machine_file(self.root, variables)
         return SetUp(machine, variables)
@@ -179,13 +178,6 @@ class Lab:
             return "no git checkout"
         changed = call(["git", "-C", str(self.root), "status", "--porcelain", "--untracked-files=no"])
         return commit.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
-
-    def _machine(self, fixed: Mapping[str, str]) -> dict[str, str]:
-        """Return .env.machine, without a LAB_TAG that replaces a release which .env no longer pins."""
-        machine = read_machine_file(self.root)
-        if TAG in machine and machine[TAG] != release_tag({**fixed, **os.environ}):
-            del machine[TAG]
-        return machine
 
     def _user(self) -> dict[str, str]:
         """Return the owner of results/ as the containers' user; a folder of root's leaves .env's LAB_UID."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from looplab.errors import LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.image_names import PULL, REGISTRY, TAG, release_tag
+from looplab.lab.image_names import PULL, REGISTRY, TAG
 from looplab.system.env_files import read_env
 from looplab.treatments.loads import loads
 
@@ -58,7 +58,6 @@ def check_settings(settings: Mapping[str, str]) -> None:
         text = settings.get(name, "").strip()
         if text and not _is_address(text):
             raise _wrong(name, text, "an address of this machine, e.g. 127.0.0.1, of IPv6 in brackets")
-    release_tag(settings)
 
 
 def _is_address(text: str) -> bool:

@@ -18,14 +18,9 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.docker.base_image import SUITE
 from looplab.lab.image_names import BASE_IMAGE, NAMES, ORIGIN_LABEL, own_reference
 
-VARIABLES = ("LAB_REGISTRY", "LAB_TAG", "BASE_IMAGE", "PLATFORMS", "REVISION")
 PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]
 pytestmark = pytest.mark.engine
 
-# As scripts/install-compose does: the one file out of trixie's package.
-UNPACK = """cd /tmp && apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download docker-buildx &&
-dpkg-deb -x docker-buildx_*.deb buildx"""
-BUILDX = "/tmp/buildx/usr/libexec/docker/cli-plugins/docker-buildx"
 # What there is for: Python's own root is 43 MB.
 # A Java runtime; Python with Locust; seven Go programs of 40 to 110 MB with PostgreSQL, NATS, Redis and nginx.
 MOST_MB = {"stress": 15, "robot": 40, "flood": 15, "asip_java": 110, "devices": 90, "magistrala": 480}
@@ -59,23 +54,6 @@ print("imported")
 SCANNED = ("bridge", "link", "capture", "robot", "stress", "sqlclient", "asip_java", "devices", "magistrala")
 FIRST_DAY = {"libssl3t64": "3.5.1-1", "libc6": "2.41-12", "libexpat1": "2.7.1-2", "python3.13-minimal": "3.13.5-2"}
 NO_NETWORK = r"Failed to fetch|Could not resolve|Could not connect|Temporary failure"
-
-
-@pytest.fixture(scope="module")
-def buildx(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which `docker buildx` runs and none of the file's variables is set."""
-    settings = tmp_path_factory.mktemp("docker")
-    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    if subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode:
-        container = docker("create", BASE_IMAGE, "sh", "-c", UNPACK)
-        try:
-            docker("start", "--attach", container, timeout_s=300)
-            (settings / "cli-plugins").mkdir()
-            docker("cp", f"{container}:{BUILDX}", str(settings / "cli-plugins"))
-        finally:
-            docker("rm", "--force", container)
-        environment["DOCKER_CONFIG"] = str(settings)
-    return environment
 
 
 def print_bake(environment: dict[str, str]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The lab's own images: names as Compose reads them; pulled if a registry is named and answers, else built."""
 
-import os
 import re
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from support import host_fakes as fakes
 from support.places import ROOT
 
 from looplab import __version__
-from looplab.errors import UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.doctor import check_own_registry
@@ -17,24 +15,19 @@ from looplab.lab.docker.images import Images, Registry
 from looplab.lab.docker.own_images import STAMP, OwnImages
 from looplab.lab.image_names import (
     NAMES,
-    RELEASES,
     is_own,
     is_published,
     own_reference,
     registry_of,
-    release_tag,
     repository_of,
-    without_digest,
 )
 from looplab.lab.machine.checks import OK, WARN
-from looplab.lab.settings import check_settings
 from looplab.spec.experiment import Experiment
 
 BASE = "debian:trixie-slim"
 DIGEST = "sha256:" + "1" * 64
 REGISTRY = "house.test:5000/lab/"
-PINNED = dict.fromkeys(RELEASES, f"0.2.0@{DIGEST}")
-PUBLISHED = {"LAB_REGISTRY": REGISTRY, "LAB_TAG": "", **PINNED}
+PUBLISHED = {"LAB_REGISTRY": REGISTRY, "LAB_TAG": "0.2.0"}
 # What Compose does with ${A:-b}, b of the same kind.
 _DEFAULT = re.compile(r"\$\{(\w+):-([^${}]*)\}")
 
@@ -50,9 +43,7 @@ def as_compose_reads(text: str, settings: dict[str, str]) -> str:
     [
         ({}, __version__),
         ({"LAB_TAG": "mine"}, "mine"),
-        ({"LAB_REGISTRY": REGISTRY, "LAB_TAG": "0.2.0"}, "0.2.0"),
-        (PUBLISHED, PINNED["BRIDGE_RELEASE"]),
-        ({**PUBLISHED, "LAB_TAG": "mine"}, "mine"),
+        (PUBLISHED, "0.2.0"),
     ],
 )
 def test_compose_and_the_host_call_every_image_the_same(settings: dict[str, str], tag: str) -> None:
@@ -67,7 +58,7 @@ def test_compose_and_the_host_call_every_image_the_same(settings: dict[str, str]
 
 def test_the_version_stands_in_every_place_alike() -> None:
     assert f'variable "LAB_TAG" {{\n  default = "{__version__}"' in (ROOT / "docker-bake.hcl").read_text()
-    assert re.findall(r"release:-([\w.]+)\}", (ROOT / "rpi/install.sh").read_text()) == [__version__]
+    assert re.findall(r"tag:-([\w.]+)\}", (ROOT / "rpi/install.sh").read_text()) == [__version__]
 
 
 @pytest.mark.parametrize(
@@ -88,18 +79,6 @@ def test_parts_of_a_reference(reference: str, registry: str, repository: str, ow
     assert (is_own(reference), is_published(reference)) == (own, published)
 
 
-def test_a_release_is_pinned_whole_or_not_at_all() -> None:
-    assert release_tag({}) == ""
-    assert release_tag(PUBLISHED) == "0.2.0"
-    for wrong, said in (
-        ({"BRIDGE_RELEASE": ""}, "BRIDGE_RELEASE is not set"),
-        ({"BRIDGE_RELEASE": f"0.3.0@{DIGEST}"}, "several releases: 0.2.0, 0.3.0"),
-        ({"BRIDGE_RELEASE": "0.2.0"}, "expected tag@sha256"),
-    ):
-        with pytest.raises(UsageError, match=said):
-            check_settings({**PUBLISHED, **wrong})
-
-
 def own(root: Path, settings: dict[str, str]) -> OwnImages:
     return OwnImages(root, {name: own_reference(name, settings) for name in NAMES})
 
@@ -114,66 +93,45 @@ def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) 
     assert docker.built() == [f"looplab/flood:{__version__}"]
     assert len(docker.calls("compose --profile * build")) == 1
     docker.has(*ours.references.values())
-    assert (ours.must_build(), ours.variables, images.notes) == (False, {}, [])
+    assert (ours.must_build(), images.notes) == (False, [])
 
 
-@pytest.mark.parametrize("settings", [PUBLISHED, {"LAB_REGISTRY": REGISTRY, "LAB_TAG": "0.2.0"}])
-def test_what_is_published_is_pulled_and_not_built(
-    docker: fakes.Docker, tmp_path: Path, settings: dict[str, str]
-) -> None:
-    ours = own(tmp_path, settings)
+def test_what_is_published_is_pulled_and_not_built(docker: fakes.Docker, tmp_path: Path) -> None:
+    ours = own(tmp_path, PUBLISHED)
     docker.has(BASE, ours.references["robot"])
     missing = set(ours.references.values()) - {ours.references["robot"]}
     docker.gives(*missing)
     ours.fetch(Images(tmp_path))
     assert {call.split()[1] for call in docker.calls("pull") if "sha256:0000" not in call} == missing
     assert not ours.must_build()
-    assert ours.variables == {}
-    # Sources that change are built over what a tag names, never over a digest.
+    # Sources that change are built under the same names.
     (tmp_path / STAMP).write_text('{"looplab/robot:0.1.0": "other sources"}')
-    assert ours.must_build() == bool(settings["LAB_TAG"])
+    assert ours.must_build()
 
 
-def test_what_is_pinned_and_not_available_is_built_without_its_digest(
-    docker: fakes.Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_published_and_not_available_is_built(docker: fakes.Docker, tmp_path: Path) -> None:
     ours, images = own(tmp_path, PUBLISHED), Images(tmp_path)
-    names = {name: without_digest(reference) for name, reference in ours.references.items()}
     docker.has(BASE)
     ours.fetch(images)
-    assert ours.variables == {"LAB_TAG": "0.2.0"}
-    assert ours.references == names
     assert "no such host" in "".join(images.notes)
     assert ours.must_build()
-    monkeypatch.setenv("LAB_TAG", "")
-    ours.build(ours.variables)
-    assert docker.tag() == "0.2.0"
-    assert os.environ["LAB_TAG"] == "", "only Compose gets the variables"
+    ours.build({})
     assert docker.built() == [f"{REGISTRY}looplab/flood:0.2.0"]
 
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    for name in ("LAB_TAG", "LAB_REGISTRY", "STRESS_IMAGE", *RELEASES):
+    for name in ("LAB_TAG", "LAB_REGISTRY", "STRESS_IMAGE"):
         monkeypatch.delenv(name, raising=False)
     lines = "".join(f"{name}={value}\n" for name, value in PUBLISHED.items())
     (tmp_path / ".env").write_text(f"{lines}FLOOD_IMAGE=a/b:1@{DIGEST}\nSTRESS_IMAGE=\n")
     return Lab(tmp_path)
 
 
-def test_what_a_machine_built_in_place_of_a_release_holds_as_long_as_that_is_pinned(lab: Lab) -> None:
-    others = {name for experiment in EXPERIMENTS.values() for name in experiment.images}
-    pinned = {name: own_reference(name, PUBLISHED) for name in NAMES if name not in others}
-    assert lab.own_images() == pinned
-    (lab.root / ".env.machine").write_text("LAB_TAG=0.2.0\nFLOOD_IMAGE=a/b:1\n")
-    assert lab.own_images() == {name: without_digest(reference) for name, reference in pinned.items()}
+def test_a_stand_in_holds_until_set_up_asks_again(lab: Lab) -> None:
+    (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\n")
     assert lab.upstream_images() == {"FLOOD_IMAGE": "a/b:1"}
-    # ./lab setup asks again.
-    assert lab.own_images(original=True) == pinned
     assert lab.upstream_images(original=True) == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}"}
-    text = (lab.root / ".env").read_text()
-    (lab.root / ".env").write_text(text.replace("0.2.0@", "0.3.0@"))
-    assert lab.own_images()["bridge"] == f"{REGISTRY}looplab/bridge:0.3.0@{DIGEST}"
 
 
 @pytest.fixture

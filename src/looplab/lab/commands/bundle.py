@@ -17,7 +17,7 @@ from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import local_images
 from looplab.lab.docker.own_images import OwnImages
-from looplab.lab.image_names import TAG, is_pinned, release_tag, without_digest
+from looplab.lab.image_names import is_pinned, without_digest
 from looplab.lab.programs import call, follow
 from looplab.lab.scenarios import chosen
 from looplab.lab.settings import read_machine_file, write_machine_file
@@ -34,7 +34,7 @@ from looplab.system.terminal import Step, say
 
 FETCH_TIMEOUT_S = 900.0
 # What a machine without a registry decided, and the machine that loads must decide alike.
-DECISIONS = (*UPSTREAM, "GRAFANA", TAG)
+DECISIONS = (*UPSTREAM, "GRAFANA")
 # From a system to the form of pip's platform tags and the oldest and newest versions that wheels are made for.
 SYSTEMS = {
     "linux": ("manylinux{tag}_{arch}", ("_2_28", "_2_27", "_2_24", "_2_17", "2014")),
@@ -128,9 +128,7 @@ def decisions(settings: Mapping[str, str]) -> dict[str, str]:
     """Return variables for the other machine: images that were replaced here, and what is pinned, by tag."""
     replaced = {name: settings[name] for name in ("GRAFANA", "FLOOD_IMAGE") if name in settings}
     pinned = {name: settings[name] for name in UPSTREAM if is_pinned(settings.get(name, ""))}
-    release = {} if settings.get(TAG) else {TAG: release_tag(settings)}
-    found = {**replaced, **pinned, **release}
-    return {name: without_digest(value) for name, value in found.items() if value}
+    return {name: without_digest(value) for name, value in {**replaced, **pinned}.items() if value}
 
 
 def read_pythons(text: str | None) -> list[str]:

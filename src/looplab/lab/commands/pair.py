@@ -11,7 +11,7 @@ from looplab.system.terminal import say
 
 # What a Pi takes over, so that both sides run alike; an empty image setting must replace the Pi's own.
 SHARED = ("FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING")
-IMAGE = ("LAB_REGISTRY", "LAB_TAG", "BRIDGE_RELEASE")
+IMAGE = ("LAB_REGISTRY", "LAB_TAG")
 # An address for documents (RFC 5737): nothing is sent there; the system only shows which address it would send from.
 ELSEWHERE = ("192.0.2.1", 9)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*")

@@ -4,12 +4,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from looplab.lab.docker.builds import EVERY_PROFILE, build_command, build_with_compose
 from looplab.lab.docker.images import Images, image_fact, local_images
-from looplab.lab.image_names import BASE_IMAGE, TAG, is_pinned, is_published, without_digest
+from looplab.lab.image_names import BASE_IMAGE, is_published
 
 # The rooms that containers run; .dockerignore keeps out the others.
 IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "spec", "system", "treatments")
@@ -27,29 +27,19 @@ FLOOD = "flood"
 
 
 class OwnImages:
-    """`references` by the images' names; `variables` is what an earlier set-up decided about them, for Compose.
+    """`references` by the images' names; `profiles` are those that start them all."""
 
-    `profiles` are those that start them all.
-    """
-
-    def __init__(
-        self,
-        root: Path,
-        references: Mapping[str, str],
-        variables: Mapping[str, str] | None = None,
-        profiles: Sequence[str] = EVERY_PROFILE,
-    ) -> None:
+    def __init__(self, root: Path, references: Mapping[str, str], profiles: Sequence[str] = EVERY_PROFILE) -> None:
         self._root = root
         self._profiles = profiles
         self.references = dict(references)
-        self.variables = dict(variables or {})
 
     def fetch(self, images: Images) -> None:
-        """Pull the published images that are missing; if one is not available, all are built, named by LAB_TAG."""
+        """Pull the published images that are missing; if one is not available, all will be built."""
         # Without a registry the engine need not be asked.
-        if not any(map(_from_registry, self.references.values())):
+        if not any(map(is_published, self.references.values())):
             return
-        missing = list(filter(_from_registry, self._missing()))
+        missing = list(filter(is_published, self._missing()))
         if not missing:
             return
         if all(map(images.pull, missing)):
@@ -59,14 +49,9 @@ class OwnImages:
         registry = images.registry(missing[0])
         because = registry.detail or f"{registry.name or 'the registry'} does not have all of them"
         images.notes.append(f"The lab's own images are those of this checkout, not the published ones: {because}.")
-        if any(map(is_pinned, self.references.values())):
-            self.variables[TAG] = without_digest(missing[0]).rpartition(":")[2]
-            self.references = {name: without_digest(reference) for name, reference in self.references.items()}
 
     def must_build(self) -> bool:
-        """Return whether a build is due: never of pinned images; without the base only of missing ones."""
-        if all(map(is_pinned, self.references.values())):
-            return False
+        """Return whether a build is due; without the base only of missing ones."""
         return bool(self._missing()) or (image_fact(BASE_IMAGE) is not None and not self._is_stamped())
 
     def build(self, variables: Mapping[str, str]) -> None:
@@ -90,7 +75,7 @@ class OwnImages:
         """Note that the images are those of the sources as they are now."""
         stamp = self._root / STAMP
         stamp.parent.mkdir(exist_ok=True)
-        stamped = {**_read_stamps(stamp), **dict.fromkeys(self._names(), self.fingerprint())}
+        stamped = {**_read_stamps(stamp), **dict.fromkeys(self.references.values(), self.fingerprint())}
         stamp.write_text(json.dumps(stamped, indent=1))
 
     def _missing(self) -> list[str]:
@@ -99,10 +84,7 @@ class OwnImages:
 
     def _is_stamped(self) -> bool:
         stamped, now = _read_stamps(self._root / STAMP), self.fingerprint()
-        return all(stamped.get(name) == now for name in self._names())
-
-    def _names(self) -> Iterable[str]:
-        return map(without_digest, self.references.values())
+        return all(stamped.get(name) == now for name in self.references.values())
 
 
 def share_authorities(root: Path) -> None:
@@ -122,7 +104,3 @@ def _read_stamps(path: Path) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _from_registry(reference: str) -> bool:
-    return is_published(reference) or is_pinned(reference)
