@@ -14,7 +14,7 @@ from support.asip_parts import AsipBoard
 from support.waiting import LIMIT_S
 
 from looplab.experiments.asip.board import CLOCK_HZ
-from looplab.experiments.asip.edges import copied
+from looplab.experiments.asip.waves import copied
 
 pytestmark = pytest.mark.engine
 

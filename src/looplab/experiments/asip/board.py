@@ -10,6 +10,7 @@ from looplab.errors import MachineError
 INPUT, OUTPUT = 1, 3
 OUTPUT_PIN, WIRED_PIN, WAVE_PIN = 13, 4, 2
 CLOCK_HZ = 16_000_000
+CYCLE_NS = 62.5
 # The adapter sends at the rate that was asked for; the board's nearest divisor gives another.
 BYTE_TO_BOARD_US = 10e6 / 57600
 BYTE_TO_CLIENT_US = 170.0

@@ -83,9 +83,9 @@ class Controller(Run):
     def _measure(self, index: int, measured: Measured) -> None:
         patience_s = max(ANSWER_TIMEOUT_S, self.parameters.parts_timeout_s)
         with WorkerClient(measured.cell.language, _worker(measured.cell.language), patience_s) as worker:
-            measured.runtime = worker.hello()
-            if measured.cell.language == "java" and ("JIT" in measured.runtime) != self.parameters.jit:
-                measured.faults.append(f"JIT={on_off(self.parameters.jit)} did not take: {measured.runtime}")
+            runtime = measured.more["runtime"] = worker.hello()
+            if measured.cell.language == "java" and ("JIT" in runtime) != self.parameters.jit:
+                measured.faults.append(f"JIT={on_off(self.parameters.jit)} did not take: {runtime}")
             if self._simulated:
                 # It counts its lags since it was last asked.
                 self._scope.counts()

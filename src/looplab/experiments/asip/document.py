@@ -1,12 +1,14 @@
 """From a run's samples and edges to its files and the cells of run.json."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.experiments.asip import AsipCell, LatencyCell, ThroughputCell
+from looplab.experiments.asip.board import CYCLE_NS
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
+from looplab.experiments.asip.waves import Row
 from looplab.run.accounting import Columns, summarise
 from looplab.run.document import More, cell_document, samples_file
 from looplab.run.record import File
@@ -15,65 +17,20 @@ from looplab.run.samples import ABSENT, NOT_SENT
 EDGES_HEADER = "language,transport,placement,step,pin,level,cycle"
 # Columns of the sample store beside the common ones: of a test, and of a step.
 COLUMNS = ("edge_in_cycle", "edge_out_cycle", "frequency_uhz", "edges_in", "edges_out")
-CYCLE_NS = 62.5
-
-
-@dataclass(frozen=True)
-class Step:
-    """One frequency of a bisection: edges of pin 2 and of pin 13, and the latencies of those that were copied."""
-
-    frequency_hz: float
-    seconds: float
-    edges_in: int
-    edges_out: int
-    tracked: bool
-    edge_latency_ns: Sequence[int] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the entry of `steps` in run.json."""
-        return {
-            "frequency_hz": round(self.frequency_hz, 6),
-            "seconds": self.seconds,
-            "edges_in": self.edges_in,
-            "edges_out": self.edges_out,
-            "tracked": self.tracked,
-            "edge_latency_us": summarise(self.edge_latency_ns),
-        }
 
 
 @dataclass
 class Measured:
-    """One cell as far as it was measured.
+    """One cell as far as it was measured: `more` is what run.json holds of it beside its samples.
 
-    `edges` are (step, pin, level, cycle) in the order of cycles, step -1 outside a bisection. `wire_bytes` are those of
-    one test, counted at the board: `to_board` and `to_client`. `board` is what the simulated board has counted.
+    `edges` are those of the oscilloscope, in the order of cycles. `board` is what the simulated board has counted.
     """
 
     cell: AsipCell
-    runtime: str = ""
-    warmup: Mapping[str, Any] | None = None
-    wire_bytes: Mapping[str, float] | None = None
-    byte_us: float = 170.0
-    wire_hz: float | None = None
+    more: dict[str, Any] = field(default_factory=dict)
     board: BoardCounts | None = None
-    edges: Sequence[tuple[int, int, int, int]] = ()
-    steps: Sequence[Step] = ()
+    edges: list[Row] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-
-    @property
-    def key(self) -> str:
-        """The first columns of this cell's lines in a CSV file."""
-        return ",".join(self.cell.key)
-
-    @property
-    def tracked_hz(self) -> float | None:
-        """The highest frequency that was tracked."""
-        return max((step.frequency_hz for step in self.steps if step.tracked), default=None)
-
-    @property
-    def untracked_hz(self) -> float | None:
-        """The lowest frequency that was not tracked."""
-        return min((step.frequency_hz for step in self.steps if not step.tracked), default=None)
 
 
 def files(parameters: AsipParameters, measured: Sequence[Measured]) -> list[File]:
@@ -87,41 +44,53 @@ def files(parameters: AsipParameters, measured: Sequence[Measured]) -> list[File
             "edges_out": lambda columns, row: columns["edges_out"][row],
         }
         return [samples_file(ThroughputCell, parameters, steps), edges]
-    tests: dict[str, More] = {"edge_latency_us": _edge_us}
-    return [samples_file(LatencyCell, parameters, tests), edges]
+    return [samples_file(LatencyCell, parameters, {"edge_latency_us": _edge_us}), edges]
 
 
 def edge_lines(measured: Sequence[Measured]) -> Iterator[str]:
     """Yield the lines of edges.csv: what the oscilloscope saw, cell by cell."""
     for one in measured:
         for step, pin, level, cycle in one.edges:
-            yield f"{one.key},{step},{pin},{level},{cycle}"
+            yield f"{','.join(one.cell.key)},{step},{pin},{level},{cycle}"
 
 
 def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
     """Return one entry of `cells` in run.json."""
-    own = _steps(measured) if parameters.throughput else _latencies(parameters, columns, rows, measured)
-    more = {
-        "board": parameters.board,
-        "qos": parameters.qos,
-        "factors": {
-            "tcp_nodelay": parameters.tcp_nodelay,
-            "adapter": parameters.adapter,
-            "jit": parameters.jit,
-            "cpus": parameters.client_cpus,
-        },
-        **own,
-        "runtime": measured.runtime,
+    p, more = parameters, measured.more
+    factors = {"tcp_nodelay": p.tcp_nodelay, "adapter": p.adapter, "jit": p.jit, "cpus": p.client_cpus}
+    if p.throughput:
+        by_fate: dict[bool, list[float]] = {True: [], False: []}
+        for step in more.get("steps", []):
+            by_fate[step["tracked"]].append(step["frequency_hz"])
+        own: dict[str, Any] = {
+            "tracked_hz": max(by_fate[True], default=None),
+            "untracked_hz": min(by_fate[False], default=None),
+            "wire_hz": None,
+            "steps": [],
+        }
+    else:
+        own = {"interval_ms": p.interval_ms, "wire_us": None, "wire_bytes": None, "warmup": None}
+        own |= _edge_figures(columns, rows)
+    state = {
         "board_lag_us": None if measured.board is None else measured.board.lag_us,
         "valid": not measured.faults,
         "invalid_because": measured.faults,
     }
-    return cell_document(measured.cell, columns, rows, more)
+    settings = {"board": p.board, "qos": p.qos, "factors": factors, "runtime": ""}
+    return cell_document(measured.cell, columns, rows, {**settings, **own, **more, **state})
 
 
 def faults(measured: Sequence[Measured]) -> list[str]:
     """Return why cells are INVALID."""
     return [f"{one.cell}: {why}" for one in measured for why in one.faults]
+
+
+def _edge_figures(columns: Columns, rows: range) -> dict[str, Any]:
+    """Return what the oscilloscope adds to a cell: waves seen, copied and not, and how long the copies took."""
+    seen = [row for row in rows if columns["state"][row] != NOT_SENT and columns["edge_in_cycle"][row] != ABSENT]
+    delays = [delay for row in seen if (delay := _edge_ns(columns, row)) is not None]
+    counts = {"edge_tests": len(seen), "edge_answered": len(delays), "edge_lost": len(seen) - len(delays)}
+    return {**counts, "edge_latency_us": summarise(delays)}
 
 
 def _edge_ns(columns: Columns, row: int) -> int | None:
@@ -133,31 +102,3 @@ def _edge_ns(columns: Columns, row: int) -> int | None:
 def _edge_us(columns: Columns, row: int) -> str:
     edge_ns = _edge_ns(columns, row)
     return "" if edge_ns is None else f"{edge_ns / 1e3:.3f}"
-
-
-def _latencies(parameters: AsipParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
-    """Return what a cell of asip holds beside its spec's counts and the client's latency."""
-    sent = [row for row in rows if columns["state"][row] != NOT_SENT]
-    edges = [edge for row in sent if (edge := _edge_ns(columns, row)) is not None]
-    seen = sum(columns["edge_in_cycle"][row] != ABSENT for row in sent)
-    wire = measured.wire_bytes
-    return {
-        "interval_ms": parameters.interval_ms,
-        "edge_tests": seen,
-        "edge_answered": len(edges),
-        "edge_lost": seen - len(edges),
-        "edge_latency_us": summarise(edges),
-        "wire_us": None if wire is None else round(sum(wire.values()) * measured.byte_us, 3),
-        "wire_bytes": None if wire is None else dict(wire),
-        "warmup": None if measured.warmup is None else dict(measured.warmup),
-    }
-
-
-def _steps(measured: Measured) -> dict[str, Any]:
-    """Return what a cell of asip-throughput holds beside the counts."""
-    return {
-        "tracked_hz": measured.tracked_hz,
-        "untracked_hz": measured.untracked_hz,
-        "wire_hz": measured.wire_hz,
-        "steps": [step.as_json() for step in measured.steps],
-    }

@@ -1,15 +1,21 @@
-"""The simulated board's generator and oscilloscope, asked over UDP (images/robot, signals.c)."""
+"""Parts that measure, asked over UDP: the simulated board's generator and oscilloscope (images/robot, signals.c)."""
 
+import contextlib
 import secrets
+import socket
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from looplab.errors import LabError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.asip.board import CLOCK_HZ
-from looplab.experiments.asip.questions import TIMEOUT_S, Asked
+
+TIMEOUT_S = 0.5
+TRIES = 10
+# Any other question asks for what a part has counted.
+COUNTS = b"?"
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(NamedTuple):
     """One edge of a pin (the processor's name), at a cycle of the board."""
 
     pin: str
@@ -28,13 +34,37 @@ class Scope:
     bytes_to_client: int
 
 
-@dataclass(frozen=True)
-class BoardCounts:
+class BoardCounts(NamedTuple):
     """How late the simulated board was (`max`, `mean`), the longest that its adapter held a byte, its processor."""
 
     lag_us: dict[str, float]
     held_max_us: float
     processor: str
+
+
+class Asked:
+    """The part `what` at `address`, host:port: one datagram for a question, one for its answer.
+
+    A question is repeated every `timeout_s`. Raises LabError (exit code 3) with `remedy` if no answer comes.
+    """
+
+    def __init__(self, what: str, address: str, remedy: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._what, self._address, self._remedy, self._timeout_s = what, address, remedy, timeout_s
+
+    def ask(self, question: bytes, tries: int = TRIES) -> str:
+        host, _, port = self._address.rpartition(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(self._timeout_s)
+            for _ in range(tries):
+                with contextlib.suppress(OSError):
+                    sock.connect((host, int(port)))
+                    sock.send(question)
+                    return sock.recv(65535).decode("ascii")
+        raise MachineError(f"The {self._what} at {self._address} does not answer.", self._remedy)
+
+    def counts(self) -> dict[str, str]:
+        """Return what the part has counted, by name."""
+        return dict(pair.split("=", 1) for pair in self.ask(COUNTS).split())
 
 
 class Oscilloscope:
@@ -63,22 +93,22 @@ class Oscilloscope:
 
     def counts(self) -> BoardCounts:
         """Return what the board has counted: lags since the last question, the rest since its port was opened."""
-        found = self._board.counts()
-        lag_us = {"max": float(found["lag_max_us"]), "mean": float(found["lag_mean_us"])}
-        return BoardCounts(lag_us, float(found["held_max_us"]), found["processor"])
+        counts = self._board.counts()
+        lag_us = {"max": float(counts["lag_max_us"]), "mean": float(counts["lag_mean_us"])}
+        return BoardCounts(lag_us, float(counts["held_max_us"]), counts["processor"])
 
     def edges(self, first: int) -> list[Edge]:
         """Return every edge from number `first` on."""
-        found: list[Edge] = []
+        edges: list[Edge] = []
         while True:
-            scope, more = self._edges_from(first + len(found))
-            found += more
-            if first + len(found) >= scope.count:
-                return found
+            scope, more = self._edges_from(first + len(edges))
+            edges += more
+            if first + len(edges) >= scope.count:
+                return edges
 
     def _edges_from(self, first: int) -> tuple[Scope, list[Edge]]:
         head, *lines = self._board.ask(b"edges %d" % first).splitlines()
         facts = dict(pair.split("=") for pair in head.split())
-        del facts["from"]
         edges = [Edge(pin, int(level), int(cycle)) for pin, level, cycle in map(str.split, lines)]
+        del facts["from"]
         return Scope(**{name: int(value) for name, value in facts.items()}), edges

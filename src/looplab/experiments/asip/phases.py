@@ -2,31 +2,34 @@
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from looplab.errors import MachineError
 from looplab.experiments.asip import AsipCell
-from looplab.experiments.asip.bisection import Bisection
 from looplab.experiments.asip.board import (
     BOARDS,
     BYTE_TO_BOARD_US,
     BYTE_TO_CLIENT_US,
+    CYCLE_NS,
     OUTPUT_PIN,
     WAVE_PIN,
     WIRED_PIN,
-    Board,
     write_pin,
 )
-from looplab.experiments.asip.document import Measured, Step
-from looplab.experiments.asip.edges import copied, settle
+from looplab.experiments.asip.document import Measured
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
+from looplab.experiments.asip.waves import Row, bisection, copied, settle
 from looplab.experiments.asip.workers import WorkerClient
+from looplab.run.accounting import summarise
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 
 # Modes, identity, the ready line: bytes of a session that belong to no test.
 SESSION_BYTES = 200
 # Every client copies it: the bytes of an edge are counted there.
 WARMUP_HZ = 10.0
+# The number of a wave outside a bisection.
+NO_STEP = -1
 
 
 class Phases:
@@ -37,7 +40,7 @@ class Phases:
     ) -> None:
         self._p, self._store, self._scope, self._addresses = p, store, scope, addresses
         self._simulated = simulated
-        self._board: Board = BOARDS[p.board]
+        self._board = BOARDS[p.board]
 
     def measure(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Take a cell's samples. Raises LabError if client, board or oscilloscope fails."""
@@ -65,7 +68,7 @@ class Phases:
 
     def _loop_back(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Phase 1: pin 13 is wired to an input; the client's clock."""
-        p = self._p
+        p, store = self._p, self._store
         words = {
             **self._words(measured.cell, WIRED_PIN),
             "tests": p.messages,
@@ -73,18 +76,14 @@ class Phases:
             "interval_us": round(p.interval_ms * 1000),
             "deadline_us": p.deadline_ms * 1000,
         }
-        tests = p.messages + p.warmup_tests
         before = self._scope.state() if self._simulated else None
-        samples, said = worker.latency(words, tests * p.interval_ms / 1000 + p.deadline_ms / 1000)
-        measured.warmup = {
-            "tests": p.warmup_tests,
-            "first_us": float(said["warmup_first_us"]),
-            "last_us": float(said["warmup_last_us"]),
-        }
-        self._wire(measured, before)
-        store, first = self._store, rows.start
+        whole_s = (p.messages + p.warmup_tests) * p.interval_ms / 1000 + p.deadline_ms / 1000
+        samples, ended = worker.latency(words, whole_s)
+        first, last = (float(ended[f"warmup_{name}_us"]) for name in ("first", "last"))
+        measured.more["warmup"] = {"tests": p.warmup_tests, "first_us": first, "last_us": last}
+        self._count_bytes(measured, before)
         for test, due_ns, sent_ns, received_ns in samples:
-            row = first + test
+            row = rows.start + test
             store["due_ns"][row], store["sent_ns"][row] = due_ns, sent_ns
             store["state"][row] = WAITING
             if received_ns != ABSENT:
@@ -97,78 +96,93 @@ class Phases:
         p, store = self._p, self._store
         worker.follow(self._words(measured.cell, WAVE_PIN))
         try:
-            first = self._scope.state().count
-            self._scope.wave(p.edge_hz, 2 * p.messages)
-            settle(self._scope, p.messages / p.edge_hz, p.deadline_ms / 1000)
-            edges = self._scope.edges(first)
+            measured.edges += self._wave(NO_STEP, p.edge_hz, 2 * p.messages)[1]
         finally:
             worker.stop()
-        number = self._board.number
-        measured.edges = [(-1, number(edge.pin), edge.level, edge.cycle) for edge in edges]
         rising = [edge for edge in measured.edges if edge[2] == 1]
         for row, (wave_cycle, copy_cycle) in zip(rows, copied(rising, WAVE_PIN), strict=False):
             store["edge_in_cycle"][row] = wave_cycle
             if copy_cycle is not None:
                 store["edge_out_cycle"][row] = copy_cycle
 
+    def _wave(self, step: int, frequency_hz: float, count: int) -> tuple[float, list[Row]]:
+        """Have a wave of `count` edges copied; return its exact frequency and the edges that were seen."""
+        first = self._scope.state().count
+        exact_hz = self._scope.wave(frequency_hz, count)
+        settle(self._scope, count / 2 / exact_hz, self._p.deadline_ms / 1000)
+        number = self._board.number
+        return exact_hz, [(step, number(pin), level, cycle) for pin, level, cycle in self._scope.edges(first)]
+
     def _bisect(self, rows: range, measured: Measured, worker: WorkerClient) -> None:
         """Search the highest frequency that the client copies without a missed edge."""
         p = self._p
         worker.follow(self._words(measured.cell, WAVE_PIN))
         try:
-            self._step(-1, WARMUP_HZ, measured, worker)
-            search = Bisection(p.low_hz, p.high_hz, p.resolution)
+            self._warm_up(measured)
+            search = bisection(p.low_hz, p.high_hz, p.resolution)
+            frequency_hz = next(search)
             for number, row in enumerate(rows):
-                if (frequency_hz := search.next_hz()) is None:
-                    break
-                step = self._step(number, frequency_hz, measured, worker)
-                search.found(frequency_hz, step.tracked)
-                measured.steps = [*measured.steps, step]
-                self._keep(row, step)
+                self._keep(row, step := self._step(number, frequency_hz, measured))
+                frequency_hz = search.send(step["tracked"])
+        except StopIteration:
+            pass  # the search is over
         finally:
             worker.stop()
 
-    def _step(self, number: int, frequency_hz: float, measured: Measured, worker: WorkerClient) -> Step:
-        """Have one frequency copied; step -1 warms the client up and is not kept."""
-        p = self._p
+    def _warm_up(self, measured: Measured) -> None:
+        """Have a slow wave copied, and note how many waves a second fill the wire."""
+        count = 2 * max(1, round(WARMUP_HZ * self._p.seconds))
         before = self._scope.state()
-        edges_in = 2 * max(1, round(frequency_hz * p.seconds))
-        exact_hz = self._scope.wave(frequency_hz, edges_in)
-        settle(self._scope, edges_in / 2 / exact_hz, p.deadline_ms / 1000)
-        name = self._board.number
-        edges = [(number, name(edge.pin), edge.level, edge.cycle) for edge in self._scope.edges(before.count)]
-        pairs = copied(edges, WAVE_PIN)
-        seen = sum(pin == WAVE_PIN for _, pin, _, _ in edges)
-        out = len(edges) - seen
-        if seen != edges_in:
-            raise MachineError(f"The oscilloscope saw {seen} of {edges_in} edges of the generator.")
-        cycles = [copy - wave for wave, copy in pairs if copy is not None]
-        tracked = out == edges_in and len(cycles) == edges_in
-        if number >= 0:
-            measured.edges = [*measured.edges, *edges]
-        elif tracked:
-            self._wire_of_wave(measured, before, edges_in)
-        latencies_ns = [round(cycle * 62.5) for cycle in cycles] if tracked else []
-        return Step(exact_hz, round(edges_in / 2 / exact_hz, 6), edges_in, out, tracked, latencies_ns)
+        _, edges = self._wave(NO_STEP, WARMUP_HZ, count)
+        if sum(pin != WAVE_PIN for _, pin, _, _ in edges) != count:
+            return
+        now = self._scope.state()
+        up = (now.bytes_to_client - before.bytes_to_client) / count
+        down = (now.bytes_to_board - before.bytes_to_board) / count
+        # Each edge's report must have left before the next begins, and each order must have arrived.
+        measured.more["wire_hz"] = round(1e6 / 2 / max(up * BYTE_TO_CLIENT_US, down * BYTE_TO_BOARD_US), 3)
 
-    def _keep(self, row: int, step: Step) -> None:
+    def _step(self, number: int, frequency_hz: float, measured: Measured) -> dict[str, Any]:
+        """Have one frequency copied; return its entry of `steps` in run.json."""
+        edges_in = 2 * max(1, round(frequency_hz * self._p.seconds))
+        exact_hz, edges = self._wave(number, frequency_hz, edges_in)
+        pairs = copied(edges, WAVE_PIN)
+        if len(pairs) != edges_in:
+            raise MachineError(f"The oscilloscope saw {len(pairs)} of {edges_in} edges of the generator.")
+        measured.edges += edges
+        delays_ns = [round((copy - wave) * CYCLE_NS) for wave, copy in pairs if copy is not None]
+        edges_out = len(edges) - edges_in
+        tracked = edges_out == edges_in == len(delays_ns)
+        step = {
+            "frequency_hz": round(exact_hz, 6),
+            "seconds": round(edges_in / 2 / exact_hz, 6),
+            "edges_in": edges_in,
+            "edges_out": edges_out,
+            "tracked": tracked,
+            "edge_latency_us": summarise(delays_ns if tracked else []),
+        }
+        measured.more.setdefault("steps", []).append(step)
+        return step
+
+    def _keep(self, row: int, step: Mapping[str, Any]) -> None:
         store = self._store
         now_ns = time.monotonic_ns()
-        store["frequency_uhz"][row] = round(step.frequency_hz * 1e6)
-        store["edges_in"][row], store["edges_out"][row] = step.edges_in, step.edges_out
-        if step.tracked:
+        store["frequency_uhz"][row] = round(step["frequency_hz"] * 1e6)
+        store["edges_in"][row], store["edges_out"][row] = step["edges_in"], step["edges_out"]
+        if step["tracked"]:
             store["received_ns"][row] = now_ns
-        store["state"][row] = ANSWERED if step.tracked else WAITING
+        store["state"][row] = ANSWERED if step["tracked"] else WAITING
         store["due_ns"][row] = now_ns
         # Last: the exporter counts the row from now on.
         store["sent_ns"][row] = now_ns
 
-    def _wire(self, measured: Measured, before: Scope | None) -> None:
+    def _count_bytes(self, measured: Measured, before: Scope | None) -> None:
         """Note the bytes of a test; what a simulated board counted since `before`, over all of them, must agree."""
         p = self._p
         order = len(write_pin(OUTPUT_PIN, 1))
         back, report = (len(self._board.report(WIRED_PIN, level)) for level in (0, 1))
-        self._note_wire(measured, order, report)
+        measured.more["wire_bytes"] = {"to_board": order, "to_client": report}
+        measured.more["wire_us"] = round(order * BYTE_TO_BOARD_US + report * BYTE_TO_CLIENT_US, 3)
         if before is None:
             return
         now, tests = self._scope.state(), p.messages + p.warmup_tests
@@ -178,17 +192,3 @@ class Phases:
         )
         if not all(0 <= extra <= SESSION_BYTES for extra in more):
             measured.faults.append(f"{more[0]} bytes to the board and {more[1]} to the client belong to no test")
-
-    def _wire_of_wave(self, measured: Measured, before: Scope, edges: int) -> None:
-        """Note the bytes of an edge, and how many waves a second fill the wire."""
-        now = self._scope.state()
-        up = (now.bytes_to_client - before.bytes_to_client) / edges
-        down = (now.bytes_to_board - before.bytes_to_board) / edges
-        self._note_wire(measured, down, up)
-        # Each edge's report must have left before the next begins, and each order must have arrived.
-        measured.wire_hz = round(1e6 / 2 / max(up * BYTE_TO_CLIENT_US, down * BYTE_TO_BOARD_US), 3)
-
-    def _note_wire(self, measured: Measured, to_board: float, to_client: float) -> None:
-        measured.wire_bytes = {"to_board": to_board, "to_client": to_client}
-        wire_us = to_board * BYTE_TO_BOARD_US + to_client * BYTE_TO_CLIENT_US
-        measured.byte_us = wire_us / (to_board + to_client) if to_board + to_client else 0.0

@@ -7,8 +7,8 @@ from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.asip import AsipCell
+from looplab.experiments.asip.oscilloscope import Asked
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.questions import Asked
 from looplab.link import client
 from looplab.link.settings import LinkSettings
 from looplab.treatments.link import deviation

@@ -8,7 +8,7 @@ from support.simulated_asip_runs import write_latency_run, write_throughput_run
 
 from looplab.errors import LabError
 from looplab.experiments.asip import EXPERIMENT, LatencyCell
-from looplab.experiments.asip.document import COLUMNS, Measured, Step, faults, files, measured_cell
+from looplab.experiments.asip.document import COLUMNS, Measured, faults, files, measured_cell
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters, read_parameters
 from looplab.experiments.asip.treatments import judge
@@ -46,8 +46,7 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
     ]
     assert len(samples.header.split(",")) == len(lines[0].split(","))
     assert list(edges.lines(store, range(0))) == ["python,mqtt,one,-1,2,1,100", "python,mqtt,one,-1,13,1,56100"]
-    measured = Measured(p.cells[1], wire_bytes={"to_board": 9, "to_client": 10}, byte_us=170.0)
-    cell = measured_cell(p, store, p.rows(1), measured)
+    cell = measured_cell(p, store, p.rows(1), Measured(p.cells[1], {"wire_us": 3230.0}))
     assert (cell["tests"], cell["answered"], cell["late"], cell["lost"]) == (3, 1, 1, 1)
     assert (cell["edge_tests"], cell["edge_answered"], cell["edge_lost"]) == (2, 1, 1)
     assert cell["edge_latency_us"]["avg"] == 3500.0
@@ -57,21 +56,22 @@ def test_each_test_has_one_line_and_one_outcome() -> None:
 
 def test_a_search_keeps_every_step_and_its_two_ends() -> None:
     p = parameters(SCENARIO="asip-throughput")
-    steps = [Step(100, 1, 200, 200, True, [3_000_000]), Step(300, 1, 600, 590, False), Step(200, 1, 400, 400, True)]
+    tried = ((100, 200, 200), (300, 600, 590), (200, 400, 400))
     rows = {
         at: {
-            "sent_ns": 1, "frequency_uhz": round(step.frequency_hz * 1e6), "edges_in": step.edges_in,
-            "edges_out": step.edges_out, "state": ANSWERED if step.tracked else WAITING,
+            "sent_ns": 1, "frequency_uhz": hz * 1_000_000, "edges_in": into, "edges_out": out,
+            "state": ANSWERED if into == out else WAITING,
         }
-        for at, step in enumerate(steps)
+        for at, (hz, into, out) in enumerate(tried)
     }  # fmt: skip
     store = store_with(rows, p)
-    measured = Measured(p.cells[0], steps=steps, wire_hz=309.6)
+    steps = [{"frequency_hz": hz, "tracked": into == out} for hz, into, out in tried]
+    measured = Measured(p.cells[0], {"steps": steps, "wire_hz": 309.6})
     samples, _edges = files(p, [measured])
     assert list(samples.lines(store, p.rows(0)))[1] == "python,serial,one,0,1,-1,1,,300.000000,10,600,590,lost"
     cell = measured_cell(p, store, p.rows(0), measured)
     assert (cell["tracked_hz"], cell["untracked_hz"], cell["tests"], cell["lost"]) == (200, 300, 3, 1)
-    assert cell["steps"][0]["edge_latency_us"]["avg"] == 3000.0
+    assert (cell["wire_hz"], cell["steps"]) == (309.6, steps)
 
 
 def test_a_cell_with_a_fault_makes_the_run_invalid() -> None:

@@ -1,0 +1,65 @@
+"""A square wave at the board: which of its edges a client copied, and the search for the fastest that it copies."""
+
+import time
+from bisect import bisect_right
+from collections.abc import Generator, Sequence
+
+from looplab.experiments.asip.oscilloscope import Oscilloscope
+
+# (step, pin, level, cycle).
+Row = tuple[int, int, int, int]
+POLL_S = 0.05
+# No edge for this long: what the client had to copy it has copied.
+QUIET_S = 0.3
+
+
+def bisection(low_hz: float, high_hz: float, resolution: float) -> Generator[float, bool, None]:
+    """Yield the frequencies to try; `send` whether the last one was copied.
+
+    The lowest comes first: if it is not copied, there is nothing to search. The highest is taken for too high until the
+    search has come close to it.
+    """
+    if not (yield low_hz):
+        return
+    reached = True
+    while high_hz - low_hz > resolution * high_hz:
+        middle_hz = (low_hz + high_hz) / 2
+        if (yield middle_hz):
+            low_hz = middle_hz
+        else:
+            high_hz, reached = middle_hz, False
+    if reached:
+        yield high_hz
+
+
+def copied(edges: Sequence[Row], wave_pin: int) -> list[tuple[int, int | None]]:
+    """Return (cycle of the wave's edge, cycle of its copy or None) for each edge of the wave.
+
+    Where as many edges came out as went in, and of the same levels, each is the copy of the one before it in the same
+    place. Else an edge is a copy if it comes before the wave's next edge of its level.
+    """
+    wave = [(level, cycle) for _, pin, level, cycle in edges if pin == wave_pin]
+    out = [(level, cycle) for _, pin, level, cycle in edges if pin != wave_pin]
+    if [level for level, _ in wave] == [level for level, _ in out]:
+        return [(first, last) for (_, first), (_, last) in zip(wave, out, strict=True)]
+    found: list[tuple[int, int | None]] = []
+    for level, cycle in wave:
+        copy, again = (_next([at for one, at in side if one == level], cycle) for side in (out, wave))
+        found.append((cycle, copy if copy is not None and (again is None or copy < again) else None))
+    return found
+
+
+def _next(cycles: Sequence[int], after: int) -> int | None:
+    at = bisect_right(cycles, after)
+    return cycles[at] if at < len(cycles) else None
+
+
+def settle(scope: Oscilloscope, wave_s: float, most_s: float) -> None:
+    """Wait until the generator has ended and nothing follows; `most_s` after its end at most without an edge."""
+    time.sleep(wave_s)
+    state, quiet_since = scope.state(), time.monotonic()
+    while state.left or time.monotonic() - quiet_since < min(QUIET_S, most_s):
+        time.sleep(POLL_S)
+        last, state = state, scope.state()
+        if state.count != last.count:
+            quiet_since = time.monotonic()

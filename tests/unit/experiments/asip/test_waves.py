@@ -1,0 +1,82 @@
+"""Which edges of a wave were copied, and the search for the highest frequency that is."""
+
+import pytest
+
+from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
+from looplab.experiments.asip.waves import bisection, copied, settle
+
+WAVE, COPY = 2, 13
+
+
+def rows(*seen: tuple[int, int, int]) -> list[tuple[int, int, int, int]]:
+    """Edges of step 0 from (pin, level, cycle)."""
+    return [(0, *edge) for edge in seen]
+
+
+@pytest.mark.parametrize(
+    ("seen", "pairs"),
+    [
+        # Several are on their way at once.
+        (
+            rows((WAVE, 1, 0), (WAVE, 0, 10), (COPY, 1, 15), (WAVE, 1, 20), (COPY, 0, 25), (COPY, 1, 35)),
+            [(0, 15), (10, 25), (20, 35)],
+        ),
+        (
+            rows((WAVE, 1, 0), (COPY, 1, 5), (WAVE, 0, 10), (WAVE, 1, 20), (WAVE, 0, 30), (COPY, 0, 36)),
+            [(0, 5), (10, None), (20, None), (30, 36)],
+        ),
+        # As many edges of other levels are no copies.
+        (rows((WAVE, 1, 0), (COPY, 0, 5)), [(0, None)]),
+        (rows((WAVE, 1, 0), (WAVE, 0, 10)), [(0, None), (10, None)]),
+        ([], []),
+    ],
+)
+def test_each_edge_has_its_copy_or_none(
+    seen: list[tuple[int, int, int, int]], pairs: list[tuple[int, int | None]]
+) -> None:
+    assert copied(seen, WAVE) == pairs
+
+
+class Slow(Oscilloscope):
+    """Its generator ends, and the copies come later still."""
+
+    def __init__(self, states: list[tuple[int, int]]) -> None:
+        super().__init__("")
+        self.states = states
+
+    def state(self) -> Scope:
+        count, left = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        return Scope(count, 0, left, 0, 0)
+
+
+def test_settling_waits_for_the_generator_and_for_late_copies() -> None:
+    scope = Slow([(0, 4), (2, 2), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0)])
+    settle(scope, 0, 1)
+    assert scope.states == [(8, 0)]
+
+
+def searched(limit_hz: float) -> list[float]:
+    """The frequencies that are tried where all up to `limit_hz` are copied."""
+    search = bisection(2, 400, 0.01)
+    tried = [next(search)]
+    while True:
+        try:
+            tried.append(search.send(tried[-1] <= limit_hz))
+        except StopIteration:
+            return tried
+
+
+@pytest.mark.parametrize("limit_hz", [2, 3.7, 50, 309.6, 395])
+def test_the_search_ends_within_its_resolution_of_the_limit(limit_hz: float) -> None:
+    tried = searched(limit_hz)
+    tracked = max(hz for hz in tried if hz <= limit_hz)
+    missed = min(hz for hz in tried if hz > limit_hz)
+    assert missed - tracked <= 0.01 * missed
+    # Never twice the same, and no more steps than halving takes.
+    assert len(set(tried)) == len(tried) <= 17
+
+
+def test_the_search_goes_no_further_than_its_ends() -> None:
+    assert searched(1) == [2]
+    everything = searched(1000)
+    assert everything[-1] == max(everything) == 400
