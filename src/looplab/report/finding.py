@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from looplab.report.csv_rows import spread
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Interval
@@ -32,7 +30,7 @@ class Finding(Verdict):
 def asked(name: str, title: str, scenario: str, answer: Callable[[Measured], Finding]) -> Claim:
     """Return a claim about the runs of one scenario: no verdict without a run, an INVALID run is named beside it."""
 
-    def judge(runs: Runs, _rng: np.random.Generator) -> Finding:
+    def judge(runs: Runs) -> Finding:
         run = runs.get(scenario)
         if run is None:
             return Finding(NO_RUN, f"There is no usable run: ./lab run {scenario}")

@@ -17,11 +17,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from looplab.report.statistics import FEWEST_REPETITIONS, Floats, Interval
-from looplab.report.student import CONFIDENCE, t_quantile
+from looplab.report.statistics import CONFIDENCE, FEWEST_REPETITIONS, Floats, Interval, t_quantile
 
-_END = 0.5 + CONFIDENCE / 2
-_NORMAL = NormalDist().inv_cdf(_END)
+_NORMAL = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
 def cell_intervals(
@@ -91,7 +89,7 @@ def _quantile_interval(order: Floats, quantile: float, share: float, spread: _Sp
     the skewness of the repetitions. Messages are never taken for more than independent: chance alone may make a few
     repetitions agree.
     """
-    error, t = spread.error, t_quantile(_END, spread.count - 1)
+    error, t = spread.error, t_quantile(spread.count - 1)
     chance = math.sqrt(share * (1 - share) / order.size)
     if t * error < _NORMAL * chance:
         error, t = chance, _NORMAL
@@ -127,7 +125,7 @@ def _mean_interval(mean: float, spread: _Spread) -> Interval:
 
     The upper end is further where the repetitions are skewed: the largest of them is seldom among a few.
     """
-    t = t_quantile(_END, spread.count - 1)
+    t = t_quantile(spread.count - 1)
     if mean <= 0:
         return Interval(mean, mean - t * spread.error, mean + t * spread.error)
     relative = spread.error / mean

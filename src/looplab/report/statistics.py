@@ -14,11 +14,11 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-
-from looplab.report.student import CONFIDENCE, least_p, t_quantile
+from scipy.special import stdtrit
 
 Floats = NDArray[np.float64]
 
+CONFIDENCE = 0.95
 # Fewer repetitions, or runs, than this give no interval: their spread would be a guess.
 FEWEST_REPETITIONS = 3
 SIGNIFICANCE = 0.05
@@ -30,8 +30,6 @@ RANDOM_SPLITS = 5000
 # So many multiplications at once fit a processor's cache, and numpy's library shares out no fewer among threads, which
 # would wait for each other in a loop.
 _AT_ONCE = 200_000
-# Beyond, Student's t for broken degrees of freedom is that of the normal distribution to three digits.
-_MOST_FREEDOM = 400
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def over_runs(figures: Sequence[float | None]) -> Interval | None:
     middle = float(logs.mean())
     if values.size < FEWEST_REPETITIONS:
         return Interval(math.exp(middle), math.nan, math.nan)
-    half = t_quantile(0.5 + CONFIDENCE / 2, values.size - 1) * float(logs.std(ddof=1)) / math.sqrt(values.size)
+    half = t_quantile(values.size - 1) * float(logs.std(ddof=1)) / math.sqrt(values.size)
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
@@ -125,19 +123,6 @@ def called(before: Floats, after: Floats) -> NDArray[np.bool_]:
     shift, half = _welch(before, after)
     found: NDArray[np.bool_] = (np.abs(shift) > half) & (permutation_p(before, after) < SIGNIFICANCE)
     return found
-
-
-def false_positives(sides: Sequence[Sequence[float]], rng: np.random.Generator, times: int = 1000) -> float | None:
-    """Return the share of comparisons without a difference that `called` calls different.
-
-    Each draws as many runs a side from what these runs were apart, all about one level; None for too few.
-    """
-    if any(len(side) < FEWEST_REPETITIONS or min(side) <= 0 or not np.isfinite(side).all() for side in sides):
-        return None
-    logs = [np.log(np.asarray(side)) for side in sides]
-    apart = np.concatenate([(log - log.mean()) * math.sqrt(log.size / (log.size - 1)) for log in logs])
-    drawn = rng.choice(apart, (times, apart.size))
-    return float(called(drawn[:, : logs[0].size], drawn[:, logs[0].size :]).mean())
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -220,13 +205,16 @@ def _welch(before: Floats, after: Floats) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = [error**2 / (side.shape[1] - 1) for error, side in zip(errors, (before, after), strict=True)]
         freedom = np.nan_to_num(total**2 / (parts[0] + parts[1]), nan=1.0)
-    # Broken degrees of freedom: t is nearly a straight line over their inverse.
-    inverse, quantiles = _t_table()
-    t = np.interp(1 / np.maximum(freedom, 1.0), inverse, quantiles)
+    t = stdtrit(np.maximum(freedom, 1.0), 0.5 + CONFIDENCE / 2)
     return after.mean(axis=1) - before.mean(axis=1), t * np.sqrt(total)
 
 
-@cache
-def _t_table() -> tuple[Floats, Floats]:
-    freedoms = np.array([*range(_MOST_FREEDOM, 20, -5), *range(20, 0, -1)])
-    return 1 / freedoms, np.array([t_quantile(0.5 + CONFIDENCE / 2, int(freedom)) for freedom in freedoms])
+def t_quantile(freedom: float) -> float:
+    """Return half the width of a 95 % interval in standard errors, by Student's t."""
+    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
+
+
+def least_p(before: int, after: int) -> float:
+    """Return the smallest two-sided p-value that an exact permutation test of so many runs a side can have."""
+    # Sides of one size can be exchanged: the mirrored split differs as much.
+    return (2 if before == after else 1) / math.comb(before + after, before)

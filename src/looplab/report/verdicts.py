@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, answerable, holm
 
@@ -65,7 +63,7 @@ class Claim:
 
     name: str
     title: str
-    judge: Callable[[Runs, np.random.Generator], Verdict]
+    judge: Callable[[Runs], Verdict]
 
 
 def units(figures: Iterable[Sequence[float]]) -> list[float]:
@@ -88,10 +86,7 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
 
     By Holm, over the questions that so many runs could answer at all.
     """
-    found = [
-        (claim, {name: claim.judge(runs.get(name, {}), np.random.default_rng(SEED)) for name in FIDELITIES})
-        for claim in claims
-    ]
+    found = [(claim, {name: claim.judge(runs.get(name, {})) for name in FIDELITIES}) for claim in claims]
     tested = [(v, v.tested) for _, held in found for v in held.values() if v.rule and v.tested]
     counted = answerable([comparison.least_p for _, comparison in tested])
     adjusted = dict(zip(counted, holm([tested[at][1].p_value for at in counted]), strict=True))

@@ -9,7 +9,7 @@ import pytest
 from support.latency_models import HELD_OUT, MODELS, Model, truth
 
 from looplab.report.repetitions import cell_intervals
-from looplab.report.student import t_quantile
+from looplab.report.statistics import t_quantile
 
 SHARES = [0.5, 0.95, 0.99]
 
@@ -83,7 +83,7 @@ def test_the_interval_of_a_mean_is_longer_towards_the_tail_of_its_repetitions() 
     """Nine repetitions alike and one far above them: Student's interval would end where the next such one begins."""
     means = np.array([1.0] * 9 + [3.0]) + np.linspace(0, 0.01, 10)
     skewed, _ = cell_intervals(np.repeat(means, 20), np.repeat(np.arange(10), 20), [0.5])
-    half = t_quantile(0.975, 9) * means.std(ddof=1) / math.sqrt(10) / means.mean()
+    half = t_quantile(9) * means.std(ddof=1) / math.sqrt(10) / means.mean()
     assert math.log(skewed.estimate / skewed.low) == pytest.approx(half)
     assert math.log(skewed.high / skewed.estimate) > 1.5 * half
     # Of the mirrored ones it is Student's on both sides.
@@ -116,7 +116,7 @@ def test_messages_of_one_repetition_are_not_taken_for_independent() -> None:
     values = np.repeat(levels, 100) + rng.normal(0, 1, 1000)
     mean, _ = cell_intervals(values, np.repeat(np.arange(10), 100), [0.5])
     half = (mean.high - mean.low) / 2
-    student = t_quantile(0.975, 9) * levels.std(ddof=1) / math.sqrt(10)
+    student = t_quantile(9) * levels.std(ddof=1) / math.sqrt(10)
     assert half == pytest.approx(student, rel=0.25)
 
 

@@ -19,7 +19,7 @@ def claim(name: str, shift: float, runs: int = RUNS) -> Claim:
     found = compare(np.exp(level), np.exp(level[::-1] + shift))
     assert found is not None
 
-    def answer(_runs: Runs, _rng: np.random.Generator) -> Verdict:
+    def answer(_runs: Runs) -> Verdict:
         return Verdict(UNDECIDED, "", tested=found, rule=directed(name, +1, None))
 
     return Claim(name, name, answer)

@@ -18,7 +18,6 @@ from looplab.lab.checkout import Lab
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import Session, check_link
-from looplab.lab.study_plan import duration_s, foresight, read_run_sd
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
 from looplab.system.identity import hashed, machine_id
@@ -26,6 +25,8 @@ from looplab.system.machine_facts import boot_id
 from looplab.system.terminal import say, show_duration
 
 MOST_ARMS = len(string.ascii_uppercase)
+# Starting and stopping a scenario's containers, warm-up, looks.
+RUN_OVERHEAD_S = 7.0
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,7 @@ def conduct(
     else:
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
-    seconds = duration_s(parameters[plan.arms[arm]] for _, arm in left)
-    say(_said(plan, seconds))
-    for line in foresight(plan, read_run_sd(root / "results", plan)):
-        say(line)
+    say(_said(plan, sum(parameters[plan.arms[arm]].whole_s + RUN_OVERHEAD_S for _, arm in left)))
     return _run(session, plan, [known[plan.arms[arm]] for _, arm in left], options)
 
 

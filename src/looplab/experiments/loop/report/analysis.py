@@ -117,7 +117,7 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     "least_p": number(e.least_p if e else None, ".5f"),
                     "effect_size_sd": number(e.effect_size if e else None, ".2f"),
                     "compared": f"{e.units[0]} and {e.units[1]} {verdict.units}s" if e else "",
-                    "null": verdict.null.text if verdict.null else "",
+                    "null": verdict.null,
                     "published_share": number(verdict.published_share, ".4f"),
                     "runs": " ".join(verdict.run_ids),
                     "beside": " ".join(verdict.beside),

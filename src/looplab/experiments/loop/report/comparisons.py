@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
-from looplab.experiments.loop.report.null import Null, null
+from looplab.experiments.loop.report.null import null_text
 from looplab.experiments.loop.studies import COMPARED
 from looplab.report.cell import Key
 from looplab.report.page import show_percent
@@ -56,7 +56,7 @@ class Comparing(Verdict):
     run_ids: list[str] = field(default_factory=list)
     units: str = "run"
     judged: str = "O mean"
-    null: Null | None = None
+    null: str = ""
 
     @property
     def glance(self) -> str:
@@ -106,7 +106,7 @@ def _between(name: str, title: str, rule: MakeRule, judged: str = "O mean") -> C
     """Return a claim that compares two scenarios."""
     before, after = COMPARED[name]
 
-    def judge(runs: Runs, rng: np.random.Generator) -> Comparing:
+    def judge(runs: Runs) -> Comparing:
         missing = [scenario for scenario in (before, after) if scenario not in runs]
         if missing:
             return no_run(missing)
@@ -124,7 +124,7 @@ def _between(name: str, title: str, rule: MakeRule, judged: str = "O mean") -> C
         )
         if not keys:
             return guarded(verdict, [a, b])
-        _compare(verdict, (a, keys), (b, keys), rule(share), rng)
+        _compare(verdict, (a, keys), (b, keys), rule(share))
         if not _applied(ABOUT[name], a.run, b.run):
             return guarded(_no_contrast(verdict), [a, b], ABOUT[name])
         return guarded(verdict, [a, b], ABOUT[name])
@@ -132,7 +132,7 @@ def _between(name: str, title: str, rule: MakeRule, judged: str = "O mean") -> C
     return Claim(name, title, judge)
 
 
-def _qos_2(runs: Runs, rng: np.random.Generator) -> Comparing:
+def _qos_2(runs: Runs) -> Comparing:
     if "scenario8" not in runs:
         return no_run(["scenario8"])
     a = runs["scenario8"]
@@ -144,7 +144,7 @@ def _qos_2(runs: Runs, rng: np.random.Generator) -> Comparing:
     share = _share(*(published.mean_us("scenario8", intervals, qos) for qos in (1, 2)))
     verdict = Comparing(UNDECIDED, "", sides=("QoS 1", "QoS 2"), published_share=share)
     verdict.cells = said([(i, 2) for i in intervals]).replace("QoS 2", "QoS 1 and 2")
-    _compare(verdict, (a, [(i, 1) for i in intervals]), (a, [(i, 2) for i in intervals]), _higher(share), rng)
+    _compare(verdict, (a, [(i, 1) for i in intervals]), (a, [(i, 2) for i in intervals]), _higher(share))
     return guarded(verdict, [a])
 
 
@@ -160,7 +160,7 @@ def no_run(missing: Sequence[str]) -> Comparing:
 Side = tuple[Measured, Sequence[Key]]
 
 
-def _compare(verdict: Comparing, before: Side, after: Side, rule: Rule, rng: np.random.Generator) -> None:
+def _compare(verdict: Comparing, before: Side, after: Side, rule: Rule) -> None:
     """Compare runs where each side has enough, else the repetitions of the newest run; set what the verdict is."""
     sides = (before, after)
     fewest = min(len(measured.runs) for measured, _ in sides)
@@ -171,7 +171,7 @@ def _compare(verdict: Comparing, before: Side, after: Side, rule: Rule, rng: np.
     judged = values[next(figure for figure in FIGURES if " ".join(figure) == verdict.judged)]
     if verdict.units == "run":
         metric, statistic = verdict.judged.split()
-        verdict.null = null(sides, judged, lambda side: _values(side, metric, statistic, "run"), rng)
+        verdict.null = null_text(sides, lambda side: _values(side, metric, statistic, "run"))
         if verdict.judged in verdict.effects:
             verdict.tested, verdict.rule = verdict.effects[verdict.judged], rule
             return

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.comparisons import Comparing, guarded, said
 from looplab.experiments.loop.studies import STUDIES
@@ -41,7 +39,7 @@ def claims() -> list[Claim]:
     ]
 
 
-def _at_10_ms(runs: Runs, _rng: np.random.Generator) -> Comparing:
+def _at_10_ms(runs: Runs) -> Comparing:
     """Judge whether each run loses at 10 ms and not at 20 ms and above: the second part is as much of the claim."""
     key = (LOSING_MS, 0)
     held = [m for name in STUDIES["loss-10-ms"] if (m := runs.get(name)) and key in cells_of(m)]
@@ -66,7 +64,7 @@ def _at_10_ms(runs: Runs, _rng: np.random.Generator) -> Comparing:
     return guarded(_by_runs(verdict, held), held)
 
 
-def _flood_qos_0(runs: Runs, _rng: np.random.Generator) -> Comparing:
+def _flood_qos_0(runs: Runs) -> Comparing:
     """Judge whether in one scenario at least every run lost a message or the connection."""
     held = [m for name in STUDIES["flood-qos-0"] if (m := runs.get(name)) and FLOODED in cells_of(m)]
     if not held:
@@ -88,7 +86,7 @@ def _flood_qos_0(runs: Runs, _rng: np.random.Generator) -> Comparing:
     return guarded(_by_runs(Comparing(outcome, text + why, cells=said([FLOODED])), held), held)
 
 
-def _flood_qos_1_2(runs: Runs, _rng: np.random.Generator) -> Comparing:
+def _flood_qos_1_2(runs: Runs) -> Comparing:
     measured = runs.get("scenario8")
     cells = {key: cell for key, cell in cells_of(measured).items() if key[1] > 0} if measured else {}
     if measured is None or not cells:

@@ -48,7 +48,7 @@ def test_an_interval_that_is_open_is_shown_as_such(report: Path) -> None:
     assert "… ∞" in (report / "index.html").read_text()
 
 
-def test_the_first_printed_page_names_machine_claims_citation_and_repetition(report: Path) -> None:
+def test_the_first_printed_page_names_machine_and_claims(report: Path) -> None:
     text = (report / "index.html").read_text()
     body = text.partition("<body>")[2]
     first = body[: body.index("</section>")]
@@ -59,8 +59,6 @@ def test_the_first_printed_page_names_machine_claims_citation_and_repetition(rep
             'alt="All claims.',
             "All claims at a glance",
             "I. Campo Prieto, “Remote robot control from Docker”, 2020",
-            "<code>./lab run scenario1 scenario2 --intervals 100,50,20,10 --messages 25",
-            "<code>./lab report</code>",
         )
     ]
     assert places == sorted(places)
@@ -124,21 +122,21 @@ def test_the_tables_hold_the_published_figures_and_those_of_run_json(report: Pat
 
 # Claim, fidelity and statistic: both sides in us, the share with its interval, p.
 GOLDEN = {
-    ("stress", "thesis", "O mean"): (791.333, 19122.745, 23.1652, 13.368, 39.6428, 0.0002),
-    ("stress", "thesis", "O p50"): (705.643, 10496.365, 13.8749, 6.6126, 28.0652, 0.0002),
-    ("stress", "thesis", "O p95"): (1167.081, 59873.225, 50.3017, 29.5445, 85.165, 0.0002),
-    ("stress", "thesis", "response p50"): (5091.93, 24882.401, 3.8866, 2.0695, 6.7796, 0.0002),
-    ("stress", "thesis", "response p95"): (5955.483, 92494.012, 14.5309, 9.7495, 21.4391, 0.0002),
+    ("stress", "thesis", "O mean"): (791.333, 19122.745, 23.1652, 13.369, 39.6401, 0.0002),
+    ("stress", "thesis", "O p50"): (705.643, 10496.365, 13.8749, 6.613, 28.0638, 0.0002),
+    ("stress", "thesis", "O p95"): (1167.081, 59873.225, 50.3017, 29.5446, 85.1646, 0.0002),
+    ("stress", "thesis", "response p50"): (5091.93, 24882.401, 3.8866, 2.0695, 6.7795, 0.0002),
+    ("stress", "thesis", "response p95"): (5955.483, 92494.012, 14.5309, 9.75, 21.4381, 0.0002),
     ("qos-2", "thesis", "O mean"): (37742.027, 48742.973, 0.2915, 0.1126, 0.4991, 0.0011),
-    ("qos-2", "thesis", "O p50"): (35946.723, 47726.638, 0.3277, 0.1552, 0.526, 0.0006),
+    ("qos-2", "thesis", "O p50"): (35946.723, 47726.638, 0.3277, 0.1552, 0.5259, 0.0006),
     ("qos-2", "thesis", "O p95"): (57725.808, 76929.794, 0.3327, -0.0014, 0.7785, 0.0347),
-    ("qos-2", "thesis", "response p50"): (41002.329, 52801.119, 0.2878, 0.1246, 0.4746, 0.0011),
+    ("qos-2", "thesis", "response p50"): (41002.329, 52801.119, 0.2878, 0.1246, 0.4745, 0.0011),
     ("qos-2", "thesis", "response p95"): (62696.175, 81891.225, 0.3062, -0.0058, 0.716, 0.0354),
-    ("qos-2", "corrected", "O mean"): (5579.639, 7523.206, 0.3483, -0.5595, 3.1268, 0.5629),
-    ("qos-2", "corrected", "O p50"): (1389.403, 2772.883, 0.9957, -0.3478, 5.1071, 0.193),
-    ("qos-2", "corrected", "O p95"): (14744.779, 28693.706, 0.946, -0.5671, 7.7478, 0.3492),
-    ("qos-2", "corrected", "response p50"): (6742.905, 7560.802, 0.1213, -0.3571, 0.9557, 0.6751),
-    ("qos-2", "corrected", "response p95"): (24585.303, 34760.163, 0.4139, -0.4901, 2.9204, 0.4678),
+    ("qos-2", "corrected", "O mean"): (5579.639, 7523.206, 0.3483, -0.5594, 3.1265, 0.5629),
+    ("qos-2", "corrected", "O p50"): (1389.403, 2772.883, 0.9957, -0.3478, 5.1069, 0.193),
+    ("qos-2", "corrected", "O p95"): (14744.779, 28693.706, 0.946, -0.5671, 7.7474, 0.3492),
+    ("qos-2", "corrected", "response p50"): (6742.905, 7560.802, 0.1213, -0.3571, 0.9556, 0.6751),
+    ("qos-2", "corrected", "response p95"): (24585.303, 34760.163, 0.4139, -0.4901, 2.9203, 0.4678),
 }
 
 

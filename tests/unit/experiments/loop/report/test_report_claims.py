@@ -152,11 +152,7 @@ def test_the_machines_own_difference_stands_beside_the_verdict(results: Path) ->
     study = Study("s", ["stress"], 1, 3, {"A": "scenario1", "B": "scenario1"}, [["A", "B"]] * 3, {}, {}, runs=runs)
     study.write(results)
     null = shown(results).verdict("stress").null
-    assert [scenario for scenario, _share in null.arms] == ["scenario1"]
-    assert abs(null.arms[0][1].estimate) < 0.1
-    assert null.false_positive <= 0.08
-    assert "two arms of scenario1 differ by" in null.text
-    assert "called different" in null.text
+    assert null.startswith("A/A: two arms of scenario1 differ by ")
 
 
 # What is odd about scenario 2: what its run has, the words in the reason, the words elsewhere on the page.
