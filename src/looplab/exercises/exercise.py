@@ -1,7 +1,7 @@
 """expected.yaml: what an exercise wants to see in its runs, and what it asks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
 FILE = "expected.yaml"
 SCHEMA = Path(__file__).parent / "expected.schema.json"
 REMEDY = "See docs/marking.md."
+# Entries of points and questions that are no plain words and numbers.
+PARSED = ("options", "value")
 
 # From the name of a scenario to the table whose cells may be asked about.
 TableOf = Callable[[str], type[Cell]]
@@ -29,9 +31,9 @@ class WantedRun:
 
     handle: str
     scenario: str
-    fidelity: str
-    parameters: Mapping[str, Any]
-    needs_priority: bool = False
+    fidelity: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    needs: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,16 +77,16 @@ class WantedTreatment:
 class Point:
     """One thing that the runs must show, worth `worth` points.
 
-    `needs_priority`: not counted on a machine that refuses real-time priority. `or_lost`: also given where messages
-    or the connection were lost, because that is the published result.
+    `needs` is "real-time priority" or "": a point that needs it is not counted on a machine that refuses it. `or_lost`:
+    also given where messages or the connection were lost, because that is the published result.
     """
 
     name: str
-    says: str
-    worth: int
     wants: Band | WantedTreatment
-    otherwise: str
-    needs_priority: bool = False
+    says: str
+    worth: int = 1
+    otherwise: str = ""
+    needs: str = ""
     or_lost: bool = False
 
 
@@ -98,14 +100,14 @@ class Question:
     """
 
     name: str
-    asks: str
-    worth: int
     options: Mapping[str, str]
     value: Value | None
-    unit: str
-    tolerance: float
     order: Mapping[str, Value]
-    needs_priority: bool = False
+    asks: str
+    worth: int = 1
+    unit: str = ""
+    tolerance: float = 0.05
+    needs: str = ""
     shown_by: str = ""
 
     @property
@@ -197,15 +199,12 @@ def parse_exercise(name: str, text: str, where: str, table_of: TableOf) -> Exerc
     mistake = fault(document, validator(SCHEMA))
     if mistake:
         raise UsageError(f"{where}: {mistake}.", REMEDY)
-    runs = [
-        WantedRun(handle, run["scenario"], run.get("fidelity") or "", run.get("parameters") or {}, _needs(run))
-        for handle, run in document["runs"].items()
-    ]
+    runs = [WantedRun(handle, **run) for handle, run in document["runs"].items()]
     reader = _Reader(where, {run.handle: table_of(run.scenario) for run in runs})
     least, card = document.get("least") or {}, document.get("card") or {}
     return Exercise(
         name=name,
-        title=str(document["title"]),
+        title=document["title"],
         runs=runs,
         repetitions=least.get("repetitions", 1),
         messages=least.get("messages", 1),
@@ -213,11 +212,6 @@ def parse_exercise(name: str, text: str, where: str, table_of: TableOf) -> Exerc
         questions=[reader.question(key, entry) for key, entry in (document.get("questions") or {}).items()],
         card=Card(**{name: entry for name, entry in card.items() if name != "minutes"}, **card.get("minutes", {})),
     )
-
-
-def _needs(entry: Mapping[str, Any]) -> bool:
-    """Return whether a run, point or question needs real-time priority: the one need there is."""
-    return "needs" in entry
 
 
 @dataclass(frozen=True)
@@ -228,10 +222,7 @@ class _Reader:
     tables: Mapping[str, type[Cell]]
 
     def point(self, name: str, entry: Mapping[str, Any]) -> Point:
-        place = f"points.{name}"
-        says, otherwise = str(entry["says"]), str(entry.get("otherwise") or "")
-        worth, or_lost = entry.get("worth", 1), bool(entry.get("or_lost", False))
-        return Point(name, says, worth, self._wants(entry, place), otherwise, _needs(entry), or_lost)
+        return Point(name, self._wants(entry, f"points.{name}"), **_plain(entry, Point))
 
     def _wants(self, entry: Mapping[str, Any], place: str) -> Band | WantedTreatment:
         if "treatment" in entry:
@@ -260,10 +251,7 @@ class _Reader:
                 f"{place} is neither a choice nor a figure",
                 "Give it `options:` (and `largest:` with a figure for each), or `value:`.",
             )
-        unit, tolerance = str(entry.get("unit") or ""), entry.get("tolerance", 0.05)
-        asks, worth = str(entry["asks"]), entry.get("worth", 1)
-        shown_by = entry.get("shown_by", "")
-        return Question(name, asks, worth, options, value, unit, tolerance, order, _needs(entry), shown_by)
+        return Question(name, options, value, order, **_plain(entry, Question))
 
     def _value(self, entry: Mapping[str, Any], place: str) -> Value:
         run, name = self._handle(entry["run"], place), entry["name"]
@@ -290,6 +278,11 @@ class _Reader:
 
     def _wrong(self, what: str, remedy: str) -> LabError:
         return UsageError(f"{self.where}: {what}.", remedy)
+
+
+def _plain(entry: Mapping[str, Any], made: type[Point | Question]) -> dict[str, Any]:
+    """Return what an entry of the file gives of a class as it is."""
+    return {name: value for name, value in entry.items() if name in made.__annotations__ and name not in PARSED}
 
 
 def value_names(table: type[Cell]) -> Iterator[str]:

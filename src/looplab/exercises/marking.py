@@ -109,7 +109,7 @@ def _sound_cells(exercise: Exercise, wanted: WantedRun, run: StoredRun, main: St
     Raises Unjudged for a run that cannot be judged by.
     """
     wrong = [why for good, why in _checks(exercise, wanted, run, main) if why and not good]
-    exempt = wanted.needs_priority and not run.valid and priority_alone_refused(run)
+    exempt = bool(wanted.needs) and not run.valid and priority_alone_refused(run)
     if wrong and not (exempt and wrong == [_invalid(run)]):
         raise Unjudged(wrong[0])
     cells = read_cells(run)
@@ -209,7 +209,7 @@ class _Judge:
 
     def _mark(self, kind: str, entry: Point | Question, good: bool, reason: str, hint: str = "") -> Mark:
         """Return a mark; a point that the machine cannot give is not counted."""
-        if not good and entry.needs_priority and self._refused:
+        if not good and entry.needs and self._refused:
             return Mark(kind, entry.name, 0, 0, NOT_COUNTED, exempt=entry.worth)
         return Mark(kind, entry.name, entry.worth if good else 0, entry.worth, reason, hint)
 
