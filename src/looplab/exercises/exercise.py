@@ -66,11 +66,11 @@ class Band:
 
 @dataclass(frozen=True)
 class WantedTreatment:
-    """A treatment of a run must have been found as one of `found`; as the run wanted it, if `found` is empty."""
+    """A treatment of a run must have been found in one of `states`; as the run wanted it, if there are none."""
 
     run: str
     what: str
-    found: tuple[str, ...]
+    states: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Card:
     """What the lab card says of an exercise.
 
     Minutes are a student's. `before` names exercises, `claims` those of the report, `reruns` the commands that the
-    questions order beside those of the section Run.
+    questions order in addition to those of the section Run.
     """
 
     goals: Sequence[str] = ()

@@ -19,7 +19,7 @@ PREDICTION_RULE = "Write the letter into the form before you run. Any prediction
 
 @dataclass(frozen=True)
 class Around:
-    """What a handout needs to know beside its exercise: neighbours and claims by title, and its sample table.
+    """What a handout needs to know from elsewhere: neighbours and claims by title, and its sample table.
 
     `meanings` explains the table's lines or columns, `lines` gives the one that a figure of expected.yaml is read from.
     """

@@ -222,10 +222,10 @@ class _Judge:
         entry = self._run(wants.run).treatment(wants.what)
         if entry is None:
             return False, f"the run records no treatment “{wants.what}”"
-        found = str(entry["found"])
-        if not wants.found:
-            return bool(entry["verified"]), f"wanted {entry['wanted']}, found {found}"
-        return found in wants.found, f"found {found}"
+        state = str(entry["found"])
+        if not wants.states:
+            return bool(entry["verified"]), f"wanted {entry['wanted']}, found {state}"
+        return state in wants.states, f"found {state}"
 
     def _band(self, wants: Band) -> tuple[bool, str]:
         value = self._value(wants.value)

@@ -20,8 +20,8 @@ STUDENTS_MARK = ".students"
 GATHERED = {".git", ".venv", ".cache", "results", "report", "answers", "secrets", ".env.machine", STUDENTS_MARK}
 
 
-def write_archives(root: Path, beside: Path) -> tuple[Path, Path]:
-    """Write NAME-students.tar.gz and NAME-teachers.tar.gz beside a bundle called NAME; return both paths.
+def write_archives(root: Path, bundle: Path) -> tuple[Path, Path]:
+    """Write NAME-students.tar.gz and NAME-teachers.tar.gz next to a bundle called NAME; return both paths.
 
     The teachers' archive unpacks over a students' checkout and completes it.
     """
@@ -29,7 +29,7 @@ def write_archives(root: Path, beside: Path) -> tuple[Path, Path]:
     kept = [name for name in files if name not in FOR_TEACHERS]
     pages = {name: (root / name).read_text(encoding="utf-8") for name in kept if name.endswith(".md")}
     changed = {name: text for name in pages if (text := without_links(name, pages[name])) != pages[name]}
-    students, teachers = (beside.with_name(f"{beside.stem}-{who}.tar.gz") for who in ("students", "teachers"))
+    students, teachers = (bundle.with_name(f"{bundle.stem}-{who}.tar.gz") for who in ("students", "teachers"))
     mark = "./lab check says right or not right here, never the figure.\n"
     _write(students, root, [name for name in kept if name not in changed], {**changed, STUDENTS_MARK: mark})
     _write(teachers, root, [name for name in files if name in FOR_TEACHERS or name in changed], {})
@@ -39,9 +39,9 @@ def write_archives(root: Path, beside: Path) -> tuple[Path, Path]:
 def without_links(name: str, text: str) -> str:
     """Return the page `name` as students get it: what only teachers have is named there, not linked."""
 
-    def put(found: re.Match[str]) -> str:
-        target = os.path.normpath(os.path.join(os.path.dirname(name), found[2]))
-        return f"{found[1]} (in the teachers' archive)" if target in FOR_TEACHERS else found[0]
+    def put(link: re.Match[str]) -> str:
+        target = os.path.normpath(os.path.join(os.path.dirname(name), link[2]))
+        return f"{link[1]} (in the teachers' archive)" if target in FOR_TEACHERS else link[0]
 
     return LINK.sub(put, text)
 

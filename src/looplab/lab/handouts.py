@@ -44,7 +44,7 @@ def claim_titles(experiment: str) -> dict[str, str]:
 
 
 def around(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> Around:
-    """Return what the handout of an exercise needs beside it; `places` gives title and folder of all in order."""
+    """Return what the handout of an exercise needs from elsewhere; `places` gives title and folder of all in order."""
     scenario = exercise.runs[-1].scenario
     experiment = experiment_of(root, EXPERIMENTS, scenario)
     titles = claim_titles(experiment.name)

@@ -45,7 +45,7 @@ def printed(root: Path, name: str) -> str:
 
 def paper_questions(text: str) -> list[str]:
     asked = text.split("\n## Questions\n")[1].split("\n## ")[0]
-    return [" ".join(found.split()) for found in re.findall(r"^\d+\. (.+(?:\n {2,}.+)*)", asked, re.MULTILINE)]
+    return [" ".join(question.split()) for question in re.findall(r"^\d+\. (.+(?:\n {2,}.+)*)", asked, re.MULTILINE)]
 
 
 def _for_paper(text: str) -> str:

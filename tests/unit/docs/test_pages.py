@@ -23,8 +23,8 @@ def test_every_page_is_reachable_from_the_readme() -> None:
     first = ROOT / "README.md"
     seen, ahead = {first}, [first]
     while ahead:
-        found = set(linked(ahead.pop())) - seen
-        seen |= found
-        ahead += found
+        pages = set(linked(ahead.pop())) - seen
+        seen |= pages
+        ahead += pages
     pages = {ROOT / name for name in TRACKED if name.endswith(".md") and not name.startswith(APART)}
     assert not sorted(str(page.relative_to(ROOT)) for page in pages - seen)

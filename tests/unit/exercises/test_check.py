@@ -1,4 +1,4 @@
-"""Marking: points with reasons, a wrong run told from a wrong answer, a class at once."""
+"""Marking: points with reasons, a wrong run apart from a wrong answer, a class at once."""
 
 import csv
 import re
@@ -86,10 +86,10 @@ def test_before_starting_the_score_is_nought_and_a_form_is_there(
     lab: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check(lab, [name]) == 1
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     exercise = read_exercise(lab, name, EXPERIMENTS)
-    assert f"score: 0 of {exercise.total}" in said
-    assert "./lab run" in said
+    assert f"score: 0 of {exercise.total}" in printed
+    assert "./lab run" in printed
     form = yaml.safe_load((lab / f"answers/{name}.yaml").read_text())
     assert form == dict.fromkeys([question.name for question in exercise.questions])
 
@@ -98,28 +98,28 @@ def test_sound_runs_and_right_answers_get_every_point(lab: Path, capsys: pytest.
     put_sound_runs(lab / "results")
     put_answers(lab, right_answers(lab))
     code = check(lab, ["scenario2"])
-    said = capsys.readouterr().out
-    assert code == 0, said
-    assert "score: 10 of 10" in said
+    printed = capsys.readouterr().out
+    assert code == 0, printed
+    assert "score: 10 of 10" in printed
 
 
 def test_a_wrong_answer_costs_its_point_and_no_other(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_sound_runs(lab / "results")
     put_answers(lab, {**right_answers(lab), "o-p99": 0.3, "median": "a"})
     assert check(lab, ["scenario2"]) == 1
-    said = capsys.readouterr().out
-    assert "score: 8 of 10" in said
-    assert "0/1  o-p99: 0.3 ms; your run says" in said
-    assert "0/1  median: a; your runs say b" in said
-    assert "it is the answers that are not yet" in said
+    printed = capsys.readouterr().out
+    assert "score: 8 of 10" in printed
+    assert "0/1  o-p99: 0.3 ms; your run says" in printed
+    assert "0/1  median: a; your runs say b" in printed
+    assert "it is the answers that are not yet" in printed
 
 
 @pytest.mark.parametrize(("answer", "got"), [("a", 0), ("b", 1), ("c", 1)])
 def test_of_two_figures_alike_either_is_the_largest(tmp_path: Path, answer: str, got: int) -> None:
     """Both sustain the highest rate that a quick search tries."""
-    found = [("row", 700.0), ("pipeline", 4000.0), ("copy", 4000.0)]
+    limits = [("row", 700.0), ("pipeline", 4000.0), ("copy", 4000.0)]
     more = {"limited_by": "tried", "evidence": {}}
-    truths = [single(0.25, mode, more={"limit_per_s": rate, **more}) for mode, rate in found]
+    truths = [single(0.25, mode, more={"limit_per_s": rate, **more}) for mode, rate in limits]
     run = read_run(write_twin_run(tmp_path, truths, scenario="twin-limit", fidelity="corrected"), EXPERIMENTS)
     marked = mark(read_exercise(ROOT, "twin-limit", EXPERIMENTS), [run], {"fastest": answer})
     (question,) = [one for one in marked.marks if one.name == "fastest"]
@@ -156,21 +156,21 @@ def test_a_wrong_run_is_told_from_a_wrong_answer(lab: Path, how: str, capsys: py
         if removed:
             (folder / removed).unlink()
     assert check(lab, ["scenario2"]) == 1
-    said = capsys.readouterr().out
-    assert word in said
-    assert "A run is missing or wrong" in said
-    assert "not judged" in said
+    printed = capsys.readouterr().out
+    assert word in printed
+    assert "A run is missing or wrong" in printed
+    assert "not judged" in printed
 
 
 def test_a_run_without_its_effect_is_sound_but_does_not_show_it(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_run(lab / "results", "scenario1")
     put_run(lab / "results", "scenario2", 900, changes={"treatments": STRESS})
     assert check(lab, ["scenario2"]) == 1
-    said = capsys.readouterr().out
-    assert "0/2  tail" in said
-    assert "expected at least 1.3" in said
-    assert "STRESS_CPU" in said
-    assert "The runs are sound, but do not show" in said
+    printed = capsys.readouterr().out
+    assert "0/2  tail" in printed
+    assert "expected at least 1.3" in printed
+    assert "STRESS_CPU" in printed
+    assert "The runs are sound, but do not show" in printed
 
 
 def test_a_valid_run_is_taken_rather_than_a_newer_invalid_one(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +184,7 @@ def test_a_valid_run_is_taken_rather_than_a_newer_invalid_one(lab: Path, capsys:
     assert "20260505T000000Z-scenario2 is INVALID" in capsys.readouterr().out
 
 
-def test_naming_a_run_of_another_scenario_is_said(lab: Path) -> None:
+def test_naming_a_run_of_another_scenario_is_refused(lab: Path) -> None:
     put_run(lab / "results", "scenario7")
     with pytest.raises(LabError, match="is a run of scenario7"):
         check(lab, ["scenario2", "20260101T000000Z-scenario7"])
@@ -236,9 +236,9 @@ def test_a_new_scenario_has_an_exercise_at_once(changeable_lab: Path, capsys: py
     assert f"score: 0 of {read_exercise(lab, 'scenario9', EXPERIMENTS).total}`" in handout
     put_run(lab / "results", "scenario9")
     check(lab, ["scenario9"])
-    said = capsys.readouterr().out
-    assert "1/1  mine: 20260101T000000Z-scenario9" in said
-    assert "1/1  answered" in said
+    printed = capsys.readouterr().out
+    assert "1/1  mine: 20260101T000000Z-scenario9" in printed
+    assert "1/1  answered" in printed
 
 
 def parsed(text: str, experiment: str = "loop") -> Exercise:

@@ -42,7 +42,7 @@ def treated(folder: Path, *treatments: dict[str, Any], **changes: Any) -> None:
         run |= {"treatments": [*kept, *treatments], **changes}
 
 
-def found(what: str, wanted: str, seen: str, verified: bool = True, note: str = "") -> dict[str, Any]:
+def treatment_of(what: str, wanted: str, seen: str, verified: bool = True, note: str = "") -> dict[str, Any]:
     return {"what": what, "wanted": wanted, "found": seen, "verified": verified, "required": True, "note": note}
 
 
@@ -76,7 +76,7 @@ REFUSED = "fifo: Operation not permitted (see `./lab doctor`: real-time budget a
 
 
 def refused(role: str, priority: int) -> dict[str, Any]:
-    return found(f"{role} scheduling policy", f"SCHED_FIFO {priority}", "SCHED_OTHER", False, REFUSED)
+    return treatment_of(f"{role} scheduling policy", f"SCHED_FIFO {priority}", "SCHED_OTHER", False, REFUSED)
 
 
 def test_points_that_the_machine_cannot_give_are_not_counted(runs: list[Path]) -> None:
@@ -96,21 +96,23 @@ def test_points_that_the_machine_cannot_give_are_not_counted(runs: list[Path]) -
     }  # fmt: skip
     assert marked.worth + marked.exempt == exercise.total
     assert f"; {marked.exempt} more need real-time priority" in score_line(marked)
-    # Another fault beside the refusal is the student's again.
-    treated(applied, found("stress load", "running", "ended", False), invalid_because=["a", "b", "c"])
+    # Another fault with the refusal is the student's again.
+    treated(applied, treatment_of("stress load", "running", "ended", False), invalid_because=["a", "b", "c"])
     marked = mark(exercise, stored([folder, applied]), {})
     assert "INVALID" in next(m.reason for m in marked.marks if m.name == "applied")
     # Who forgot to ask for it is not exempt.
-    treated(applied, *(found(w["what"], "SCHED_OTHER", "SCHED_OTHER") for w in wrong), valid=True, invalid_because=[])
+    treated(
+        applied, *(treatment_of(w["what"], "SCHED_OTHER", "SCHED_OTHER") for w in wrong), valid=True, invalid_because=[]
+    )
     with edited(applied) as run:
         run["treatments"] = [entry for entry in run["treatments"] if entry["what"] != "stress load"]
     assert mark(exercise, stored([folder, applied]), {}).exempt == 0
 
 
 TREATED = {
-    "stress load": found("stress load", "running", "running"),
-    "flood load": found("flood load", "running", "running"),
-    **{what: found(what, "permitted", "rtprio limit 90; SYS_NICE given")
+    "stress load": treatment_of("stress load", "running", "running"),
+    "flood load": treatment_of("flood load", "running", "running"),
+    **{what: treatment_of(what, "permitted", "rtprio limit 90; SYS_NICE given")
        for what in ("broker may use real-time priority", "controller may use real-time priority")},
 }  # fmt: skip
 

@@ -20,25 +20,25 @@ FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in",
 @cache
 def titles() -> set[str]:
     """Titles of all dashboards and panels."""
-    found: set[str] = set()
+    names: set[str] = set()
 
     def walk(panel_list: list[dict[str, Any]]) -> None:
         for panel in panel_list:
-            found.add(panel.get("title", ""))
+            names.add(panel.get("title", ""))
             walk(panel.get("panels", []))
 
     for path in (ROOT / "grafana/dashboards").glob("*.json"):
         dashboard = json.loads(path.read_text())
-        found.add(dashboard["title"])
+        names.add(dashboard["title"])
         walk(dashboard["panels"])
         for variable in dashboard["templating"]["list"]:
-            found |= {
+            names |= {
                 title.replace(f"${variable['name']}", option["text"])
-                for title in found
+                for title in names
                 for option in variable.get("options", [])
             }
     # As they are read: with the values of their variables.
-    return {title for title in found if "$" not in title}
+    return {title for title in names if "$" not in title}
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
