@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from looplab.exercises.handout import with_block
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.handouts import with_block
 from looplab.spec.columns import Column, Count, Word
 from looplab.spec.experiment import Experiment
 

@@ -1,20 +1,19 @@
-"""All pages with generated parts: what scripts/make-handouts writes and a test compares."""
+"""The handouts of exercises: what of a README follows from its expected.yaml, and what its readers are shown.
+
+Card, prediction, sample table and links follow; the rest of a README is written by hand. `scripts/make-handouts` writes
+these parts; a test compares.
+"""
 
 import json
-from collections.abc import Mapping
-from functools import partial
+import os
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
-from looplab.exercises.exercise import (
-    Exercise,
-    exercises,
-    experiment_of,
-    read_exercise,
-)
-from looplab.exercises.handout import Around, completed, neighbours
+from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.data_page import PAGE, data_page
 from looplab.report.claims import claims
 from looplab.run.life import run_table
 from looplab.run.table import table_words
@@ -22,48 +21,95 @@ from looplab.spec.experiment import Experiment
 
 # A stored run of each experiment, cut to one cell: its table is shown in the handouts. A scenario may have its own.
 SAMPLES = Path("docs/exercises/samples")
-
-
-def generated(root: Path) -> dict[Path, str]:
-    """Return what each page with generated parts must hold, by its path."""
-    return {**handouts(root), root / PAGE: data_page(root)}
+BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
+WIDTH = 118
+PREDICTION_RULE = "Write the letter into the form before you run. Any prediction gets its point, right or wrong."
+SAMPLE_HEAD = "### The table that you will read\n\nA run on another machine; yours has other figures."
 
 
 def handouts(root: Path) -> dict[Path, str]:
     """Return what the README of each exercise with a card must hold, by its path."""
-    read = partial(read_exercise, root, experiments=EXPERIMENTS)
-    known = {name: read(name) for name in exercises(root)}
-    with_card = {name: exercise for name, exercise in known.items() if exercise.card.goals}
-    places = {name: (exercise.title, exercises(root)[name]) for name, exercise in with_card.items()}
-    return {places[name][1] / "README.md": _handout(root, exercise, places) for name, exercise in with_card.items()}
+    known = [read_exercise(root, name, EXPERIMENTS) for name in exercises(root)]
+    with_card = [exercise for exercise in known if exercise.card.goals]
+    folders = exercises(root)
+    texts = {}
+    for before, exercise, after in zip([None, *with_card], with_card, [*with_card[1:], None], strict=False):
+        folder = folders[exercise.name]
+        links = [
+            f"{word}: [{other.title}]({os.path.relpath(folders[other.name], folder)}/README.md)"
+            for word, other in (("Previous", before), ("Next", after))
+            if other
+        ]
+        text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise)
+        text = with_block(text, "links", " · ".join(links), after=r"^# .+\n")
+        text = with_block(text, "prediction", _prediction(root, exercise), before=r"^## Run\n")
+        texts[folder / "README.md"] = with_block(text, "sample", _sample(root, exercise), before=r"^## Questions\n")
+    return texts
 
 
-def claim_titles(experiment: str) -> dict[str, str]:
+def with_block(text: str, name: str, content: str, *, after: str = "", before: str = "") -> str:
+    """Return the text with that block replaced, or put after the first match of `after` or before that of `before`."""
+    block = BLOCK.format(name=name, text=content)
+    present = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
+    if present.search(text):
+        return present.sub(lambda _match: block, text, count=1)
+    place = re.compile(after or before, re.MULTILINE)
+    put = (lambda match: f"{match[0]}\n{block}\n") if after else (lambda match: f"{block}\n\n{match[0]}")
+    return place.sub(put, text, count=1)
+
+
+def _with_card(text: str, exercise: Exercise) -> str:
+    """Return the text with the card's rows on learning goals, prerequisites and a student's time."""
+    card = exercise.card
+    parts = f"{card.reading} to read and predict, {card.running} for the runs, {card.answering} to answer"
+    rows = {
+        "you learn": "; ".join(card.goals),
+        "before this": "; ".join(card.before) or "nothing",
+        "time": f"{card.minutes} minutes: {parts}",
+    }
+    for name in rows:
+        text = re.sub(rf"^\| {name} \|.*\n", "", text, flags=re.MULTILINE)
+    made = "".join(f"| {name} | {content} |\n" for name, content in rows.items())
+    return re.sub(r"^(\| parts \|.*\n)", lambda match: match[1] + made, text, count=1, flags=re.MULTILINE)
+
+
+def _prediction(root: Path, exercise: Exercise) -> str:
+    lines = []
+    for question in (question for question in exercise.questions if question.predicts):
+        options = [f"- {option}: {text}" for option, text in question.options.items()]
+        lines += [f"**{question.asks}**", "", *options, ""]
+    lines.append(fill(PREDICTION_RULE, WIDTH))
+    if exercise.card.claims:
+        titles = claim_titles(_experiment(root, exercise))
+        quoted = ", ".join(f"“{titles[claim]}”" for claim in exercise.card.claims)
+        lines += ["", fill(f"The report judges the published claim by your runs: {quoted}.", WIDTH)]
+    return "\n".join(lines)
+
+
+def _experiment(root: Path, exercise: Exercise) -> Experiment:
+    return experiment_of(root, EXPERIMENTS, exercise.runs[-1].scenario)
+
+
+def claim_titles(experiment: Experiment) -> dict[str, str]:
     """Return the titles of the claims that the report of an experiment judges, by their names."""
-    return {claim.name: claim.title for claim in claims(EXPERIMENTS[experiment])}
+    return {claim.name: claim.title for claim in claims(experiment)}
 
 
-def around(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> Around:
-    """Return what the handout of an exercise needs from elsewhere; `places` gives title and folder of all in order."""
-    scenario = exercise.runs[-1].scenario
-    experiment = experiment_of(root, EXPERIMENTS, scenario)
-    titles = claim_titles(experiment.name)
-    before, after = neighbours(places, exercise.name)
-    claims = [titles[claim] for claim in exercise.card.claims]
-    return Around(before, after, claims, sample_table(root, experiment.name, scenario), *words(experiment, scenario))
+def _sample(root: Path, exercise: Exercise) -> str:
+    """Return the table of a stored run, and what the lines mean that the exercise asks about."""
+    experiment, scenario = _experiment(root, exercise), exercise.runs[-1].scenario
+    meanings, headings = words(experiment, scenario)
+    asked = [f"- `{line}`: {meanings[line]}" for line in _lines_read(exercise, meanings, headings)]
+    table = run_table(experiment, sample_run(root, experiment, scenario))
+    return "\n".join([SAMPLE_HEAD, "", "```text", table, "```", "", *asked])
 
 
-def sample_run(root: Path, experiment: str, scenario: str = "") -> dict[str, Any]:
+def sample_run(root: Path, experiment: Experiment, scenario: str) -> dict[str, Any]:
     """Return the stored run whose table the handouts of a scenario show: its own, or that of its experiment."""
-    paths = [root / SAMPLES / f"{name}.json" for name in (scenario, experiment)]
+    paths = [root / SAMPLES / f"{name}.json" for name in (scenario, experiment.name)]
     path = next((path for path in paths if path.is_file()), paths[-1])
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
-
-
-def sample_table(root: Path, experiment: str, scenario: str = "") -> str:
-    """Return the table of that run as ./lab run prints it."""
-    return run_table(EXPERIMENTS[experiment], sample_run(root, experiment, scenario))
 
 
 def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -72,7 +118,9 @@ def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Map
     return (own.MEANINGS, own.LINES) if own else table_words(experiment.table(scenario))
 
 
-def _handout(root: Path, exercise: Exercise, places: Mapping[str, tuple[str, Path]]) -> str:
-    folder = places[exercise.name][1]
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    return completed(text, folder, exercise, around(root, exercise, places))
+def _lines_read(exercise: Exercise, lines: Iterable[str], headings: Mapping[str, str]) -> list[str]:
+    """Return those of the table's lines that the exercise asks about; the first names the cell."""
+    columns = {value.name: value.name.partition(".")[0] for value in exercise.values}
+    wanted = {headings.get(name, headings.get(column, column)) for name, column in columns.items()}
+    first, *rest = lines
+    return [first, *(line for line in rest if line in wanted)]

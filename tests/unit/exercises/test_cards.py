@@ -9,23 +9,18 @@ from support.places import ROOT
 
 from looplab.exercises.exercise import exercises, experiment_of
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.handouts import (
-    SAMPLES,
-    claim_titles,
-    generated,
-    handouts,
-    sample_run,
-    sample_table,
-    words,
-)
+from looplab.lab.data_page import PAGE, data_page
+from looplab.lab.handouts import SAMPLES, claim_titles, handouts, sample_run, words
 from looplab.lab.printed import LINES_TO_WRITE, printed
+from looplab.run.life import run_table
 
 # Starting and stopping the containers of a run.
 AROUND_A_RUN_S = 20
 
 
 def test_the_generator_leaves_no_difference() -> None:
-    wrong = [str(path.relative_to(ROOT)) for path, text in generated(ROOT).items() if path.read_text() != text]
+    pages = {**handouts(ROOT), ROOT / PAGE: data_page(ROOT)}
+    wrong = [str(path.relative_to(ROOT)) for path, text in pages.items() if path.read_text() != text]
     assert wrong == [], "run scripts/make-handouts"
     assert set(handouts(ROOT)) == set(HANDOUTS)
 
@@ -40,7 +35,7 @@ def test_a_prediction_is_about_something_that_the_runs_show(handout: Path) -> No
 
 def test_each_claim_of_the_thesis_has_an_exercise() -> None:
     asked = {claim for handout in HANDOUTS for claim in exercise_of(handout).card.claims}
-    assert claim_titles("loop").keys() <= asked
+    assert claim_titles(EXPERIMENTS["loop"]).keys() <= asked
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
@@ -58,16 +53,15 @@ def test_the_time_for_the_runs_is_that_of_all_that_are_ordered(handout: Path) ->
     assert exercise.card.running == math.ceil(needed_s / 60)
 
 
-@pytest.mark.parametrize("name", list(EXPERIMENTS))
-def test_the_table_of_a_sample_has_what_is_explained(name: str) -> None:
-    scenarios = [path.stem for path in (ROOT / SAMPLES).glob("*.json")]
-    own = [scenario for scenario in scenarios if experiment_of(ROOT, EXPERIMENTS, scenario).name == name]
-    assert all(sample_run(ROOT, name, scenario)["valid"] for scenario in own)
+@pytest.mark.parametrize("scenario", [path.stem for path in (ROOT / SAMPLES).glob("*.json")])
+def test_the_table_of_a_sample_has_what_is_explained(scenario: str) -> None:
+    experiment = experiment_of(ROOT, EXPERIMENTS, scenario)
+    run = sample_run(ROOT, experiment, scenario)
+    meanings, headings = words(experiment, scenario)
     rare = {"lost by", "run queue", "load"}
-    for scenario in own:
-        meanings, lines = words(EXPERIMENTS[name], scenario)
-        assert {line for line in meanings if line not in sample_table(ROOT, name, scenario)} <= rare
-        assert set(lines.values()) <= meanings.keys()
+    assert run["valid"]
+    assert {line for line in meanings if line not in run_table(experiment, run)} <= rare
+    assert set(headings.values()) <= meanings.keys()
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
