@@ -101,8 +101,9 @@ def main() -> int:
     ratios: dict[str, list[float]] = {"transport": [], "application": []}
     lateness = []
     try:
-        configuration = f"{ROOT}/compose/mosquitto/corrected:/mosquitto/config:ro"
-        with container("--network-alias", "broker", "--volume", configuration, settings["MOSQUITTO_IMAGE"]):
+        volume = ["--volume", f"{ROOT}/compose/mosquitto:/mosquitto/lab:ro", "--env", "FIDELITY=corrected"]
+        start = ["--entrypoint", "/mosquitto/lab/start", "--network-alias", "broker"]
+        with container(*start, *volume, settings["MOSQUITTO_IMAGE"]):
             for number in range(1, options.rounds + 1):
                 least, ours = floor(options), lab(options, *images)
                 for layer, values in ratios.items():

@@ -56,7 +56,7 @@ def robot_went(run: dict[str, Any]) -> None:
     assert total(run, "disconnects") == 0
 
 
-KILLED = {"s1-broker": broker_went, "bridge": bridge_went, "robot": robot_went}
+KILLED = {"broker": broker_went, "bridge": bridge_went, "robot": robot_went}
 
 
 @needs_root
@@ -137,7 +137,7 @@ def test_interrupting_before_the_first_message_leaves_nothing(lab: Lab) -> None:
 def test_a_run_whose_stress_died_is_invalid(lab: Lab) -> None:
     """Exit code 1; that --allow-invalid makes it 0 is seen with a link that died, in test_e2e_link.py."""
     running = start(lab, "scenario3", 2, "--json")
-    lab.kill_process("s3-stress")
+    lab.kill_process("stress")
     code, output, said = running.finish()
     assert code == 1, said
     run = lab.stored(output)
@@ -151,7 +151,7 @@ def test_a_run_whose_stress_died_is_invalid(lab: Lab) -> None:
 def test_a_run_whose_stress_was_paused_is_invalid(lab: Lab) -> None:
     """Its processes are there at every look; `docker pause` for a good part of the cell shows in its strength."""
     running = start(lab, "scenario3", 3, "--json")
-    stress = lab.container("s3-stress")
+    stress = lab.container("stress")
     # The engine gives up freezing busy processes at times.
     pause = ["docker", "pause", stress]
     until(lambda: subprocess.run(pause, capture_output=True, check=False).returncode == 0, "the pause", 10)
@@ -172,8 +172,8 @@ def test_a_run_whose_stress_was_throttled_is_invalid(lab: Lab) -> None:
     """A tenth of two processors from the beginning, as by `--cpus`: less than stress gets beside any other work."""
     words = "run scenario3 --intervals 20 --messages 100 --repetitions 2 --json"
     running = lab.start(*words.split(), ROBOT_FRAMING="line")
-    until(lambda: lab.containers().get("s3-stress"), "the container of stress", 60)
-    docker("update", "--cpus", "0.2", lab.container("s3-stress"))
+    until(lambda: lab.containers().get("stress"), "the container of stress", 60)
+    docker("update", "--cpus", "0.2", lab.container("stress"))
     code, output, said = running.finish()
     assert code == 1, said
     run = lab.stored(output)
@@ -188,7 +188,7 @@ def test_a_run_whose_stress_was_throttled_is_invalid(lab: Lab) -> None:
 @needs_root
 def test_a_run_whose_flood_was_stopped_is_invalid(lab: Lab) -> None:
     running = start(lab, "scenario7", 8, "--json")
-    lab.kill_process("s7-flood", signal.SIGSTOP)
+    lab.kill_process("flood", signal.SIGSTOP)
     code, output, said = running.finish()
     assert code == 1, said
     run = lab.stored(output)

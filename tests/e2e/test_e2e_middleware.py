@@ -78,7 +78,7 @@ def test_two_nodes_behind_the_balancer_and_one_dies(lab: Lab) -> None:
     running.wait_for("2 nodes x 1 core")
     for service, container in lab.containers().items():
         judge_container(service, container)
-    kill_service(lab, "mn-node-2", "http")
+    kill_service(lab, "middleware-node-2", "http")
     code, output, progress = running.finish()
     (run,) = json.loads(output)["runs"]
     (cell,) = run["cells"]

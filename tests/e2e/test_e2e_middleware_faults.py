@@ -20,8 +20,8 @@ from support.waiting import until
 pytestmark = pytest.mark.flag("LAB_MIDDLEWARE_FAULTS")
 SHORT = ("--devices", "20", "--seconds", "5", "--allow-invalid", "--json")
 PARTS = {
-    **dict.fromkeys(("spicedb", "auth", "users", "things", "http"), "mw-node"),
-    **{name: f"mw-{name}" for name in ("postgres", "nats", "redis", "writer")},
+    **dict.fromkeys(("spicedb", "auth", "users", "things", "http"), "middleware-node-1"),
+    **{name: f"middleware-{name}" for name in ("postgres", "nats", "redis", "writer")},
 }
 
 
@@ -109,8 +109,8 @@ def test_a_database_that_stops_for_ten_seconds_loses_what_the_writer_acknowledge
         WARM_UP_S="3",
     )
     running.wait_for("1 core, container")
-    kill_service(lab, "mw-postgres", "postgres", after="postgres", number=19)
-    threading.Timer(10, kill_service, (lab, "mw-postgres", "postgres"), {"number": 18, "wait_s": 0}).start()
+    kill_service(lab, "middleware-postgres", "postgres", after="postgres", number=19)
+    threading.Timer(10, kill_service, (lab, "middleware-postgres", "postgres"), {"number": 18, "wait_s": 0}).start()
     run = ended(running)
     (trial,) = run["cells"][0]["by_repetition"]
     check_accounts(trial)
@@ -147,7 +147,7 @@ def test_a_full_disk_of_the_database_loses_messages_and_counts_them(lab: Lab) ->
         WARM_UP_S="3",
     )
     running.wait_for("1 core, container")
-    container = lab.container("mw-postgres")
+    container = lab.container("middleware-postgres")
     time.sleep(8)
     fill = subprocess.run(
         ["docker", "exec", container, "sh", "-c", "cat /dev/zero >/data/full"],
@@ -190,7 +190,7 @@ def test_to_run_out_of_memory_is_a_result(lab: Lab) -> None:
         MEMORY_LIMIT_MB="400",
     )
     running.wait_for("1 core, container")
-    exhaust_memory(lab, "mw-node", "http", megabytes=400)
+    exhaust_memory(lab, "middleware-node-1", "http", megabytes=400)
     (cell,) = ended(running)["cells"]
     (trial,) = cell["by_repetition"]
     check_accounts(trial)
@@ -207,7 +207,7 @@ def test_memory_that_ends_while_devices_register_is_a_result(lab: Lab) -> None:
         MEMORY_LIMIT_MB="400",
     )
     running.wait_for("to know 400 devices")
-    exhaust_memory(lab, "mw-node", "things", megabytes=400, after="http")
+    exhaust_memory(lab, "middleware-node-1", "things", megabytes=400, after="http")
     check_starved(ended(running), requests=2400)
 
 
@@ -228,8 +228,10 @@ def test_a_node_that_restarts_behind_the_balancer_is_named(lab: Lab) -> None:
     )
     running.wait_for("2 nodes x 1 core")
     # 3 s after its last program.
-    kill_service(lab, "mn-node-2", "http", number=0)
-    subprocess.run(["docker", "restart", "-t", "0", lab.container("mn-node-2")], check=True, capture_output=True)
+    kill_service(lab, "middleware-node-2", "http", number=0)
+    subprocess.run(
+        ["docker", "restart", "-t", "0", lab.container("middleware-node-2")], check=True, capture_output=True
+    )
     run = ended(running)
     (trial,) = run["cells"][0]["by_repetition"]
     check_accounts(trial)

@@ -34,7 +34,7 @@ def test_an_emulator_that_dies_makes_its_cell_invalid_and_the_sweep_goes_on(lab:
     running.wait_for("8-8 ms QoS 2")
     for service, container in lab.containers().items():
         judge_container(service, container)
-    lab.kill_process("qd-link")
+    lab.kill_process("qos-delay-link")
     code, output, progress = running.finish()
     (run,) = json.loads(output)["runs"]
     assert code == 1, progress
@@ -54,8 +54,8 @@ def test_plain_compose_runs_it_twice_and_the_sidecars_end_quietly(lab: Lab) -> N
     for number in (1, 2):
         variables = {"DELAYS_MS": "8", "QOS": "0", "MESSAGES": "50", "REPETITIONS": "1", "FIDELITY": "corrected"}
         lab.compose("--profile", "qos-delay", "up", "--detach", code=0, **variables)
-        lab.wait_for_end("qd-controller")
-        assert [lab.wait_for_end(sidecar, 20) for sidecar in ("qd-link", "qd-capture")] == [0, 0]
+        lab.wait_for_end("qos-delay")
+        assert [lab.wait_for_end(sidecar, 20) for sidecar in ("qos-delay-link", "qos-delay-capture")] == [0, 0]
         assert len(lab.runs()) == number
         _, run = lab.newest()
         assert run["cells"][0]["sent"] == 50

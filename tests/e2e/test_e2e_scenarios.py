@@ -125,15 +125,15 @@ def test_run_records_the_images_and_where_they_came_from(all_runs: subprocess.Co
         assert any(reference.startswith("eclipse-mosquitto:") for reference in references)
 
 
-def check_hardened(lab: Lab, prefix: str, load: str) -> None:
+def check_hardened(lab: Lab, scenario: str, load: str, broker: str) -> None:
     """Every container of the scenario while it runs, by what the engine and the kernel say of it."""
     containers = lab.containers(running=False)
     # The controller ends by itself: it is looked at first.
-    first = sorted(containers, key=lambda service: service != f"{prefix}-controller")
+    first = sorted(containers, key=lambda service: service != scenario)
     seen = {service: judge_container(service, containers[service]) for service in first}
-    observed = {"treatments", "bridge", "robot", "exporter", "prometheus", f"{prefix}-broker", f"{prefix}-controller"}
+    observed = {"treatments", "bridge", "robot", "exporter", "prometheus", broker, scenario}
     if load == "stress":
-        observed.add(f"{prefix}-stress")
+        observed.add("stress")
     assert observed <= {service for service, processes in seen.items() if processes}
     assert "prepare" in seen
     check_light(lab, containers)
@@ -161,17 +161,17 @@ PLAIN = [published for published in PUBLISHED if published.scenario in ("scenari
 @pytest.mark.loaded
 @pytest.mark.parametrize("published", PLAIN, ids=[published.scenario for published in PLAIN])
 def test_plain_compose_runs_by_itself(lab: Lab, published: Published) -> None:
-    prefix = f"s{published.scenario.removeprefix('scenario')}"
+    broker = "broker-prioritised" if published.broker_priority else "broker"
     lab.compose(
         "--profile", published.scenario, "up", "--detach",
         INTERVALS_MS="20", MESSAGES="25", REPETITIONS="2", WARMUP_MESSAGES="5", code=0,
     )  # fmt: skip
-    check_hardened(lab, prefix, published.load)
-    assert lab.wait_for_end(f"{prefix}-controller") == 0
+    check_hardened(lab, published.scenario, published.load, broker)
+    assert lab.wait_for_end(published.scenario) == 0
     folder, run = lab.newest()
     check_run(folder, run)
     check_as_published(run, published)
-    logs = lab.compose("logs", "--no-log-prefix", f"{prefix}-controller").stdout
+    logs = lab.compose("logs", "--no-log-prefix", published.scenario).stdout
     assert f"stored in results/{run['run_id']}" in logs
     assert "VALID" in logs
     # The run is over and its metrics are still served.

@@ -6,7 +6,7 @@ import pytest
 from support.containers import docker, own_image
 from support.e2e_lab import PROJECT, Lab, free_port
 
-PARTS = ("s1-broker", "s1-controller", "bridge")
+PARTS = ("broker", "scenario1", "bridge")
 
 
 def kept_secrets(lab: Lab) -> list[str]:
@@ -23,7 +23,7 @@ def kept_secrets(lab: Lab) -> list[str]:
 def published(lab: Lab, **variables: str) -> dict[str, tuple[str, str]]:
     """What of the broker is published: (address, port) by the port within."""
     said = lab.compose("--profile", "scenario1", "config", "--format", "json", **variables, code=0)
-    ports = json.loads(said.stdout)["services"]["s1-broker"]["ports"]
+    ports = json.loads(said.stdout)["services"]["broker"]["ports"]
     return {str(port["target"]): (port["host_ip"], str(port["published"])) for port in ports}
 
 
@@ -44,8 +44,8 @@ def test_the_engine_shows_no_secret(lab: Lab) -> None:
 def test_each_part_reads_its_own_files_alone(lab: Lab) -> None:
     lab.compose("--profile", "scenario1", "up", "--detach", *PARTS, BROKER_TLS="on", code=0)
     for part, folder, own in (
-        ("s1-broker", "/mosquitto/secrets", ["passwords", "server.pem"]),
-        ("s1-controller", "/run/looplab", ["controller"]),
+        ("broker", "/mosquitto/secrets", ["passwords", "server.pem"]),
+        ("scenario1", "/run/looplab", ["controller"]),
         ("bridge", "/run/looplab", ["bridge"]),
     ):
         look = f"cd {folder} && for file in *; do if cat $file >/dev/null 2>&1; then echo $file; fi; done"

@@ -15,7 +15,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run
 
 MESSAGES = 60
-PARTS = {"tw-broker-1", "tw-instance", "tw-controller", "twin-database"}
+PARTS = {"twin-broker", "twin-instance", "twin", "twin-database"}
 
 
 def test_a_run_stores_every_message_with_no_more_rights_than_it_needs(lab: Lab) -> None:
@@ -67,7 +67,7 @@ def test_plain_compose_runs_it_without_a_set_up(lab: Lab) -> None:
     }  # fmt: skip
     lab.compose("--profile", "*", "down", code=0)
     lab.compose("--profile", "twin", "up", "--detach", code=0, **variables)
-    lab.wait_for_end("tw-controller")
+    lab.wait_for_end("twin")
     _, run = lab.newest()
     assert run["valid"], run["invalid_because"]
     assert run["cells"][0]["stored"] == 50

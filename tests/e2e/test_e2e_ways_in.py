@@ -18,7 +18,7 @@ def test_a_bare_up_says_which_profiles_there_are(lab: Lab) -> None:
 
 def test_down_leaves_no_container_and_no_network(lab: Lab) -> None:
     lab.compose("--profile", "scenario1", "up", "--detach", code=0)
-    assert {"s1-controller", "s1-broker", "bridge", "robot", "treatments"} <= set(lab.containers())
+    assert {"scenario1", "broker", "bridge", "robot", "treatments"} <= set(lab.containers())
     # A hidden folder is the run that goes on: its controller removes it if nothing was measured yet.
     stored = list((lab.root / "results").glob("[!.]*"))
     lab.run("down", code=0)
@@ -40,13 +40,13 @@ def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
 
     own_lab.down()
     own_lab.compose("--profile", "scenario9", "up", "--detach", **SHORT, code=0)
-    assert own_lab.wait_for_end("s9-controller") == 0
+    assert own_lab.wait_for_end("scenario9") == 0
     assert len(own_lab.runs()) == 2
 
     files = {path: path.read_bytes() for path in own_lab.root.glob("compose/**/*.*") if path.is_file()}
     again = own_lab.run("new", "scenario9")
     assert again.returncode == 2
-    assert "scenario9 is there already" in again.stderr
+    assert "scenario9 already" in again.stderr
     assert all(path.read_bytes() == content for path, content in files.items())
 
 

@@ -29,7 +29,8 @@ CASES = {
     "quality of service 3": Case(("run", "scenario0", "--qos", "0,3"), 2, ("QOS='0,3'", "0, 1 or 2")),
     "fidelity of the shell": Case(("run", "scenario0"), 2, ("FIDELITY='exact'", "thesis"), {"FIDELITY": "exact"}),
     "a robot nobody has": Case(("run", "scenario0", "--robot", "simulated"), 2, ("virtual",)),
-    "a link nobody has": Case(("run", "scenario0", "--link", "moon"), 2, ("'moon'", "custom, none, wifi")),
+    "a link nobody has": Case(("run", "scenario0", "--link", "moon"), 2, ("LINK=moon", "custom, none, wifi")),
+    "a broker nobody has": Case(("run", "scenario0"), 2, ("BROKER=pigeon", "mosquitto"), {"BROKER": "pigeon"}),
     "an emulated link on a real one": Case(
         ("run", "scenario0", "--link", "wifi", "--robot", "remote"), 2, ("LINK=wifi", "ROBOT=remote")
     ),
@@ -73,18 +74,10 @@ def append(line: str) -> Callable[[Path], None]:
     return change
 
 
-def replace(old: str, new: str) -> Callable[[Path], None]:
-    def change(path: Path) -> None:
-        assert old in path.read_text()
-        path.write_text(path.read_text().replace(old, new))
-
-    return change
-
-
 PARAMS = "compose/scenarios/scenario0/params.env"
 SLIPS = {
-    "params.env": (PARAMS, replace("MESSAGES=${MESSAGES:-100}", "MESSAGES=${MESSAGES:-abc}"), PARAMS),
-    "params.env, plain": (PARAMS, replace("MESSAGES=${MESSAGES:-100}", "MESSAGES=abc"), PARAMS),
+    "params.env": (PARAMS, append("MESSAGES=${MESSAGES:-abc}\n"), PARAMS),
+    "params.env, plain": (PARAMS, append("MESSAGES=abc\n"), PARAMS),
     ".env": (".env", append("\nMESSAGES=abc\n"), ".env"),
 }
 
@@ -100,7 +93,7 @@ def test_a_slip_in_a_file_names_variable_and_file(
 
 def test_yaml_that_cannot_be_read_is_named_with_its_file(own_lab: Lab) -> None:
     """Compose itself says the line alone; the files that refer to this one are not blamed."""
-    name = "compose/parts.yaml"
+    name = "compose/loop.yaml"
     append("  broken: [unclosed\n")(own_lab.root / name)
     check_said(own_lab.run("run", "scenario0"), 2, f"{name} cannot be read: yaml: line ", f"git checkout {name}")
     check_nothing_started(own_lab)
@@ -109,8 +102,8 @@ def test_yaml_that_cannot_be_read_is_named_with_its_file(own_lab: Lab) -> None:
 def test_plain_compose_tells_a_slip_too(own_lab: Lab) -> None:
     append("\nMESSAGES=abc\n")(own_lab.root / ".env")
     own_lab.compose("--profile", "scenario0", "up", "--detach")
-    assert own_lab.wait_for_end("s0-controller") == 2
-    assert "MESSAGES='abc'" in own_lab.compose("logs", "s0-controller").stdout
+    assert own_lab.wait_for_end("scenario0") == 2
+    assert "MESSAGES='abc'" in own_lab.compose("logs", "scenario0").stdout
 
 
 @pytest.fixture
@@ -169,7 +162,7 @@ def test_an_old_compose_is_named_with_the_one_needed(own_lab: Lab, tmp_path: Pat
 
 
 def test_files_saved_on_windows_still_run(own_lab: Lab) -> None:
-    for name in (".env", PARAMS, "compose/parts.yaml", "compose/scenarios/scenario0/compose.yaml"):
+    for name in (".env", PARAMS, "compose/loop.yaml", "compose/observe.yaml"):
         path = own_lab.root / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     own_lab.run("run", "scenario0", "--quick", "--messages", "25", code=0)

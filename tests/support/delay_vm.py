@@ -12,14 +12,11 @@ import tempfile
 from pathlib import Path
 
 from support import virtual_machine
+from support.compose_files import mosquitto_conf
 from support.containers import own_image
-from support.places import ROOT
 
-EXPERIMENT = ROOT / "compose/experiments/qos-delay"
-CONFIGURATION = {
-    "mosquitto/config/mosquitto.conf": EXPERIMENT / "mosquitto/inflight-0/mosquitto.conf",
-    "mosquitto/common/mosquitto.conf": ROOT / "compose/mosquitto/corrected/mosquitto.conf",
-}
+# As the qos-delay of FIDELITY=corrected has it.
+CONFIGURATION = {"set_tcp_nodelay": "true", "max_inflight_messages": "0", "max_queued_messages": "0"}
 # Compose's networks: in each, the controller's end is .1 and the broker's .2.
 NETWORKS = {
     "default": ("controller", "broker"),
@@ -89,7 +86,9 @@ def run(*settings: str) -> virtual_machine.Results:
     with tempfile.TemporaryDirectory(prefix="looplab-vm-") as name:
         hosts = Path(name) / "hosts"
         hosts.write_text(_hosts())
-        files = {f"broker/{place}": source for place, source in CONFIGURATION.items()}
+        configuration = Path(name) / "mosquitto.conf"
+        configuration.write_text(mosquitto_conf(**CONFIGURATION))
+        files = {"broker/mosquitto/config/mosquitto.conf": configuration}
         # Ours one over the other: all are made from the same Debian. The broker's need not be.
         return virtual_machine.run({"": ",".join(own), "broker": broker}, INIT, values, {"etc/hosts": hosts, **files})
 

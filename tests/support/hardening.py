@@ -5,54 +5,41 @@ import re
 from pathlib import Path
 from typing import Any
 
-from looplab.lab.scenarios import experiments, scenarios
 from support.containers import docker
-from support.places import ROOT
 
-# What `cap_add` may name, by service or by what it extends. The prioritised pair as published: permitted, not held.
+# They change from root to a user that keeps the other capabilities alone.
+_PREPARED = {"SETUID", "SETGID"}
+# Links and what answers their probes: one image.
+LINKS = (
+    "link", "qos-delay-link", "qos-delay-link-broker", "qos-delay-echo-broker", "asip-link", "asip-link-broker",
+)  # fmt: skip
+# What `cap_add` may name, by service. The prioritised parts as published: permitted, not held.
 MAY_ADD = {
-    "treatments": {"SYS_NICE", "SYS_PTRACE", "SETUID", "SETGID"},
-    "prepare": {"CHOWN", "FOWNER", "SETUID", "SETGID"},
-    "link": {"NET_ADMIN", "SETUID", "SETGID"},
-    "link-broker": {"NET_ADMIN", "SETUID", "SETGID"},
-    "echo-broker": {"NET_ADMIN", "SETUID", "SETGID"},
-    "capture": {"NET_RAW", "SETUID", "SETGID"},
-    "prioritised-broker": {"SYS_NICE"},
-    "prioritised-controller": {"SYS_NICE"},
+    "treatments": {"SYS_NICE", "SYS_PTRACE", *_PREPARED},
+    "prepare": {"CHOWN", "FOWNER", *_PREPARED},
+    "qos-delay-capture": {"NET_RAW", *_PREPARED},
+    **{name: {"NET_ADMIN", *_PREPARED} for name in LINKS},
+    **{name: {"SYS_NICE"} for name in ("broker-prioritised", "scenario5", "scenario8")},
 }
-# The same where a container shows its service's name alone.
-MAY_ADD_RUNNING = {**MAY_ADD, "broker": {"SYS_NICE"}, "controller": {"SYS_NICE"}}
 # What its processes really hold; all others hold nothing.
 HOLDS = {
     "treatments": {"SYS_NICE", "SYS_PTRACE"},
     "prepare": {"CHOWN", "FOWNER"},
-    "link": {"NET_ADMIN"},
-    "link-broker": {"NET_ADMIN"},
-    "echo-broker": {"NET_ADMIN"},
-    "capture": {"NET_RAW"},
+    "qos-delay-capture": {"NET_RAW"},
+    **{name: {"NET_ADMIN"} for name in LINKS},
 }
 # Engines give capabilities to root alone: who needs one starts as root, and does not stay it.
 STARTS_AS_ROOT = {
     "treatments": "becomes user 10008 before a line of the lab's own code runs",
     "prepare": "becomes user 10009 before a line of the lab's own code runs",
-    "link": "becomes user 10010 before a line of the lab's own code runs",
-    "link-broker": "the same image",
-    "echo-broker": "the same image",
-    "capture": "becomes user 10011 before a line of the lab's own code runs",
+    "qos-delay-capture": "becomes user 10011 before a line of the lab's own code runs",
+    **dict.fromkeys(LINKS, "becomes user 10010 before a line of the lab's own code runs"),
 }
 # Numbers of linux/capability.h.
 NUMBERS = {
     "CHOWN": 0, "FOWNER": 3, "SETGID": 6, "SETUID": 7, "NET_ADMIN": 12, "NET_RAW": 13, "SYS_PTRACE": 19, "SYS_NICE": 23,
 }  # fmt: skip
 SECCOMP_FILTER = "2"
-PREFIXES = {"no", *(scenario.prefix for scenario in {**scenarios(ROOT), **experiments(ROOT)}.values())}
-
-
-def role(service: str) -> str:
-    """A scenario's service without its scenario: s5-broker is a broker, qd-broker that of another experiment, no-link
-    the link that waits."""
-    prefix, dash, name = service.partition("-")
-    return name if dash and prefix in PREFIXES else service
 
 
 def mask(capabilities: set[str]) -> int:
@@ -89,9 +76,9 @@ def judge_configuration(name: str, service: dict[str, Any], users: dict[str, str
     assert "no-new-privileges:true" in service.get("security_opt", []), name
     assert not service.get("privileged"), name
     assert 0 < int(service.get("pids_limit") or 0) <= 4096, name
-    assert set(service.get("cap_add") or []) <= MAY_ADD_RUNNING.get(role(name), set()), name
+    assert set(service.get("cap_add") or []) <= MAY_ADD.get(name, set()), name
     user = str(service.get("user") or users.get(service.get("image", ""), ""))
-    assert not is_root(user) or role(name) in STARTS_AS_ROOT, f"{name} runs as root"
+    assert not is_root(user) or name in STARTS_AS_ROOT, f"{name} runs as root"
     for namespace in ("network_mode", "pid", "ipc", "uts", "userns_mode"):
         assert service.get(namespace) != "host", f"{name}: {namespace}"
     assert "docker.sock" not in json.dumps(service.get("volumes", [])), name
@@ -112,11 +99,11 @@ def judge_inspected(name: str, found: dict[str, Any]) -> None:
     assert host["ReadonlyRootfs"], name
     assert host["CapDrop"] == ["ALL"], name
     added = {capability.removeprefix("CAP_") for capability in host["CapAdd"] or ()}
-    assert added <= MAY_ADD_RUNNING.get(role(name), set()), (name, added)
+    assert added <= MAY_ADD.get(name, set()), (name, added)
     assert "no-new-privileges:true" in host["SecurityOpt"], name
     assert not host["Privileged"], name
     assert (host["PidsLimit"] or 0) > 0, name
-    assert not is_root(config["User"]) or role(name) in STARTS_AS_ROOT, f"{name} runs as root"
+    assert not is_root(config["User"]) or name in STARTS_AS_ROOT, f"{name} runs as root"
     assert not any("docker.sock" in mount["Source"] for mount in found["Mounts"]), name
 
 
@@ -129,13 +116,12 @@ def judge_processes(name: str, pids: list[str]) -> int:
         except (FileNotFoundError, ProcessLookupError):
             continue
         status = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
-        held = mask(HOLDS.get(role(name), set()))
+        held = mask(HOLDS.get(name, set()))
         assert "0" not in status["Uid"] + status["Gid"], (name, status["Name"])
         for kind in ("CapPrm", "CapEff", "CapAmb"):
             assert int(status[kind][0], 16) | held == held, (name, kind, status[kind])
-        assert int(status["CapBnd"][0], 16) | mask(MAY_ADD_RUNNING.get(role(name), set())) == mask(
-            MAY_ADD_RUNNING.get(role(name), set())
-        ), (name, status["CapBnd"])
+        allowed = mask(MAY_ADD.get(name, set()))
+        assert int(status["CapBnd"][0], 16) | allowed == allowed, (name, status["CapBnd"])
         assert status["NoNewPrivs"] == ["1"], name
         assert status["Seccomp"] == [SECCOMP_FILTER], name
         seen += 1

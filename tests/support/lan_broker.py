@@ -17,6 +17,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from looplab.lab.secret_files import write_secret
 from looplab.mqtt.pairing import Pairing, write_pairing
 from looplab.run import identities
+from support.compose_files import mosquitto_conf
 from support.parts import HOST, LIMIT_S, Child, free_port, until
 from support.places import ROOT
 from support.tools import program
@@ -82,7 +83,7 @@ class LanBroker:
         return self.child.said()
 
     def _configure(self) -> Path:
-        plain = (ROOT / "compose/mosquitto/corrected/mosquitto.conf").read_text()
+        plain = mosquitto_conf(set_tcp_nodelay="true")
         own = self.root / "config"
         own.mkdir()
         # Older versions keep what they say on standard output back where it is a file.
@@ -91,8 +92,8 @@ class LanBroker:
         text = (ROOT / "compose/mosquitto/lan/mosquitto.conf").read_text()
         for wanted, here in (
             ("listener 8883", f"listener {self.tls_port} {HOST}"),
-            ("/mosquitto/config", str(own)),
-            ("/mosquitto/lan/acl", str(ROOT / "compose/mosquitto/lan/acl")),
+            ("include_dir /tmp", f"include_dir {own}"),
+            ("/mosquitto/lab/lan/acl", str(ROOT / "compose/mosquitto/lan/acl")),
             ("/mosquitto/secrets", str(self.identities)),
         ):
             assert wanted in text

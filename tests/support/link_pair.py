@@ -19,7 +19,7 @@ from support.waiting import until
 HARDENED = ("--read-only", "--tmpfs", "/run:uid=10010", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 # The checkout's own code in the image's packages: a test never sees an older one.
 SOURCES = ("--volume", f"{ROOT / 'src/looplab'}:/opt/looplab/looplab:ro")
-# As compose/sidecar.yaml adds them.
+# As compose/loop.yaml adds them.
 CAPABILITIES = ("NET_ADMIN", "SETUID", "SETGID")
 PEER = "peer"
 # CPU time at real-time priority a second (us) of the emulator with its prober, and of the responder.

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from support.compose_files import mosquitto_conf
 from support.parts import HOST, Child, free_port, python
 from support.places import ROOT
 from support.waiting import until
@@ -53,7 +54,7 @@ class Lab:
             "LIVE_DIR": str(self.live),
             "SCENARIOS_DIR": str(ROOT / "compose" / "scenarios"),
             "EXPORTER_PORT": str(self.ports["exporter"]),
-            # As in compose/observability.yaml.
+            # As in compose/observe.yaml.
             "GOMAXPROCS": "1",
             "GOGC": "25",
             "MALLOC_ARENA_MAX": "1",
@@ -136,7 +137,7 @@ class Lab:
             raise AssertionError(f"{error.read().decode()}\n{arguments['query']}") from error
 
     def _broker(self) -> list[str]:
-        text = (ROOT / "compose/mosquitto/thesis/mosquitto.conf").read_text()
+        text = mosquitto_conf()
         path = self.folder / "mosquitto.conf"
         path.write_text(text.replace("listener 1883", f"listener {self.ports['broker']} 127.0.0.1"))
         return ["mosquitto", "-c", str(path)]

@@ -299,7 +299,7 @@ def test_plain_compose_waits_for_the_pi(paired: Lab, wire: Wire) -> None:
     variables = {"INTERVALS_MS": "20", "MESSAGES": "50", "REPETITIONS": "1", "ROBOT_FRAMING": "line"}
     paired.forget_runs()
     paired.compose("--profile", "scenario1", "up", "--detach", "--no-build", "--pull", "never", **variables)
-    assert paired.wait_for_end("s1-controller") == 0
+    assert paired.wait_for_end("scenario1") == 0
     _, run = paired.newest()
     assert total(run, "answered") == 50
     assert Path(paired.root / "results" / run["run_id"]).is_dir()

@@ -9,7 +9,7 @@ from looplab.system.json_service import Service
 
 URL = "http://127.0.0.1:9109"
 DISSECT_TIMEOUT_S = 660.0
-_CAPTURE = Service("capture", "See `docker compose logs qd-capture`.")
+_CAPTURE = Service("capture", "See `docker compose logs` of the capture's service.")
 
 
 def answers(url: str = URL) -> bool:

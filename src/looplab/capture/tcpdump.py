@@ -46,7 +46,7 @@ class Capture:
             self.abandon()
             raise MachineError(
                 f"tcpdump cannot capture packets: {self._last_line()}.",
-                "Give the container qd-capture cap_add: [NET_RAW, SETUID, SETGID] and start it as root.",
+                "Give the capture's container cap_add: [NET_RAW, SETUID, SETGID] and start it as root.",
             )
 
     def figures(self, connections: Sequence[Connections]) -> dict[str, Any]:

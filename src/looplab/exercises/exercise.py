@@ -12,6 +12,7 @@ from looplab.report.schema import fault, validator
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key
 from looplab.spec.experiment import Experiment, Experiments
+from looplab.system.env_files import read_env
 
 # An exercise belongs to a scenario or an experiment, or is in docs/exercises with runs of what is there already.
 FOLDERS = ("compose/scenarios", "compose/experiments", "docs/exercises")
@@ -179,8 +180,10 @@ def read_exercise(root: Path, name: str, experiments: Experiments) -> Exercise:
         raise UsageError(f"There is no exercise {name!r}.", f"Known are: {', '.join(known)}.")
     path = known[name] / FILE
     text, where = path.read_text(encoding="utf-8"), str(path.relative_to(root))
+    params = known[name] / "params.env"
+    title = read_env(params).get("TITLE", name) if params.is_file() else name
     return parse_exercise(
-        name, text, where, lambda scenario: experiment_of(root, experiments, scenario).table(scenario)
+        name, text, where, lambda scenario: experiment_of(root, experiments, scenario).table(scenario), title
     )
 
 
@@ -190,8 +193,11 @@ def experiment_of(root: Path, experiments: Experiments, scenario: str) -> Experi
     return next(owners, experiments[experiments.default])
 
 
-def parse_exercise(name: str, text: str, where: str, table_of: TableOf) -> Exercise:
-    """Return the exercise in the text of an expected.yaml; LabError (exit code 2) names the place of a mistake."""
+def parse_exercise(name: str, text: str, where: str, table_of: TableOf, title: str = "") -> Exercise:
+    """Return the exercise in the text of an expected.yaml; `title` is its scenario's, unless the text has its own.
+
+    LabError (exit code 2) names the place of a mistake.
+    """
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -204,7 +210,7 @@ def parse_exercise(name: str, text: str, where: str, table_of: TableOf) -> Exerc
     least, card = document.get("least") or {}, document.get("card") or {}
     return Exercise(
         name=name,
-        title=document["title"],
+        title=document.get("title", title),
         runs=runs,
         repetitions=least.get("repetitions", 1),
         messages=least.get("messages", 1),

@@ -17,7 +17,6 @@ from looplab.lab.image_names import NAMES, own_reference
 from looplab.lab.machine.facts import Machine, inspect_machine
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import machine_variables
-from looplab.lab.profiles import update_profiles
 from looplab.lab.programs import call
 from looplab.lab.scenarios import experiments, scenarios
 from looplab.lab.secret_files import ensure_grafana_password, ensure_passwords
@@ -107,18 +106,13 @@ class Lab:
         found = {name: self.port(name) for name in PORTS}
         if settings.get("GRAFANA") == "off":
             del found["LAB_GRAFANA_PORT"]
-        if self.listens_with_tls() and settings.get("ROBOT") == REMOTE:
+        if settings.get("ROBOT") == REMOTE:
             found[TLS_PORT] = self.port(TLS_PORT)
         return found
 
     def port(self, name: str) -> int:
         """Return the port that a variable holds; LabError (exit code 2) if it holds none."""
         return read_port(self.settings(), name)
-
-    def listens_with_tls(self) -> bool:
-        """Return whether the broker has a TLS listener: as BROKER_TLS sets it, else only for a remote robot."""
-        settings = self.settings()
-        return (settings.get("BROKER_TLS") or ("on" if settings.get("ROBOT") == REMOTE else "off")) == "on"
 
     def make_ready(self, *, ask_again: bool = False) -> SetUp:
         """Install, pull or build what is missing: engine, Compose, upstream images, own images, `.env.machine`.
@@ -127,7 +121,6 @@ class Lab:
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         (self.root / "results").mkdir(exist_ok=True)
-        update_profiles(self.root)
         settled = {} if ask_again else read_machine_file(self.root)
         own = OwnImages(self.root, self.own_images(), self.profiles())
         images = Images(self.root)

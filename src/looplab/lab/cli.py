@@ -127,7 +127,12 @@ COMMANDS = {
     "new": Command(
         "make a scenario of your own",
         "new:command",
-        _arguments(_one("name", "its name, e.g. scenario9", metavar="NAME")),
+        _arguments(
+            _one("name", "its name, e.g. scenario9", metavar="NAME"),
+            _one(
+                "--from", "the scenario that it is like (default: scenario1)", dest="source", default="", metavar="NAME"
+            ),
+        ),
     ),
     "watch": Command("show the running scenario live in this terminal", "watch:watch"),
     "check": Command(

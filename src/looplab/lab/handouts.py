@@ -59,7 +59,8 @@ def with_block(text: str, name: str, content: str, *, after: str = "", before: s
 
 
 def _with_card(text: str, exercise: Exercise) -> str:
-    """Return the text with the card's rows on learning goals, prerequisites and a student's time."""
+    """Return the text with its title, and the card's rows on learning goals, prerequisites and a student's time."""
+    text = re.sub(r"\A# (\w[\w ]*: )?.*", lambda match: f"# {match[1] or ''}{exercise.title}", text)
     card = exercise.card
     parts = f"{card.reading} to read and predict, {card.running} for the runs, {card.answering} to answer"
     rows = {

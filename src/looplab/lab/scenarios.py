@@ -12,28 +12,27 @@ from looplab.spec.parameters import RunParameters
 from looplab.system.env_files import expand, read_env
 
 FOLDER = Path(EXPERIMENTS[EXPERIMENTS.default].scenarios).parent
+LOOP_FILE = Path("compose/loop.yaml")
 TEMPLATE = "_template"
+# Beside the folders of scenarios: what params.env of each of them starts from.
+DEFAULTS = "default.env"
 # In a scenario's params.env: it is one of the thesis's scenarios, which `all` means.
 PUBLISHED = "PUBLISHED"
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """`name` is its folder, its profile and its SCENARIO; `prefix` starts the names of its services."""
+    """`name` is its folder, its profile, its SCENARIO and the service of its controller."""
 
     name: str
     title: str
-    prefix: str
     settings: Mapping[str, str]
     experiment: Experiment
-
-    @property
-    def controller(self) -> str:
-        return f"{self.prefix}-controller"
+    loop_file: Path
 
     def parameters(self, environment: Mapping[str, str]) -> RunParameters:
         """Return what its controller will read, with `environment` overriding as Compose lets it. Raises LabError."""
-        given = {**environment, **expand(self.settings, environment)}
+        given = {**environment, **expand(self.settings, environment), "LOOP_FILE": str(self.loop_file)}
         return self.experiment.read_parameters(given)
 
 
@@ -82,19 +81,14 @@ def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:
 def _of(root: Path, experiment: Experiment) -> dict[str, Scenario]:
     files = (path for name in ("params.env", "compose.yaml") for path in root.glob(f"{experiment.scenarios}/{name}"))
     folders = {path.parent for path in files if path.parent.name[0] != "_"}
-    return {path.name: _read(path, experiment) for path in sorted(folders, key=_natural)}
+    return {path.name: _read(path, experiment, root) for path in sorted(folders, key=_natural)}
 
 
-def _read(folder: Path, experiment: Experiment) -> Scenario:
-    settings = read_env(folder / "params.env") if (folder / "params.env").is_file() else {}
-    try:
-        compose = (folder / "compose.yaml").read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise UsageError(f"{folder} has no compose.yaml.", "Remove it, and make it by ./lab new.") from error
-    found = re.search(r"^\s*([A-Za-z0-9_.-]+)-controller:\s*$", compose, re.MULTILINE)
-    if found is None:
-        raise UsageError(f"{folder}/compose.yaml has no service named …-controller.", "See _template.")
-    return Scenario(folder.name, settings.get("TITLE", folder.name), found[1], settings, experiment)
+def _read(folder: Path, experiment: Experiment, root: Path) -> Scenario:
+    settings: dict[str, str] = {}
+    for path in (folder.parent / DEFAULTS, folder / "params.env"):
+        settings |= read_env(path) if path.is_file() else {}
+    return Scenario(folder.name, settings.get("TITLE", folder.name), settings, experiment, root / LOOP_FILE)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,20 @@ from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, Usa
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
 from looplab.lab.progress import RunProgress
-from looplab.lab.scenarios import Scenario
+from looplab.lab.scenarios import LOOP_FILE, Scenario, experiments
+from looplab.lab.scenarios import scenarios as scenarios_of
 from looplab.spec.experiment import Experiment
 from looplab.system.terminal import say
 from looplab.treatments.link import NO_LINK
-from looplab.treatments.loads import loads
 
 # What may go on across runs: it neither measures nor joins the PID namespace of the treatments service.
-KEPT_BEFORE = ("prometheus", "grafana")
-# What a finished run leaves nothing to do; the treatments service stays, for the exporter lives in its namespace.
-DONE_AFTER = ("link", "bridge", "robot", "prepare")
+KEPT_BEFORE = ("prometheus", "grafana", "pages")
+# What stays after a run; the treatments service, because the exporter lives in its namespace.
+KEPT_AFTER = (*KEPT_BEFORE, "exporter", "treatments")
+# What a following scenario of the same session uses, too.
+KEPT_BETWEEN = (*KEPT_AFTER, "prepare", "bridge", "robot", "link")
+# The variables by which compose.yaml chooses a file, compose/<kind>.<value>.yaml.
+OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
 # Its end is no failure.
 DONE_BEFORE = ("prepare",)
 # What the containers of a failed run said: they are removed.
@@ -60,16 +64,18 @@ class Session:
         self, compose: Compose, scenarios: Sequence[Scenario], after: Callable[[int, dict[str, Any]], None]
     ) -> bool:
         root, scenario = self.lab.root, scenarios[0]
+        known = {**scenarios_of(root), **experiments(root)}
         try:
-            _clear(compose, scenario.name)
+            _clear(compose, scenario.name, known)
             for number, scenario in enumerate(scenarios):
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.name}: {scenario.title}")
-                after(number, _one(root, compose, scenario, DONE_AFTER if number + 1 == len(scenarios) else ()))
+                stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
+                after(number, _one(root, compose, scenario, (*stay, *scenario.experiment.kept)))
         except KeyboardInterrupt:
             _interrupted(compose, scenario, root)
             return False
         except BaseException:
-            _keep_words(compose, root)
+            _keep_words(compose, root, scenario.name)
             compose.down()
             raise
         return True
@@ -85,12 +91,15 @@ class Session:
         sys.stdout.flush()
 
 
-def check_link(root: Path, settings: Mapping[str, str]) -> None:
-    """LabError (exit code 2) for a link that is not described, or that is real already."""
+def check_parts(root: Path, settings: Mapping[str, str]) -> None:
+    """LabError (exit code 2) for a part that no Compose file describes, or a link that is real already."""
+    for variable, kind in OVERLAYS.items():
+        known = sorted(path.name.split(".")[1] for path in (root / "compose").glob(f"{kind}.*.yaml"))
+        if (name := settings.get(variable)) and name not in known:
+            raise UsageError(
+                f"{variable}={name}: there is no compose/{kind}.{name}.yaml.", f"Known: {', '.join(known)}."
+            )
     link = settings.get("LINK") or NO_LINK
-    known = sorted(path.name.split(".")[1] for path in (root / "compose").glob("link.*.yaml"))
-    if link not in known:
-        raise UsageError(f"There is no link {link!r}.", f"Known are: {', '.join(known)}.")
     if link != NO_LINK and settings.get("ROBOT") == "remote":
         raise UsageError(
             f"LINK={link} with ROBOT=remote: the Pi's link is real, and none is emulated on it.",
@@ -109,12 +118,12 @@ def _host_part(lab: Lab, scenario: Scenario) -> contextlib.AbstractContextManage
     return found
 
 
-def _one(root: Path, compose: Compose, scenario: Scenario, then_done: Sequence[str]) -> dict[str, Any]:
-    """One run; its own services are removed after it, and `then_done` with them."""
+def _one(root: Path, compose: Compose, scenario: Scenario, stay: Sequence[str]) -> dict[str, Any]:
+    """One run; all services but those that `stay` are removed after it."""
     compose.up(scenario.name)
     progress = RunProgress()
     run_id, kept, error = "", "", {}
-    for event in compose.events(scenario.controller):
+    for event in compose.events(scenario.name):
         progress.show(event)
         if event.get("event") == "finished":
             run_id = event["run_id"]
@@ -127,14 +136,14 @@ def _one(root: Path, compose: Compose, scenario: Scenario, then_done: Sequence[s
         raise LabError(error["message"], _stored(kept) + error["remedy"], error["exit_code"])
     if not run_id:
         raise _ended_early(root, compose, scenario)
-    compose.remove([*_services(compose, scenario), *then_done])
+    compose.remove([name for name in compose.listed("--all") if name not in stay])
     document: dict[str, Any] = json.loads((root / "results" / run_id / "run.json").read_text())
     return document
 
 
 def _ended_early(root: Path, compose: Compose, scenario: Scenario) -> LabError:
     """The controller ended and could not say why."""
-    code = compose.exit_code(scenario.controller)
+    code = compose.exit_code(scenario.name)
     stored = _stored(_kept(root, scenario))
     if code == KILLED and _treatments_ended(compose):
         return MachineError(
@@ -175,22 +184,23 @@ def _kept(root: Path, scenario: Scenario) -> str:
     return final.name
 
 
-def _clear(compose: Compose, profile: str) -> None:
-    """Two scenarios at once would disturb each other and share the name `broker`: only the new one runs."""
+def _clear(compose: Compose, profile: str, known: Collection[str]) -> None:
+    """Remove what runs: two scenarios at once would disturb each other, and both have a `broker`.
+
+    Raises LabError (exit code 2) if no Compose file has a controller of that name.
+    """
     services = list(compose.config(profile)["services"])
+    if profile not in services:
+        raise UsageError(
+            f"No service of the Compose files is called {profile}.", f"See {LOOP_FILE}; ./lab new adds one."
+        )
     kept = [name for name in services if name in KEPT_BEFORE]
-    ends = tuple(f"-{role}" for role in ("broker", "controller", *loads()))
-    measuring = [name for name in compose.listed() if name.endswith(ends)]
-    if measuring:
+    if measuring := [name for name in compose.listed() if name in known]:
         say(f"Stopping what ran before: {', '.join(measuring)}")
     present = compose.listed("--all")
     compose.remove([name for name in present if name not in kept])
     if stay := [name for name in kept if name in present]:
         compose.renew(profile, stay)
-
-
-def _services(compose: Compose, scenario: Scenario) -> list[str]:
-    return [name for name in compose.listed("--all") if name.startswith(f"{scenario.prefix}-")]
 
 
 def _listen() -> None:
@@ -201,9 +211,9 @@ def _listen() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
-def _keep_words(compose: Compose, root: Path) -> None:
+def _keep_words(compose: Compose, root: Path, controller: str) -> None:
     for service, words in compose.fallen().items():
-        if service not in DONE_BEFORE and not service.endswith("-controller"):
+        if service not in (*DONE_BEFORE, controller):
             say(f"{service} is not running. Its last words: {words or 'none'}")
     path = root / LAST_WORDS
     with contextlib.suppress(OSError):
@@ -221,7 +231,7 @@ def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:
     with contextlib.suppress(OSError):
         say("\ninterrupted: keeping what was measured, stopping the containers")
     before = {path.name for path in (root / "results").iterdir()}
-    compose.stop(scenario.controller)
+    compose.stop(scenario.name)
     kept = sorted({path.name for path in (root / "results").iterdir()} - before)
     compose.down()
     if kept:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from looplab.errors import LabError, MachineError
 
 TIMEOUT_S = 20
-CAPABILITY_REMEDY = "Give the emulator's container cap_add: [NET_ADMIN, SETUID, SETGID] as compose/sidecar.yaml does."
+CAPABILITY_REMEDY = "Give the emulator's container cap_add: [NET_ADMIN, SETUID, SETGID] as compose/loop.yaml does."
 _NOT_PERMITTED = ("ermission denied", "not permitted", "must be root")
 _NO_INTERFACE = ("Cannot find device", "No such device", "Network is unreachable")
 

@@ -190,5 +190,5 @@ def _store(samples: int, live: Path | None, columns: tuple[str, ...]) -> SampleS
     except OSError as error:
         raise MachineError(
             f"Cannot hold {samples:,} live samples in {live or 'memory'}: {error.strerror}.",
-            "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/shared.yaml.",
+            "Lower MESSAGES or REPETITIONS, or enlarge the volume `live` in compose/observe.yaml.",
         ) from error

@@ -45,8 +45,9 @@ class Experiment:
     each claim compares, for `./lab study`. `images` are own images, `upstream` the variables of upstream ones in .env,
     that no other experiment starts: only what runs this one gets or builds them. `switches` are variables of .env that
     are on or off.
-    `passwords` are the names of its Compose secrets, which `./lab` makes. With `host`, it has a part on the host:
-    host.py has `beside(root, settings, image, say)`, a context manager that yields variables for Compose.
+    `kept` are services that stay after a run. `passwords` are the names of its Compose secrets, which `./lab` makes.
+    With `host`, it has a part on the host: host.py has `beside(root, settings, image, say)`, a context manager that
+    yields variables for Compose.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Experiment:
     images: tuple[str, ...] = ()
     upstream: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     passwords: tuple[str, ...] = ()
     host: bool = False
 

@@ -32,8 +32,8 @@ def services(*files: str, **variables: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
 def test_every_service_is_hardened(choice: dict[str, str]) -> None:
     found = services(**choice)
-    assert {"prepare", "treatments", "exporter", "prometheus", "s0-broker", "s5-stress", "s8-flood"} <= set(found)
-    assert ("grafana" in found) == (choice["GRAFANA"] == "on")
+    assert {"prepare", "treatments", "exporter", "prometheus", "broker", "stress", "flood"} <= set(found)
+    assert ("scenario0" in found["grafana"]["profiles"]) == (choice["GRAFANA"] == "on")
     for name, service in found.items():
         judge_configuration(name, service, users_of_images(found))
 

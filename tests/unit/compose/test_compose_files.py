@@ -1,7 +1,9 @@
-"""The Compose files as written: the published scenarios, one list of profiles, every service hardened."""
+"""The Compose files as written: the published scenarios, what a reader must open for one, every service hardened."""
 
 import csv
+import re
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -9,103 +11,108 @@ from typing import Any
 
 import pytest
 import yaml
-from support.hardening import MAY_ADD, role
+from support.compose_files import LOADER, Service, files_of, merged
+from support.hardening import MAY_ADD
 from support.places import ROOT
 
+from looplab.experiments.loop import loop_file
+from looplab.experiments.loop.parameters import PARAMETERS
 from looplab.lab.scenarios import experiments, scenarios
+from looplab.lab.session import OVERLAYS
+from looplab.spec.parameters import FIDELITIES
 from looplab.system.env_files import expand
 from looplab.treatments.loads import loads
 
 COMPOSE = ROOT / "compose"
-# Their services are only extended; the scenarios' services are checked.
-ABSTRACT = {"parts.yaml", "profiles.yaml", "broker.yaml", "client.yaml", "sidecar.yaml", "listeners.yaml"}
 LOADS = {"none": "none", "CPU stress": "stress", "MQTT flood": "flood"}
 COMMANDS = {"serial robot": "T", "emulated in the bridge": "E"}
+FIFO_BROKER, FIFO_CONTROLLER = 90, 99
 # A sidecar shares the namespace whose link it makes or whose packets it takes; no other service shares one.
 SHARED_NETWORKS = {
     "link": "service:bridge",
-    "qd-link": "service:qd-controller",
-    "qd-capture": "service:qd-controller",
-    "qd-link-broker": "service:qd-broker",
-    "qd-echo-broker": "service:qd-broker",
+    "qos-delay-link": "service:qos-delay",
+    "qos-delay-capture": "service:qos-delay",
+    "qos-delay-link-broker": "service:qos-delay-broker",
+    "qos-delay-echo-broker": "service:qos-delay-broker",
     "asip-link": "service:asip-bridge",
-    "asip-link-broker": "service:asip-broker",
+    "asip-link-broker": "service:broker",
+    "prepare": "none",
 }
-FIFO_BROKER, FIFO_CONTROLLER = 90, 99
+# What a reader opens for one scenario, at most, and what the files that show the experiment may grow to.
+MOST_FILES, MOST_LINES, MOST_VARIABLES, MOST_HOPS = 11, 400, 75, 0
+MOST_LINES_OF = {"compose.yaml": 40, "compose/loop.yaml": 110}
+MOST_LINES_TOGETHER, MOST_LINES_OF_AN_OVERLAY, MOST_SETTINGS = 150, 40, 40
 
-Service = dict[str, Any]
+PUBLISHED = list(
+    csv.DictReader((resources.files("looplab.experiments.loop.report") / "published/thesis_scenarios.csv").open())
+)
+assert len(PUBLISHED) == 9
+each_scenario = pytest.mark.parametrize("row", PUBLISHED, ids=[f"scenario{row['scenario']}" for row in PUBLISHED])
+OVERLAY_FILES = sorted(path for kind in OVERLAYS.values() for path in COMPOSE.glob(f"{kind}.*.yaml"))
 
 
 @cache
 def load(path: Path) -> dict[str, Any]:
-    return dict(yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader) or {})
+    return dict(yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER) or {})
 
 
-def resolve(path: Path, name: str) -> Service:
-    """Return a service with all that it extends; `bases` names them, nearest first. Lists add up, as in Compose."""
-    own: Service = dict(load(path)["services"][name])
-    extends = own.pop("extends", None)
-    if extends is None:
-        return {**own, "bases": []}
-    # Twice: a default may name another variable.
-    extends = expand(expand(extends, {}), {})
-    source = (path.parent / extends["file"]).resolve() if "file" in extends else path
-    base = resolve(source, extends["service"])
-    merged = {**base, **own, "bases": [extends["service"], *base["bases"]]}
-    for key, value in own.items():
-        if isinstance(value, list) and isinstance(base.get(key), list) and key not in ("command", "entrypoint"):
-            merged[key] = base[key] + value
-        elif isinstance(value, dict) and isinstance(base.get(key), dict):
-            merged[key] = {**base[key], **value}
-    return merged
+def everything(**variables: str) -> dict[str, Service]:
+    """Return every service as the include list puts it together, variables not replaced."""
+    return merged(ROOT, variables)
 
 
-@pytest.mark.parametrize("path", ["/usr/bin:/bin", "nothing-there"], ids=["with chrt", "without"])
-@pytest.mark.parametrize("service", ["exporter", "prometheus"])
-def test_an_observer_starts_with_its_arguments_with_and_without_chrt(service: str, path: str) -> None:
-    entrypoint = [word.replace("$$", "$") for word in resolve(COMPOSE / "observability.yaml", service)["entrypoint"]]
-    command = ["/bin/sh", *entrypoint[1:], "/bin/echo", "a b", "*"]
-    done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)
-    assert done.stdout == "a b *\n"
-    assert "chrt -o -T 100000000 0" in entrypoint[2]
-
-
-def concrete() -> list[tuple[str, Service]]:
-    files = [path for path in COMPOSE.glob("*.yaml") if path.name not in ABSTRACT]
-    files += [*COMPOSE.glob("scenarios/[!_]*/compose.yaml"), *COMPOSE.glob("experiments/*/compose.yaml")]
-    return [(name, resolve(path, name)) for path in sorted(files) for name in load(path).get("services") or {}]
-
-
-SERVICES = concrete()
-each_service = pytest.mark.parametrize(("name", "service"), SERVICES, ids=[name for name, _ in SERVICES])
-PUBLISHED = list(
-    csv.DictReader((resources.files("looplab.experiments.loop.report") / "published/thesis_scenarios.csv").open())
+SERVICES = everything()
+ALSO = [everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on"), everything(ROBOT="remote", GRAFANA="off")]
+each_service = pytest.mark.parametrize(
+    ("name", "service"),
+    [one for found in (SERVICES, *ALSO) for one in found.items()],
+    ids=[f"{name}-{number}" for number, found in enumerate((SERVICES, *ALSO)) for name in found],
 )
-assert {"bridge", "robot", "treatments", "prepare", "s0-broker", "s8-flood"} <= {name for name, _ in SERVICES}
-assert len(PUBLISHED) == 9
-each_scenario = pytest.mark.parametrize("row", PUBLISHED, ids=[f"scenario{row['scenario']}" for row in PUBLISHED])
+assert {"broker", "broker-prioritised", "bridge", "robot", "stress", "flood", "treatments"} <= set(SERVICES)
 
 
-def test_every_experiment_is_listed_and_included() -> None:
-    folders = sorted(path.parent.name for path in COMPOSE.glob("experiments/*/params.env"))
-    listed = list(experiments(ROOT))
-    assert load(COMPOSE / "profiles.yaml")["services"]["every-run"]["profiles"] == listed
-    assert sorted(listed) == folders
-    included = load(ROOT / "compose.yaml")["include"]
-    assert {f"compose/experiments/{name}/compose.yaml" for name in folders} <= set(included)
-    for name in folders:
-        path = COMPOSE / "experiments" / name / "compose.yaml"
-        # Scenarios of one experiment may share a part.
-        profiles = [set(resolve(path, service)["profiles"]) for service in load(path)["services"]]
-        assert all({name} <= found <= set(folders) for found in profiles)
+def started(profile: str, services: dict[str, Service] = SERVICES) -> set[str]:
+    return {name for name, service in services.items() if profile in service.get("profiles", ())}
 
 
-def test_the_include_list_holds_every_scenario_and_nothing_that_is_missing() -> None:
-    included = load(ROOT / "compose.yaml")["include"]
-    folders = {f"compose/scenarios/{name}/compose.yaml" for name in scenarios(ROOT)}
-    assert folders <= set(included)
-    settings = {"ROBOT": "virtual", "GRAFANA": "on", "LINK": "none"}
-    assert all((ROOT / expand({"path": path}, settings)["path"]).is_file() for path in included)
+def lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def names_of(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.partition("=")[0] for line in lines if line[:1].isalpha()]
+
+
+def test_what_a_reader_opens_for_a_scenario_does_not_grow() -> None:
+    """Every file that Compose reads for scenario5, and its hops (extends) and variables."""
+    folder = COMPOSE / "scenarios"
+    files = [*files_of(ROOT, {}, but="experiments"), folder / "default.env", folder / "scenario5/params.env"]
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
+    variables = set(re.findall(r"\$\{(\w+)", text))
+    counted = (len(files), sum(map(lines_of, files)), len(variables), text.count("extends:"))
+    for count, most in zip(counted, (MOST_FILES, MOST_LINES, MOST_VARIABLES, MOST_HOPS), strict=True):
+        assert count <= most, counted
+
+
+def test_two_files_show_the_experiment() -> None:
+    # A scenario of one's own has its line, too.
+    own = len(scenarios(ROOT)) - len(PUBLISHED)
+    found = {name: lines_of(ROOT / name) for name in MOST_LINES_OF}
+    assert all(lines - own <= MOST_LINES_OF[name] for name, lines in found.items()), found
+    assert sum(found.values()) - own <= MOST_LINES_TOGETHER
+    assert not any("extends" in (ROOT / name).read_text() for name in MOST_LINES_OF)
+
+
+@pytest.mark.parametrize("path", OVERLAY_FILES, ids=lambda path: path.name)
+def test_an_overlay_holds_only_what_it_changes(path: Path) -> None:
+    assert lines_of(path) <= MOST_LINES_OF_AN_OVERLAY
+
+
+def test_dot_env_holds_what_is_often_set() -> None:
+    names = names_of(ROOT / ".env")
+    assert len(names) <= MOST_SETTINGS
+    assert {"FIDELITY", "ROBOT", "LINK", "LAB_BIND"} <= set(names)
 
 
 def test_the_main_file_holds_the_name_and_the_list() -> None:
@@ -113,21 +120,29 @@ def test_the_main_file_holds_the_name_and_the_list() -> None:
     assert load(ROOT / "compose.yaml")["name"] == "looplab"
 
 
+def test_every_run_is_a_service_that_its_profile_starts() -> None:
+    runs = {**scenarios(ROOT), **experiments(ROOT)}
+    beside = {"treatments", "exporter", "prometheus", "grafana"}
+    for name in runs:
+        assert {name, *beside} <= started(name)
+        assert SERVICES[name]["profiles"] == [name]
+    for name in beside:
+        assert set(SERVICES[name]["profiles"]) == set(runs)
+    assert [name for name, service in SERVICES.items() if "profiles" not in service] == ["prepare"]
+    folders = {path.parent.name for path in COMPOSE.glob("*/[!_]*/params.env")}
+    assert folders == set(runs)
+
+
 @each_scenario
 def test_a_scenario_is_as_published(row: dict[str, str]) -> None:
-    number = row["scenario"]
-    name, prefix = f"scenario{number}", f"s{number}"
-    path = COMPOSE / "scenarios" / name / "compose.yaml"
-    services = {service: resolve(path, service) for service in load(path)["services"]}
+    name = f"scenario{row['scenario']}"
+    prioritised, load_kind = row["broker"] == "prioritised", LOADS[row["load"]]
+    broker = "broker-prioritised" if prioritised else "broker"
+    measured = {name, broker, "bridge", "robot"} | ({load_kind} - {"none"})
+    assert started(name) == measured | {"treatments", "exporter", "prometheus", "grafana"}
+    assert SERVICES[name].get("cap_add", []) == (["SYS_NICE"] if row["controller"] == "prioritised" else [])
     parameters = scenarios(ROOT)[name].parameters({})
-    load_kind = LOADS[row["load"]]
-    wanted = {f"{prefix}-broker", f"{prefix}-controller"} | ({f"{prefix}-{load_kind}"} - {f"{prefix}-none"})
-    assert set(services) == wanted
-    assert all(service["profiles"] == [name] for service in services.values())
-    for part, published in (("broker", row["broker"]), ("controller", row["controller"])):
-        prioritised = f"prioritised-{part}" in services[f"{prefix}-{part}"]["bases"]
-        assert prioritised == (published == "prioritised")
-    assert parameters.priority_broker == (FIFO_BROKER if row["broker"] == "prioritised" else 0)
+    assert parameters.priority_broker == (FIFO_BROKER if prioritised else 0)
     assert parameters.priority_controller == (FIFO_CONTROLLER if row["controller"] == "prioritised" else 0)
     assert parameters.load == load_kind
     assert parameters.command == COMMANDS[row["robot"]]
@@ -137,43 +152,73 @@ def test_a_scenario_is_as_published(row: dict[str, str]) -> None:
     assert scenarios(ROOT)[name].title == row["title"]
 
 
-@pytest.mark.parametrize("path", sorted(COMPOSE.glob("loads/*.yaml")), ids=lambda path: path.stem)
-def test_a_load_is_the_one_service_of_its_file(path: Path) -> None:
-    assert list(load(path)["services"]) == [path.stem]
-    service = resolve(path, path.stem)
-    # The treatments service must see its processes; nothing starts it but a scenario.
-    assert service["pid"] == "service:treatments"
-    assert "profiles" not in service
+@each_scenario
+def test_the_reader_of_loop_yaml_finds_what_yaml_finds(row: dict[str, str]) -> None:
+    """`./lab` has no YAML library, and a controller needs none."""
+    name = f"scenario{row['scenario']}"
+    found = loop_file.wanted(COMPOSE / "loop.yaml", name, loads())
+    services = load(COMPOSE / "loop.yaml")["services"]
+    there = started(name, services)
+    assert found["LOAD"] == next(iter(there & set(loads())), "")
+    for variable, part in (("PRIORITY_BROKER", "broker-prioritised"), ("PRIORITY_CONTROLLER", name)):
+        limit = services[part].get("ulimits", {}).get("rtprio", "0") if part in there else "0"
+        assert found[variable] == expand({"it": limit}, {})["it"]
 
 
 @each_scenario
-def test_a_controller_starts_after_what_it_measures(row: dict[str, str]) -> None:
-    prefix = f"s{row['scenario']}"
-    path = COMPOSE / "scenarios" / f"scenario{row['scenario']}" / "compose.yaml"
-    controller = resolve(path, f"{prefix}-controller")
-    needed = controller["depends_on"]
-    others = set(load(path)["services"]) - {f"{prefix}-controller"}
-    assert others | {"bridge", "treatments"} <= set(needed)
-    assert controller["env_file"] == ["params.env"]
+def test_a_controller_starts_after_what_it_measures_and_stops_before_it(row: dict[str, str]) -> None:
+    name = f"scenario{row['scenario']}"
+    needed = SERVICES[name]["depends_on"]
+    assert started(name) & {"broker", "broker-prioritised", "bridge"} <= set(needed)
+    assert SERVICES[name]["env_file"] == ["scenarios/default.env", f"scenarios/{name}/params.env"]
 
 
-def test_every_parameter_stands_once_and_can_be_overridden() -> None:
-    fixed = {"SCENARIO", "TITLE", "PUBLISHED", "LOAD", "PRIORITY_BROKER", "PRIORITY_CONTROLLER"}
-    for path in COMPOSE.glob("*/*/params.env"):
-        lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-        names = [line.partition("=")[0] for line in lines]
-        assert len(names) == len(set(names)), path
-        for line in lines:
-            name, _, value = line.partition("=")
-            assert name in fixed or value.startswith("${" + name + ":-"), f"{path}: {line}"
+@pytest.mark.parametrize("path", sorted(COMPOSE.glob("*/*/params.env")), ids=lambda path: path.parent.name)
+def test_a_parameter_stands_once_and_can_be_overridden(path: Path) -> None:
+    lines = [line for line in path.read_text().splitlines() if line[:1].isalpha()]
+    names = names_of(path)
+    assert len(names) == len(set(names))
+    for line in lines:
+        name, _, value = line.partition("=")
+        assert name in ("SCENARIO", "TITLE", "PUBLISHED") or value.startswith("${" + name + ":-"), line
 
 
-def test_the_template_asks_for_what_the_scenarios_ask_for() -> None:
-    names = {
-        path.parent.name: {line.partition("=")[0] for line in path.read_text().splitlines() if line[:1].isalpha()}
-        for path in COMPOSE.glob("scenarios/*/params.env")
-    }
-    assert {frozenset(found) for found in names.values()} == {frozenset(names["_template"])}
+def test_a_scenario_says_only_what_differs() -> None:
+    known = names_of(COMPOSE / "scenarios/default.env")
+    usual = {one.variable_of(name): one.usual("thesis") for name, one in PARAMETERS.params().items()}
+    for name in scenarios(ROOT):
+        for line in (COMPOSE / "scenarios" / name / "params.env").read_text().splitlines():
+            variable, _, value = line.partition("=")
+            if variable in usual and variable != "SCENARIO":
+                assert variable in known
+                assert value != f"${{{variable}:-{usual[variable]}}}", f"{name}: {line}"
+
+
+def test_the_defaults_are_those_of_the_program() -> None:
+    """default.env hands on what is set; beside each name it tells what the program takes where nothing is."""
+    params = {one.variable_of(name): one for name, one in PARAMETERS.params().items()}
+    settings = {name: rule.published for kind in loads().values() for name, rule in kind.settings.items()}
+    lines = [line for line in (COMPOSE / "scenarios/default.env").read_text().splitlines() if line[:1].isalpha()]
+    for line in lines:
+        found = re.fullmatch(r"(\w+)=\$\{\1:-\} +# (.+)", line)
+        assert found, line
+        name, told = found.groups()
+        if name in settings:
+            assert told == settings[name], line
+        elif "," in told:
+            assert told.split(", ") == [params[name].usual(fidelity) for fidelity in FIDELITIES], line
+        else:
+            assert told == params[name].usual("thesis"), line
+    assert set(settings) <= set(names_of(COMPOSE / "scenarios/default.env"))
+
+
+@pytest.mark.parametrize("name", loads())
+def test_a_load_has_the_options_that_a_run_records(name: str) -> None:
+    service = SERVICES[name]
+    # The treatments service must see its processes.
+    assert service["pid"] == "service:treatments"
+    for variable, setting in loads()[name].settings.items():
+        assert f"${{{variable}:-{setting.published}}}" in service["command"]
 
 
 @each_service
@@ -182,10 +227,9 @@ def test_least_privilege(name: str, service: Service) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
     assert not service.get("privileged")
-    allowed: set[str] = set().union(*(MAY_ADD.get(kind, set()) for kind in (role(name), *service["bases"])))
-    assert set(service.get("cap_add", [])) <= allowed
+    assert set(service.get("cap_add", [])) <= MAY_ADD.get(name, set())
     assert not any("docker.sock" in str(volume) for volume in service.get("volumes", []))
-    assert service.get("network_mode", "none") == SHARED_NETWORKS.get(name, "none")
+    assert service.get("network_mode") == SHARED_NETWORKS.get(name)
     assert service.get("pid", "service:treatments") == "service:treatments"
 
 
@@ -197,9 +241,9 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
     for attachment in networks.values() if isinstance(networks, dict) else []:
         assert not {"ipv4_address", "ipv6_address", "mac_address"} & set(attachment or {})
     for port in service.get("ports", []):
-        assert isinstance(port, str)
-        assert port.startswith("${LAB_BIND:-127.0.0.1}:"), port
-        assert "${LAB_" in port.removeprefix("${LAB_BIND:-127.0.0.1}:"), f"{port} cannot be moved"
+        address = re.match(r"\$\{LAB_(?:LAN_)?BIND:-[\d.]+\}:", port)
+        assert address, port
+        assert "${LAB_" in port[address.end() :], f"{port} cannot be moved"
     # No log fills the disk.
     assert {"max-size", "max-file"} <= set(service["logging"]["options"])
     # Without exporter, Prometheus or Grafana every run goes on.
@@ -207,49 +251,69 @@ def test_a_service_keeps_the_rules_of_the_house(name: str, service: Service) -> 
 
 
 def test_no_network_has_a_fixed_address() -> None:
-    for path in [ROOT / "compose.yaml", *COMPOSE.glob("*.yaml"), *COMPOSE.glob("*/[!_]*/*.yaml")]:
+    for path in files_of(ROOT, {}):
         for network in (load(path).get("networks") or {}).values():
             assert "ipam" not in (network or {}), path
 
 
-def configuration(name: str) -> list[str]:
-    lines = (COMPOSE / "mosquitto" / name / "mosquitto.conf").read_text().splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+@pytest.mark.parametrize("path", ["/usr/bin:/bin", "nothing-there"], ids=["with chrt", "without"])
+@pytest.mark.parametrize("service", ["exporter", "prometheus"])
+def test_an_observer_starts_with_its_arguments_with_and_without_chrt(service: str, path: str) -> None:
+    entrypoint = [word.replace("$$", "$") for word in SERVICES[service]["entrypoint"]]
+    command = ["/bin/sh", *entrypoint[1:], "/bin/echo", "a b", "*"]
+    done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)
+    assert done.stdout == "a b *\n"
+    assert "chrt -o -T 100000000 0" in entrypoint[2]
 
 
-@pytest.mark.parametrize(("factor", "fidelity"), [("on", "corrected"), ("off", "thesis")])
-def test_a_factor_set_alone_is_what_its_fidelity_sets(factor: str, fidelity: str) -> None:
-    folders = [COMPOSE / "mosquitto" / name for name in (factor, fidelity)]
-    assert [path.name for path in folders[0].iterdir()] == [path.name for path in folders[1].iterdir()]
-    assert len({(folder / "mosquitto.conf").read_bytes() for folder in folders}) == 1
+def written(tmp_path: Path, **variables: str) -> Iterator[tuple[str, str]]:
+    """Yield what compose/mosquitto/start writes: each setting with its value, in order."""
+    text = (COMPOSE / "mosquitto/start").read_text().replace("/mosquitto/lab/", f"{COMPOSE}/mosquitto/")
+    script = text.replace("/tmp/", f"{tmp_path}/").replace("exec /usr/sbin/mosquitto", "exec true")
+    done = subprocess.run(["sh", "-c", script], env={"PATH": "/usr/bin:/bin", **variables}, check=False)
+    if done.returncode:
+        raise ValueError(done.returncode)
+    for line in (tmp_path / f"{variables.get('PORTS', '1883')}.conf").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, value = line.partition(" ")
+            yield name, value
 
 
-def test_only_tcp_nodelay_differs_between_the_fidelities() -> None:
-    thesis, corrected = configuration("thesis"), configuration("corrected")
-    assert set(thesis) - set(corrected) == {"set_tcp_nodelay false"}
-    assert set(corrected) - set(thesis) == {"set_tcp_nodelay true"}
-    assert "listener 1883" in thesis
+@pytest.mark.parametrize(
+    ("variables", "nodelay"),
+    [
+        ({}, "false"), ({"FIDELITY": "thesis"}, "false"), ({"FIDELITY": "corrected"}, "true"),
+        ({"FIDELITY": "thesis", "TCP_NODELAY": "on"}, "true"), ({"FIDELITY": "thesis", "TCP_NODELAY": ""}, "false"),
+        ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "false"),
+    ],
+)  # fmt: skip
+def test_the_broker_has_tcp_nodelay_by_its_factor_or_its_fidelity(
+    tmp_path: Path, variables: dict[str, str], nodelay: str
+) -> None:
+    found, plain = dict(written(tmp_path, **variables)), dict(written(tmp_path))
+    assert found["set_tcp_nodelay"] == nodelay
+    assert {**found, "set_tcp_nodelay": "false"} == plain
+    assert plain["listener"] == "1883"
 
 
-def test_the_broker_reads_the_folder_of_its_factor_or_its_fidelity() -> None:
-    volumes = resolve(COMPOSE / "broker.yaml", "broker")["volumes"]
-    (mount,) = [volume for volume in volumes if volume.endswith(":/mosquitto/config:ro")]
-    reference = mount.removeprefix("./mosquitto/").removesuffix(":/mosquitto/config:ro")
-    assert reference == "${TCP_NODELAY:-${FIDELITY:-thesis}}"
+@pytest.mark.parametrize("variables", [{"FIDELITY": "Thesis"}, {"TCP_NODELAY": "yes"}])
+def test_a_broker_does_not_guess(tmp_path: Path, variables: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="2"):
+        dict(written(tmp_path, **variables))
 
 
-def test_every_variable_of_the_files_has_its_default_in_dot_env() -> None:
-    names = {
-        line.partition("=")[0] for line in (ROOT / ".env").read_text().splitlines() if line and not line.startswith("#")
-    }
-    assert {"FIDELITY", "TCP_NODELAY", "ROBOT_FRAMING", "APPLY_PRIORITY", "PACING", "ROBOT", "LAB_BIND"} <= names
-
-
-def test_a_controller_is_handed_what_its_load_is_handed() -> None:
-    """A run records the settings of its load: the same variables with the same defaults, as published in Python."""
-    handed = resolve(COMPOSE / "client.yaml", "controller")["environment"]
-    for name, kind in loads().items():
-        command = " ".join(map(str, resolve(COMPOSE / "loads" / f"{name}.yaml", name)["command"]))
-        for variable, setting in kind.settings.items():
-            assert handed[variable] == f"${{{variable}:-{setting.published}}}"
-            assert handed[variable] in command
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({}, {"max_inflight_messages": "20", "max_queued_messages": "1000", "persistence": "false"}),
+        ({"MAX_INFLIGHT": "0", "MAX_QUEUED": "0"}, {"max_inflight_messages": "0", "max_queued_messages": "0"}),
+        ({"FIDELITY": "corrected", "CORRECTED_INFLIGHT": "0"}, {"max_inflight_messages": "0"}),
+        ({"FIDELITY": "corrected", "CORRECTED_INFLIGHT": "0", "MAX_INFLIGHT": "7"}, {"max_inflight_messages": "7"}),
+        ({"FIDELITY": "thesis", "CORRECTED_INFLIGHT": "0"}, {"max_inflight_messages": "20"}),
+        ({"PORTS": "1999", "BRIDGE_TO": "first:1883"}, {"listener": "1999", "address": "first:1883"}),
+    ],
+)  # fmt: skip
+def test_an_experiments_broker_has_what_it_asks_for(
+    tmp_path: Path, variables: dict[str, str], wanted: dict[str, str]
+) -> None:
+    assert wanted.items() <= dict(written(tmp_path, **variables)).items()

@@ -16,9 +16,9 @@ SOURCE = ROOT / "src/looplab"
 FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
 MOST_LINES = 350
 FILES = ("__init__", "__main__", "parameters", "controller", "document", "report/__init__", "report/claims")
-SHARED = ("scripts/*", "compose/*.yaml", "compose/loads/*", "grafana/*.py", "grafana/generator/*.py", ".ci/*")
+SHARED = ("scripts/*", "compose/*.yaml", "grafana/*.py", "grafana/generator/*.py", ".ci/*")
 # Compose has neither profiles with a wildcard nor secrets and data sources that another file could add to Grafana.
-NAME_THEIRS = {"compose/profiles.yaml", "compose/grafana.on.yaml"}
+NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml"}
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
     "experiments/loop/report",

@@ -201,7 +201,7 @@ def test_a_custom_variables_query_gives_the_options_it_stores() -> None:
 
 
 def test_the_link_to_the_handouts_follows_the_exporters_port() -> None:
-    service = yaml.safe_load((ROOT / "compose/observability.yaml").read_text())["services"]["exporter"]
+    service = yaml.safe_load((ROOT / "compose/observe.yaml").read_text())["services"]["exporter"]
     port = service["environment"]["EXPORTER_PUBLISHED_PORT"]
     assert service["ports"] == [f"${{LAB_BIND:-127.0.0.1}}:{port}:9101"]
     for path in PATHS:
@@ -230,7 +230,7 @@ def test_provisioning_and_compose_agree_with_the_dashboards() -> None:
     assert [source["uid"] for source in sources["datasources"]] == [DATASOURCE_UID]
     assert sources["datasources"][0]["jsonData"]["timeInterval"] == "1s"
     providers = yaml.safe_load((ROOT / "grafana/provisioning/dashboards/looplab.yaml").read_text())["providers"]
-    grafana = yaml.safe_load((ROOT / "compose/grafana.on.yaml").read_text())["services"]["grafana"]
+    grafana = yaml.safe_load((ROOT / "compose/observe.yaml").read_text())["services"]["grafana"]
     mounts = dict(volume.split(":")[:2] for volume in grafana["volumes"])
     assert mounts["../grafana/dashboards"] == providers[0]["options"]["path"]
     environment = grafana["environment"]
@@ -274,6 +274,6 @@ def test_the_first_page_leads_everywhere() -> None:
     assert set(re.findall(r"\(/d/([^)]+)\)", text)) == others
     assert "/handout)" in text
     assert "./lab report" in text
-    grafana = yaml.safe_load((ROOT / "compose/grafana.on.yaml").read_text())["services"]["grafana"]
+    grafana = yaml.safe_load((ROOT / "compose/observe.yaml").read_text())["services"]["grafana"]
     home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
     assert load(ROOT / "grafana/dashboards" / home.name) == found

@@ -34,11 +34,11 @@ def test_a_free_port_and_a_taken_one() -> None:
 
 def test_ports_that_containers_publish() -> None:
     listing = (
-        "looplab\tlooplab-s5-broker-1\t127.0.0.1:1883->1883/tcp\n"
+        "looplab\tlooplab-broker-1\t127.0.0.1:1883->1883/tcp\n"
         "\tother\t0.0.0.0:8000-8002->8000-8002/tcp, :::9090->9090/tcp, 1234/tcp\n"
     )
     of_others = dict.fromkeys((8000, 8001, 8002, 9090), "container other")
-    assert read_published_ports(listing) == {1883: "container looplab-s5-broker-1 of this lab", **of_others}
+    assert read_published_ports(listing) == {1883: "container looplab-broker-1 of this lab", **of_others}
     assert read_published_ports("") == {}
 
 

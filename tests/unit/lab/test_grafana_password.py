@@ -12,7 +12,7 @@ from looplab.lab.secret_files import GRAFANA_UID, ensure_grafana_password, ensur
 from looplab.spec.experiment import Experiment
 from looplab.system.env_files import expand
 
-COMPOSE_FILE = ROOT / "compose" / "grafana.on.yaml"
+COMPOSE_FILE = ROOT / "compose" / "observe.yaml"
 
 
 def test_each_password_of_an_experiment_is_made_once(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 """Scenario folders: found, chosen, read as Compose reads them, and a new one made from the template."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
+from support.compose_files import merged
 from support.places import ROOT
 
 from looplab.errors import LabError, UsageError
 from looplab.lab.commands.new import new
-from looplab.lab.scenarios import check_one_kind, chosen, published, scenarios
+from looplab.lab.scenarios import LOOP_FILE, check_one_kind, chosen, published, scenarios
 
 THESIS = tuple(f"scenario{n}" for n in range(9))
 
@@ -70,44 +71,66 @@ def test_the_shell_overrides_what_params_env_leaves_open() -> None:
 def test_each_of_the_nine_reads_well(name: str) -> None:
     scenario = scenarios(ROOT)[name]
     assert scenario.parameters({}).scenario == name
-    assert scenario.controller == f"s{name.removeprefix('scenario')}-controller"
 
 
-def test_a_folder_without_controller_is_said(tree: Path) -> None:
-    path = tree / "compose" / "scenarios" / "scenario1" / "compose.yaml"
-    path.write_text(path.read_text().replace("s1-controller:", "s1-client:"))
-    with pytest.raises(UsageError, match=r"scenario1/compose\.yaml"):
-        scenarios(tree)
+def test_a_folder_without_its_line_is_said(tree: Path) -> None:
+    path = tree / LOOP_FILE
+    path.write_text(path.read_text().replace("  scenario1:", "  another:"))
+    with pytest.raises(UsageError, match=r"loop\.yaml has no service scenario1"):
+        scenarios(tree)["scenario1"].parameters({})
+
+
+def test_two_loads_at_once_are_refused(tree: Path) -> None:
+    path = tree / LOOP_FILE
+    path.write_text(path.read_text().replace("[scenario7, scenario8]", "[scenario7, scenario8, scenario2]"))
+    with pytest.raises(UsageError, match="scenario2 starts stress and flood"):
+        scenarios(tree)["scenario2"].parameters({})
+
+
+def test_a_list_of_profiles_that_it_cannot_read_is_no_load_unseen(tree: Path) -> None:
+    path = tree / LOOP_FILE
+    path.write_text(
+        path.read_text().replace("    profiles: [scenario7, scenario8]", "    profiles:\n      - scenario7")
+    )
+    with pytest.raises(UsageError, match="flood has no list of profiles"):
+        scenarios(tree)["scenario7"].parameters({})
 
 
 def test_files_saved_on_windows_are_read(tree: Path) -> None:
-    for path in (tree / "compose" / "scenarios" / "scenario1").iterdir():
+    for path in (*(tree / "compose/scenarios/scenario5").iterdir(), tree / LOOP_FILE):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    found = scenarios(tree)["scenario1"]
-    assert found == scenarios(ROOT)["scenario1"]
+    found, here = scenarios(tree)["scenario5"], scenarios(ROOT)["scenario5"]
+    assert (found.title, found.settings) == (here.title, here.settings)
+    assert found.parameters({}) == here.parameters({})
 
 
-def test_a_new_scenario_is_listed_and_can_be_read(tree: Path) -> None:
-    before = snapshot(tree)
-    folder = new(tree, "scenario9")
+def started(root: Path, profile: str) -> set[str]:
+    return {name for name, service in merged(root, {}).items() if profile in service.get("profiles", ())}
+
+
+@pytest.mark.parametrize("source", ["", "scenario1", "scenario0", "scenario5", "scenario8"])
+def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: str) -> None:
+    before, model = snapshot(tree), source or "scenario1"
+    folder = new(tree, "scenario9", source)
     assert folder == tree / "compose" / "scenarios" / "scenario9"
-    scenario = scenarios(tree)["scenario9"]
-    assert (scenario.prefix, scenario.controller) == ("s9", "s9-controller")
-    assert scenario.parameters({}).scenario == "scenario9"
-    compose = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
-    assert set(compose) == {"s9-broker", "s9-controller"}
-    assert all(service["profiles"] == ["scenario9"] for service in compose.values())
-    for name, added in (
-        ("compose.yaml", "  - compose/scenarios/scenario9/compose.yaml"),
-        ("compose/profiles.yaml", "      - scenario9"),
-    ):
-        lines = (tree / name).read_text().splitlines()
-        assert lines[lines.index(added) - 1] == added.replace("scenario9", "scenario8")
-        lines.remove(added)
-        assert lines == (ROOT / name).read_text().splitlines()
+    assert started(tree, "scenario9") == {*started(tree, model) - {model}, "scenario9"}
+    services = merged(tree, {})
+    own = {key: value for key, value in services["scenario9"].items() if key not in ("profiles", "env_file")}
+    assert own.items() <= services[model].items()
+    assert services["scenario9"]["env_file"] == ["scenarios/default.env", "scenarios/scenario9/params.env"]
+    found, like = (scenarios(tree)[name].parameters({}) for name in ("scenario9", model))
+    assert replace(found, scenario=model) == like
+    assert "scenario9" not in published(tree)
+    # Nothing else has changed: every other profile starts what it started.
+    assert all(started(tree, name) == started(ROOT, name) for name in (*THESIS, "twin", "asip"))
     assert not any("@" in path.read_text() for path in folder.iterdir())
     changed = {name for name, content in snapshot(tree).items() if before.get(name) != content}
-    assert {name for name in changed if "scenario9" not in name} == {"compose.yaml", "compose/profiles.yaml"}
+    assert {name for name in changed if "scenario9" not in name} == {"compose/loop.yaml", "compose/observe.yaml"}
+
+
+def test_a_model_that_is_not_there_is_named(kept: Path) -> None:
+    with pytest.raises(UsageError, match="no scenario 'scenario99'"):
+        new(kept, "scenario9", "scenario99")
 
 
 BAD_NAMES = ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with space", "ä1", "-a")
@@ -115,7 +138,10 @@ BAD_NAMES = ("", "x", "9lives", "My", "a_b", "a/b", "../x", "a" * 32, "with spac
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [*((name, "cannot be a scenario's name") for name in BAD_NAMES), ("scenario1", "there already")],
+    [
+        *((name, "cannot be a scenario's name") for name in BAD_NAMES),
+        *((name, "already") for name in ("scenario1", "broker", "twin", "twin-instance")),
+    ],
 )
 def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(kept: Path, name: str, message: str) -> None:
     before = snapshot(kept)
@@ -124,24 +150,17 @@ def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(kept: Path, name
     assert snapshot(kept) == before
 
 
-def test_service_names_never_clash(tree: Path) -> None:
-    new(tree, "s1")
-    new(tree, "scenario01")
-    prefixes = [scenario.prefix for scenario in scenarios(tree).values()]
-    assert len(prefixes) == len(set(prefixes))
-
-
 def test_a_lab_whose_list_is_gone_stays_as_it_is(tree: Path) -> None:
-    (tree / "compose.yaml").write_text("services: {}\n")
+    (tree / LOOP_FILE).write_text("services: {}\n")
     before = snapshot(tree)
-    with pytest.raises(LabError, match=r"compose\.yaml"):
+    with pytest.raises(LabError, match=r"loop\.yaml"):
         new(tree, "mine")
     assert snapshot(tree) == before
 
 
 def test_an_experiment_is_chosen_by_its_name_and_no_part_of_all() -> None:
     (found,) = chosen(ROOT, ["qos-delay"])
-    assert (found.controller, found.title) == ("qd-controller", "Network delay and QoS")
+    assert (found.name, found.title) == ("qos-delay", "Network delay and QoS")
     assert len(found.parameters({}).cells) == 42
     assert [scenario.name for scenario in chosen(ROOT, ["all"])] == list(THESIS)
 

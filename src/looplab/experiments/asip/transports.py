@@ -200,7 +200,7 @@ class MqttSession(Transport):
                 why = self._client.last_error or "the bridge does not answer"
                 raise MachineError(
                     f"No session over {self._client.target}: {why}.",
-                    "See `docker compose logs asip-broker asip-bridge`.",
+                    "See `docker compose logs broker asip-bridge`.",
                 )
             self._client.wait(perf_counter_ns() + 20_000_000)
         state = self._state.popleft()

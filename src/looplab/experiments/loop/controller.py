@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from looplab.errors import LabError, MachineError, UsageError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.loop import LoopCell, ledger, readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import (
@@ -40,6 +40,8 @@ WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
+# Compose mounts it there; `prepare` makes it.
+PAIRING = "/run/looplab/controller"
 # One cell of run.json from its rows and its other counts.
 Figures = Callable[[LoopCell, Columns, range, Mapping[str, int]], dict[str, Any]]
 
@@ -251,10 +253,7 @@ def _client(parameters: Parameters, token: str, received: Any, connected: Callab
     """Return the controller's client; with BROKER_TLS=on by its pairing file. Raises LabError (exit code 2)."""
     host, port, pairing = parameters.broker_host, parameters.broker_port, None
     if parameters.broker_tls:
-        name = os.environ.get("BROKER_PAIRING")
-        if not name:
-            raise UsageError("BROKER_TLS=on, and BROKER_PAIRING names no pairing file.", "Run ./lab setup.")
-        pairing = Path(name)
+        pairing = Path(os.environ.get("BROKER_PAIRING") or PAIRING)
         access = read_pairing(pairing)
         host, port = access.host, access.port
     options = ClientOptions([(TOPIC_ANSWER, max(parameters.qos)), ("lab/#", 1)])

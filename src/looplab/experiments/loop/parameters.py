@@ -4,8 +4,9 @@ import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from looplab.experiments.loop import LoopCell
+from looplab.experiments.loop import LoopCell, loop_file
 from looplab.experiments.loop.protocol import FRAMINGS
 from looplab.spec.parameters import (
     INTERVALS,
@@ -91,8 +92,13 @@ PARAMETERS = Parameters
 
 
 def read_parameters(environment: Mapping[str, str]) -> Parameters:
-    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
+    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault.
+
+    LOOP_FILE is compose/loop.yaml, which has the scenario's load and priorities; without it LOAD and PRIORITY_… count.
+    """
     name = environment.get("SCENARIO", "").strip() or "<scenario>"
+    if file := environment.get("LOOP_FILE"):
+        environment = {**environment, **loop_file.wanted(Path(file), name, loads())}
     get = Reader(environment, f"compose/scenarios/{name}")
     load = get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads()))
     parameters = Parameters.of(

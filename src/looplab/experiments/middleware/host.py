@@ -19,7 +19,7 @@ from looplab.experiments.middleware.parts import HOST_AGENT, HOST_TOKEN, NODE
 
 CACHE = Path(".cache/magistrala")
 PROGRAMS = "/opt/magistrala"
-# The label by which ./lab finds the node's container; compose/experiments/middleware/parts.yaml gives it the token.
+# The label by which ./lab finds the node's container; compose/experiments/middleware/compose.yaml gives it the token.
 LABEL = "looplab.bare"
 NAMESPACES = Path("/proc/self/ns/net")
 LOOK_S = 0.3

@@ -141,7 +141,7 @@ class Controller(Run):
         wait_for(answers, self.parameters.parts_timeout_s, lambda: errors[-1])
 
     def _no_capture(self) -> LabError:
-        remedy = "See `docker compose logs qd-capture`."
+        remedy = "See `docker compose logs qos-delay-capture`."
         return MachineError(f"The capture at {self._capture} does not answer.", remedy)
 
     def _connect(self, ends: Ends) -> None:
@@ -149,7 +149,7 @@ class Controller(Run):
         if not ends.connect(p.parts_timeout_s):
             raise MachineError(
                 f"No broker: {ends.last_error} after {p.parts_timeout_s} s.",
-                "See `docker compose logs qd-broker`, and that no scenario runs beside this experiment.",
+                "See `docker compose logs qos-delay-broker`, and that no scenario runs beside this experiment.",
             )
 
     def _warm_up(self, ends: Ends, cell: DelayCell) -> None:
@@ -161,7 +161,7 @@ class Controller(Run):
         if not any(time_ns >= 0 for time_ns in store["received_ns"]):
             raise MachineError(
                 f"None of {p.warmup_messages} messages came through within {p.deadline_ms} ms.",
-                "See `docker compose logs qd-broker qd-link`; DEADLINE_MS must exceed the delay of the network.",
+                "See `docker compose logs qos-delay-broker qos-delay-link`; DEADLINE_MS must exceed the delay.",
             )
         self._quiet(ends, cell)
 

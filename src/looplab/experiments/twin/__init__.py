@@ -168,6 +168,7 @@ EXPERIMENT = Experiment(
     images=("sqlclient",),
     upstream=("POSTGRES_IMAGE",),
     switches=("TWIN_DATABASE_PORT",),
+    kept=("twin-database",),
     passwords=("database_owner", "database_writer", "database_reader"),
     host=True,
 )

@@ -20,7 +20,7 @@ def beside(
 
 
 def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[str, str]:
-    """Return MACHINE_SCALE (if it is empty, what fits) and what parts.yaml reads of each machine.
+    """Return MACHINE_SCALE (if it is empty, what fits) and what compose.yaml reads of each machine.
 
     Raises LabError (exit code 2) if a machine would have more than this computer's `processors`.
     """

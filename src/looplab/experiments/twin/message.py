@@ -13,7 +13,7 @@ LEAST_BYTES = 8 + 4 + 9 + 19 + 7 + 4
 MOST_BYTES = 4096
 
 
-# What brokers that are bridged hand on to the first one (compose/experiments/twin/mosquitto/start).
+# What brokers that are bridged hand on to the first one (compose/mosquitto/start).
 BRIDGED_PREFIX = "bridged/"
 
 

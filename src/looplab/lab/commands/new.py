@@ -1,65 +1,83 @@
-"""./lab new: a scenario of one's own from the template, listed and runnable at once."""
+"""./lab new: a scenario of one's own, from the template or as another one is: listed and runnable at once."""
 
 import re
-from itertools import chain, count
+from collections.abc import Iterable
 from pathlib import Path
 
 from looplab.errors import EXIT_GOOD, UsageError
-from looplab.lab.profiles import update_profiles
-from looplab.lab.scenarios import FOLDER, TEMPLATE, scenarios
+from looplab.lab.scenarios import FOLDER, LOOP_FILE, TEMPLATE, scenarios
 
-INCLUDE_LIST = Path("compose.yaml")
+# The scenario whose parts a new one starts unless another is named: no load, no priority.
+PLAIN = "scenario1"
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,30}")
-_INCLUDED = "  - compose/scenarios/{}/compose.yaml"
+_LINE = "  {name}: {{<<: {parts}, profiles: [{name}], env_file: [*default, scenarios/{name}/params.env]}}\n"
 
 
-def new(root: Path, name: str) -> Path:
-    """Make compose/scenarios/<name>, list it, return its folder.
+def new(root: Path, name: str, source: str = "") -> Path:
+    """Make compose/scenarios/<name> and its line in compose/loop.yaml; return the folder.
 
-    Raises LabError (exit code 2) if the name is taken or not one that Compose accepts.
+    It starts what the scenario `source` starts, and asks the same. Raises LabError (exit code 2) if the name is taken
+    or not one that Compose accepts, or if there is no such source.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be a scenario's name.", "Use 2 to 31 lower-case letters, digits and -, a letter first."
         )
-    folder = root / FOLDER / name
-    if folder.exists():
-        raise UsageError(f"{FOLDER / name} is there already.", "Choose another name, or edit that one.")
+    known = scenarios(root)
+    if source and source not in known:
+        raise UsageError(f"There is no scenario {source!r}.", f"Known are: {', '.join(known)}.")
+    folder, loop = root / FOLDER / name, root / LOOP_FILE
+    paths = [*(root / "compose").glob("*.yaml"), *(root / "compose/experiments").glob("*/compose.yaml")]
+    files = {path: path.read_text(encoding="utf-8") for path in paths}
+    if folder.exists() or any(re.search(rf"^  {name}:", text, re.MULTILINE) for text in files.values()):
+        raise UsageError(f"There is a scenario or a part {name} already.", "Choose another name, or edit that one.")
     # Worked out before anything is written: a failure leaves the lab as it was.
-    include = _included(root / INCLUDE_LIST, name)
-    values = {"@NAME@": name, "@PREFIX@": _prefix(root, name), "@TITLE@": name}
+    changed = {path: _started(text, source or PLAIN, name, known) for path, text in files.items()}
+    changed[loop] = _listed(changed.get(loop, ""), source or PLAIN, name)
     folder.mkdir(parents=True)
-    for source in sorted((root / FOLDER / TEMPLATE).iterdir()):
-        text = source.read_text(encoding="utf-8")
-        for mark, value in values.items():
-            text = text.replace(mark, value)
-        (folder / source.name).write_text(text, encoding="utf-8")
-    (root / INCLUDE_LIST).write_text(include, encoding="utf-8")
-    update_profiles(root)
+    for path in sorted((root / FOLDER / TEMPLATE).iterdir()):
+        text = path.read_text(encoding="utf-8").replace("@NAME@", name).replace("@TITLE@", name)
+        (folder / path.name).write_text(text, encoding="utf-8")
+    if source:
+        own = (root / FOLDER / source / "params.env").read_text(encoding="utf-8").splitlines()
+        asked = [line for line in own if line and line.partition("=")[0] not in ("SCENARIO", "TITLE", "PUBLISHED")]
+        with (folder / "params.env").open("a", encoding="utf-8") as params:
+            params.writelines(f"{line}\n" for line in asked)
+    for path, text in changed.items():
+        if text != files[path]:
+            path.write_text(text, encoding="utf-8")
     return folder
 
 
-def _included(path: Path, name: str) -> str:
-    """Return the text of `path` with the scenario `name` behind the last one that it includes."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    listed = re.compile(re.escape(_INCLUDED).replace(r"\{\}", r"[A-Za-z0-9-]+"))
-    places = [number for number, text in enumerate(lines) if listed.fullmatch(text)]
-    if not places:
-        raise UsageError(f"{path} has no list of scenarios to add {name} to.", f"Restore it: git checkout {path}")
-    lines.insert(places[-1] + 1, _INCLUDED.format(name))
-    return "\n".join(lines) + "\n"
+def _started(text: str, source: str, name: str, known: Iterable[str]) -> str:
+    """Return a Compose file in which whatever the profile `source` starts, its controller apart, `name` starts, too."""
+    lists = re.compile(rf"^(?!  {source}:)(.*profiles: (?:&\S+ )?\[)([^\]]*)", re.MULTILINE)
+
+    def longer(found: re.Match[str]) -> str:
+        names = re.findall(r"[\w-]+", found[2])
+        last = next((one for one in reversed(names) if one in known), "")
+        if source not in names:
+            return found[0]
+        return found[1] + re.sub(rf"(?<![\w-]){last}(?![\w-])", f"{last}, {name}", found[2])
+
+    return lists.sub(longer, text)
 
 
-def _prefix(root: Path, name: str) -> str:
-    """Return the start of its services' names: s9 for scenario9, else its name; never one that is taken."""
-    numbered = re.fullmatch(r"scenario(\d+)", name)
-    taken = {scenario.prefix for scenario in scenarios(root).values()}
-    wanted = [f"s{numbered[1]}"] if numbered else []
-    return next(prefix for prefix in chain(wanted, [name], (f"{name}-{n}" for n in count(2))) if prefix not in taken)
+def _listed(text: str, source: str, name: str) -> str:
+    """Return loop.yaml with the new controller's line behind the last one."""
+    lines = list(re.finditer(r"^  [a-z][a-z0-9-]*: \{<<: (.+?), profiles: .*params\.env\]\}\n", text, re.MULTILINE))
+    like = next((line for line in lines if line[0].startswith(f"  {source}:")), None)
+    if like is None:
+        raise UsageError(f"{LOOP_FILE} has no line of {source} to follow.", f"Restore it: git checkout {LOOP_FILE}")
+    end = lines[-1].end()
+    return text[:end] + _LINE.format(name=name, parts=like[1]) + text[end:]
 
 
-def command(root: Path, name: str) -> int:
+def command(root: Path, name: str, source: str = "") -> int:
     """Make a scenario and print what comes next; return the exit code."""
-    folder = new(root, name)
-    print(f"{folder.relative_to(root)} is there: edit params.env and compose.yaml, then ./lab run {name}")
+    folder = new(root, name, source)
+    print(
+        f"{folder.relative_to(root)} is there, and its line in {LOOP_FILE}: edit both, then ./lab run {name}.\n"
+        f"To put it under another load, move {name} to the profiles of that load."
+    )
     return EXIT_GOOD

@@ -17,7 +17,7 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
-from looplab.lab.session import Session, check_link
+from looplab.lab.session import Session, check_parts
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
 from looplab.system.identity import hashed, machine_id
@@ -82,7 +82,7 @@ def conduct(
 
 def begin(lab: Lab) -> Session:
     """Return a session of runs. Raises LabError."""
-    check_link(lab.root, lab.settings())
+    check_parts(lab.root, lab.settings())
     return Session(lab)
 
 

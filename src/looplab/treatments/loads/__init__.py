@@ -1,4 +1,4 @@
-"""The loads that a scenario can put on the host: one file here and compose/loads/<name>.yaml for each.
+"""The loads that a scenario can put on the host: one file here and one service of compose/loop.yaml for each.
 
 A file holds `LOAD = Load("name", …)`; nothing else in Python names a load.
 """

@@ -37,10 +37,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Load:
-    """`name` is its role, its value of LOAD and its file in compose/; `comms` as in Role.
+    """`name` is its role and its service in compose/loop.yaml; `comms` as in Role.
 
     One that is `steady` must be seen in every look, another in one. `counted` has its messages counted by the broker.
-    `settings` are the variables that its Compose file reads; a run has them among its parameters. `unit` is that of its
+    `settings` are the variables that its service reads; a run has them among its parameters. `unit` is that of its
     strength, `weak` what makes one too weak.
     """
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.compose_files import LOADER
 from support.devicehive_double import DeviceHive, devicehive
 from support.places import ROOT
 
@@ -124,10 +125,10 @@ def test_its_programs_know_where_their_data_are() -> None:
 
 
 def test_each_of_its_data_services_has_a_container() -> None:
-    own = yaml.safe_load((ROOT / "src/looplab/experiments/middleware/systems/devicehive/compose.yaml").read_text())
+    own = yaml.load((ROOT / "src/looplab/experiments/middleware/systems/devicehive/compose.yaml").read_text(), LOADER)
     shared = yaml.safe_load((ROOT / "compose/experiments/middleware/compose.yaml").read_text())
     services = {**shared["services"], **own["services"]}
-    assert {f"mw-{name}" for name in SYSTEM.data} <= services.keys()
+    assert {f"middleware-{name}" for name in SYSTEM.data} <= services.keys()
     for service in own["services"].values():
         # Paths of a second Compose file are those of the first one's folder.
         assert (ROOT / service["extends"]["file"]).is_file()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-import yaml
+from support.compose_files import merged
 from support.places import ROOT
 
 from looplab.errors import LabError
@@ -83,7 +83,7 @@ def test_a_url_that_cannot_be_opened_is_named(url: str) -> None:
 
 
 def test_the_container_sees_devices_come_and_go_and_may_open_serial_ones_alone() -> None:
-    bridge = yaml.safe_load((ROOT / "compose/robot.usb.yaml").read_text())["services"]["bridge"]
+    bridge = merged(ROOT, {"ROBOT": "usb"})["bridge"]
     # A node copied at the start would stop the start where it is missing, and go stale.
     assert "devices" not in bridge
     assert "/dev:/dev:ro" in bridge["volumes"]

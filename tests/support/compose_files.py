@@ -1,0 +1,82 @@
+"""Compose files as Compose puts them together, without Compose: include lists, files that change others, anchors."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from looplab.system.env_files import expand
+from support.places import ROOT
+
+Service = dict[str, Any]
+# These are replaced by a later file; other lists add up.
+REPLACED = ("command", "entrypoint", "test")
+
+
+class LOADER(yaml.SafeLoader):
+    """Reads `!override`, too: the value that follows replaces the one of the files before."""
+
+
+class Override(list[Any]):
+    pass
+
+
+def _override(loader: yaml.SafeLoader, node: yaml.Node) -> object:
+    if isinstance(node, yaml.SequenceNode):
+        return Override(loader.construct_sequence(node, deep=True))
+    assert isinstance(node, yaml.MappingNode)
+    return loader.construct_mapping(node, deep=True)
+
+
+LOADER.add_constructor("!override", _override)
+
+
+def mosquitto_conf(**settings: str) -> str:
+    """Return the broker's configuration with some settings changed, as compose/mosquitto/start does."""
+    text = (ROOT / "compose/mosquitto/mosquitto.conf").read_text(encoding="utf-8")
+    for name, value in settings.items():
+        text, count = re.subn(rf"^{name} .*", f"{name} {value}", text, flags=re.MULTILINE)
+        assert count == 1, name
+    return text
+
+
+def files_of(root: Path, variables: Mapping[str, str], but: str = "-") -> list[Path]:
+    """Return compose.yaml and every file that it includes, in order, except those of a folder `but`."""
+    included = [path for group in _groups(root, variables) for path in group if but not in path.parts]
+    return [root / "compose.yaml", *included]
+
+
+def merged(root: Path, variables: Mapping[str, str]) -> dict[str, Service]:
+    """Return every service; a file changes the services of those before it in the same list."""
+    found: dict[str, Service] = {}
+    for group in _groups(root, variables):
+        services: dict[str, Service] = {}
+        for path in group:
+            for name, service in (yaml.load(path.read_text(), Loader=LOADER).get("services") or {}).items():
+                own = dict(service)
+                if extends := own.pop("extends", None):
+                    there = yaml.load((path.parent / extends["file"]).read_text(), Loader=LOADER)["services"]
+                    own = _over(there[extends["service"]], own)
+                services[name] = _over(services.get(name, {}), own)
+        assert not set(services) & set(found), set(services) & set(found)
+        found |= services
+    return found
+
+
+def _groups(root: Path, variables: Mapping[str, str]) -> Iterator[list[Path]]:
+    for entry in yaml.safe_load((root / "compose.yaml").read_text())["include"]:
+        paths = entry["path"] if isinstance(entry, dict) else [entry]
+        yield [root / expand({"path": path}, variables)["path"] for path in paths]
+
+
+def _over(base: Service, own: Service) -> Service:
+    result = {**base, **own}
+    for key, value in own.items():
+        before = base.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            result[key] = _over(before, value)
+        elif isinstance(value, list) and isinstance(before, list) and key not in REPLACED:
+            result[key] = list(value) if isinstance(value, Override) else before + value
+    return result
