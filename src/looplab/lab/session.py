@@ -198,6 +198,11 @@ def _clear(compose: Compose, profile: str, known: Collection[str]) -> None:
     if measuring := [name for name in compose.listed() if name in known]:
         say(f"Stopping what ran before: {', '.join(measuring)}")
     present = compose.listed("--all")
+    others = set(present) - set(services)
+    if others and not others <= set(compose.config()["services"]):
+        # Of Compose files that have changed since: only by their project are they found.
+        compose.down()
+        return
     compose.remove([name for name in present if name not in kept])
     if stay := [name for name in kept if name in present]:
         compose.renew(profile, stay)

@@ -30,8 +30,9 @@ SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 CRLF_SENSITIVE = (
     "lab",
     ".env",
-    "compose/scenarios/*/params.env",
+    "compose/scenarios/**/*.env",
     "compose/mosquitto/**/*.conf",
+    "compose/mosquitto/start",
     "images/*/*.sh",
     "scripts/*",
     ".ci/run",
