@@ -116,12 +116,12 @@ class Bridge:
         self._asked.close()
 
     def _descriptors(self) -> list[int]:
-        found = [self._listener.fileno(), self._asked.fileno()]
+        descriptors = [self._listener.fileno(), self._asked.fileno()]
         if self._port is not None:
-            found.append(self._port.fileno())
+            descriptors.append(self._port.fileno())
         if isinstance(self._session, TcpSession):
-            found.append(self._session.socket.fileno())
-        return found
+            descriptors.append(self._session.socket.fileno())
+        return descriptors
 
     def _serve(self, descriptor: int) -> None:
         if self._port is not None and descriptor == self._port.fileno():
@@ -135,7 +135,7 @@ class Bridge:
         """Answer whether the broker is there, and with the settings."""
         try:
             _, where = self._asked.recvfrom(BLOCK_BYTES)
-            facts = {"broker": on_off(self._mqtt.subscribed), **self._settings.told()}
+            facts = {"broker": on_off(self._mqtt.subscribed), **self._settings.variables()}
             self._asked.sendto(" ".join(f"{name}={value}" for name, value in facts.items()).encode(), where)
         except OSError:
             return  # it is asked again

@@ -9,6 +9,7 @@ from looplab.experiments.asip.board import CYCLE_NS
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.waves import Row
+from looplab.run import cells
 from looplab.run.accounting import Columns, summarise
 from looplab.run.document import More, cell_document, samples_file
 from looplab.run.record import File
@@ -20,17 +21,11 @@ COLUMNS = ("edge_in_cycle", "edge_out_cycle", "frequency_uhz", "edges_in", "edge
 
 
 @dataclass
-class Measured:
-    """One cell as far as it was measured: `more` is what run.json holds of it beside its samples.
+class Measured(cells.Measured[AsipCell]):
+    """A cell with the edges of the oscilloscope, in the order of cycles, and what the simulated board has counted."""
 
-    `edges` are those of the oscilloscope, in the order of cycles. `board` is what the simulated board has counted.
-    """
-
-    cell: AsipCell
-    more: dict[str, Any] = field(default_factory=dict)
     board: BoardCounts | None = None
     edges: list[Row] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
 
 
 def files(parameters: AsipParameters, measured: Sequence[Measured]) -> list[File]:
@@ -78,11 +73,6 @@ def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, mea
     }
     settings = {"board": p.board, "qos": p.qos, "factors": factors, "runtime": ""}
     return cell_document(measured.cell, columns, rows, {**settings, **own, **more, **state})
-
-
-def faults(measured: Sequence[Measured]) -> list[str]:
-    """Return why cells are INVALID."""
-    return [f"{one.cell}: {why}" for one in measured for why in one.faults]
 
 
 def _edge_figures(columns: Columns, rows: range) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from looplab import __version__
 from looplab.errors import UsageError
 from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
+from looplab.spec.cell import Cell
 from looplab.spec.parameters import (
     MESSAGES,
     Option,
@@ -39,7 +40,7 @@ class Shared(Settings):
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True}, factor=True)
     qos: int = integer(0, 0, 2, variable="ASIP_QOS", factor=True)
 
-    def told(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Return it as either side writes it."""
         return {
             "version": __version__,
@@ -99,24 +100,16 @@ class AsipParameters(Shared, RunParameters):
         ]
 
     @property
-    def bridged(self) -> bool:
-        """Whether a cell passes the bridge."""
-        return any(cell.transport != "serial" for cell in self.cells)
-
-    @property
     def throughput(self) -> bool:
         """Whether the run searches a frequency instead of measuring latencies."""
         return self.scenario == THROUGHPUT
 
-    @property
-    def sending_s(self) -> float:
-        each_s = self.seconds if self.throughput else self.interval_ms / 1000 + 1 / self.edge_hz
-        return self.samples * each_s
+    def pace_ms(self, cell: Cell) -> float:
+        return self.seconds * 1000 if self.throughput else self.interval_ms + 1000 / self.edge_hz
 
     @property
-    def whole_s(self) -> float:
-        warmup_s = self.warmup_tests * self.interval_ms / 1000
-        return self.sending_s + (CELL_OVERHEAD_S + warmup_s) * len(self.cells)
+    def overhead_s(self) -> float:
+        return CELL_OVERHEAD_S + self.warmup_tests * self.interval_ms / 1000
 
 
 PARAMETERS = AsipParameters

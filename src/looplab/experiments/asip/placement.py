@@ -27,14 +27,14 @@ _UP = "`docker compose -f rpi/compose.yaml up --detach asip-bridge`"
 
 def addresses(p: AsipParameters, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return where clients reach the board by each transport; ASIP_TCP and its like name another place."""
-    found = dict(ADDRESSES)
+    at = dict(ADDRESSES)
     if p.robot == "remote":
         # LAB_PI may have the port of the Pi's metrics.
-        found |= {
+        at |= {
             "tcp": f"{environment.get('LAB_PI', '').partition(':')[0]}:5000",
             "mqtt": f"broker:1883/{TOPIC_ON_PI}",
         }
-    return {name: environment.get(f"ASIP_{name.upper()}") or address for name, address in found.items()}
+    return {name: environment.get(f"ASIP_{name.upper()}") or address for name, address in at.items()}
 
 
 class Bridge:
@@ -53,20 +53,20 @@ class Bridge:
         Raises LabError (exit code 3) for a bridge on a Pi that would measure something else: waiting changes nothing.
         """
         try:
-            found = self._asked.counts()
+            settings = self._asked.counts()
         except LabError as error:
             return error
         if self._remote:
-            self._compare(found)
-        if "mqtt" in self._p.transports and found.get("broker") != "on":
+            self._compare(settings)
+        if "mqtt" in self._p.transports and settings.get("broker") != "on":
             return MachineError(f"The {self._name} has not connected to the broker.", self._remedy)
         return None
 
-    def _compare(self, found: Mapping[str, str]) -> None:
-        p, wanted = self._p, self._p.told()
-        differing = [name for name, value in wanted.items() if found.get(name) != value]
+    def _compare(self, settings: Mapping[str, str]) -> None:
+        p, wanted = self._p, self._p.variables()
+        differing = [name for name, value in wanted.items() if settings.get(name) != value]
         if differing:
-            there = ", ".join(f"{name}={found.get(name, 'unknown')}" for name in differing)
+            there = ", ".join(f"{name}={settings.get(name, 'unknown')}" for name in differing)
             here = ", ".join(f"{name}={wanted[name]}" for name in differing)
             raise MachineError(
                 f"The bridge on the Pi runs with {there}, this run with {here}.",
@@ -96,21 +96,21 @@ def set_up(p: AsipParameters, cell: AsipCell, emulators: Mapping[str, str] = EMU
 
 def faults(p: AsipParameters, cell: AsipCell, emulators: Mapping[str, str] = EMULATORS) -> list[str]:
     """Return what was wrong with the links of a cell, and take them away."""
-    found: list[str] = []
+    wrong: list[str] = []
     for at, settings in links(p, cell).items():
         try:
             state: dict[str, Any] = client.state(emulators[at])
             client.clear(emulators[at], CLEAR_TIMEOUT_S)
         except LabError as error:
-            found.append(f"the link emulator ended: {error.message}")
+            wrong.append(f"the link emulator ended: {error.message}")
             continue
         if [link["settings"] for link in state["links"]] != [one.as_json() for one in settings]:
-            found.append("the link emulator was restarted: the delay was gone for a part of the cell")
+            wrong.append("the link emulator was restarted: the delay was gone for a part of the cell")
         else:
-            found += [
+            wrong += [
                 f"link to {link['settings']['peer']}: {why}" for link in state["links"] if (why := deviation(link))
             ]
-    return found
+    return wrong
 
 
 def take_away(p: AsipParameters, emulators: Mapping[str, str] = EMULATORS) -> None:

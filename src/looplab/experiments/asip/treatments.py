@@ -24,29 +24,29 @@ _REAL = "a real board"
 
 def judge(parameters: AsipParameters, looks: Sequence[Look | None], measured: Sequence[Measured]) -> list[Treatment]:
     """Return every treatment, as wanted and as found over the whole run."""
-    found = unverified(looks)
-    if not found:
+    treatments = unverified(looks)
+    if not treatments:
         good = [look for look in looks if look is not None]
         roles = _ROLES if "mqtt" in parameters.transports else ("controller",)
-        found += [judge_process(good, role) for role in roles]
-        found += [judge_policy(good, role, 0) for role in roles]
+        treatments += [judge_process(good, role) for role in roles]
+        treatments += [judge_policy(good, role, 0) for role in roles]
         if "mqtt" in parameters.transports:
             here = ("broker",) if parameters.robot == "remote" else ("broker", "bridge")
-            found += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in here]
+            treatments += [judge_nodelay(good, role, parameters.tcp_nodelay, MQTT_PORT) for role in here]
         if parameters.robot == "remote":
             # A run does not begin before it says so; its sockets cannot be looked at from here.
             wanted = on_off(parameters.tcp_nodelay)
-            found.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it says", True, required=False))
-        found += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
+            treatments.append(Treatment("bridge TCP_NODELAY", wanted, f"{wanted}, as it says", True, required=False))
+        treatments += [_quota(parameters.client_cpus, good, language) for language in parameters.languages]
     over = [one for one in measured if not one.faults]
-    return [*found, _board(parameters, over), _adapter(parameters, over), _clock(measured)]
+    return [*treatments, _board(parameters, over), _adapter(parameters, over), _clock(measured)]
 
 
 def _quota(wanted: float, looks: Sequence[Look], language: str) -> Treatment:
     """Judge the share of processors that the container of a client may use."""
     limits = {process["container"]["cpu_limit"] for look in looks for process in processes(look, language)}
-    found = _listed(_limit(limit) for limit in limits) or "not running"
-    return Treatment(f"{language} client processors", _limit(wanted), found, found == _limit(wanted))
+    limits_found = _listed(_limit(limit) for limit in limits) or "not running"
+    return Treatment(f"{language} client processors", _limit(wanted), limits_found, limits_found == _limit(wanted))
 
 
 def _limit(processors: float | None) -> str:
@@ -56,10 +56,12 @@ def _limit(processors: float | None) -> str:
 def _board(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:
     """Judge the processor that the firmware ran on."""
     wanted = BOARDS[parameters.board].processor
-    found = _listed(one.board.processor for one in measured if one.board)
-    if not found:
+    processors = _listed(one.board.processor for one in measured if one.board)
+    if not processors:
         return _unknown("board", wanted, measured)
-    return Treatment("board", wanted, found, found == wanted, note="" if found == wanted else "see `BOARD`")
+    return Treatment(
+        "board", wanted, processors, processors == wanted, note="" if processors == wanted else "see `BOARD`"
+    )
 
 
 def _adapter(parameters: AsipParameters, measured: Sequence[Measured]) -> Treatment:

@@ -42,11 +42,11 @@ def copied(edges: Sequence[Row], wave_pin: int) -> list[tuple[int, int | None]]:
     out = [(level, cycle) for _, pin, level, cycle in edges if pin != wave_pin]
     if [level for level, _ in wave] == [level for level, _ in out]:
         return [(first, last) for (_, first), (_, last) in zip(wave, out, strict=True)]
-    found: list[tuple[int, int | None]] = []
+    pairs: list[tuple[int, int | None]] = []
     for level, cycle in wave:
         copy, again = (_next([at for one, at in side if one == level], cycle) for side in (out, wave))
-        found.append((cycle, copy if copy is not None and (again is None or copy < again) else None))
-    return found
+        pairs.append((cycle, copy if copy is not None and (again is None or copy < again) else None))
+    return pairs
 
 
 def _next(cycles: Sequence[int], after: int) -> int | None:

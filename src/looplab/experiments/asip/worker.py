@@ -49,20 +49,20 @@ class Latency:
 
         Raises LabError after `silence_ns` without an answer, or five deadlines if that is longer.
         """
-        found = []
+        times = []
         start_ns = heard_ns = perf_counter_ns() + self._interval_ns
         silence_ns = max(silence_ns, 5 * self._deadline_ns)
         for k in range(count):
             due_ns = start_ns + k * self._interval_ns
             self._idle(due_ns)
             sent_ns, received_ns = self._set(1)
-            found.append((due_ns, sent_ns, received_ns))
+            times.append((due_ns, sent_ns, received_ns))
             heard_ns = max(heard_ns, received_ns)
             if sent_ns - heard_ns > silence_ns:
                 raise LabError(f"no test was answered for {silence_ns / 1e9:g} s")
             self._idle(due_ns + self._interval_ns // 2)
             self._set(0)
-        return found
+        return times
 
     def _set(self, level: int) -> tuple[int, int]:
         """Write the output; return when that was, and when the input's change was received."""
@@ -130,11 +130,11 @@ class Worker:
             warm = [(received - sent) / 1000 for _, sent, received in latency.tests(warmup) if received != ABSENT]
             gc.collect()
             gc.disable()
-            found = latency.tests(tests)
+            made = latency.tests(tests)
         finally:
             gc.enable()
             client.close()
-        for number, times in enumerate(found):
+        for number, times in enumerate(made):
             self._say(f"sample {number} {times[0]} {times[1]} {times[2]}")
         first, last = _mean(warm[:10]), _mean(warm[-10:])
         self._say(f"done warmup_first_us={first:.1f} warmup_last_us={last:.1f} errors={client.errors}")

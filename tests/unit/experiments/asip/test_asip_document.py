@@ -8,7 +8,7 @@ from support.simulated_asip_runs import write_latency_run, write_throughput_run
 
 from looplab.errors import LabError
 from looplab.experiments.asip import EXPERIMENT, LatencyCell
-from looplab.experiments.asip.document import COLUMNS, Measured, faults, files, measured_cell
+from looplab.experiments.asip.document import COLUMNS, Measured, files, measured_cell
 from looplab.experiments.asip.oscilloscope import BoardCounts
 from looplab.experiments.asip.parameters import AsipParameters, read_parameters
 from looplab.experiments.asip.treatments import judge
@@ -77,7 +77,6 @@ def test_a_search_keeps_every_step_and_its_two_ends() -> None:
 def test_a_cell_with_a_fault_makes_the_run_invalid() -> None:
     p = parameters()
     measured = Measured(p.cells[0], faults=["the board was reset"])
-    assert faults([measured]) == ["python, serial, one: the board was reset"]
     assert not measured_cell(p, store_with({}, p), p.rows(0), measured)["valid"]
 
 

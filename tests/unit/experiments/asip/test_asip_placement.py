@@ -68,7 +68,7 @@ def answering_bridge() -> Iterator[Serve]:
         sock.settimeout(10)
 
         def start(broker: str, **variables: str) -> str:
-            facts = {"broker": broker, **read_settings({"BROKER_HOST": "broker", **variables}).told()}
+            facts = {"broker": broker, **read_settings({"BROKER_HOST": "broker", **variables}).variables()}
             answer = " ".join(f"{name}={value}" for name, value in facts.items()).encode()
             threading.Thread(target=lambda: sock.sendto(answer, sock.recvfrom(100)[1])).start()
             return "127.0.0.1:{1}".format(*sock.getsockname())

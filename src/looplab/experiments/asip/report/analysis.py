@@ -48,9 +48,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     )
 
 
-def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
-    assert isinstance(found, Finding)
-    for first in found.lines[:1]:
+def _compared(_claim: Claim, finding: Verdict) -> tuple[Interval | None, float | None]:
+    assert isinstance(finding, Finding)
+    for first in finding.lines[:1]:
         if first.published and first.unit == "×" and " " not in first.published:
             return first.value.change, float(first.published) - 1
     return None, None
@@ -72,13 +72,15 @@ def _beside(run: Measured) -> tuple[str, str, list[tuple[str, list[Interval | No
 def factored(measured: Sequence[Measured]) -> list[tuple[str, str, MeasuredAsip]]:
     """Return (fidelity, factors, cell) of each cell that was measured with a factor set, and of its like as usual."""
     keys = {(m.run.scenario, m.run.fidelity, key) for m in measured if m.run.factors for key in m.cells}
-    found = [
+    rows_of_cells = [
         (m.run.fidelity, " ".join(m.run.factors) or "as usual", cell)
         for m in measured
         for cell in usable(m)
         if (m.run.scenario, m.run.fidelity, cell.key) in keys
     ]
-    return sorted(found, key=lambda row: ("tracked_hz" in row[2].columns, row[0], row[2].text, row[1] != "as usual"))
+    return sorted(
+        rows_of_cells, key=lambda row: ("tracked_hz" in row[2].columns, row[0], row[2].text, row[1] != "as usual")
+    )
 
 
 def show(value: float | None, unit: str) -> str:

@@ -88,21 +88,21 @@ def claims() -> list[Claim]:
 
 def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
     """Put beside the claims on latency what TCP_NODELAY changes by more than ALIKE."""
-    held = [found for fidelity in FIDELITIES if (found := runs.get(fidelity, {}).get(NAME)) is not None]
-    if len(held) < len(FIDELITIES):
+    both = [run for fidelity in FIDELITIES if (run := runs.get(fidelity, {}).get(NAME)) is not None]
+    if len(both) < len(FIDELITIES):
         return
-    told = []
-    off, on = map(_over_tcp_ms, held)
+    sentences = []
+    off, on = map(_over_tcp_ms, both)
     if off > (1 + ALIKE) * on:
-        told.append(f"With TCP_NODELAY on (corrected), TCP takes {on:.1f} ms on average instead of {off:.1f} ms.")
-    if edges := _edges_slowed(*held):
-        told.append(
+        sentences.append(f"With TCP_NODELAY on (corrected), TCP takes {on:.1f} ms on average instead of {off:.1f} ms.")
+    if edges := _edges_slowed(*both):
+        sentences.append(
             f"From edge to edge, TCP_NODELAY on (corrected) against off: {'; '.join(edges)}. With it off, an order may "
             "wait until the next report confirms the last one: half a wave on each connection."
         )
     for claim, answers in verdicts:
         if claim.name in ("channel-hardly", "below-15-ms"):
-            answers[FIDELITIES[0]].beside += told
+            answers[FIDELITIES[0]].beside += sentences
 
 
 def _edges_slowed(without: Measured, with_it: Measured) -> list[str]:
@@ -141,8 +141,8 @@ def _compared(figure: str, at: int, words: Sequence[tuple[str, str]], rule: Call
         for pair in pairs:
             one = over_runs(_ratios(*_sides([pair], figure))) or exact(math.nan)
             lines.append(Line(_pair_text(pair), one, ""))
-        if (found := compare(before, after)) is not None:
-            return Finding(UNDECIDED, "", tested=found, rule=rule(printed - 1), lines=lines)
+        if (comparison := compare(before, after)) is not None:
+            return Finding(UNDECIDED, "", tested=comparison, rule=rule(printed - 1), lines=lines)
         reason = f"The ratio is {ratio.estimate:.2f}, published {printed:.2f}."
         if not all(value > 0 for value in (*before, *after)):
             reason = "At least one run has nothing to compare: it tracked no frequency, or lacks a figure."
@@ -154,8 +154,8 @@ def _compared(figure: str, at: int, words: Sequence[tuple[str, str]], rule: Call
 def _pairs(run: Measured, at: int, words: tuple[str, str]) -> list[Pair]:
     """Return the pairs of cells, valid in every run, whose keys differ at place `at` alone, by `words`."""
     by_key = {c.key: c for c in usable(run) if all(c.key in one.cells and one.cells[c.key].valid for one in run.runs)}
-    found = [(cell, by_key.get((*key[:at], words[1], *key[at + 1 :]))) for key, cell in by_key.items()]
-    return [(cell, other) for cell, other in found if cell.key[at] == words[0] and other is not None]
+    pairs = [(cell, by_key.get((*key[:at], words[1], *key[at + 1 :]))) for key, cell in by_key.items()]
+    return [(cell, other) for cell, other in pairs if cell.key[at] == words[0] and other is not None]
 
 
 def _sides(pairs: Sequence[Pair], figure: str) -> tuple[list[float], list[float]]:
