@@ -73,12 +73,12 @@ class Controller(Run):
     def _order(self) -> list[tuple[int, LoadCell]]:
         """Return (repetition, cell) in the order of measuring: each repetition has all cells, at random."""
         chance = random.Random(self.parameters.order_seed)
-        found = []
+        order = []
         for repetition in range(self.parameters.repetitions):
             cells = list(self.parameters.cells)
             chance.shuffle(cells)
-            found += [(repetition, cell) for cell in cells]
-        return found
+            order += [(repetition, cell) for cell in cells]
+        return order
 
     def _wait_for_parts(self) -> None:
         for one in self._parts.all():
@@ -95,16 +95,16 @@ class Controller(Run):
         self.record.say("waiting", what=f"limit of this machine: {cell.placement}")
         before = self._parts.shortage(cell)
         try:
-            found = limit.measure(self._parts, cell, p, self.record.token)
+            limit_per_s = limit.measure(self._parts, cell, p, self.record.token)
         except LabError as error:
             if not self._parts.starved(cell, before):
                 raise
             what = f"Out of memory while the limit of this machine was measured: {error.message}"
             raise MachineError(what, "Raise MEMORY_LIMIT_MB, or give DEVICES as numbers.") from None
-        self.parameters = p.at_limit(found)
+        self.parameters = p.at_limit(limit_per_s)
         self.record.settle(self.parameters)
         loads = ", ".join(map(str, self.parameters.devices))
-        self.record.say("text", text=f"  limit: {found:.0f} requests a second; loads: {loads} devices")
+        self.record.say("text", text=f"  limit: {limit_per_s:.0f} requests a second; loads: {loads} devices")
 
     def _provision(self) -> None:
         """Make the devices of the largest cell known, once: they stay in the database."""

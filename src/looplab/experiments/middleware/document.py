@@ -1,5 +1,6 @@
 """From what each repetition measured to run.json and the CSV files: every request has exactly one fate."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ FATES = tuple(LoadCell.outcomes())
 # The times of one request: since it was due, since it was sent, inside the middleware; how late the device sent it.
 TIMES = ("response", "sent_response", "server", "send_lateness")
 STORED_TIMES = TIMES[:3]
+# What a repetition holds in run.json as it was measured.
+_OF_REPETITION = ("processor_share", "load_memory_bytes", "drops", "refreshes", "out_of_memory")
 # From this share of a processor on, the devices themselves may be the limit.
 SATURATED = 0.9
 # A request at the end of the warm-up may cost so many times as much as in the load: beyond, it had not ended.
@@ -98,17 +101,16 @@ class Trial:
         """Why this repetition counts for nothing, [] if it does."""
         fates = self.succeeded + self.failed + self.unfinished
         wrong = [] if fates == self.requests else [f"{self.requests} requests, {fates} accounted for"]
-        if (held := self.read_back) and held.posted != held.stored + held.lost + held.duplicates:
-            wrong.append(
-                f"{held.posted} posted, {held.stored} stored, {held.lost} lost, {held.duplicates} stored more than once"
-            )
+        if self.read_back and self.read_back.posted != sum(astuple(self.read_back)[1:]):
+            posted, stored, lost, duplicates = astuple(self.read_back)
+            wrong.append(f"{posted} posted, {stored} stored, {lost} lost, {duplicates} stored more than once")
         if self.saturated:
             wrong.append(f"the devices used {self.processor_share:.0%} of a processor: they may be the limit")
         return [*wrong, *self.faults]
 
-    def under_test_bytes(self, held: Mapping[str, int]) -> int:
+    def under_test_bytes(self, by_service: Mapping[str, int]) -> int:
         """Return the memory of the middleware's services together."""
-        return sum(size for name, size in held.items() if name in self.under_test)
+        return sum(size for name, size in by_service.items() if name in self.under_test)
 
     @property
     def processed(self) -> int:
@@ -142,7 +144,7 @@ def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
         **trials[0].cell.key_document,
         **fates,
         "processed": sum(trial.processed for trial in trials),
-        "failed_by": _summed(trial.failed_by for trial in trials),
+        "failed_by": dict(sum((Counter(trial.failed_by) for trial in trials), Counter())),
         **_read_back([trial.read_back for trial in trials]),
         **_times(merged_times(trials), fates["failed"] + fates["unfinished"]),
         "cpu_s_per_request": _per_request(trials),
@@ -174,20 +176,20 @@ def live(planned: int, trials: Iterable[Trial], running: Trial) -> dict[str, Any
 
     `planned` is the number of requests of the whole run.
     """
-    held = [*(trial for trial in trials if trial.cell.key == running.cell.key), running]
+    of_cell = [*(trial for trial in trials if trial.cell.key == running.cell.key), running]
     return {
         "planned": planned,
-        "cells": [cell_document(held)],
-        "response": merged_times(held)["response"].as_json(),
+        "cells": [cell_document(of_cell)],
+        "response": merged_times(of_cell)["response"].as_json(),
     }
 
 
 def faults(planned: int, trials: Sequence[Trial], cut_short: str = "") -> list[str]:
     """Return why a run is INVALID: each repetition that counts for nothing, and by `cut_short` why some are missing."""
-    found = [f"{trial.cell}, repetition {trial.repetition}: {why}" for trial in trials for why in trial.invalid_because]
+    wrong = [f"{trial.cell}, repetition {trial.repetition}: {why}" for trial in trials for why in trial.invalid_because]
     if len(trials) < planned:
-        found.append(f"ended after {len(trials)} of {planned} repetitions: {cut_short or 'unknown why'}")
-    return found
+        wrong.append(f"ended after {len(trials)} of {planned} repetitions: {cut_short or 'unknown why'}")
+    return wrong
 
 
 def judge(trials: Sequence[Trial]) -> list[Treatment]:
@@ -199,35 +201,23 @@ def judge(trials: Sequence[Trial]) -> list[Treatment]:
     # A middleware without the memory to start was never loaded.
     loaded = [trial for trial in trials if trial.started]
     read = [trial.read_back for trial in loaded if trial.read_back]
-    whole, cold = len(loaded), sum(trial.cold for trial in loaded)
+    repetitions, cold = len(loaded), sum(trial.cold for trial in loaded)
     loads = [trial.processor_share for trial in loaded if trial.processor_share is not None]
-    found = f"{max(loads):.0%} at most" if loads else "unknown" if loaded else "no repetition was loaded"
+    busiest = f"{max(loads):.0%} at most" if loads else "unknown" if loaded else "no repetition was loaded"
     free = max(loads, default=1 if loaded else 0) <= SATURATED
+    apart, own = "apart from the middleware", "those of the cell"
+    warm, all_read = "ended before the load", len(read) == repetitions
+    few, longer = "this machine has too few processors" if shared else "", "raise WARM_UP_S" if cold else ""
+    others = f"others: {', '.join(misplaced)}" if misplaced else own
+    data, warmed = "shared with the middleware" if shared else apart, warm
+    if cold:
+        warmed = f"not ended in {cold} of {repetitions} repetitions"
     return [
-        Treatment(
-            "processors of the middleware",
-            "those of the cell",
-            f"others: {', '.join(misplaced)}" if misplaced else "those of the cell",
-            not misplaced,
-        ),
-        Treatment(
-            "processors of devices and data",
-            "apart from the middleware",
-            "shared with the middleware" if shared else "apart from the middleware",
-            not shared,
-            required=False,
-            note="this machine has too few processors" if shared else "",
-        ),
-        Treatment("devices' processor", f"at most {SATURATED:.0%} busy", found, free),
-        Treatment(
-            "warm-up",
-            "ended before the load",
-            f"not ended in {cold} of {whole} repetitions" if cold else "ended before the load",
-            not cold,
-            required=False,
-            note="raise WARM_UP_S" if cold else "",
-        ),
-        Treatment("database read back", "every repetition", f"{len(read)} of {whole} repetitions", len(read) == whole),
+        Treatment("processors of the middleware", own, others, not misplaced),
+        Treatment("processors of devices and data", apart, data, not shared, required=False, note=few),
+        Treatment("devices' processor", f"at most {SATURATED:.0%} busy", busiest, free),
+        Treatment("warm-up", warm, warmed, not cold, required=False, note=longer),
+        Treatment("database read back", "every repetition", f"{len(read)} of {repetitions} repetitions", all_read),
     ]
 
 
@@ -263,12 +253,9 @@ def _key(trial: Trial) -> str:
 
 def _repetition(trial: Trial) -> dict[str, Any]:
     """Return one entry of a cell's `by_repetition`."""
-    fates = {name: getattr(trial, name) for name in ("requests", *FATES)}
     return {
-        "repetition": trial.repetition,
+        **{name: getattr(trial, name) for name in ("repetition", "requests", *FATES, "processed", *_OF_REPETITION)},
         "seconds": round(trial.seconds, 3),
-        **fates,
-        "processed": trial.processed,
         "failed_by": dict(trial.failed_by),
         **_read_back([trial.read_back]),
         **_times(trial.histograms, trial.failed + trial.unfinished),
@@ -276,12 +263,7 @@ def _repetition(trial: Trial) -> dict[str, Any]:
         "cpu_s_per_request": _per_request([trial]),
         "memory_start_bytes": dict(trial.memory_start_bytes),
         "memory_end_bytes": dict(trial.memory_end_bytes),
-        "processor_share": trial.processor_share,
-        "load_memory_bytes": trial.load_memory_bytes,
-        "drops": trial.drops,
-        "refreshes": trial.refreshes,
         "warm_up": _warm_up(trial.warm_up),
-        "out_of_memory": trial.out_of_memory,
         "dead": list(trial.dead),
         "invalid_because": trial.invalid_because,
     }
@@ -295,11 +277,11 @@ def _times(histograms: Mapping[str, Histogram], endless: int) -> dict[str, Any]:
     }
 
 
-def _read_back(found: Sequence[ReadBack | None]) -> dict[str, int | None]:
+def _read_back(counts: Sequence[ReadBack | None]) -> dict[str, int | None]:
     """Return what the database held; null where a repetition was not read back."""
     names = ("posted", "stored", "lost", "duplicates")
-    known = [entry for entry in found if entry is not None]
-    if len(known) < len(found):
+    known = [entry for entry in counts if entry is not None]
+    if len(known) < len(counts):
         return dict.fromkeys(names)
     return {name: sum(getattr(entry, name) for entry in known) for name in names}
 
@@ -333,11 +315,3 @@ def _per_request(trials: Sequence[Trial]) -> float | None:
 def _mean(values: Sequence[int]) -> int | None:
     known = [value for value in values if value]
     return round(sum(known) / len(known)) if known else None
-
-
-def _summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    whole: dict[str, int] = {}
-    for part in parts:
-        for name, count in part.items():
-            whole[name] = whole.get(name, 0) + count
-    return whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any
@@ -23,49 +24,36 @@ class Histogram:
     """Durations in integer nanoseconds: counts by the upper end of their bucket; sum, least and largest are exact."""
 
     def __init__(self, counts: Mapping[int, int] | None = None, sum_ns: int = 0, min_ns: int = 0, max_ns: int = 0):
-        self.counts = dict(counts or {})
-        self.count = sum(self.counts.values())
+        self.counts = Counter(counts or {})
+        self.count = self.counts.total()
         self.sum_ns, self.min_ns, self.max_ns = sum_ns, min_ns, max_ns
-
-    @classmethod
-    def of(cls, values_ns: Iterable[int]) -> Histogram:
-        """Return the histogram of these values."""
-        found = cls()
-        for value_ns in values_ns:
-            found.add(value_ns)
-        return found
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Histogram:
         """Return what `as_json` made."""
-        counts = {int(upper): int(count) for upper, count in document["counts"].items()}
-        return cls(counts, int(document["sum_ns"]), int(document["min_ns"]), int(document["max_ns"]))
+        return cls({int(upper): count for upper, count in document["counts"].items()}, *document["exact_ns"])
 
     def as_json(self) -> dict[str, Any]:
         """Return it for a message between processes."""
-        counts = {str(upper): count for upper, count in self.counts.items()}
-        return {"sum_ns": self.sum_ns, "min_ns": self.min_ns, "max_ns": self.max_ns, "counts": counts}
+        return {"counts": self.counts, "exact_ns": [self.sum_ns, self.min_ns, self.max_ns]}
 
-    def add(self, value_ns: int) -> None:
-        """Count one duration; one below 0 counts as 0."""
+    def add(self, value_ns: int, times: int = 1) -> None:
+        """Count a duration; one below 0 counts as 0."""
         value_ns = max(0, value_ns)
-        upper = upper_ns(value_ns)
-        self.counts[upper] = self.counts.get(upper, 0) + 1
-        self.min_ns = min(self.min_ns, value_ns) if self.count else value_ns
-        self.max_ns = max(self.max_ns, value_ns)
-        self.sum_ns += value_ns
-        self.count += 1
+        self.counts[upper_ns(value_ns)] += times
+        self._extend(times, value_ns * times, value_ns, value_ns)
 
     def merge(self, other: Histogram) -> None:
         """Add the counts of another histogram."""
-        if not other.count:
-            return
-        for upper, count in other.counts.items():
-            self.counts[upper] = self.counts.get(upper, 0) + count
-        self.min_ns = min(self.min_ns, other.min_ns) if self.count else other.min_ns
-        self.max_ns = max(self.max_ns, other.max_ns)
-        self.sum_ns += other.sum_ns
-        self.count += other.count
+        if other.count:
+            self.counts.update(other.counts)
+            self._extend(other.count, other.sum_ns, other.min_ns, other.max_ns)
+
+    def _extend(self, count: int, sum_ns: int, min_ns: int, max_ns: int) -> None:
+        self.min_ns = min(self.min_ns, min_ns) if self.count else min_ns
+        self.max_ns = max(self.max_ns, max_ns)
+        self.sum_ns += sum_ns
+        self.count += count
 
     def quantiles_ns(self, shares: Iterable[float], endless: int = 0) -> list[float]:
         """Return for each share the smallest duration that at least so many of all values do not exceed; NaN if none.
@@ -99,7 +87,7 @@ class Histogram:
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
     """Return one histogram of the values of all."""
-    whole = Histogram()
+    total = Histogram()
     for histogram in histograms:
-        whole.merge(histogram)
-    return whole
+        total.merge(histogram)
+    return total

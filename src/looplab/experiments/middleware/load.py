@@ -92,10 +92,10 @@ class Load:
                 self._responses.setdefault(int(second), Histogram()).merge(Histogram.from_json(document))
 
     def _quantiles(self, second: int) -> dict[str, float]:
-        held = self._responses.get(second)
-        if held is None:
+        responses = self._responses.get(second)
+        if responses is None:
             return {}
-        p50_ns, p99_ns = held.quantiles_ns((0.5, 0.99))
+        p50_ns, p99_ns = responses.quantiles_ns((0.5, 0.99))
         return {"response_p50_us": round(p50_ns / 1000, 3), "response_p99_us": round(p99_ns / 1000, 3)}
 
 
@@ -110,10 +110,10 @@ def slices(plan: Plan, processes: int) -> list[Plan]:
     ]
 
 
-def _rows(held: Sequence[Sequence[Mapping[str, int]]]) -> list[dict[str, int]]:
+def _rows(by_process: Sequence[Sequence[Mapping[str, int]]]) -> list[dict[str, int]]:
     """Return the sum of the rows of all processes, by second."""
     return [
         {name: row[name] if name == "second" else sum(one[name] for one in rows) for name in row}
-        for rows in zip(*held, strict=True)
+        for rows in zip(*by_process, strict=True)
         for row in rows[:1]
     ]

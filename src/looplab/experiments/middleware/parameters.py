@@ -131,10 +131,10 @@ class MiddlewareParameters(RunParameters):
 
 def read_layout(text: str) -> Layout:
     """Return a layout: 5x4, or 1x20-direct without a balancer. Raises ValueError."""
-    found = LAYOUT.fullmatch(text)
-    if found is None or (found[3] and found[1] != "1"):
+    match = LAYOUT.fullmatch(text)
+    if match is None or (match[3] and match[1] != "1"):
         raise ValueError(text)
-    return Layout(int(found[1]), int(found[2]), not found[3])
+    return Layout(int(match[1]), int(match[2]), not match[3])
 
 
 PARAMETERS = MiddlewareParameters
@@ -218,10 +218,10 @@ def _count(most: int) -> Any:
 
 def _load(text: str) -> int | float:
     """Return a number of devices, or a share in percent. Raises ValueError."""
-    if found := SHARE.fullmatch(text):
-        if not 0 < float(found[1]) <= 500:
+    if match := SHARE.fullmatch(text):
+        if not 0 < float(match[1]) <= 500:
             raise ValueError(text)
-        return float(found[1])
+        return float(match[1])
     return int(_count(100_000)(text))
 
 

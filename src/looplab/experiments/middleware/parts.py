@@ -175,16 +175,16 @@ class Parts:
 
     def snapshot(self, cell: LoadCell) -> Snapshot:
         """Return what all services use now; an agent that does not answer is dead."""
-        found = Snapshot()
+        snapshot = Snapshot()
         asked: Sequence[Agent] = [*self.used(cell), *self.data.values()]
         if cell.balancer and self.balancer is not None:
             asked = [*asked, self.balancer]
         for one in asked:
             try:
-                found.add(one.name, one.ask("facts"))
+                snapshot.add(one.name, one.ask("facts"))
             except LabError:
-                found.dead.append(f"{one.name}: does not answer")
-        return found
+                snapshot.dead.append(f"{one.name}: does not answer")
+        return snapshot
 
     def shortage(self, cell: LoadCell) -> tuple[int, int]:
         """Return how many processes of the cell's nodes the kernel has killed for memory, and the bytes read again."""

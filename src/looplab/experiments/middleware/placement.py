@@ -32,10 +32,10 @@ def default_cores(processors: int) -> list[int]:
 def default_layouts(processors: int) -> list[str]:
     """Return the published nodes x cores as shares of this machine; without a balancer: 1x20-direct."""
     total = max(2, processors // 2)
-    found = [f"1x{total}-direct"]
-    found += [f"{nodes}x{round(total / nodes)}" for nodes in PUBLISHED_NODES if nodes <= total]
+    layouts = [f"1x{total}-direct"]
+    layouts += [f"{nodes}x{round(total / nodes)}" for nodes in PUBLISHED_NODES if nodes <= total]
     # One with more cores in all than there are, as the published 7 x 3 of 20.
-    return found if total >= PUBLISHED_NODES[-1] else [*found, f"{total + 1}x1"]
+    return layouts if total >= PUBLISHED_NODES[-1] else [*layouts, f"{total + 1}x1"]
 
 
 def default_loads() -> list[str]:

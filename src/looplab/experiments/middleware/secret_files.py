@@ -9,7 +9,7 @@ FOLDER = Path("/run/secrets")
 
 def read_secrets() -> dict[str, str]:
     """Return each mounted secret by its name. Raises LabError (exit code 3) if there is none."""
-    found = {path.name: path.read_text().strip() for path in sorted(FOLDER.glob("*"))}
-    if not found:
+    secrets = {path.name: path.read_text().strip() for path in sorted(FOLDER.glob("*"))}
+    if not secrets:
         raise MachineError(f"No secret is mounted in {FOLDER}.", "Run ./lab setup middleware.")
-    return found
+    return secrets

@@ -133,17 +133,17 @@ class Measurement:
         while self._parts.load.progress()["left"] and time.monotonic() < end_s:
             time.sleep(LOOK_S)
 
-    def _trial(self, plan: Plan, ended: Mapping[str, Any], found: Snapshots) -> Trial:
+    def _trial(self, plan: Plan, ended: Mapping[str, Any], snapshots: Snapshots) -> Trial:
         p, cell = self._p, self._cell
-        ready, before, after, last = found
+        ready, before, after, last = snapshots
         rows = [self._row(row) for row in ended["seconds"]]
         loaded = rows[p.warm_up_s :]
         totals = {name: sum(getattr(row, name) for row in loaded) for name in ("due", "succeeded", "failed")}
-        histograms = {name: held for name, held in ended["histograms"].items() if name != "authorise"}
+        histograms = {name: histogram for name, histogram in ended["histograms"].items() if name != "authorise"}
         # What the agents reported before belongs to the warm-up.
         histograms["server"] = server_times(after, last)
         wanted = {one for number in range(cell.nodes) for one in of_node(number, cell.cores, p.processors)}
-        gone, starved = dead(found), last.killed_for_memory > ready.killed_for_memory
+        gone, starved = dead(snapshots), last.killed_for_memory > ready.killed_for_memory
         return Trial(
             cell=cell,
             repetition=self._repetition,
@@ -241,27 +241,26 @@ def finished_numbers(plan: Plan, next_number: Mapping[str, int]) -> Iterable[tup
 
 def server_times(*snapshots: Snapshot) -> Histogram:
     """Return the times that the middleware itself took for the requests that ended before each snapshot."""
-    found = Histogram()
+    times = Histogram()
     for snapshot in snapshots:
         for value_us, count in snapshot.durations_us.items():
-            for _ in range(count):
-                found.add(value_us * 1000)
-    return found
+            times.add(value_us * 1000, count)
+    return times
 
 
-def dead(found: Snapshots) -> list[str]:
+def dead(snapshots: Snapshots) -> list[str]:
     """Return the services that ended during a repetition, were started again, or went with their node."""
-    first = found[0].pids
+    first = snapshots[0].pids
     gone = [
         f"{name} of {where}: gone"
-        for snapshot in found
+        for snapshot in snapshots
         for where, name in first
         if (where, name) not in snapshot.pids and f"{where}: does not answer" not in snapshot.dead
     ]
     again = [
         f"{name} of {where}: started again"
-        for snapshot in found
+        for snapshot in snapshots
         for (where, name), pid in snapshot.pids.items()
         if first.get((where, name), pid) != pid
     ]
-    return sorted({*gone, *again, *(one for snapshot in found for one in snapshot.dead)})
+    return sorted({*gone, *again, *(one for snapshot in snapshots for one in snapshot.dead)})

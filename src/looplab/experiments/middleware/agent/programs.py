@@ -97,8 +97,8 @@ class Running:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if self.program.marked and self.program.marked in line:
-                if found := _DURATION.search(line):
-                    self._note(microseconds(found[1]))
+                if duration := _DURATION.search(line):
+                    self._note(microseconds(duration[1]))
             else:
                 self.lines.append(line.rstrip("\n")[:500])
 
@@ -141,8 +141,8 @@ class Programs:
     def durations(self) -> dict[str, int]:
         """Return {microseconds a request took in the program: how many} since this was last asked."""
         with self._lock:
-            found, self._durations_us = self._durations_us, {}
-        return {str(value): count for value, count in found.items()}
+            durations_us, self._durations_us = self._durations_us, {}
+        return {str(value): count for value, count in durations_us.items()}
 
     def wait(self) -> int:
         """Wait for the end of the only program and return its exit code."""
@@ -195,8 +195,8 @@ def _call(program: Program, command: Sequence[str], environment: Mapping[str, st
     except subprocess.TimeoutExpired:
         raise MachineError(f"{program.name}: {command[0]} does not end.") from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise MachineError(f"{program.name}: {command[0]} failed: {said[-1] if said else done.returncode}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise MachineError(f"{program.name}: {command[0]} failed: {lines[-1] if lines else done.returncode}")
 
 
 def _confine(processors: Sequence[int]) -> None:

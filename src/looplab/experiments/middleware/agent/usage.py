@@ -23,13 +23,13 @@ def family(pids: Iterable[int]) -> dict[int, list[int]]:
     for entry in PROC.iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
             children.setdefault(int(fields[PARENT]), []).append(int(entry.name))
-    found = {}
+    families = {}
     for pid in pids:
-        whole = [pid] if _stat(pid) else []
-        for one in whole:
-            whole += children.get(one, [])
-        found[pid] = whole
-    return found
+        members = [pid] if _stat(pid) else []
+        for one in members:
+            members += children.get(one, [])
+        families[pid] = members
+    return families
 
 
 def cpu_s(pids: Iterable[int]) -> float:
@@ -44,13 +44,13 @@ def memory_bytes(pids: Iterable[int]) -> int:
 
 def processors(pids: Iterable[int]) -> list[int]:
     """Return every processor that any thread of the processes may use."""
-    found: set[int] = set()
+    allowed: set[int] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             for thread in (PROC / str(pid) / "task").iterdir():
                 with contextlib.suppress(OSError):
-                    found |= os.sched_getaffinity(int(thread.name))
-    return sorted(found)
+                    allowed |= os.sched_getaffinity(int(thread.name))
+    return sorted(allowed)
 
 
 def killed_for_memory() -> int:

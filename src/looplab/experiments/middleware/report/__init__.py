@@ -94,7 +94,7 @@ def by_unit(figures: Mapping[Round, float]) -> dict[Round, float]:
     runs: dict[str, dict[Round, float]] = {}
     for name, figure in figures.items():
         runs.setdefault(name[0], {})[name] = figure
-    counted = units([list(held.values()) for held in runs.values()])
+    counted = units([list(rounds.values()) for rounds in runs.values()])
     names = [(run, 0) for run in runs] if len(runs) >= FEWEST_RUNS else list(figures)
     return dict(zip(names, counted, strict=True))
 
@@ -111,10 +111,10 @@ def usable(run: Measured | None) -> list[MeasuredLoad]:
 
 def by_place(cells: Iterable[MeasuredLoad]) -> dict[Place, list[MeasuredLoad]]:
     """Return the cells of each placement, in the order of cores."""
-    found: dict[Place, list[MeasuredLoad]] = {}
+    places: dict[Place, list[MeasuredLoad]] = {}
     for cell in cells:
-        found.setdefault(cell.place, []).append(cell)
-    return dict(sorted(found.items()))
+        places.setdefault(cell.place, []).append(cell)
+    return dict(sorted(places.items()))
 
 
 def read(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:

@@ -44,20 +44,20 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     }
     drawable: list[Sketch] = [
         *overview(verdicts, "after over before", _compared),
-        *(s for held in runs.values() for s in sketches(held)),
+        *(s for by_scenario in runs.values() for s in sketches(by_scenario)),
     ]
     return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
 
 
-def _compared(claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
-    return found.tested.share if found.tested else None, published_change(claim.name)
+def _compared(claim: Claim, finding: Verdict) -> tuple[Interval | None, float | None]:
+    return finding.tested.share if finding.tested else None, published_change(claim.name)
 
 
 def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
     """Yield the rows of the paper's Tables 1 and 2: what each placement processes at the optimal load of the best."""
     places = by_place(usable(run))
-    load = max((optimum(held) for held in places.values()), key=lambda found: found.processed).load
-    cells = {place: cell for place, held in places.items() for cell in held if cell.devices == load}
+    load = max((optimum(loads) for loads in places.values()), key=lambda best: best.processed).load
+    cells = {place: cell for place, loads in places.items() for cell in loads if cell.devices == load}
     processed = {place: cell.interval(PROCESSED) for place, cell in cells.items()}
     most = max((value.estimate for value in processed.values()), default=math.nan)
     for place, every in by_place(load_cells(run)).items():
@@ -91,7 +91,10 @@ def show(value: float, unit: str) -> str:
         "share": lambda share: f"{round(share, 3) + 0.0:+.1%}".replace("-", "−"),
         "devices": "{:.0f}".format,
     }
-    return show_figure(value, forms.get(unit, lambda held: f"{held:.0f}" if held >= 1000 else f"{held:.4g}"))
+    return show_figure(
+        value,
+        forms.get(unit, lambda value_shown: f"{value_shown:.0f}" if value_shown >= 1000 else f"{value_shown:.4g}"),
+    )
 
 
 def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
@@ -104,7 +107,7 @@ def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
                 **spread("processed_per_s", cell.interval(PROCESSED)),
                 **dict(zip(("q1_per_s", "median_per_s", "q3_per_s"), map(number, quartiles), strict=True)),
                 "without_extremes_per_s": number(cell.without_extremes()),
-                **{f"{name}_{q}_us": number(held.get(q)) for name, held in times.items() for q in ("p50", "p99")},
+                **{f"{name}_{q}_us": number(figures.get(q)) for name, figures in times.items() for q in ("p50", "p99")},
                 **spread("cpu_per_request_us", cell.interval("cpu_per_request")),
                 "memory_bytes_at_start": cell.document.get("memory_bytes_at_start") or "",
                 "memory_bytes_at_end": cell.document.get("memory_bytes_at_end") or "",

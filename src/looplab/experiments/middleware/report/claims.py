@@ -62,20 +62,20 @@ def published_change(claim: str) -> float | None:
 
 def _cores(run: Measured) -> Finding:
     every = optima(run)
-    found = [best for place, best in every.items() if place[0]] or list(every.values())
-    if len(found) < 2:
+    optimal = [best for place, best in every.items() if place[0]] or list(every.values())
+    if len(optimal) < 2:
         return Finding(NO_RUN, "The run has loads on one number of cores only.")
-    if any(best.edge == ONLY for best in found):
+    if any(best.edge == ONLY for best in optimal):
         return Finding(NO_RUN, "The run has one load only: an optimal one needs several.")
     rule = directed("The optimal load", +1, published_change("cores-move-optimum"))
-    finding = tested(found[0].by_round, found[-1].by_round, rule)
+    finding = tested(optimal[0].by_round, optimal[-1].by_round, rule)
     loads = published("optimal load")
-    printed = [loads.get((1, best.place[3], False)) for best in found]
+    printed = [loads.get((1, best.place[3], False)) for best in optimal]
     finding.lines = [
         Line(place_text(*best.place), best.devices, f"{load:g}" if load else "", "devices")
-        for best, load in zip(found, printed, strict=True)
+        for best, load in zip(optimal, printed, strict=True)
     ]
-    finding.beside += [best.remark for best in found if best.edge]
+    finding.beside += [best.remark for best in optimal if best.edge]
     return finding
 
 
@@ -86,8 +86,8 @@ def _container(run: Measured) -> Finding:
     best = at_optimum(pairs)
     finding = throughput(best, no_gain("The throughput in a container"), usable(run))
     finding.lines = _lines(pairs, {"processed": PROCESSED})
-    if found := compare(*sides(best, "cpu_per_request")):
-        share = found.share
+    if comparison := compare(*sides(best, "cpu_per_request")):
+        share = comparison.share
         finding.beside.append(
             f"At the optimal load the processor time of a request changes by {share.estimate:+.1%} in a container "
             f"({share.low:+.1%} to {share.high:+.1%})."
@@ -198,7 +198,7 @@ def _layouts(places: Sequence[Place]) -> tuple[Place | None, Place | None, Place
 
 def _against(places: dict[Place, list[MeasuredLoad]], before: Place, after: Place, what: str, claim: str) -> Finding:
     """Compare what two placements process at the optimal load of the one that processes most."""
-    best = max((optimum(places[place]) for place in (before, after)), key=lambda found: found.processed)
+    best = max((optimum(places[place]) for place in (before, after)), key=lambda one: one.processed)
     pair = [cell for place in (before, after) for cell in places[place] if cell.devices == best.load]
     if len(pair) < 2:
         return Finding(NO_RUN, f"There is no sound cell of {best.load} devices on both.")

@@ -28,7 +28,7 @@ def container_pairs(cells: Iterable[MeasuredLoad]) -> list[Pair]:
 
 def at_optimum(pairs: Sequence[Pair]) -> list[Pair]:
     """Return of each number of cores the pair at the optimal load of its first side."""
-    best = {place: optimum(held).load for place, held in by_place(pair[0] for pair in pairs).items()}
+    best = {place: optimum(cells).load for place, cells in by_place(pair[0] for pair in pairs).items()}
     return [pair for pair in pairs if pair[0].devices == best[pair[0].place]]
 
 
@@ -43,11 +43,11 @@ def sides(pairs: Sequence[Pair], figure: str) -> tuple[list[float], list[float]]
 
 def tested(before: Sequence[float], after: Sequence[float], rule: Rule) -> Finding:
     """Return a finding that `rule` decides once the p-values of all claims are known."""
-    found = compare(before, after)
-    if found is None:
+    comparison = compare(before, after)
+    if comparison is None:
         have = f"{len(before)} and {len(after)}"
         return Finding(UNDECIDED, f"{FEWEST_REPETITIONS} sound repetitions a side are needed; there are {have}.")
-    return Finding(UNDECIDED, "", tested=found, rule=rule)
+    return Finding(UNDECIDED, "", tested=comparison, rule=rule)
 
 
 def throughput(pairs: Sequence[Pair], rule: Rule, measured: Iterable[MeasuredLoad]) -> Finding:
@@ -65,8 +65,8 @@ def _whole(cell: MeasuredLoad) -> bool:
 def difference(pair: Pair, figure: str) -> Interval:
     """Return the paper's (first - second) / first of a figure, with its interval over the repetitions."""
     before, after = sides([pair], figure)
-    if found := compare(before, after):
-        return Interval(-found.share.estimate, -found.share.high, -found.share.low)
+    if comparison := compare(before, after):
+        return Interval(-comparison.share.estimate, -comparison.share.high, -comparison.share.low)
     if not before or not after:
         return UNKNOWN
     return Interval(1 - float(np.mean(after)) / float(np.mean(before)), math.nan, math.nan)

@@ -54,7 +54,9 @@ class Sketch:
 
     def _alternative(self) -> str:
         form = ".1%" if self.share else ".4g"
-        each = [f"{name}: " + ", ".join(f"{p.y:{form}} at {p.x:g}" for p in held) for name, held in self.series.items()]
+        each = [
+            f"{name}: " + ", ".join(f"{p.y:{form}} at {p.x:g}" for p in points) for name, points in self.series.items()
+        ]
         best = "".join(f" Optimal load, {name}: {load:g} devices." for name, load in self.best.items())
         return f"{self.y_label} over the number of devices. {'; '.join(each)}.{best}"
 
@@ -63,11 +65,11 @@ class Sketch:
 
         if self.level is not None:
             axes.axhline(self.level, color=_GREY, linewidth=0.9)
-        for at, (name, held) in enumerate(self.series.items()):
+        for at, (name, points) in enumerate(self.series.items()):
             style = STYLES[at % len(STYLES)]
             if name in self.best:
                 axes.axvline(self.best[name], color=style[0], linestyle=":", linewidth=1.1)
-            errorbars(axes, name, held, style, markersize=4.5, linewidth=1.5)
+            errorbars(axes, name, points, style, markersize=4.5, linewidth=1.5)
         axes.set_xlabel("devices")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_ylabel(self.y_label)
@@ -86,7 +88,7 @@ def sketches(runs: Mapping[str, Measured]) -> list[Sketch]:
 def _cores(run: Measured) -> Iterator[Sketch]:
     fidelity, best = run.run.fidelity, {place: one.devices.estimate for place, one in optima(run).items()}
     for container, counted, timed in ((False, "2", "4"), (True, "3", "5")):
-        places = {place: held for place, held in by_place(usable(run)).items() if place[0] == container}
+        places = {place: cells for place, cells in by_place(usable(run)).items() if place[0] == container}
         loads = {_cores_text(place): best[place] for place in places}
         where = "Container" if container else "Bare metal"
         quartiles = _points(places, _cores_text, _quartiles)
@@ -100,9 +102,9 @@ def _cores(run: Measured) -> Iterator[Sketch]:
     ):
         series: dict[str, list[Point]] = {}
         for pair in container_pairs(usable(run)):
-            found = difference(pair, value)
-            if not math.isnan(found.estimate):
-                series.setdefault(_cores_text(pair[0].place), []).append(point(pair[0].devices, found))
+            share = difference(pair, value)
+            if not math.isnan(share.estimate):
+                series.setdefault(_cores_text(pair[0].place), []).append(point(pair[0].devices, share))
         caption = f"(bare metal - container) / bare metal of the {what}. Bars are 95 % intervals."
         yield Sketch(figure, fidelity, series, "difference", caption, level=0.0, share=True)
 
@@ -123,7 +125,7 @@ def _points(
     places: Mapping[Place, Sequence[MeasuredLoad]], name: Callable[[Place], str], mark: Mark
 ) -> dict[str, list[Point]]:
     """Return the points of each place that has some."""
-    series = {name(place): [p for cell in held if (p := mark(cell))] for place, held in places.items()}
+    series = {name(place): [p for cell in cells if (p := mark(cell))] for place, cells in places.items()}
     return {name: points for name, points in series.items() if points}
 
 
@@ -141,8 +143,8 @@ def _quartiles(cell: MeasuredLoad) -> Point | None:
 
 
 def _times(cell: MeasuredLoad) -> Point | None:
-    held = cell.histogram("sent_response")
-    return _box(cell, [value / 1e6 for value in held.quantiles_ns((0.25, 0.5, 0.75))] if held.count else [])
+    times = cell.histogram("sent_response")
+    return _box(cell, [value / 1e6 for value in times.quantiles_ns((0.25, 0.5, 0.75))] if times.count else [])
 
 
 def _box(cell: MeasuredLoad, quartiles: Sequence[float]) -> Point | None:
@@ -160,6 +162,6 @@ def _failed(cell: MeasuredLoad) -> Point:
 def _mean(cell: MeasuredLoad) -> Point | None:
     means = cell.by_round("sent_response.avg")
     weights = {one.round: one.succeeded for one in cell.every if one.round in means}
-    whole = sum(weights.values())
+    requests = sum(weights.values())
     total_us = sum(mean * weights[name] for name, mean in means.items())
-    return Point(cell.devices, total_us / whole / 1000) if whole else None
+    return Point(cell.devices, total_us / requests / 1000) if requests else None

@@ -55,8 +55,8 @@ def optimum(cells: Sequence[MeasuredLoad]) -> Optimum:
     if len(rounds) >= FEWEST_REPETITIONS:
         rng = np.random.default_rng(SEED)
         drawn = rng.integers(0, len(rounds), (RESAMPLES, len(rounds)))
-        found = loads[np.argmax(rounds[drawn].mean(axis=1), axis=1)]
-        low, high = (float(np.quantile(found, share, method="nearest")) for share in (0.025, 0.975))
+        best_loads = loads[np.argmax(rounds[drawn].mean(axis=1), axis=1)]
+        low, high = (float(np.quantile(best_loads, share, method="nearest")) for share in (0.025, 0.975))
     by_round = loads[np.argmax(rounds, axis=1)].tolist() if len(rounds) else []
     return Optimum(cells[0].place, Interval(float(loads[best]), low, high), float(means[best]), by_round, edge)
 
@@ -71,7 +71,7 @@ def _rounds(cells: Sequence[MeasuredLoad]) -> Floats:
 
     Of three or more runs, a row is a run with the means of its rounds.
     """
-    held = [cell.by_round("processed_per_s") for cell in cells]
-    whole = [name for name in held[0] if all(name in found for found in held)]
-    columns = [list(by_unit({name: found[name] for name in whole}).values()) for found in held]
+    figures = [cell.by_round("processed_per_s") for cell in cells]
+    rounds = [name for name in figures[0] if all(name in one for one in figures)]
+    columns = [list(by_unit({name: one[name] for name in rounds}).values()) for one in figures]
     return np.array(columns, dtype=np.float64).reshape(len(cells), -1).T

@@ -43,11 +43,11 @@ def read(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
 
 def _histograms(lines: pd.DataFrame) -> dict[tuple[int, ...], dict[str, Histogram]]:
     """Return the histograms of each repetition, by the times that they are of."""
-    found: dict[tuple[int, ...], dict[str, Histogram]] = {}
+    histograms: dict[tuple[int, ...], dict[str, Histogram]] = {}
     for (*at, name), part in lines.groupby([*_CELL, "time"], observed=True):
         counts = dict(zip(part["upper_ns"].tolist(), part["count"].tolist(), strict=True))
-        found.setdefault(tuple(at), {})[name] = Histogram(counts, min_ns=min(counts), max_ns=max(counts))
-    return found
+        histograms.setdefault(tuple(at), {})[name] = Histogram(counts, min_ns=min(counts), max_ns=max(counts))
+    return histograms
 
 
 def _disagreement(entry: Mapping[str, Any], counted: list[int], times: Mapping[str, Histogram]) -> str:

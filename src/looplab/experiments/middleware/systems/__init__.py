@@ -9,12 +9,16 @@
 | `readback.py` | `stored(hosts, secrets, prefix)`: the names of the messages in the database |
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 SYSTEMS = ("magistrala", "devicehive")
+POSTGRES, REDIS = 5432, 6379
+# Owner of the databases, whichever system uses them (images/magistrala, make-database).
+OWNER = "magistrala"
+CONNECTIONS = 400
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,25 @@ class Client(Protocol):
         """Return status and body of the answer. Raises OSError if none comes."""
 
 
+def redis() -> Program:
+    """Return the cache that both systems use: nothing of it is kept."""
+    command = f"redis-server --save  --protected-mode no --port {REDIS} --dir /tmp"
+    return Program("redis", tuple(command.split(" ")), health=REDIS)
+
+
+def postgres(place: Place, databases: Sequence[str], *settings: str) -> Program:
+    """Return the database server with these databases and further settings, NAME=value."""
+    every = ("listen_addresses=*", f"max_connections={CONNECTIONS}", *settings)
+    options = (word for setting in every for word in ("-c", setting))
+    command = ("postgres", "-D", "/data/postgres", "-k", "/tmp", "-p", str(POSTGRES), *options)
+    secret = {"POSTGRES_PASSWORD": place.secrets["postgres"]}
+    return Program("postgres", command, secret, POSTGRES, first=(("make-database", *databases),))
+
+
 def load(name: str) -> System:
     """Return the system of that name. Raises ModuleNotFoundError if there is none."""
-    found: System = import_module(f"{__name__}.{name}").SYSTEM
-    return found
+    system: System = import_module(f"{__name__}.{name}").SYSTEM
+    return system
 
 
 def part(system: str, name: str) -> Any:

@@ -1,11 +1,11 @@
 """The programs of DeviceHive: three of a node, as the start scripts of its images run them, and four that all share."""
 
-from looplab.experiments.middleware.systems import Place, Program
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program, postgres, redis
 from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND, SYSTEM
 
 FOLDER, KAFKA_FOLDER = "/opt/devicehive", "/opt/kafka"
-OWNER, DATABASE = "magistrala", "devicehive"
-POSTGRES, REDIS, ZOOKEEPER, KAFKA, BACKEND = 5432, 6379, 2181, 9092, 8081
+DATABASE = "devicehive"
+ZOOKEEPER, KAFKA, BACKEND = 2181, 9092, 8081
 
 
 def node(place: Place) -> list[Program]:
@@ -46,11 +46,7 @@ def node(place: Place) -> list[Program]:
 def data(name: str, place: Place) -> Program:
     """Return the program of the data service `name`."""
     if name == "redis":
-        command: tuple[str, ...] = (
-            *("redis-server", "--save", "", "--protected-mode", "no"),
-            *("--port", str(REDIS), "--dir", "/tmp"),
-        )
-        return Program(name, command, health=REDIS)
+        return redis()
     if name == "zookeeper":
         lines = f"dataDir=/data/zookeeper\\nclientPort={ZOOKEEPER}\\nadmin.enableServer=false\\n"
         start = f"{KAFKA_FOLDER}/bin/zookeeper-server-start.sh /tmp/zookeeper.properties"
@@ -59,7 +55,7 @@ def data(name: str, place: Place) -> Program:
         )
     if name == "kafka":
         return _kafka(place)
-    return _postgres(place)
+    return postgres(place, [DATABASE])
 
 
 def _kafka(place: Place) -> Program:
@@ -73,12 +69,3 @@ def _kafka(place: Place) -> Program:
     overrides = [word for key, value in settings.items() for word in ("--override", f"{key}={value}")]
     command = (f"{KAFKA_FOLDER}/bin/kafka-server-start.sh", f"{KAFKA_FOLDER}/config/server.properties", *overrides)
     return Program("kafka", command, {}, KAFKA)
-
-
-def _postgres(place: Place) -> Program:
-    command = (
-        *("postgres", "-D", "/data/postgres", "-k", "/tmp", "-p", str(POSTGRES)),
-        *("-c", "listen_addresses=*", "-c", "max_connections=400"),
-    )
-    made = ("make-database", DATABASE)
-    return Program("postgres", command, {"POSTGRES_PASSWORD": place.secrets["postgres"]}, POSTGRES, first=(made,))

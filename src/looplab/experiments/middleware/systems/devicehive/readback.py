@@ -27,10 +27,10 @@ def stored(
     token = prefix.partition("-")[0]
     for number in count():
         path = f"/api/rest/device/{device_name(token, number)}/notification?notification={NOTIFICATION}&take={MOST}"
-        held = _ask(f"{frontend}{path}", str(pair["accessToken"]))
-        if held is None:
+        notifications = _ask(f"{frontend}{path}", str(pair["accessToken"]))
+        if notifications is None:
             return
-        names = (str((entry.get("parameters") or {}).get("n", "")) for entry in held)
+        names = (str((entry.get("parameters") or {}).get("n", "")) for entry in notifications)
         yield from (name for name in names if name.startswith(prefix))
 
 

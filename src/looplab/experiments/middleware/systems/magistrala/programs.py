@@ -1,15 +1,13 @@
 """The programs of Magistrala: five of a node, four that all nodes share. All telemetry is off."""
 
-from looplab.experiments.middleware.systems import Place, Program
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, REDIS, Place, Program, postgres, redis
 from looplab.experiments.middleware.systems.magistrala import AUTH, HTTP, THINGS, USERS
 
 DATABASES = ("auth", "users", "things", "messages", "spicedb")
-OWNER = "magistrala"
-POSTGRES, NATS, REDIS, SPICEDB = 5432, 4222, 6379, 50051
+NATS, SPICEDB = 4222, 50051
 AUTH_GRPC, THINGS_GRPC, WRITER = 8181, 7000, 9010
 # The health check of the http adapter: its own handler is behind the proxy that devices reach.
 HTTP_INNER = 81
-CONNECTIONS = 400
 EVERY = "0.0.0.0"
 
 
@@ -83,42 +81,28 @@ def node(place: Place) -> list[Program]:
 def data(name: str, place: Place) -> Program:
     """Return the program of the data service `name`."""
     if name == "nats":
-        command: tuple[str, ...] = (
-            "nats-server",
-            "--addr",
-            "0.0.0.0",
-            "--port",
-            str(NATS),
-            "--jetstream",
-            "--store_dir",
-            "/data/nats",
-        )
-        return Program(name, command, health=NATS)
+        command = f"nats-server --addr {EVERY} --port {NATS} --jetstream --store_dir /data/nats"
+        return Program(name, tuple(command.split()), health=NATS)
     if name == "redis":
-        command = ("redis-server", "--save", "", "--protected-mode", "no", "--port", str(REDIS), "--dir", "/tmp")
-        return Program(name, command, health=REDIS)
+        return redis()
     if name == "writer":
         return _writer(place)
-    return _postgres(place)
+    # SpiceDB watches changes by the time of their commit.
+    return postgres(place, DATABASES, "password_encryption=scram-sha-256", "track_commit_timestamp=on")
 
 
 def _database(place: Place, prefix: str, name: str) -> dict[str, str]:
-    found = {"HOST": place.hosts["postgres"], "USER": OWNER, "PASS": place.secrets["postgres"], "NAME": name}
-    return {f"{prefix}{key}": value for key, value in found.items()}
-
-
-def _spicedb_uri(place: Place) -> str:
-    return (
-        f"postgres://{OWNER}:{place.secrets['postgres']}@{place.hosts['postgres']}:{POSTGRES}/spicedb?sslmode=disable"
-    )
+    settings = {"HOST": place.hosts["postgres"], "USER": OWNER, "PASS": place.secrets["postgres"], "NAME": name}
+    return {f"{prefix}{key}": value for key, value in settings.items()}
 
 
 def _spicedb(place: Place) -> Program:
+    owner, where = f"{OWNER}:{place.secrets['postgres']}", f"{place.hosts['postgres']}:{POSTGRES}"
     options = {
         "SPICEDB_GRPC_PRESHARED_KEY": place.secrets["spicedb"],
         "SPICEDB_GRPC_ADDR": f"{place.address}:{SPICEDB}",
         "SPICEDB_DATASTORE_ENGINE": "postgres",
-        "SPICEDB_DATASTORE_CONN_URI": _spicedb_uri(place),
+        "SPICEDB_DATASTORE_CONN_URI": f"postgres://{owner}@{where}/spicedb?sslmode=disable",
         "SPICEDB_TELEMETRY_ENDPOINT": "",
         "SPICEDB_METRICS_ENABLED": "false",
         "SPICEDB_LOG_LEVEL": "error",
@@ -148,21 +132,3 @@ def _writer(place: Place) -> Program:
         f"http://127.0.0.1:{WRITER}/health",
         after=((place.hosts["postgres"], POSTGRES), (place.hosts["nats"], NATS)),
     )
-
-
-def _postgres(place: Place) -> Program:
-    command = (
-        *("postgres", "-D", "/data/postgres", "-k", "/tmp", "-p", str(POSTGRES)),
-        *(
-            "-c",
-            "listen_addresses=*",
-            "-c",
-            f"max_connections={CONNECTIONS}",
-            "-c",
-            "password_encryption=scram-sha-256",
-        ),
-        # SpiceDB watches changes by the time of their commit.
-        *("-c", "track_commit_timestamp=on"),
-    )
-    made = ("make-database", *DATABASES)
-    return Program("postgres", command, {"POSTGRES_PASSWORD": place.secrets["postgres"]}, POSTGRES, first=(made,))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from looplab.experiments.middleware.systems.magistrala.programs import OWNER, POSTGRES
+from looplab.experiments.middleware.systems import OWNER, POSTGRES
 
 
 def stored(hosts: Mapping[str, str], secrets: Mapping[str, str], prefix: str) -> Iterator[str]:
