@@ -60,7 +60,7 @@ target "images" {
   name     = image
   inherits = ["common"]
   matrix = {
-    image = ["link", "capture", "robot", "stress", "asip_java", "magistrala", "devices"]
+    image = ["link", "capture", "robot", "stress", "rabbitmq", "mochi", "asip_java", "magistrala", "devices"]
   }
   dockerfile = "images/${replace(image, "_", "-")}/Dockerfile"
   tags       = ["${LAB_REGISTRY}looplab/${image}:${LAB_TAG}"]

@@ -1,0 +1,151 @@
+"""The brokers that the lab builds itself, with its settings: what they grant, count, report, and how they fail."""
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from support.containers import docker
+from support.image_harness import Container, Starter, build
+from support.waiting import until
+
+from looplab.spec.brokers import BROKERS
+from looplab.system import processes
+from looplab.treatments.broker import published, version
+
+pytestmark = pytest.mark.engine
+
+OWNED = "uid=10023,gid=10023"
+OPTIONS = {
+    "rabbitmq": ("--tmpfs=/tmp", f"--tmpfs=/var/lib/rabbitmq:{OWNED}", f"--tmpfs=/var/log/rabbitmq:{OWNED}"),
+    "mochi": (),
+}
+HEALTHY = {"rabbitmq": ("healthy",), "mochi": ("/mochi", "healthy")}
+PORT = 1883
+
+
+class Running:
+    """A broker that answers; `client` connects to it."""
+
+    def __init__(self, name: str, container: Container) -> None:
+        self.name, self.container, self.known = name, container, BROKERS[name]
+        self.host = docker("inspect", "--format", "{{.NetworkSettings.IPAddress}}", container.id).strip()
+        until(self.healthy, f"{name} answers", 60)
+
+    def healthy(self) -> bool:
+        command = ["docker", "exec", self.container.id, *HEALTHY[self.name]]
+        return subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
+
+    def process(self) -> dict[str, Any]:
+        """The broker's one process, as the treatments service finds it."""
+        pids = [int(one["pid"]) for one in self.container.processes() if one["name"] == self.known.comm]
+        assert len(pids) == 1, self.container.processes()
+        found = processes.facts(pids[0])
+        assert found is not None
+        return found
+
+    def client(self, clients: list[mqtt.Client]) -> mqtt.Client:
+        client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
+        client.connect(self.host, PORT)
+        client.loop_start()
+        until(client.is_connected, "the connection", 10)
+        clients.append(client)
+        return client
+
+
+@pytest.fixture(scope="session")
+def images() -> dict[str, str]:
+    return {name: build(f"looplab-test/{name}", ".", f"images/{name}/Dockerfile") for name in OPTIONS}
+
+
+@pytest.fixture
+def clients() -> Iterator[list[mqtt.Client]]:
+    made: list[mqtt.Client] = []
+    yield made
+    for client in made:
+        client.disconnect()
+        client.loop_stop()
+
+
+def running(name: str, images: dict[str, str], start: Starter, nodelay: str = "") -> Running:
+    options = ("--env", "FIDELITY=thesis", "--env", f"TCP_NODELAY={nodelay}", *OPTIONS[name])
+    return Running(name, start(images[name], options=options))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_reports_its_version_and_counts_what_is_published(
+    name: str, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
+) -> None:
+    broker = running(name, images, start)
+    assert version(broker.known, broker.host, PORT).count(".") == 2
+    before, _ = published(broker.known, broker.host, PORT)
+    assert before is not None
+    publisher = broker.client(clients)
+    for _ in range(100):
+        publisher.publish("request/", b"x", 1).wait_for_publish(10)
+    until(lambda: published(broker.known, broker.host, PORT)[0] == before + 100, "the count of 100 more", 10)
+
+
+@pytest.mark.parametrize(("nodelay", "wanted"), [("", False), ("off", False), ("on", True)])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_connection_has_tcp_nodelay_as_set(
+    name: str, nodelay: str, wanted: bool, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
+) -> None:
+    broker = running(name, images, start, nodelay)
+    broker.client(clients)
+    sockets = broker.process()["sockets"]
+    if isinstance(sockets, str):
+        pytest.skip(f"sockets are {sockets}")
+    assert {one["tcp_nodelay"] for one in sockets if one["local_port"] == PORT} == {wanted}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_grants_the_quality_of_service_that_the_table_names(
+    name: str, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
+) -> None:
+    broker = running(name, images, start)
+    client, granted = broker.client(clients), []
+    client.on_subscribe = lambda _c, _d, _id, codes, _p: granted.extend(code.value for code in codes)
+    client.subscribe([("answer/", qos) for qos in (0, 1, 2)])
+    until(lambda: len(granted) == 3, "the answer to the subscription", 10)
+    assert set(granted) == set(broker.known.qos)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_keeps_a_status_for_who_comes_later_and_publishes_a_last_will(
+    name: str, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
+) -> None:
+    broker, heard = running(name, images, start), []
+    bridge = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
+    bridge.will_set("lab/bridge/status", b"offline", 1, retain=True)
+    bridge.connect(broker.host, PORT, keepalive=2)
+    bridge.loop_start()
+    bridge.publish("lab/bridge/status", b"online", 1, retain=True).wait_for_publish(10)
+    late = broker.client(clients)
+    late.on_message = lambda _c, _d, message: heard.append((message.payload, message.retain))
+    late.subscribe("lab/bridge/status", 1)
+    until(lambda: heard == [(b"online", True)], "the retained status", 10)
+    # It falls silent and says no farewell.
+    bridge.loop_stop()
+    until(lambda: heard[1:] == [(b"offline", False)], "the last will", 20)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_all_its_threads_can_be_prioritised(name: str, images: dict[str, str], start: Starter) -> None:
+    broker = running(name, images, start)
+    process = broker.process()
+    if refused := processes.set_fifo(process["pid"], 90):
+        pytest.skip(refused)
+    assert {thread["scheduling"] for thread in broker.process()["threads"]} == {"SCHED_FIFO 90"}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_wrong_setting_is_wrong_use_and_it_stops_at_once(name: str, images: dict[str, str], start: Starter) -> None:
+    wrong = start(images[name], options=("--env", "TCP_NODELAY=maybe", *OPTIONS[name]))
+    assert wrong.wait_for_end(20) == 2
+    assert "maybe" in wrong.logs()
+    broker = running(name, images, start)
+    assert {one["uid"] for one in broker.container.processes()} & {"0", "root"} == set()
+    assert broker.container.stop() < 15
