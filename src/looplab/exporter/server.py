@@ -21,7 +21,10 @@ from looplab.exporter.live import LiveFolder
 from looplab.exporter.parts import all_families, broker_topics, process_names
 from looplab.exporter.stored import Key, StoredRuns
 from looplab.metrics.text_format import CONTENT_TYPE, Texts, line, page
+from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiments
+from looplab.spec.reader import Reader
+from looplab.spec.roles import BROKER
 from looplab.system import processes
 from looplab.system.env_files import read_port
 
@@ -188,8 +191,8 @@ def server(exporter: Exporter, address: tuple[str, int], scenarios: Path) -> Thr
 
 
 def main(experiments: Experiments) -> int:
-    """Serve until SIGTERM. Reads LIVE_DIR, RESULTS_DIR, SCENARIOS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT and
-    EXPORTER_PUBLISHED_PORT."""
+    """Serve until SIGTERM. Reads BROKER, LIVE_DIR, RESULTS_DIR, SCENARIOS_DIR, BROKER_HOST, BROKER_PORT, EXPORTER_PORT
+    and EXPORTER_PUBLISHED_PORT."""
     processes.set_name("lab-exporter")
     for number in (signal.SIGTERM, signal.SIGINT):
         # It writes nothing that could be left half done; an exception raised by a signal can get lost.
@@ -198,14 +201,16 @@ def main(experiments: Experiments) -> int:
     live, results = environment.get("LIVE_DIR") or "/live", environment.get("RESULTS_DIR") or "/results"
     scenarios = Path(environment.get("SCENARIOS_DIR") or "/scenarios")
     try:
+        under_test = BROKERS[Reader(environment, "").choice("BROKER", DEFAULT, tuple(BROKERS))]
         broker = BrokerWatch(
             environment.get("BROKER_HOST") or "broker",
             read_port(environment, "BROKER_PORT", 1883),
             broker_topics(experiments),
+            broker=under_test,
         )
         port = read_port(environment, "EXPORTER_PORT", PORT)
         published_port = read_port(environment, "EXPORTER_PUBLISHED_PORT", port)
-        host = HostWatch(process_names(experiments))
+        host = HostWatch({**process_names(experiments), BROKER.name: (*BROKER.comms, under_test.comm)})
         exporter = Exporter(Path(live), Path(results), experiments, broker, host, published_port)
         serving = server(exporter, ("0.0.0.0", port), scenarios)
     except LabError as error:

@@ -17,6 +17,7 @@ from looplab.lab.docker.compose import Compose
 from looplab.lab.progress import RunProgress
 from looplab.lab.scenarios import LOOP_FILE, Scenario, experiments
 from looplab.lab.scenarios import scenarios as scenarios_of
+from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
 from looplab.system.terminal import say
 from looplab.treatments.link import NO_LINK
@@ -99,6 +100,12 @@ def check_parts(root: Path, settings: Mapping[str, str]) -> None:
             raise UsageError(
                 f"{variable}={name}: there is no compose/{kind}.{name}.yaml.", f"Known: {', '.join(known)}."
             )
+    broker = settings.get("BROKER") or DEFAULT
+    if broker != DEFAULT and "on" in (settings.get("BROKER_TLS"), "on" if settings.get("ROBOT") == "remote" else ""):
+        raise UsageError(
+            f"BROKER={broker} has no listener with TLS, which a robot on a Pi and BROKER_TLS=on need.",
+            f"Take --broker {DEFAULT}, or --robot virtual with BROKER_TLS=off.",
+        )
     link = settings.get("LINK") or NO_LINK
     if link != NO_LINK and settings.get("ROBOT") == "remote":
         raise UsageError(

@@ -11,17 +11,23 @@ from looplab.errors import LabError
 from looplab.run.process import Interrupted, heard, run_process
 from looplab.run.record import Record
 from looplab.run.table import cells_table
+from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.experiment import Experiment
 from looplab.treatments.judgement import Treatment
 
+PROMETHEUS_URL = "http://prometheus:9090/api/v1/status/buildinfo"
 # Between two looks of `wait_for`.
 STEP_S = 0.2
 
 
 class Run(ABC):
-    """What an experiment does in its run: `Controller` in its controller.py; `record` is where it keeps it."""
+    """What an experiment does in its run: `Controller` in its controller.py; `record` is where it keeps it.
+
+    `broker` is host and port of its broker, or of one of several, None without one.
+    """
 
     record: Record
+    broker: tuple[str, int] | None = None
 
     @abstractmethod
     def measure(self) -> None:
@@ -65,6 +71,7 @@ def live(run: Run) -> dict[str, Any]:
     record = run.record
     try:
         run.measure()
+        record.versions |= _versions(run)
         document = record.document(run.treatments(), run.contents(), run.faults())
         record.rewrite()
     except (Interrupted, KeyboardInterrupt):
@@ -78,6 +85,17 @@ def live(run: Run) -> dict[str, Any]:
         run.close()
     record.finish(document)
     return document
+
+
+def _versions(run: Run) -> dict[str, str]:
+    """Return what broker and Prometheus report; a version that the run has read already stays."""
+    # ./lab imports this module on a host without paho.
+    from looplab.treatments.broker import prometheus_version, version
+
+    found = {"prometheus": prometheus_version(os.environ.get("PROMETHEUS_URL") or PROMETHEUS_URL)}
+    if run.broker:
+        found["broker"] = version(BROKERS[DEFAULT], *run.broker)
+    return {**found, **run.record.versions}
 
 
 def _pause() -> None:

@@ -59,6 +59,8 @@ class Record:
         self.say = place.say
         self.store = _store(parameters.samples, place.live, columns)
         self.token = secrets.token_hex(4)
+        # What the running programs of others report of themselves, by their part.
+        self.versions: dict[str, str] = {}
         self._parameters = parameters
         self._live = place.live
         self._files = files
@@ -148,7 +150,7 @@ class Record:
             "token": self.token,
             **contents,
             "treatments": list(map(asdict, treatments)),
-            "environment": {**self._environment, "steal_s": self._stolen_s()},
+            "environment": {**self._environment, "versions": self.versions, "steal_s": self._stolen_s()},
         }
 
     def _stolen_s(self) -> float | None:

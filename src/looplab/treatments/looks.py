@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from looplab.errors import LabError
+from looplab.spec.brokers import DEFAULT
 from looplab.spec.roles import Role
 from looplab.system.json_service import Service
 
@@ -24,16 +25,16 @@ class TreatmentsClient:
         self._roles = tuple(roles)
         self._url = url or os.environ.get("TREATMENTS_URL") or URL
 
-    def look(self, priorities: Mapping[str, int], published_from: str = "") -> Look | None:
+    def look(self, priorities: Mapping[str, int], published_from: str = "", broker: str = DEFAULT) -> Look | None:
         """Apply `priorities` (SCHED_FIFO by role) and read; None if no service answers.
 
-        With `published_from` ("host:port" of a broker) the look also holds its count of PUBLISH packets.
+        With `published_from` ("host:port" of `broker`) the look also holds its count of PUBLISH packets.
         """
         question: dict[str, Any] = {
             "roles": {role.name: role.question(priorities.get(role.name, 0)) for role in self._roles}
         }
         if published_from:
-            question["published_from"] = published_from
+            question |= {"published_from": published_from, "broker": broker}
         try:
             return _TREATMENTS.ask(self._url, "POST", question)
         except LabError:

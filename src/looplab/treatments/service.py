@@ -3,14 +3,13 @@
 It owns the PID namespace that the lab's containers share, so it sees them all; the measured processes
 themselves hold no privilege. It knows no scenario: each request says what is asked.
 
-POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port"}
-answers {"roles": {"broker": {"before": [...], "processes": [...], "refused": ["..."]}}, "published": 1234,
-"noise": [...], ...}.
+POST /facts with {"roles": {"broker": {"comm": ["mosquitto"], "fifo": 90}, ...}, "published_from": "host:port",
+"broker": "mosquitto"} answers {"roles": {"broker": {"before": [...], "processes": [...], "refused": ["..."]}},
+"published": 1234, "noise": [...], ...}.
 `before` is what was found, `processes` what was there after the policies were applied: else a policy that was lost
 since the last request would be restored unseen.
 """
 
-import contextlib
 import os
 import signal
 import sys
@@ -18,20 +17,16 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
-import paho.mqtt.client as mqtt
-from paho.mqtt.enums import CallbackAPIVersion
-
 from looplab.errors import LabError
+from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.system import processes
 from looplab.system.containers import files_of
 from looplab.system.json_service import serve
 from looplab.system.processors import processor_times
+from looplab.treatments.broker import published
 from looplab.treatments.noise import Probes
 
 PORT = 9100
-PUBLISHED_TOPIC = "$SYS/broker/publish/messages/received"
-# A little more than sys_interval in compose/mosquitto/: a growing counter is published again within it.
-PUBLISHED_WAIT_NS = 1_300_000_000
 
 
 def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, Any]:
@@ -51,7 +46,9 @@ def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, A
         "noise": probes.read() if probes else [],
     }
     if request.get("published_from"):
-        reply["published"], reply["published_clock_ns"] = _published(request["published_from"])
+        host, _, port = request["published_from"].rpartition(":")
+        broker = BROKERS[request.get("broker", DEFAULT)]
+        reply["published"], reply["published_clock_ns"] = published(broker, host, int(port))
     return reply
 
 
@@ -64,38 +61,6 @@ def treat(pids: Sequence[int], fifo: int, files: Sequence[str] = ()) -> dict[str
     refused = [why for pid in pids if fifo and (why := processes.set_fifo(pid, fifo))]
     after = [{**found, "files": files_of(pid, files)} for pid in pids if (found := processes.facts(pid)) is not None]
     return {"before": before, "processes": after, "refused": refused}
-
-
-def _published(broker: str) -> tuple[int | None, int]:
-    """(PUBLISH packets the broker says it received since its start, when it said so); None where it does not say.
-
-    What is retained may be a whole $SYS interval old, which is too coarse for a cell of a second or two: the
-    next figure is waited for. None comes while nothing is published; then the retained one holds now.
-    """
-    host, _, port = broker.rpartition(":")
-    heard: list[tuple[int, int]] = []
-    client = mqtt.Client(CallbackAPIVersion.VERSION2)
-
-    def note(_client: object, _data: object, message: mqtt.MQTTMessage) -> None:
-        with contextlib.suppress(ValueError):
-            heard.append((int(message.payload), perf_counter_ns()))
-
-    def subscribe(*_accepted: object) -> None:
-        client.subscribe(PUBLISHED_TOPIC)
-
-    client.on_message = note
-    client.on_connect = subscribe
-    try:
-        client.connect(host, int(port))
-    except (OSError, ValueError):
-        return None, perf_counter_ns()
-    end_ns = perf_counter_ns() + PUBLISHED_WAIT_NS
-    while len(heard) < 2 and perf_counter_ns() < end_ns and client.loop(timeout=0.1) == mqtt.MQTT_ERR_SUCCESS:
-        pass
-    client.disconnect()
-    if not heard:
-        return None, perf_counter_ns()
-    return heard[-1] if len(heard) > 1 else (heard[0][0], perf_counter_ns())
 
 
 def main() -> int:

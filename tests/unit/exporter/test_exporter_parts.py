@@ -19,11 +19,13 @@ from support.waiting import until
 from looplab.errors import MachineError
 from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_ROBOT_STATUS
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.exporter.broker import SILENCE_S, UPTIME, BrokerWatch
+from looplab.exporter.broker import SILENCE_S, BrokerWatch
 from looplab.exporter.host import HostWatch
 from looplab.exporter.parts import broker_topics, process_names
 from looplab.exporter.server import Exporter, server
+from looplab.spec.brokers import BROKERS, DEFAULT
 
+UPTIME = BROKERS[DEFAULT].metrics["lab_broker_uptime_seconds"]
 DOWN = "lab_broker_up 0\n"
 
 

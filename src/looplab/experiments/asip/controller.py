@@ -29,6 +29,8 @@ class Controller(CellRun[AsipParameters, AsipCell]):
 
     def __init__(self, parameters: AsipParameters, place: Place) -> None:
         self._own: list[Measured] = []
+        if "mqtt" in parameters.transports:
+            self.broker = ("broker", 1883)
         super().__init__(parameters, place)
         self._scope = Oscilloscope(os.environ.get("ASIP_BOARD") or BOARD)
         addresses = placement.addresses(parameters)

@@ -18,10 +18,15 @@ from looplab.experiments.loop.document import (
     passed,
 )
 from looplab.experiments.loop.looks import Looks
-from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
+from looplab.experiments.loop.losses import NEVER_NS, TOPIC_BRIDGE_MERGED, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
 from looplab.experiments.loop.parameters import Parameters, in_order
-from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_BRIDGE_INFO
+from looplab.experiments.loop.protocol import (
+    TOPIC_ANSWER,
+    TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_STATUS,
+    TOPIC_ROBOT_STATUS,
+)
 from looplab.experiments.loop.request_loop import Measurement, Requests
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
@@ -31,8 +36,10 @@ from looplab.run.accounting import Columns, held_us, tally
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import SampleStore
+from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
 from looplab.treatments import NO_LOAD
+from looplab.treatments.broker import version
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 
@@ -81,6 +88,7 @@ class Controller(Run):
         virtual = treatments.is_virtual(bridge)
         found += treatments.judge_robot(self.parameters, self._cells(overhead), virtual=virtual)
         found += treatments.judge_connections(self.parameters, self._tls, bridge)
+        found += treatments.judge_broker(self.parameters, self.record.versions.get("broker", ""))
         found += readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates))
         return [*found, self.looks.judge_link()]
 
@@ -158,11 +166,13 @@ class Controller(Run):
         if not client.connect(timeout_s):
             raise MachineError(
                 f"No broker within {timeout_s} s: {client.last_error or 'no answer'}.",
-                "See whether the broker runs and what it reports (`docker compose ps`, `docker compose logs`), and "
-                "that one scenario alone is running.",
+                "See whether the broker runs and what it reports (`docker compose ps`, `docker compose logs broker`), "
+                "and that one scenario alone is running.",
             )
         if client.sock:
             self._tls, self._unstamped = client.sock.tls, client.sock.unstamped
+        p = self.parameters
+        self.record.versions["broker"] = version(BROKERS[p.broker], p.broker_host, p.broker_port)
 
     def _wait_for_bridge(self) -> None:
         """Wait until bridge and robot are there and set up as this run is; each part has its own time.
@@ -256,6 +266,8 @@ def _client(parameters: Parameters, token: str, received: Any, connected: Callab
         pairing = Path(os.environ.get("BROKER_PAIRING") or PAIRING)
         access = read_pairing(pairing)
         host, port = access.host, access.port
-    options = ClientOptions([(TOPIC_ANSWER, max(parameters.qos)), ("lab/#", 1)])
+    # Each by its name: RabbitMQ gives a wildcard no retained message.
+    news = (TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS)
+    options = ClientOptions([(TOPIC_ANSWER, max(parameters.qos)), *((topic, 1) for topic in news)])
     target = Target(host, port, parameters.tcp_nodelay, pairing)
     return MqttClient(target, f"controller-{token}", options, received, connected)

@@ -23,7 +23,7 @@ class Looks:
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters
-        self._client = treatments.client()
+        self._client = treatments.client(parameters.broker)
         self._link_url = os.environ.get("LINK_URL") or LINK_URL
         self._taken: list[Look | None] = []
         self._link_taken: list[dict[str, Any]] = []
@@ -36,7 +36,7 @@ class Looks:
         """
         p = self._parameters
         counted = p.load in loads() and loads()[p.load].counted
-        look = self._client.look(treatments.applied(p), f"{p.broker_host}:{p.broker_port}" if counted else "")
+        look = self._client.look(treatments.applied(p), f"{p.broker_host}:{p.broker_port}" if counted else "", p.broker)
         if look is not None:
             look = {**look, "own": own, "elsewhere": treatments.elsewhere(bridge)}
         if look is not None and p.link != NO_LINK:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from looplab.errors import UsageError
 from looplab.experiments.loop import LoopCell, loop_file
 from looplab.experiments.loop.protocol import FRAMINGS
+from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
     INTERVALS,
     MESSAGES,
@@ -39,6 +41,7 @@ MOST_SEED = 999_999_999
 
 ORDER = Option("--order", "ORDER", "", "the order of the cells", (PUBLISHED, RANDOM))
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
+BROKER = Option("--broker", "BROKER", "", "the broker under test", tuple(BROKERS))
 LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
 
 
@@ -55,6 +58,9 @@ class Parameters(RunParameters):
     priority_controller: int = integer(0, 0, 99)
     intervals_ms: tuple[float, ...] = numbers("100 50 20 10", 0.5, 60_000, option=INTERVALS, quick="20")
     qos: tuple[int, ...] = qos_list("0")
+    broker: str = choice(DEFAULT, tuple(BROKERS), option=BROKER, factor=True)
+    # Asked for, and the broker does not know them.
+    qos_left_out: tuple[int, ...] = param(lambda _get, _name: (), matters=False)
     command: str = choice("T", ("T", "E"))
     robot: str = choice("virtual", ROBOTS, option=ROBOT)
     load_settings: dict[str, str]
@@ -107,8 +113,24 @@ def read_parameters(environment: Mapping[str, str]) -> Parameters:
         load=load,
         load_settings=read_load_settings(get, load),
     )
+    parameters = _with_known_qos(parameters)
     check_samples(parameters, "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS")
     return parameters
+
+
+def _with_known_qos(parameters: Parameters) -> Parameters:
+    """Return the parameters without the qualities of service that the broker does not know.
+
+    Raises LabError (exit code 2) if none is left.
+    """
+    known = BROKERS[parameters.broker].qos
+    left_out = tuple(qos for qos in parameters.qos if qos not in known)
+    if left_out == parameters.qos:
+        raise UsageError(
+            f"{parameters.broker} knows no QoS {', '.join(map(str, left_out))}, and nothing else is to be measured.",
+            f"Set QOS (--qos) to {' or '.join(map(str, known))}, or take another broker.",
+        )
+    return replace(parameters, qos=tuple(qos for qos in parameters.qos if qos in known), qos_left_out=left_out)
 
 
 def read_load_settings(get: Reader, load: str) -> dict[str, str]:

@@ -9,8 +9,11 @@ COMPARED = {
     "broker-priority-no-arduino": ("scenario3", "scenario6"),
     "client-priority": ("scenario4", "scenario5"),
 }
+# Its scenarios are run with each broker that the machine has.
+BROKERS_STUDY = "brokers"
 STUDIES = {
     **COMPARED,
+    BROKERS_STUDY: ("scenario1", "scenario2", "scenario5", "scenario8"),
     "loss-10-ms": ("scenario1", "scenario2", "scenario4", "scenario5"),
     "flood-qos-0": ("scenario7", "scenario8"),
     "flood-qos-1-2": ("scenario8",),

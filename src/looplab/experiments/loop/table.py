@@ -9,6 +9,7 @@ from looplab.experiments.loop.fitted import depends, fitted
 from looplab.experiments.loop.losses import CAUSES
 from looplab.run import stalls
 from looplab.run.table import WIDTH, milliseconds, whole
+from looplab.spec.brokers import DEFAULT
 
 MOST_ABSENCES = 10
 _CPU = "_cpu_s"
@@ -119,6 +120,11 @@ def _load(load: dict[str, Any]) -> list[str]:
 
 def _remarks(run: dict[str, Any]) -> Iterator[str]:
     """Yield what the figures alone do not show, a sentence each."""
+    broker, left_out = (run.get("parameters", {}).get(name) for name in ("broker", "qos_left_out"))
+    if broker not in (None, DEFAULT):
+        yield f"Broker: {broker} {run['environment'].get('versions', {}).get('broker', '')}".rstrip() + "."
+    if left_out:
+        yield f"{broker} knows no QoS {', '.join(map(str, left_out))}: those cells are left out."
     if constants := fitted(run.get("parameters", {})):
         yield f"{_FITTED} fitted: {' '.join(map(str, constants))}"
     if any(cell.get("response_us") for cell in run["cells"]):

@@ -6,6 +6,7 @@ from typing import Any
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
 from looplab.experiments.loop.parameters import Parameters
 from looplab.experiments.loop.protocol import COMMAND_ROBOT
+from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.treatments.judgement import (
     Treatment,
@@ -32,9 +33,10 @@ WAKE_UPS = 2
 _PROCESSES = (BROKER, CONTROLLER, BRIDGE, ROBOT)
 
 
-def client() -> TreatmentsClient:
+def client(broker: str) -> TreatmentsClient:
     """Return a client of the treatments service that asks about every role of the loop and every load."""
-    return TreatmentsClient([*EXPERIMENT.roles, *(load.role for load in loads().values())])
+    roles = [BROKERS[broker].role if role is BROKER else role for role in EXPERIMENT.roles]
+    return TreatmentsClient([*roles, *(load.role for load in loads().values())])
 
 
 def priorities(parameters: Parameters) -> dict[str, int]:
@@ -95,6 +97,19 @@ def cell_facts(load: str, before: Look, after: Look) -> dict[str, Any]:
         "cpu_runs": {role.name: grown(before, after, role.name, "runs") for role in _PROCESSES},
         "steal_s": round(max(0.0, stolen[1] - stolen[0]), 2),
     }
+
+
+def judge_broker(parameters: Parameters, version: str) -> list[Treatment]:
+    """Judge whether the broker that answers is the one that was wanted, by the `version` it reports where it does."""
+    if not BROKERS[parameters.broker].version:
+        return []
+    found = f"{parameters.broker} {version}" if version else f"a broker that reports no version of {parameters.broker}"
+    return [Treatment("broker", parameters.broker, found, bool(version), note=_qos_note(parameters))]
+
+
+def _qos_note(parameters: Parameters) -> str:
+    left_out = ", ".join(map(str, parameters.qos_left_out))
+    return f"it knows no QoS {left_out}: those cells are left out" if left_out else ""
 
 
 def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:

@@ -32,6 +32,7 @@ class Controller(Run):
 
     def __init__(self, parameters: QosDelayParameters, place: Place) -> None:
         self.parameters = parameters
+        self.broker = (parameters.host_pb, parameters.broker_port)
         self.record = Record(parameters, place, (), files(parameters), {"experiment": NAME})
         self._client = TreatmentsClient([*EXPERIMENT.roles, *(load.role for load in loads().values())])
         self._capture = os.environ.get("CAPTURE_URL") or capture.URL

@@ -30,6 +30,7 @@ class Controller(Run):
         if place.live is None:
             raise UsageError("LIVE_DIR is not set.", "Set it to a folder that the twin instance shares.")
         self.parameters = parameters
+        self.broker = used_hosts(parameters)[0]
         self._lines: list[str] = []
         counters = File("sys.csv", HEADER, lambda _columns, _rows: self._lines)
         self.record = Record(parameters, place, ("copies",), [*files(parameters), counters], {"experiment": NAME})
@@ -55,6 +56,7 @@ class Controller(Run):
             self._measured.append(self._measure(parts, index, cell))
             record.append(p.rows(index))
             record.state("running", self.treatments())
+        record.versions["database"] = self._database.facts().version
         # Last, for its messages would count in the brokers' own counters.
         self._windows = windows(used_hosts(p), p.max_inflight)
 

@@ -146,3 +146,19 @@ def test_run_json_lists_cells_as_published_whatever_their_order() -> None:
     stored = [(cell["interval_ms"], cell["qos"]) for cell in in_published_order(parameters, measured)]
     assert stored == parameters.published_cells != [cell.key for cell in parameters.cells]
     assert json.loads(json.dumps(parameters.as_json()))["cell_order"] == [list(cell.key) for cell in parameters.cells]
+
+
+def test_cells_that_the_broker_does_not_know_are_left_out() -> None:
+    parameters = read_parameters({**SCENARIO, "BROKER": "rabbitmq", "QOS": "0 1 2"})
+    assert (parameters.qos, parameters.qos_left_out) == ((0, 1), (2,))
+    assert {cell.qos for cell in parameters.cells} == {0, 1}
+    assert read_parameters({**SCENARIO, "QOS": "0 1 2"}).qos_left_out == ()
+
+
+def test_a_run_of_nothing_but_what_the_broker_does_not_know_is_wrong_use() -> None:
+    with pytest.raises(LabError) as caught:
+        read_parameters({**SCENARIO, "BROKER": "rabbitmq", "QOS": "2"})
+    assert caught.value.exit_code == 2
+    assert "rabbitmq knows no QoS 2" in caught.value.message
+    with pytest.raises(LabError, match="BROKER='mosqitto': expected one of mosquitto, rabbitmq, mochi"):
+        read_parameters({**SCENARIO, "BROKER": "mosqitto"})

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.experiments.loop.treatments import applied, cell_facts, client, elsewhere, judge
+from looplab.experiments.loop.treatments import applied, cell_facts, client, elsewhere, judge, judge_broker
+from looplab.spec.brokers import DEFAULT
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import TreatmentsClient, running
@@ -464,8 +465,8 @@ def test_the_question_asks_for_priority_only_where_it_is_applied(
     url, asked = service(b"{}", 2)
     monkeypatch.setenv("TREATMENTS_URL", url)
     priorities = {"PRIORITY_BROKER": "90", "PRIORITY_CONTROLLER": "99"}
-    assert client().look(applied(parameters(**priorities)), "broker:1883") == {}
-    client().look(applied(parameters(APPLY_PRIORITY="off", **priorities)))
+    assert client(DEFAULT).look(applied(parameters(**priorities)), "broker:1883") == {}
+    client(DEFAULT).look(applied(parameters(APPLY_PRIORITY="off", **priorities)))
     given, permitted = ({role: asks["fifo"] for role, asks in question["roles"].items()} for question in asked)
     assert (given["broker"], given["controller"]) == (90, 99)
     assert (permitted["broker"], permitted["controller"]) == (0, 0)
@@ -488,3 +489,25 @@ def test_an_answer_that_is_none_or_cut_short_counts_as_no_answer(
 
 def test_nobody_there_counts_as_no_answer() -> None:
     assert TreatmentsClient([], "http://127.0.0.1:1/facts").look({}) is None
+
+
+def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
+    (found,) = judge_broker(parameters(BROKER="rabbitmq", QOS="1 2"), "4.0.5")
+    assert found.verified
+    assert found.found == "rabbitmq 4.0.5"
+    assert "no QoS 2" in found.note
+    (other,) = judge_broker(parameters(BROKER="rabbitmq"), "")
+    assert not other.verified
+    assert other.required
+    # It reports no version.
+    assert judge_broker(parameters(BROKER="hivemq"), "") == []
+
+
+def test_the_service_is_asked_for_the_process_of_the_run_s_broker(
+    service: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, asked = service(b"{}", 2)
+    monkeypatch.setenv("TREATMENTS_URL", url)
+    client("rabbitmq").look({}, "broker:1883", "rabbitmq")
+    assert asked[0]["roles"]["broker"]["comm"] == ["beam.smp"]
+    assert asked[0]["broker"] == "rabbitmq"

@@ -1,0 +1,88 @@
+"""The brokers that a run can have: BROKER, and a file compose/broker.<name>.yaml for each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from looplab.spec.roles import BROKER, Role
+
+UPTIME = "lab_broker_uptime_seconds"
+PUBLISHED = "lab_broker_publish_received_total"
+EVERY_QOS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Broker:
+    """`comm` is its process, `qos` the qualities of service it knows; every thread of that process is prioritised.
+
+    What it reports of itself comes from topics, or from a page of metrics on `page` ("15692/metrics"). `version` is
+    the topic of its version, or the text before it on the page; `metrics` are topics, or the beginning of the series
+    that are summed, by family of the exporter. Both are empty where it reports nothing.
+    """
+
+    comm: str
+    qos: tuple[int, ...] = EVERY_QOS
+    page: str = ""
+    version: str = ""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def role(self) -> Role:
+        """What the treatments service looks for."""
+        return Role(BROKER.name, (self.comm,))
+
+
+_SYS = "$SYS/broker/"
+_MQTT_311 = '{protocol="mqtt311"'
+
+DEFAULT = "mosquitto"
+BROKERS = {
+    DEFAULT: Broker(
+        "mosquitto",
+        version=f"{_SYS}version",
+        metrics={
+            UPTIME: f"{_SYS}uptime",
+            PUBLISHED: f"{_SYS}publish/messages/received",
+            "lab_broker_publish_sent_total": f"{_SYS}publish/messages/sent",
+            "lab_broker_publish_dropped_total": f"{_SYS}publish/messages/dropped",
+            "lab_broker_messages_received_total": f"{_SYS}messages/received",
+            "lab_broker_messages_sent_total": f"{_SYS}messages/sent",
+            "lab_broker_clients_connected": f"{_SYS}clients/connected",
+            "lab_broker_stored_messages": f"{_SYS}store/messages/count",
+            "lab_broker_received_bytes_total": f"{_SYS}bytes/received",
+            "lab_broker_sent_bytes_total": f"{_SYS}bytes/sent",
+        },
+    ),
+    "rabbitmq": Broker(
+        "beam.smp",
+        qos=(0, 1),
+        page="15692/metrics",
+        version='rabbitmq_version="',
+        metrics={
+            UPTIME: "rabbitmq_erlang_uptime_seconds",
+            PUBLISHED: f"rabbitmq_global_messages_received_total{_MQTT_311}",
+            "lab_broker_publish_sent_total": f"rabbitmq_global_messages_delivered_total{_MQTT_311}",
+            "lab_broker_publish_dropped_total": f"rabbitmq_global_messages_unroutable_dropped_total{_MQTT_311}",
+        },
+    ),
+    "mochi": Broker(
+        "mochi",
+        version=f"{_SYS}version",
+        metrics={
+            UPTIME: f"{_SYS}uptime",
+            # What mochi calls a message is a PUBLISH, what mosquitto calls one is any packet.
+            PUBLISHED: f"{_SYS}messages/received",
+            "lab_broker_publish_sent_total": f"{_SYS}messages/sent",
+            "lab_broker_publish_dropped_total": f"{_SYS}messages/dropped",
+            "lab_broker_messages_received_total": f"{_SYS}packets/received",
+            "lab_broker_messages_sent_total": f"{_SYS}packets/sent",
+            "lab_broker_clients_connected": f"{_SYS}clients/connected",
+            "lab_broker_received_bytes_total": f"{_SYS}load/bytes/received",
+            "lab_broker_sent_bytes_total": f"{_SYS}load/bytes/sent",
+        },
+    ),
+    # By their documents alone: none of these was run while the lab was made.
+    "emqx": Broker("beam.smp", page="18083/api/v5/prometheus/stats", metrics={PUBLISHED: "emqx_messages_received"}),
+    "vernemq": Broker("beam.smp", page="8888/metrics", metrics={PUBLISHED: "mqtt_publish_received"}),
+    "nanomq": Broker("nanomq"),
+    "hivemq": Broker("java"),
+}

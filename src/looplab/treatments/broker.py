@@ -1,0 +1,84 @@
+"""What the broker reports of itself, and what the lab's other foreign programs do: versions, counts of messages."""
+
+import contextlib
+import json
+from time import perf_counter_ns
+from urllib.request import urlopen
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+from looplab.spec.brokers import PUBLISHED, Broker
+
+PAGE_TIMEOUT_S = 2.0
+# A little more than sys_interval in compose/mosquitto/: a growing counter is published again within it.
+WAIT_NS = 1_300_000_000
+
+
+def read_page(broker: Broker, host: str) -> str:
+    """Return the broker's page of metrics. Raises OSError."""
+    with urlopen(f"http://{host}:{broker.page}", timeout=PAGE_TIMEOUT_S) as answer:
+        return str(answer.read().decode("utf-8", "replace"))
+
+
+def total(page: str, series: str) -> int | None:
+    """Return the sum of all samples of a page that begin with `series`; None if there is none."""
+    values = [float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(series)]
+    return int(sum(values)) if values else None
+
+
+def version(broker: Broker, host: str, port: int) -> str:
+    """Return the version that the running broker reports, "" if it reports none."""
+    if not broker.version:
+        return ""
+    if broker.page:
+        with contextlib.suppress(OSError):
+            return read_page(broker, host).partition(broker.version)[2].partition('"')[0]
+        return ""
+    heard = _listen(host, port, broker.version, 1)
+    # mosquitto writes `mosquitto version 2.0.21`.
+    return heard[0][0].decode("utf-8", "replace").rpartition(" ")[2] if heard else ""
+
+
+def published(broker: Broker, host: str, port: int) -> tuple[int | None, int]:
+    """Return (PUBLISH packets that the broker received since its start, when it said so); None if it does not say.
+
+    What is retained may be a whole $SYS interval old, which is too coarse for a cell of a second or two: the next
+    figure is waited for. None comes while nothing is published; then the retained one holds now.
+    """
+    name = broker.metrics.get(PUBLISHED, "")
+    if broker.page:
+        with contextlib.suppress(OSError):
+            return total(read_page(broker, host), name), perf_counter_ns()
+    heard = _listen(host, port, name, 2) if name and not broker.page else []
+    if not heard or not heard[-1][0].isdigit():
+        return None, perf_counter_ns()
+    return int(heard[-1][0]), heard[-1][1] if len(heard) > 1 else perf_counter_ns()
+
+
+def prometheus_version(url: str) -> str:
+    """Return the version that Prometheus reports, "" if it does not answer."""
+    with contextlib.suppress(OSError, ValueError, KeyError), urlopen(url, timeout=PAGE_TIMEOUT_S) as answer:
+        return str(json.load(answer)["data"]["version"])
+    return ""
+
+
+def _listen(host: str, port: int, topic: str, enough: int) -> list[tuple[bytes, int]]:
+    """Return up to `enough` payloads on `topic` and when they came (ns), those that come within WAIT_NS."""
+    heard: list[tuple[bytes, int]] = []
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+
+    def subscribe(*_accepted: object) -> None:
+        client.subscribe(topic)
+
+    client.on_message = lambda _client, _data, message: heard.append((message.payload, perf_counter_ns()))
+    client.on_connect = subscribe
+    try:
+        client.connect(host, port)
+    except (OSError, ValueError):
+        return []
+    end_ns = perf_counter_ns() + WAIT_NS
+    while len(heard) < enough and perf_counter_ns() < end_ns and client.loop(timeout=0.1) == mqtt.MQTT_ERR_SUCCESS:
+        pass
+    client.disconnect()
+    return heard

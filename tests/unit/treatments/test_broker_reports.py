@@ -1,0 +1,96 @@
+"""What a broker reports on its page of metrics: version and counts; what does not answer reports nothing."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+
+import pytest
+from support.parts import HOST
+from support.places import ROOT
+from support.waiting import until
+
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.exporter import broker as exporter_broker
+from looplab.exporter.broker import BrokerWatch
+from looplab.exporter.parts import broker_topics
+from looplab.metrics.text_format import FAMILIES
+from looplab.spec.brokers import BROKERS, Broker
+from looplab.treatments.broker import prometheus_version, published, total, version
+
+# As RabbitMQ 4.0.5 writes it, cut.
+PAGE = """# TYPE rabbitmq_build_info untyped
+rabbitmq_build_info{rabbitmq_version="4.0.5",erlang_version="27.3.4.1"} 1
+rabbitmq_erlang_uptime_seconds 7.338
+rabbitmq_global_messages_received_total{protocol="amqp091"} 5
+rabbitmq_global_messages_received_total{protocol="mqtt311"} 1234
+rabbitmq_global_messages_delivered_total{protocol="mqtt311",queue_type="rabbit_classic_queue"} 30
+rabbitmq_global_messages_delivered_total{protocol="mqtt311",queue_type="rabbit_mqtt_qos0_queue"} 12
+"""
+BUILD = '{"status":"success","data":{"version":"2.53.3+ds1"}}'
+NOBODY = 1
+
+
+@pytest.fixture
+def served() -> Iterator[int]:
+    """The port of a server of both pages."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write((BUILD if "buildinfo" in self.path else PAGE).encode())
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer((HOST, 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def paged(port: int) -> Broker:
+    known = BROKERS["rabbitmq"]
+    return Broker(known.comm, known.qos, f"{port}/metrics", known.version, known.metrics)
+
+
+def test_a_page_has_version_and_count(served: int) -> None:
+    assert version(paged(served), HOST, NOBODY) == "4.0.5"
+    assert published(paged(served), HOST, NOBODY)[0] == 1234
+    assert prometheus_version(f"http://{HOST}:{served}/api/v1/status/buildinfo") == "2.53.3+ds1"
+
+
+def test_samples_of_one_series_are_summed() -> None:
+    series = BROKERS["rabbitmq"].metrics["lab_broker_publish_sent_total"]
+    assert total(PAGE, series) == 42
+    assert total(PAGE, "no_such_series") is None
+
+
+@pytest.mark.parametrize("name", BROKERS)
+def test_a_broker_that_does_not_answer_reports_nothing(name: str) -> None:
+    known = BROKERS[name]
+    broker = paged(NOBODY) if known.page else known
+    assert version(broker, HOST, NOBODY) == ""
+    assert published(broker, HOST, NOBODY)[0] is None
+    assert prometheus_version(f"http://{HOST}:{NOBODY}/") == ""
+
+
+def test_the_exporter_shows_the_page_under_the_lab_s_own_names(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter_broker, "PAGE_S", 0.05)
+    watch = BrokerWatch(HOST, NOBODY, broker_topics(EXPERIMENTS), broker=paged(served))
+    watch.start()
+    try:
+        until(lambda: watch.texts()["lab_broker_uptime_seconds"], "the page is read")
+        texts = watch.texts()
+    finally:
+        watch.stop()
+    assert texts["lab_broker_up"] == "lab_broker_up 1\n"
+    assert texts["lab_broker_publish_received_total"] == "lab_broker_publish_received_total 1234\n"
+
+
+@pytest.mark.parametrize("name", BROKERS)
+def test_every_broker_has_its_file_and_known_families(name: str) -> None:
+    assert (ROOT / f"compose/broker.{name}.yaml").is_file()
+    assert BROKERS[name].metrics.keys() <= FAMILIES.keys()
+    assert len(BROKERS[name].comm) <= 15, "the kernel cuts a longer name"
