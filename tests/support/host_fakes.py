@@ -151,6 +151,10 @@ class Docker:
         """Put images there, with what else `docker image inspect` shows of them."""
         self._put("images", names, facts)
 
+    def lost(self, name: str) -> None:
+        """Remove an image."""
+        self._file("images", name).unlink()
+
     def gives(self, *names: str) -> None:
         """Let the registry give images."""
         self.registry(answers=True)
@@ -176,4 +180,7 @@ class Docker:
         for name in names:
             names_of = {"RepoDigests" if "@" in name else "RepoTags": [name]}
             document = {"Id": f"sha256:{name}", **names_of, "Config": {}, **facts}
-            (self.place / folder / re.sub("[/:@]", "_", name)).write_text(json.dumps(document) + "\n")
+            self._file(folder, name).write_text(json.dumps(document) + "\n")
+
+    def _file(self, folder: str, name: str) -> Path:
+        return self.place / folder / re.sub("[/:@]", "_", name)

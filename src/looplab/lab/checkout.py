@@ -13,7 +13,7 @@ from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import show_version
 from looplab.lab.docker.images import Images, image_facts
 from looplab.lab.docker.own_images import FLOOD, OwnImages
-from looplab.lab.image_names import NAMES, own_reference
+from looplab.lab.image_names import BASE, BASE_IMAGE, BROKER_IMAGES, NAMES, own_reference
 from looplab.lab.machine.facts import Machine, inspect_machine
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import machine_variables
@@ -21,12 +21,14 @@ from looplab.lab.programs import call
 from looplab.lab.scenarios import experiments, scenarios
 from looplab.lab.secret_files import ensure_grafana_password, ensure_passwords
 from looplab.lab.settings import check_settings, project_name, read_machine_file, write_machine_file
+from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
 from looplab.system.env_files import read_env, read_port
 from looplab.system.identity import machine_id
 from looplab.system.terminal import say
 
-UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "FLOOD_IMAGE")
+FLOOD_VARIABLE = "FLOOD_IMAGE"
+UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", FLOOD_VARIABLE)
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
@@ -45,13 +47,21 @@ class SetUp:
 class Lab:
     """One checkout of the lab at `root`, with `options` from the command line as variables.
 
-    `wanted` are experiments whose own images count, beside what all the others share.
+    `wanted` are experiments whose own images count, beside what all the others share. With `scenarios` only the images
+    that these start are pulled or built.
     """
 
-    def __init__(self, root: Path, options: Mapping[str, str] | None = None, wanted: Iterable[Experiment] = ()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        options: Mapping[str, str] | None = None,
+        wanted: Iterable[Experiment] = (),
+        scenarios: Iterable[str] = (),
+    ) -> None:
         self.root = root
         self._options = dict(options or {})
         self.wanted = list(wanted)
+        self._scenarios = list(scenarios)
 
     def settings(self, *, original: bool = False) -> dict[str, str]:
         """Return every variable Compose sees: .env, over it this machine's, the shell's, the options'.
@@ -64,7 +74,7 @@ class Lab:
             raise UsageError(f"{self.root} has no .env.", "Restore it: git checkout .env") from error
         machine = read_machine_file(self.root)
         if original:
-            machine = {name: value for name, value in machine.items() if name not in UPSTREAM}
+            machine = {name: value for name, value in machine.items() if name not in (*UPSTREAM, BASE)}
         return {**fixed, **machine, **os.environ, **self._options}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
@@ -85,6 +95,7 @@ class Lab:
         settings = self.settings()
         left_out = {name for other in self._left_out() for name in other.images}
         left_out -= {name for experiment in self.wanted for name in experiment.images}
+        left_out |= {name for name in BROKER_IMAGES if name != settings.get("BROKER")}
         names = {name: own_reference(name, settings) for name in NAMES if name not in left_out}
         return {**names, "stress": settings.get("STRESS_IMAGE") or names["stress"]}
 
@@ -122,23 +133,52 @@ class Lab:
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
         (self.root / "results").mkdir(exist_ok=True)
         settled = {} if ask_again else read_machine_file(self.root)
-        own = OwnImages(self.root, self.own_images(), self.profiles())
-        images = Images(self.root)
+        images = Images(self.root, base=self.settings(original=ask_again).get(BASE) or BASE_IMAGE)
         ensure_compose(ensure_engine(), images.ensure_base)
+        every, upstream = self.own_images(), self.upstream_images(original=ask_again)
+        needed, flood = every, every[FLOOD]
+        if self._scenarios:
+            started = self._started()
+            upstream = {name: reference for name, reference in upstream.items() if reference in started}
+            upstream |= self._foreign_broker(started - {*upstream.values(), *every.values()})
+            # Compose does not build what stands in for mqtt-stresser.
+            needed = {name: reference for name, reference in every.items() if reference in started or name == FLOOD}
+            if FLOOD_VARIABLE not in upstream:
+                del needed[FLOOD]
+        own = OwnImages(self.root, needed, self._scenarios or self.profiles())
         own.fetch(images)
-        images.ensure_upstream(self.upstream_images(original=ask_again), own.references[FLOOD], settled)
+        images.ensure_upstream(upstream, flood, settled)
         for note in images.notes:
             say(note)
-        if own.must_build():
+        if own.must_build(images.base):
             images.ensure_base()
             own.build(images.variables)
         machine = inspect_machine(self.root, self.ports().items(), own.references[PROBE])
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         passwords = ensure_passwords(self.root, EXPERIMENTS.values())
-        given = {**images.variables, **administrator, **passwords}
+        given = {**self._undecided(settled, upstream), **images.variables, **administrator, **passwords}
         variables = machine_variables(machine.limits, given)
         write_machine_file(self.root, variables)
         return SetUp(machine, variables)
+
+    def _started(self) -> set[str]:
+        """Return the images that the scenarios start, as Compose reads them."""
+        services = self.compose().config(*self._scenarios)["services"]
+        return {service["image"] for service in services.values()}
+
+    def _foreign_broker(self, others: Iterable[str]) -> dict[str, str]:
+        """Return the image of a broker that is upstream's, by its variable."""
+        broker = self.settings().get("BROKER") or DEFAULT
+        if broker in (DEFAULT, *BROKER_IMAGES):
+            return {}
+        return dict.fromkeys([f"{broker.upper()}_IMAGE"], *sorted(others)[:1])
+
+    @staticmethod
+    def _undecided(settled: Mapping[str, str], upstream: Mapping[str, str]) -> dict[str, str]:
+        """Return what an earlier set-up decided about images that this one does not need."""
+        named = {*UPSTREAM, *(name for experiment in EXPERIMENTS.values() for name in experiment.upstream)}
+        known = {name: name for name in named} | {"GRAFANA": "GRAFANA_IMAGE"}
+        return {name: settled[name] for name, image in known.items() if name in settled and image not in upstream}
 
     def check_ports(self, done: SetUp) -> None:
         """Raise LabError (exit code 3) if a port is held by something that is not this lab."""

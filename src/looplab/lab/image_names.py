@@ -18,10 +18,23 @@ SHARED = (
     "capture",
     "stress",
 )
-NAMES = (*SHARED, *(name for experiment in EXPERIMENTS.values() for name in experiment.images))
+# Brokers that BROKER chooses and no registry need give; a run has the image of its own alone.
+BROKER_IMAGES = ("rabbitmq", "mochi")
+NAMES = (*SHARED, *BROKER_IMAGES, *(name for experiment in EXPERIMENTS.values() for name in experiment.images))
 FOLDER = "looplab"
 REGISTRY, TAG, PULL = "LAB_REGISTRY", "LAB_TAG", "LAB_PULL"
-BASE_IMAGE = "debian:trixie-slim"
+BASE, BASE_IMAGE = "BASE_IMAGE", "debian:trixie-slim"
+# Upstream's repositories, and what the image is called that is built from Debian's packages where no registry answers:
+# never upstream's name, which other projects on this machine would get as well.
+STAND_INS = {
+    repository: f"{FOLDER}/{name}:{__version__}"
+    for repository, name in {
+        "debian": "debian",
+        "eclipse-mosquitto": "mosquitto",
+        "prom/prometheus": "prometheus",
+        "postgres": "postgres",
+    }.items()
+}
 # On images that were built from packages, in place of an upstream one.
 ORIGIN_LABEL = "looplab.origin"
 

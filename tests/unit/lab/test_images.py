@@ -22,6 +22,7 @@ from looplab.lab.programs import Outcome
 
 BASE = "debian:trixie-slim"
 BROKER = "eclipse-mosquitto:2.0.22"
+BROKER_STAND_IN, BASE_STAND_IN = "looplab/mosquitto:0.1.0", "looplab/debian:0.1.0"
 FLOOD = "looplab/flood:0.1.0"
 DIGEST = "sha256:" + "1" * 64
 REGISTRY = "house.test:5000/lab/"
@@ -57,9 +58,10 @@ def test_a_silent_registry_is_asked_once_and_stand_ins_are_built(docker: fakes.D
     }
     images = ensured(tmp_path, references, FLOOD)
     assert len(docker.calls("pull")) == 1
-    assert docker.built() == [BROKER, "prom/prometheus:v3.7.3"]
+    assert docker.built() == [BROKER_STAND_IN, "looplab/prometheus:0.1.0"]
     assert docker.calls("build")[0].endswith(str(tmp_path / "images/mosquitto"))
-    assert images.variables == {"GRAFANA": "off", "FLOOD_IMAGE": FLOOD}
+    stand_ins = {"MOSQUITTO_IMAGE": BROKER_STAND_IN, "PROMETHEUS_IMAGE": "looplab/prometheus:0.1.0"}
+    assert images.variables == {**stand_ins, "GRAFANA": "off", "FLOOD_IMAGE": FLOOD}
     assert sum("grafana" in note for note in images.notes) == 1
 
 
@@ -70,15 +72,38 @@ def test_what_was_settled_is_not_asked_again(docker: fakes.Docker, tmp_path: Pat
     assert images.notes == docker.calls("pull") == []
 
 
-def test_what_stands_in_for_a_pinned_image_has_no_digest(docker: fakes.Docker, tmp_path: Path) -> None:
+def test_what_stands_in_has_a_name_of_its_own_and_is_built_again_once_it_is_gone(
+    docker: fakes.Docker, tmp_path: Path
+) -> None:
     docker.has(BASE)
     first = ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"})
-    assert docker.built() == [BROKER]
-    assert first.variables == {"MOSQUITTO_IMAGE": BROKER}
+    assert docker.built() == [BROKER_STAND_IN]
+    assert first.variables == {"MOSQUITTO_IMAGE": BROKER_STAND_IN}
     assert ensured(tmp_path, first.variables, settled=first.variables).variables == first.variables
-    # A pinned image that is here by its tag alone was built, or loaded from a bundle.
-    assert ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"}).variables == first.variables
-    assert docker.built() == [BROKER]
+    assert docker.built() == [BROKER_STAND_IN]
+    docker.lost(BROKER_STAND_IN)
+    assert ensured(tmp_path, first.variables, settled=first.variables).variables == first.variables
+    assert docker.built() == [BROKER_STAND_IN] * 2
+
+
+def test_a_pinned_image_that_is_here_by_its_tag_was_loaded_from_a_bundle(docker: fakes.Docker, tmp_path: Path) -> None:
+    docker.has(BROKER)
+    assert ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"}).variables == {"MOSQUITTO_IMAGE": BROKER}
+
+
+def test_images_are_built_upon_the_base_that_stands_in(
+    docker: fakes.Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("looplab.lab.docker.images.make_base_image", docker.has)
+    images = ensured(tmp_path, {"MOSQUITTO_IMAGE": BROKER})
+    assert images.variables == {"BASE_IMAGE": BASE_STAND_IN, "MOSQUITTO_IMAGE": BROKER_STAND_IN}
+    assert f"--build-arg BASE_IMAGE={BASE_STAND_IN}" in docker.calls("build")[0]
+    # The next set-up takes what this one has chosen, and asks nobody.
+    asked = docker.calls("pull")
+    again = Images(tmp_path, base=BASE_STAND_IN)
+    again.ensure_base()
+    assert again.variables == {"BASE_IMAGE": BASE_STAND_IN}
+    assert docker.calls("pull") == asked
 
 
 def test_an_image_nobody_has_names_the_bundle(docker: fakes.Docker, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from looplab.lab.commands.doctor import check_own_registry
 from looplab.lab.docker.images import Images, Registry
 from looplab.lab.docker.own_images import STAMP, OwnImages
 from looplab.lab.image_names import (
+    BROKER_IMAGES,
     NAMES,
     is_own,
     is_published,
@@ -151,15 +152,19 @@ def test_an_experiments_own_images_burden_no_other_run(lab: Lab, heavy: Experime
     with (lab.root / ".env").open("a") as file:
         file.write("".join(f"{name}=heavy:1\n" for name in heavy.upstream))
     every = {name for experiment in EXPERIMENTS.values() for name in experiment.images}
-    assert set(NAMES) - lab.own_images().keys() == every
+    assert set(NAMES) - lab.own_images().keys() == {*every, *BROKER_IMAGES}
     assert lab.profiles() == ["never", "light"]
     assert not {*heavy.upstream} & lab.upstream_images().keys()
     wanted = Lab(lab.root, wanted=[heavy])
     assert wanted.own_images().keys() - lab.own_images().keys() == {*heavy.images}
     assert len(wanted.profiles()) == 3
     assert {name: wanted.upstream_images()[name] for name in heavy.upstream} == dict.fromkeys(heavy.upstream, "heavy:1")
-    assert Lab(lab.root, wanted=EXPERIMENTS.values()).own_images().keys() == set(NAMES)
+    assert Lab(lab.root, wanted=EXPERIMENTS.values()).own_images().keys() == {*NAMES} - {*BROKER_IMAGES}
     assert Lab(lab.root, wanted=EXPERIMENTS.values()).profiles() == ["*"]
+
+
+def test_a_run_has_the_image_of_its_own_broker_alone(lab: Lab) -> None:
+    assert Lab(lab.root, {"BROKER": "mochi"}).own_images().keys() - lab.own_images().keys() == {"mochi"}
 
 
 def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_path: Path) -> None:

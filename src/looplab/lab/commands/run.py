@@ -30,7 +30,7 @@ def run(
         return study.conduct(root, names, names, options, given)
     wanted = chosen(root, scenarios)
     experiment = check_one_kind(wanted)
-    lab = Lab(root, variables(root, scenarios, given, quick), [experiment])
+    lab = Lab(root, variables(root, scenarios, given, quick), [experiment], [scenario.name for scenario in wanted])
     table = partial(run_table, experiment)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]

@@ -1,4 +1,4 @@
-"""Make debian:trixie-slim from Debian's own packages if no registry gives it (scripts/make-base-image)."""
+"""Make what stands in for debian:trixie-slim from Debian's own packages (scripts/make-base-image)."""
 
 import os
 from pathlib import Path

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from looplab.errors import MachineError
 from looplab.lab.docker.compose import check_yaml
+from looplab.lab.image_names import BASE, BASE_IMAGE
 from looplab.lab.programs import Outcome, follow
 from looplab.system.terminal import Step
 
@@ -22,20 +23,21 @@ _IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
 
-def build_command(folder: Path, reference: str) -> list[str]:
-    """Return the docker build of the Dockerfile in `folder`, which is the context, too."""
-    return ["docker", "build", "--tag", reference, "--file", str(folder / "Dockerfile"), str(folder)]
+def build_command(folder: Path, reference: str, base: str = BASE_IMAGE) -> list[str]:
+    """Return the docker build of the Dockerfile in `folder`, which is the context, too, upon the image `base`."""
+    words = ["docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}"]
+    return [*words, "--file", str(folder / "Dockerfile"), str(folder)]
 
 
-def build_image(folder: Path, reference: str) -> None:
-    """Build the Dockerfile in `folder` as `reference`."""
+def build_image(folder: Path, reference: str, base: str = BASE_IMAGE) -> None:
+    """Build the Dockerfile in `folder` as `reference`, upon the image `base`."""
     with Step(f"Building {reference}") as step:
 
         def watch(line: str) -> None:
             if at := read_build_step(line):
                 step.note(f"step {at[0]} of {at[1]}")
 
-        _check(reference, follow(build_command(folder, reference), watch, timeout_s=TIMEOUT_S))
+        _check(reference, follow(build_command(folder, reference, base), watch, timeout_s=TIMEOUT_S))
 
 
 def build_with_compose(

@@ -107,9 +107,10 @@ class Compose:
         """Return what the containers have printed so far."""
         return self._call("--profile", "*", "logs", "--no-color", "--timestamps").stdout
 
-    def config(self, profile: str = "*") -> dict[str, Any]:
-        """Return the whole configuration as Compose reads it; LabError (exit code 2) if it cannot."""
-        done = self._call("--profile", profile, "config", "--format", "json")
+    def config(self, *profiles: str) -> dict[str, Any]:
+        """Return the configuration as Compose reads it; LabError (exit code 2) if it cannot."""
+        named = [word for profile in profiles for word in ("--profile", profile)]
+        done = self._call(*named, "config", "--format", "json")
         if not done.good:
             raise UsageError(f"The Compose files do not fit together: {done.said}", _remedy(done))
         result: dict[str, Any] = json.loads(done.stdout)

@@ -10,8 +10,10 @@ from looplab.errors import MachineError
 from looplab.lab.docker.base_image import make_base_image
 from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
 from looplab.lab.image_names import (
+    BASE,
     BASE_IMAGE,
     ORIGIN_LABEL,
+    STAND_INS,
     is_own,
     is_published,
     registry_of,
@@ -21,12 +23,6 @@ from looplab.lab.image_names import (
 from looplab.lab.programs import TIMED_OUT, Outcome, call, follow
 from looplab.system.terminal import Step
 
-# Upstream repositories whose program Debian packages, too: the folder that builds the stand-in.
-STAND_INS = {
-    "eclipse-mosquitto": "images/mosquitto",
-    "prom/prometheus": "images/prometheus",
-    "postgres": "images/postgres",
-}
 GRAFANA_REPOSITORY = "grafana/grafana"
 FLOOD_REPOSITORY = "inovex/mqtt-stresser"
 
@@ -126,11 +122,13 @@ def read_registry(name: str, outcome: Outcome) -> Registry:
 class Images:
     """What one set-up does about images: `variables` for Compose, `notes` for the user.
 
-    It asks each registry once: a silent one must not cost its patience for every image.
+    `base` is what own images are built from, as an earlier set-up chose it. Each registry is asked once: a silent one
+    must not cost its patience for every image.
     """
 
-    def __init__(self, root: Path, ask: Callable[[str], Registry] = ask_registry) -> None:
-        self.variables: dict[str, str] = {}
+    def __init__(self, root: Path, ask: Callable[[str], Registry] = ask_registry, base: str = BASE_IMAGE) -> None:
+        self.variables: dict[str, str] = {} if base == BASE_IMAGE else {BASE: base}
+        self.base = base
         self.notes: list[str] = []
         self._root = root
         self._ask = ask
@@ -160,9 +158,12 @@ class Images:
 
     def ensure_base(self) -> None:
         """Have the image that all own ones are built from, and that Compose may have to come out of."""
-        if image_fact(BASE_IMAGE) is None and not self.pull(BASE_IMAGE):
-            make_base_image(BASE_IMAGE)
-            self.notes.append(f"{BASE_IMAGE} was built from Debian's packages: no registry gave it.")
+        if image_fact(self.base) is not None or (not is_own(self.base) and self.pull(self.base)):
+            return
+        self.base = self.variables[BASE] = STAND_INS[repository_of(BASE_IMAGE)]
+        if image_fact(self.base) is None:
+            make_base_image(self.base)
+            self.notes.append(f"{self.base} was built from Debian's packages: no registry gave {BASE_IMAGE}.")
 
     def ensure_upstream(
         self, references: Mapping[str, str], flood_stand_in: str = "", settled: Mapping[str, str] | None = None
@@ -190,6 +191,9 @@ class Images:
         own = is_own(reference)
         if image_fact(reference) is not None or (not own and self.pull(reference)):
             return
+        if reference in STAND_INS.values():
+            self._build(variable, reference, "it was removed")
+            return
         if name != reference and image_fact(name) is not None:
             self.variables[variable] = name
         # The lab's own images come later, all at once (own_images.py).
@@ -200,11 +204,7 @@ class Images:
         """Build a stand-in or do without; LabError (exit code 3) if the lab needs the image."""
         name, repository = without_digest(reference), repository_of(reference)
         if repository in STAND_INS:
-            self.ensure_base()
-            build_image(self._root / STAND_INS[repository], name)
-            if name != reference:
-                self.variables[variable] = name
-            self.notes.append(f"{name} was built from Debian's package: no registry gave it.")
+            self._build(variable, STAND_INS[repository], f"no registry gave {name}")
         elif repository == FLOOD_REPOSITORY and flood_stand_in:
             self.variables[variable] = flood_stand_in
             stand_in = without_digest(flood_stand_in)
@@ -215,6 +215,14 @@ class Images:
         else:
             because = self.registry(reference).detail or "the registry does not have it"
             raise MachineError(f"The image {reference} is not available: {because}.", BUNDLE_REMEDY)
+
+    def _build(self, variable: str, stand_in: str, because: str) -> None:
+        self.variables[variable] = stand_in
+        if image_fact(stand_in) is None:
+            self.ensure_base()
+            folder = self._root / "images" / repository_of(stand_in).rpartition("/")[2]
+            build_image(folder, stand_in, self.base)
+            self.notes.append(f"{stand_in} was built from Debian's package: {because}.")
 
 
 def note_layer(layers: dict[str, bool], line: str) -> None:

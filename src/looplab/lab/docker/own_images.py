@@ -9,7 +9,7 @@ from pathlib import Path
 
 from looplab.lab.docker.builds import EVERY_PROFILE, build_command, build_with_compose
 from looplab.lab.docker.images import Images, image_fact, local_images
-from looplab.lab.image_names import BASE_IMAGE, is_published
+from looplab.lab.image_names import BASE, BASE_IMAGE, is_published
 
 # The rooms that containers run; .dockerignore keeps out the others.
 IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "spec", "system", "treatments")
@@ -50,16 +50,18 @@ class OwnImages:
         because = registry.detail or f"{registry.name or 'the registry'} does not have all of them"
         images.notes.append(f"The lab's own images are those of this checkout, not the published ones: {because}.")
 
-    def must_build(self) -> bool:
-        """Return whether a build is due; without the base only of missing ones."""
-        return bool(self._missing()) or (image_fact(BASE_IMAGE) is not None and not self._is_stamped())
+    def must_build(self, base: str = BASE_IMAGE) -> bool:
+        """Return whether a build is due; without the image `base` only of missing ones."""
+        return bool(self._missing()) or (image_fact(base) is not None and not self._is_stamped())
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables`, which may name images."""
         share_authorities(self._root)
         environment = {name: value for name, value in variables.items() if not os.environ.get(name)}
-        flood = build_command(self._root / "images" / FLOOD, self.references[FLOOD])
-        build_with_compose(self._root, self.references, [flood], environment, self._profiles)
+        base, folder = variables.get(BASE) or BASE_IMAGE, self._root / "images" / FLOOD
+        flood = [reference for name, reference in self.references.items() if name == FLOOD]
+        beside = [build_command(folder, reference, base) for reference in flood]
+        build_with_compose(self._root, self.references, beside, environment, self._profiles)
         self.write_stamp()
 
     def fingerprint(self) -> str:
@@ -91,7 +93,7 @@ def share_authorities(root: Path) -> None:
     """Copy the host's certificate authorities to the images that fetch modules: a proxy may inspect TLS."""
     found = [Path(name) for name in (os.environ.get("SSL_CERT_FILE", ""), *AUTHORITIES) if name]
     bundle = next((path for path in found if path.is_file()), None)
-    for modules in (root / "images").glob("*/modules"):
+    for modules in [*(root / "images").glob("*/modules"), *(root / "images").glob("*/go.sum")]:
         copy = modules.with_name(HOST_AUTHORITIES)
         if bundle is not None and not (copy.exists() and copy.read_bytes() == bundle.read_bytes()):
             shutil.copyfile(bundle, copy)
