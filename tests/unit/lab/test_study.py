@@ -100,3 +100,32 @@ def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
 
 def test_how_long_a_study_takes_is_said_before() -> None:
     assert f"about {show_duration(65)} left" in study._said(begin(), 65)
+
+
+def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:
+    plan = study._begin(["brokers"], ["scenario1", "scenario5"], {}, options(4, 3), {}, WHERE, ["mosquitto", "mochi"])
+    runs = Counter((plan.arms[arm], plan.brokers[arm]) for _, arm in plan.left)
+    assert runs == {(name, broker): 4 for name in ("scenario1", "scenario5") for broker in ("mosquitto", "mochi")}
+    assert begin().brokers == {}
+
+
+def test_runs_of_one_broker_share_a_session_and_keep_their_numbers() -> None:
+    asked: list[tuple[str, list[str]]] = []
+    done: list[tuple[int, str]] = []
+
+    class FakeSession:
+        def __init__(self, broker: str) -> None:
+            self.broker = broker
+
+        def run(self, scenarios: list[str], after: study.After) -> bool:
+            asked.append((self.broker, scenarios))
+            for number, name in enumerate(scenarios):
+                after(number, {"scenario": name})
+            return self.broker != "stopped"
+
+    sessions = {broker: FakeSession(broker) for broker in ("a", "b", "stopped")}
+    after = lambda number, document: done.append((number, document["scenario"]))  # noqa: E731
+    assert study._all_run(sessions, ["a", "a", "b", "a"], list("wxyz"), after)  # type: ignore[arg-type]
+    assert asked == [("a", ["w", "x"]), ("b", ["y"]), ("a", ["z"])]
+    assert done == list(enumerate("wxyz"))
+    assert not study._all_run(sessions, ["stopped", "a"], ["w", "x"], after)  # type: ignore[arg-type]

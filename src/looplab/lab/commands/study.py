@@ -6,24 +6,32 @@ import secrets
 import string
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError
+from looplab.experiments.loop.studies import BROKERS_STUDY
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
+from looplab.lab.docker.images import image_fact
+from looplab.lab.image_names import is_own
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import Session, check_parts
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
+from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.system.identity import hashed, machine_id
 from looplab.system.machine_facts import boot_id
 from looplab.system.terminal import say, show_duration
 
+# Called with the number of a run, and its run.json.
+After = Callable[[int, dict[str, Any]], None]
 MOST_ARMS = len(string.ascii_uppercase)
 # Starting and stopping a scenario's containers, warm-up, looks.
 RUN_OVERHEAD_S = 7.0
@@ -53,31 +61,65 @@ def study(
     **given: str,
 ) -> int:
     """Run what the claims (or scenarios) `names` compare, in `rounds` of random order; return the exit code."""
-    options = Options(rounds, seed, as_json, allow_invalid, quick)
-    return conduct(root, names, _scenarios_of(root, names), options, given)
+    options = Options(rounds, seed, as_json, allow_invalid, quick, twice=BROKERS_STUDY not in names)
+    scenarios = _scenarios_of(root, names)
+    brokers = brokers_here(root, scenarios[0]) if BROKERS_STUDY in names else ()
+    if brokers and given.get("BROKER"):
+        raise UsageError("--broker: this study runs every broker that is here.", "Leave out --broker.")
+    return conduct(root, names, scenarios, options, given, brokers)
+
+
+def brokers_here(root: Path, scenario: str) -> list[str]:
+    """Return the brokers that this machine can run: those that the lab builds, and upstream's whose image is here."""
+    found = []
+    for name in BROKERS:
+        services = Lab(root, {"BROKER": name}).compose().config(scenario)["services"]
+        image = next(service["image"] for part, service in services.items() if part.endswith("broker"))
+        if name == DEFAULT or is_own(image) or image_fact(image) is not None:
+            found.append(name)
+    return found
 
 
 def conduct(
-    root: Path, names: Sequence[str], scenarios: Sequence[str], options: Options, given: Mapping[str, str]
+    root: Path,
+    names: Sequence[str],
+    scenarios: Sequence[str],
+    options: Options,
+    given: Mapping[str, str],
+    brokers: Sequence[str] = (),
 ) -> int:
-    """Begin a study, or go on with the one like it that was interrupted. `given` holds options of the runs."""
+    """Begin a study, or go on with the one like it that was interrupted. `given` holds options of the runs.
+
+    With `brokers` each scenario is run with each of them.
+    """
     chosen_ones = variables(root, scenarios, given, options.quick)
     known = {scenario.name: scenario for scenario in chosen(root, scenarios)}
-    lab = Lab(root, chosen_ones, [check_one_kind(known.values())])
+    labs = {
+        broker: Lab(
+            root, {**chosen_ones, **({"BROKER": broker} if broker else {})}, [check_one_kind(known.values())], known
+        )
+        for broker in brokers or ("",)
+    }
     # Every parameter is read before anything is started.
-    parameters = {name: scenario.parameters(lab.settings()) for name, scenario in known.items()}
-    loads = {name: str(getattr(held, "load", "")) for name, held in parameters.items()}
-    session = begin(lab)
-    where = {"revision": str(session.facts["revision"]), "machine": machine_id(), "boot": hashed(boot_id())}
+    parameters = {
+        (name, broker): scenario.parameters(lab.settings())
+        for name, scenario in known.items()
+        for broker, lab in labs.items()
+    }
+    loads = {name: str(getattr(held, "load", "")) for (name, _), held in parameters.items()}
+    sessions = {broker: begin(lab) for broker, lab in labs.items()}
+    revision = str(next(iter(sessions.values())).facts["revision"])
+    where = {"revision": revision, "machine": machine_id(), "boot": hashed(boot_id())}
     plan = _unfinished(root / "results", names, options, chosen_ones, where)
     if plan is None:
-        plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where)
+        plan = _begin(names, list(known), loads if options.twice else {}, options, chosen_ones, where, brokers)
         plan.write(root / "results")
     else:
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
-    say(_said(plan, sum(parameters[plan.arms[arm]].whole_s + RUN_OVERHEAD_S for _, arm in left)))
-    return _run(session, plan, [known[plan.arms[arm]] for _, arm in left], options)
+    seconds = sum(parameters[plan.arms[arm], plan.brokers.get(arm, "")].whole_s + RUN_OVERHEAD_S for _, arm in left)
+    say(_said(plan, seconds))
+    return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
 
 
 def begin(lab: Lab) -> Session:
@@ -86,8 +128,12 @@ def begin(lab: Lab) -> Session:
     return Session(lab)
 
 
-def _run(session: Session, plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
-    """Run what is left of a study, its file up to date after each run; return the exit code."""
+def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scenario], options: Options) -> int:
+    """Run what is left of a study by the session of each broker, its file up to date after each run.
+
+    Return the exit code.
+    """
+    session = next(iter(sessions.values()))
     results, left = session.lab.root / "results", plan.left
     documents: list[dict[str, Any]] = []
     begun_s = time.monotonic()
@@ -102,7 +148,7 @@ def _run(session: Session, plan: Study, scenarios: Sequence[Scenario], options: 
         rest = show_duration(each_s * (len(left) - number - 1))
         say(f"  round {block + 1} of {plan.rounds}: {document['run_id']}, {state}; about {rest} left")
 
-    if scenarios and not session.run(scenarios, after):
+    if not _all_run(sessions, [plan.brokers.get(arm, "") for _, arm in left], scenarios, after):
         say(f"The study is kept in {plan.path(results).name}; the same command goes on with it.")
         return EXIT_INVALID
     if options.as_json:
@@ -112,6 +158,22 @@ def _run(session: Session, plan: Study, scenarios: Sequence[Scenario], options: 
     say("For the verdicts: ./lab report")
     session.where()
     return EXIT_GOOD if not invalid or options.allow_invalid else EXIT_INVALID
+
+
+def _all_run(
+    sessions: Mapping[str, Session], brokers: Sequence[str], scenarios: Sequence[Scenario], after: After
+) -> bool:
+    """Run `scenarios`, each with its broker, one session for neighbours with the same; return whether all were run."""
+    for broker, group in groupby(range(len(scenarios)), brokers.__getitem__):
+        numbers = list(group)
+        here = partial(_counted, after, numbers[0])
+        if not sessions[broker].run([scenarios[number] for number in numbers], here):
+            return False
+    return True
+
+
+def _counted(after: After, first: int, number: int, document: dict[str, Any]) -> None:
+    after(first + number, document)
 
 
 def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:
@@ -150,26 +212,34 @@ def _begin(
     options: Options,
     chosen_ones: Mapping[str, str],
     where: Mapping[str, str],
+    brokers: Sequence[str] = (),
 ) -> Study:
-    """Return a new study: the first scenario of each load has a second arm, and every round an order of its own."""
+    """Return a new study: the first scenario of each load has a second arm, and every round an order of its own.
+
+    With `brokers` each scenario has an arm for each.
+    """
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 31)
     rng = random.Random(seed)
     # Of several scenarios with one load, the first in the list.
     twins = {load: name for name, load in reversed(list(loads.items()))}
-    slots = [*scenarios, *twins.values()]
+    slots = [(name, broker) for name in (*scenarios, *twins.values()) for broker in brokers or ("",)]
     if len(slots) > MOST_ARMS:
         raise UsageError(f"{len(slots)} arms are more than a study has names for.", "Name fewer scenarios.")
     # Which of two arms came first must not show in its name.
     rng.shuffle(slots)
-    arms = dict(zip(string.ascii_uppercase, slots, strict=False))
+    named = dict(zip(string.ascii_uppercase, slots, strict=False))
+    arms = {arm: name for arm, (name, _) in named.items()}
+    by_broker = {arm: broker for arm, (_, broker) in named.items() if broker}
     blocks = [rng.sample(list(arms), len(arms)) for _ in range(options.rounds)]
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(names)[:40]}"
-    return Study(name, list(names), seed, options.rounds, arms, blocks, dict(chosen_ones), dict(where))
+    return Study(name, list(names), seed, options.rounds, arms, blocks, dict(chosen_ones), dict(where), by_broker)
 
 
 def _said(plan: Study, seconds: float) -> str:
     counts = Counter(plan.arms.values())
-    listed = ", ".join(f"{name}{' twice' if count > 1 else ''}" for name, count in sorted(counts.items()))
+    brokers = sorted(set(plan.brokers.values()))
+    again = " twice" if not brokers else f" with {', '.join(brokers)}"
+    listed = ", ".join(f"{name}{again if count > 1 else ''}" for name, count in sorted(counts.items()))
     return (
         f"{plan.study}: {plan.rounds} round(s) of {len(plan.arms)} runs in random order ({listed}), seed {plan.seed}; "
         f"about {show_duration(seconds)} left"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
-from looplab.experiments.loop.report import makeup, notes, published
+from looplab.experiments.loop.report import brokers, makeup, notes, published
 from looplab.experiments.loop.report.causes import beside
 from looplab.experiments.loop.report.claims import claims
 from looplab.experiments.loop.report.comparisons import Comparing
@@ -20,10 +20,12 @@ from looplab.report.overview import overview
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.statistics import Comparison, Interval
 from looplab.report.verdicts import NO_RUN, Claim, Verdict, Verdicts, judge
+from looplab.spec.brokers import DEFAULT
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
-    """Return what these runs show: one of each scenario and fidelity."""
+    """Return what these runs show, one of each scenario, fidelity and broker; those of the usual broker are judged."""
+    every, measured = measured, brokers.of_broker(measured, DEFAULT)
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
     for claim, answers in verdicts:
@@ -33,7 +35,9 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     curves = [sketch for fidelity, held in runs.items() for sketch in sketches(held, fidelity)]
 
     context = {
-        "sections": {"claims": "Claims", "know": "What to know", "tables": "Tables"}.items(),
+        "sections": {"claims": "Claims", "brokers": "Brokers", "know": "What to know", "tables": "Tables"}.items(),
+        "broker_lines": brokers.lines(every),
+        "broker_verdicts": brokers.verdicts(every),
         "counts": Counter(v.outcome for _, held in verdicts for v in held.values() if v.outcome != NO_RUN),
         "run_count": sum(len(m.runs) for m in measured),
         "titles": published.titles(),
@@ -48,6 +52,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "verdicts.csv": _verdict_rows(verdicts),
         "figures.csv": _curve_rows(curves),
         "ledger.csv": makeup.ledger_rows(measured),
+        "brokers.csv": brokers.rows(every),
     }
     axis = "change of O (of the response's p95 where the client is prioritised)"
     drawable: list[AnySketch] = [*overview(verdicts, axis, _compared), *curves, *makeup.makeups(runs)]

@@ -1,0 +1,66 @@
+"""Brokers side by side: each with its own runs, figures and verdicts; the thesis's tables are mosquitto's alone."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.reports import Page, rows, write
+from support.run_files import edited
+from support.simulated_runs import simulated_cell, write_run
+
+O_US = {"mosquitto": 900, "rabbitmq": 1500}
+RUNS = 5
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Five runs of scenarios 1 and 2 with each broker: stress doubles O with mosquitto and does nothing to RabbitMQ."""
+    found, rng = tmp_path / "results", np.random.default_rng(5)
+    for at, (broker, level_us) in enumerate(O_US.items()):
+        for scenario, factor in (("scenario1", 1), ("scenario2", 2 if broker == "mosquitto" else 1)):
+            for number in range(RUNS):
+                start = f"2026010{at + 1}T0000{number:02}Z"
+                cells = {(20.0, qos): simulated_cell(rng, 4, 100, level_us * factor, 4280, 0.1) for qos in (0, 1)}
+                load = {"broker": broker, "load": "stress" if scenario == "scenario2" else "none"}
+                folder = write_run(found, scenario, start=start, cells=cells, parameters=load)
+                with edited(folder) as run:
+                    run["environment"]["versions"] = {"broker": "4.0.5" if broker == "rabbitmq" else "2.0.21"}
+    return found
+
+
+def test_each_broker_has_its_line_in_every_cell(results: Path, tmp_path: Path) -> None:
+    assert write(results, tmp_path / "out") == 0
+    table = rows(tmp_path / "out/brokers.csv")
+    assert len(table) == len(O_US) * 2 * 2
+    for row in table:
+        factor = 2 if (row["broker"], row["scenario"]) == ("mosquitto", "scenario2") else 1
+        assert float(row["O_us"]) == pytest.approx(O_US[row["broker"]] * factor, rel=0.1)
+        assert len(row["runs"].split()) == RUNS
+    assert {(row["broker"], row["version"]) for row in table} == {("mosquitto", "2.0.21"), ("rabbitmq", "4.0.5")}
+
+
+def test_a_finding_of_one_broker_alone_differs(results: Path, tmp_path: Path) -> None:
+    assert write(results, tmp_path / "out") == 0
+    words = " ".join(Page(tmp_path / "out/index.html").words)
+    _, _, after = words.partition("A finding that another broker shows as well is not.")
+    line = after.partition("CPU stress raises O")[2].partition("CPU stress raises O, without Arduino")[0]
+    assert "differs" in line.partition("corrected")[0]
+    # The thesis's own tables and verdicts are of its broker.
+    judged = [(row["claim"], row["fidelity"], row["statistic"]) for row in rows(tmp_path / "out/verdicts.csv")]
+    verdict = rows(tmp_path / "out/verdicts.csv")[judged.index(("stress", "thesis", "O mean"))]
+    assert float(verdict["share"]) == pytest.approx(1.0, abs=0.15)
+    cells = [
+        (row["scenario"], row["interval_ms"], row["qos"], row["metric"]) for row in rows(tmp_path / "out/tables.csv")
+    ]
+    cell = rows(tmp_path / "out/tables.csv")[cells.index(("scenario1", "20", "0", "O"))]
+    assert float(cell["mean_us"]) == pytest.approx(900, rel=0.1)
+
+
+def test_runs_of_one_broker_have_no_such_tables(results: Path, tmp_path: Path) -> None:
+    for path in results.glob("*/run.json"):
+        if json.loads(path.read_text())["parameters"]["broker"] == "rabbitmq":
+            path.unlink()
+    assert write(results, tmp_path / "out") == 0
+    assert rows(tmp_path / "out/brokers.csv") == []
+    assert "All these runs are of one broker" in " ".join(Page(tmp_path / "out/index.html").words)
