@@ -8,6 +8,8 @@ from looplab.spec.roles import BROKER, Role
 UPTIME = "lab_broker_uptime_seconds"
 PUBLISHED = "lab_broker_publish_received_total"
 EVERY_QOS = (0, 1, 2)
+# The study whose scenarios are run with each broker that the machine has.
+STUDY = "brokers"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The scenarios that each claim of the thesis compares: what `./lab study NAME` runs."""
 
+from looplab.spec import brokers
+
 COMPARED = {
     "no-arduino-slower": ("scenario1", "scenario0"),
     "no-arduino-slower-stress": ("scenario2", "scenario3"),
@@ -9,11 +11,9 @@ COMPARED = {
     "broker-priority-no-arduino": ("scenario3", "scenario6"),
     "client-priority": ("scenario4", "scenario5"),
 }
-# Its scenarios are run with each broker that the machine has.
-BROKERS_STUDY = "brokers"
 STUDIES = {
     **COMPARED,
-    BROKERS_STUDY: ("scenario1", "scenario2", "scenario5", "scenario8"),
+    brokers.STUDY: ("scenario1", "scenario2", "scenario5", "scenario8"),
     "loss-10-ms": ("scenario1", "scenario2", "scenario4", "scenario5"),
     "flood-qos-0": ("scenario7", "scenario8"),
     "flood-qos-1-2": ("scenario8",),

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError
-from looplab.experiments.loop.studies import BROKERS_STUDY
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.images import image_fact
@@ -25,7 +24,7 @@ from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import Session, check_parts
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
-from looplab.spec.brokers import BROKERS, DEFAULT
+from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
 from looplab.system.identity import hashed, machine_id
 from looplab.system.machine_facts import boot_id
 from looplab.system.terminal import say, show_duration
@@ -61,9 +60,9 @@ def study(
     **given: str,
 ) -> int:
     """Run what the claims (or scenarios) `names` compare, in `rounds` of random order; return the exit code."""
-    options = Options(rounds, seed, as_json, allow_invalid, quick, twice=BROKERS_STUDY not in names)
+    options = Options(rounds, seed, as_json, allow_invalid, quick, twice=STUDY not in names)
     scenarios = _scenarios_of(root, names)
-    brokers = brokers_here(root, scenarios[0]) if BROKERS_STUDY in names else ()
+    brokers = brokers_here(root, scenarios[0]) if STUDY in names else ()
     if brokers and given.get("BROKER"):
         raise UsageError("--broker: this study runs every broker that is here.", "Leave out --broker.")
     return conduct(root, names, scenarios, options, given, brokers)
