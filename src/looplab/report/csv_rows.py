@@ -6,22 +6,24 @@ from pathlib import Path
 
 from looplab.report.cell import QUANTILES, MeasuredCell
 from looplab.report.samples import Measured
-from looplab.report.statistics import UNKNOWN, Interval
+from looplab.report.statistics import Interval
 
 
 def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
-    """Return all that the spec says of a cell: key, counts, latencies with the interval of their mean, figures."""
+    """Return all that the spec says of a cell: key, counts, latencies with the interval of their mean, figures.
+
+    Latencies that are not in the samples are those of run.json.
+    """
     latencies: dict[str, str] = {}
-    for name in cell.latency_us:
-        latencies |= spread(f"{name}_mean_us", cell.mean(name), ".4f")
-        latencies |= {
-            f"{name}_{quantile}_us": number((cell.quantile(name, quantile) or UNKNOWN).estimate, ".4f")
-            for quantile in QUANTILES
-        }
+    for name in (one.name for one in cell.latencies() if one.metric):
+        latencies |= spread(f"{name}_mean_us", cell.interval(f"{name}.avg"), ".4f")
+        quantiles = {one: cell.interval(f"{name}.{one}").estimate for one in QUANTILES}
+        latencies |= {f"{name}_{one}_us": number(value, ".4f") for one, value in quantiles.items()}
     return {
         "run_id": " ".join(measured.run_ids),
         "scenario": measured.run.scenario,
         "fidelity": measured.run.fidelity,
+        "factors": " ".join(measured.run.factors),
         "valid": "yes" if cell.valid else "no",
         **{key.name: key.text(value) for key, value in zip(cell.key_columns(), cell.key, strict=True)},
         **{count.name: count.of(cell) for count in cell.counts()},
@@ -32,13 +34,14 @@ def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    """Write rows that all have the same columns."""
+    """Write rows; a column that a row lacks is empty in it."""
+    lines = list(rows)
+    names = dict.fromkeys(name for row in lines for name in row)
     with path.open("w", encoding="utf-8", newline="") as file:
-        for number, row in enumerate(rows):
-            writer = csv.DictWriter(file, row.keys(), lineterminator="\n")
-            if not number:
-                writer.writeheader()
-            writer.writerow(row)
+        writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
+        if lines:
+            writer.writeheader()
+        writer.writerows(lines)
 
 
 def spread(name: str, interval: Interval | None, form: str = ".3f") -> dict[str, str]:

@@ -1,17 +1,15 @@
 """From measured runs of asip to everything that the report shows: findings, figures, CSV files, page."""
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 
 from looplab.experiments.asip import NAME, THROUGHPUT
-from looplab.experiments.asip.report import MeasuredAsip, cells, published, usable
+from looplab.experiments.asip.report import MeasuredAsip, published, usable
 from looplab.experiments.asip.report.claims import add_causes, claims
 from looplab.experiments.asip.report.figures import NAMES, TITLES, rows, sketches
-from looplab.report.analysis import Analysis
-from looplab.report.csv_rows import cell_row, number
-from looplab.report.drawing import under
-from looplab.report.finding import Finding, finding_rows
-from looplab.report.overview import overview
+from looplab.report.analysis import Analysis, analysis
+from looplab.report.finding import Finding
 from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.statistics import Interval
@@ -24,6 +22,8 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     runs = by_fidelity(usual)
     verdicts = judge(claims(), runs)
     add_causes(runs, verdicts)
+    drawn, axis = chain.from_iterable(map(sketches, usual)), "second side over first (Java over Python, and so on)"
+    common = analysis(NAME, measured, verdicts, sketches=drawn, titles=TITLES, axis=axis, compared=_compared)
     titles = ("claims", "Claims"), ("published", "Published and measured"), ("factors", "Factors"), ("cells", "Cells")
     context = {
         "sections": titles,
@@ -34,18 +34,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "latency_runs": [m for m in measured if m.run.scenario == NAME],
         "throughput_runs": [m for m in measured if m.run.scenario == THROUGHPUT],
     }
-    csv_files = {
-        "asip-cells.csv": [row for m in measured for row in _cell_rows(m)],
-        "asip-findings.csv": finding_rows(verdicts),
-    }
-    drawable = overview(verdicts, "second side over first (Java over Python, and so on)", _compared)
-    return Analysis(
-        verdicts,
-        [*drawable, *(one for run in usual for one in sketches(run))],
-        csv_files,
-        context,
-        partial(under, TITLES),
-    )
+    return replace(common, context=context)
 
 
 def _compared(_claim: Claim, finding: Verdict) -> tuple[Interval | None, float | None]:
@@ -86,9 +75,3 @@ def factored(measured: Sequence[Measured]) -> list[tuple[str, str, MeasuredAsip]
 def show(value: float | None, unit: str) -> str:
     """Return a figure for a table, a dash for none and NaN; `unit`: us (shown as ms), Hz, ms or × (a ratio)."""
     return show_figure(value, show_ms if unit == "us" else ("{:.0f}" if unit == "Hz" else "{:.2f}").format)
-
-
-def _cell_rows(run: Measured) -> Iterator[dict[str, object]]:
-    for cell in cells(run):
-        edge_p95 = cell.known("edge_latency.p95").estimate
-        yield {**cell_row(run, cell), "factors": " ".join(run.run.factors), "edge_p95_us": number(edge_p95)}

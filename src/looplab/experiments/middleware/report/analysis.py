@@ -2,21 +2,19 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from looplab.experiments.middleware import place_text
+from looplab.experiments.middleware import NAME, place_text
 from looplab.experiments.middleware.report import by_place, load_cells, usable
 from looplab.experiments.middleware.report.claims import claims, published_change
 from looplab.experiments.middleware.report.comparisons import PROCESSED
 from looplab.experiments.middleware.report.figures import TITLES, sketches
 from looplab.experiments.middleware.report.optimum import RESAMPLES, optima, optimum
 from looplab.experiments.middleware.report.published import published
-from looplab.report.analysis import Analysis
+from looplab.report.analysis import Analysis, analysis
 from looplab.report.csv_rows import cell_row, number, spread
-from looplab.report.drawing import Sketch, under
-from looplab.report.finding import finding_rows
-from looplab.report.overview import overview
 from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.statistics import Interval
@@ -27,6 +25,13 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what these runs show: both scenarios, at each fidelity."""
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
+    drawn = chain.from_iterable(map(sketches, runs.values()))
+    # The last file of a name counts: cells have more columns here.
+    files = {"middleware-cells.csv": _cell_rows(measured), "middleware-repetitions.csv": _repetition_rows(measured)}
+    axis = "after over before"
+    common = analysis(
+        NAME, measured, verdicts, sketches=drawn, titles=TITLES, files=files, axis=axis, compared=_compared
+    )
     context = {
         "sections": (("claims", "Findings"), ("optima", "Optimal loads"), ("cells", "Cells")),
         "show": show,
@@ -37,16 +42,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "place_text": place_text,
         "resamples": RESAMPLES,
     }
-    csv_files = {
-        "middleware-cells.csv": _cell_rows(measured),
-        "middleware-repetitions.csv": _repetition_rows(measured),
-        "middleware-findings.csv": finding_rows(verdicts),
-    }
-    drawable: list[Sketch] = [
-        *overview(verdicts, "after over before", _compared),
-        *(s for by_scenario in runs.values() for s in sketches(by_scenario)),
-    ]
-    return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
+    return replace(common, context=context)
 
 
 def _compared(claim: Claim, finding: Verdict) -> tuple[Interval | None, float | None]:
@@ -100,16 +96,12 @@ def show(value: float, unit: str) -> str:
 def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
     for run in measured:
         for cell in load_cells(run):
-            quartiles = cell.quartiles() or (None, None, None)
-            times = {name: cell.times_us(name) for name in ("response", "sent_response", "server")}
+            first, median, third = cell.quartiles() or (None, None, None)
             yield {
                 **cell_row(run, cell),
                 **spread("processed_per_s", cell.interval(PROCESSED)),
-                **dict(zip(("q1_per_s", "median_per_s", "q3_per_s"), map(number, quartiles), strict=True)),
+                **{"q1_per_s": number(first), "median_per_s": number(median), "q3_per_s": number(third)},
                 "without_extremes_per_s": number(cell.without_extremes()),
-                **{f"{name}_{q}_us": number(figures.get(q)) for name, figures in times.items() for q in ("p50", "p99")},
-                **spread("cpu_per_request_us", cell.interval("cpu_per_request")),
-                "memory_bytes_at_start": cell.document.get("memory_bytes_at_start") or "",
                 "memory_bytes_at_end": cell.document.get("memory_bytes_at_end") or "",
                 "out_of_memory": "yes" if cell.out_of_memory else "no",
             }
@@ -119,11 +111,5 @@ def _repetition_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]
     for run in measured:
         for cell in load_cells(run):
             for one in cell.every:
-                yield {
-                    **cell_row(run, one),
-                    "run": one.round[0],
-                    "repetition": one.round[1],
-                    "seconds": one.document["seconds"],
-                    "response_p50_us": number(one.figure("response.p50")),
-                    "server_p50_us": number(one.figure("server.p50")),
-                }
+                name, number_of = one.round
+                yield {**cell_row(run, one), "run": name, "repetition": number_of, "seconds": one.document["seconds"]}
