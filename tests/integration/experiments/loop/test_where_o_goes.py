@@ -129,7 +129,7 @@ def test_a_delay_on_the_way_is_network(lab: LoopLab, direction: str) -> None:
     with ImpairmentProxy((HOST, lab.broker.port), [rule]) as proxy:
         lab.controller(BROKER_PORT=str(proxy.port), MESSAGES="100", INTERVALS_MS="30").wait()
     run = Ledger(lab.run)
-    held_us = {found.sequence: found.held_ns / 1000 for found in proxy.record.applied("delay")}
+    held_us = {found.sequence: found.held_ns / 1000 for found in proxy.applied("delay")}
     known = [sequence for sequence in run.known() if sequence in held_us]
     assert len(known) > 100
     for sequence in known:
