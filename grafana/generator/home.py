@@ -45,7 +45,7 @@ def _ways(others: list[Dashboard]) -> panels.Panel:
 def _runs() -> panels.Panel:
     info, valid = (
         f"max by ({labels}) (last_over_time({name}[1m]))"
-        for name, labels in (("loop_run_info", "scenario, fidelity, run_id"), ("loop_run_valid", "scenario, fidelity"))
+        for name, labels in (("loop_run_info", "scenario, title, fidelity, run_id"), ("loop_run_valid", "scenario, fidelity"))
     )
     verdict = yes_or_no("NO", "yes", neither="measuring")
     active = "on (scenario, fidelity) (last_over_time(loop_run_active[1m]) == 1)"
@@ -56,7 +56,7 @@ def _runs() -> panels.Panel:
         "lacks a required treatment: its run.json and the report name it.",
         f"({info}\n* on (scenario, fidelity) group_left () {valid}\nunless {active})\nor ({info} and {active}) * 2",
         order="scenario",
-        columns={"scenario": "scenario", "fidelity": "fidelity", "run_id": "run", "Value": "valid"},
+        columns={"scenario": "scenario", "title": "title", "fidelity": "fidelity", "run_id": "run", "Value": "valid"},
         overrides=[
             by_name("scenario", {"links": [handout]}),
             by_name(
@@ -66,6 +66,6 @@ def _runs() -> panels.Panel:
                     "custom.cellOptions": {"type": "color-text"},
                 },
             ),
-            *widths({"scenario": 150, "fidelity": 90, "valid": 100}),
+            *widths({"scenario": 150, "title": 340, "fidelity": 90, "valid": 100}),
         ],
     )

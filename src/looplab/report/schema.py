@@ -3,6 +3,7 @@
 import json
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import cache, reduce
 from pathlib import Path
 from types import UnionType
@@ -33,7 +34,8 @@ def run_schema(cell: type[Cell], settings: type[Settings]) -> Draft202012Validat
     frame = json.loads(FRAME.read_text(encoding="utf-8"))
     properties = frame["properties"]
     properties["cells"]["items"] = cell_schema(cell)
-    properties["parameters"]["properties"] = {name: _typed(kind) for name, kind in get_type_hints(settings).items()}
+    kinds = get_type_hints(settings)
+    properties["parameters"]["properties"] = {one.name: _typed(kinds[one.name]) for one in fields(settings)}
     properties.update(cell.of_run)
     return Draft202012Validator(_without_references(frame, frame))
 

@@ -194,6 +194,7 @@ class RunParameters(Settings):
 
     cell: ClassVar[type[Cell]] = Cell
     scenario: str = param(matters=False)
+    title: str = matching("", r".{0,120}", "at most 120 letters", matters=False)
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)
     messages: int
     repetitions: int = 1

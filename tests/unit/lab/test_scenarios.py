@@ -119,7 +119,7 @@ def test_a_new_scenario_starts_and_asks_what_its_model_does(tree: Path, source: 
     assert own.items() <= services[model].items()
     assert services["scenario9"]["env_file"] == ["scenarios/default.env", "scenarios/scenario9/params.env"]
     found, like = (scenarios(tree)[name].parameters({}) for name in ("scenario9", model))
-    assert replace(found, scenario=model) == like
+    assert replace(found, scenario=model, title=like.title) == like
     assert "scenario9" not in published(tree)
     # Nothing else has changed: every other profile starts what it started.
     assert all(started(tree, name) == started(ROOT, name) for name in (*THESIS, "twin", "asip"))
