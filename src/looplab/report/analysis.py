@@ -59,12 +59,13 @@ def analysis(
     files: Files | None = None,
     axis: str = "measured over published (first figure of each finding)",
     compared: Compared | None = None,
+    same: str = "no change",
 ) -> Analysis:
     """Return an analysis with CSV files of cells and findings; `titles` are headings with their figures' numbers."""
     cells = (cell_row(m, cell) for m in measured for cell in m.cells.values())
     csv_files = {f"{name}-cells.csv": cells, **(files or {}), f"{name}-findings.csv": finding_rows(verdicts)}
     context = {"sections": {"claims": "Findings", "cells": "Cells"}.items(), "show": show, "parts": parts}
-    drawable = [*overview(verdicts, axis, compared or first_figure), *sketches]
+    drawable = [*overview(verdicts, axis, compared or first_figure, same), *sketches]
     return Analysis(verdicts, drawable, csv_files, context, partial(under, titles or {}))
 
 

@@ -19,6 +19,9 @@ def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
         latencies |= spread(f"{name}_mean_us", cell.interval(f"{name}.avg"), ".4f")
         quantiles = {one: cell.interval(f"{name}.{one}").estimate for one in QUANTILES}
         latencies |= {f"{name}_{one}_us": number(value, ".4f") for one, value in quantiles.items()}
+    figures: dict[str, str] = {}
+    for one in cell.figures():
+        figures |= {**spread(one.name, cell.interval(one.name), ".4f"), one.name: number(one.of(cell), ".4f")}
     return {
         "run_id": " ".join(measured.run_ids),
         "scenario": measured.run.scenario,
@@ -28,7 +31,7 @@ def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
         **{key.name: key.text(value) for key, value in zip(cell.key_columns(), cell.key, strict=True)},
         **{count.name: count.of(cell) for count in cell.counts()},
         **latencies,
-        **{figure.name: number(figure.of(cell), ".4f") for figure in cell.figures()},
+        **figures,
         **{word.name: word.of(cell) for word in cell.words()},
     }
 

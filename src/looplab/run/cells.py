@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
+from looplab.run.accounting import Columns
 from looplab.run.document import cell_document, samples_file, with_figures
 from looplab.run.life import Run
 from looplab.run.record import File, Place, Record
@@ -31,6 +32,13 @@ class Measured(Generic[C]):
     cell: C
     more: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+
+
+def entry(measured: Measured[Any], columns: Columns, rows: range) -> dict[str, Any]:
+    """Return one entry of `cells` in run.json."""
+    state = {"valid": not measured.faults, "invalid_because": measured.faults}
+    document = cell_document(measured.cell, columns, rows, {**measured.more, **state})
+    return with_figures(type(measured.cell), document)
 
 
 class CellRun(Run, Generic[P, C]):
@@ -75,8 +83,7 @@ class CellRun(Run, Generic[P, C]):
 
     def document(self, measured: Measured[C], rows: range) -> dict[str, Any]:
         """Return one entry of `cells` in run.json."""
-        state = {"valid": not measured.faults, "invalid_because": measured.faults}
-        return cell_document(measured.cell, self.record.store, rows, {**measured.more, **state})
+        return entry(measured, self.record.store, rows)
 
     def measure(self) -> None:
         p, record = self.parameters, self.record
@@ -91,6 +98,7 @@ class CellRun(Run, Generic[P, C]):
                 self._cut_short = str(why)
                 break
             record.append(p.rows(index))
+            self.progress(index, cell, len(p.rows(index)))
             self.conclude()
         record.state("running", self.treatments())
 

@@ -47,6 +47,7 @@ class DelayCell(Cell):
     transport_L = Latency("from bytes leaving one socket to bytes entering the other", times=WIRE, prometheus=None)
     ratio = Figure(
         "L as a multiple of the end-to-end delay",
+        path="L_over_delay",
         unit="×",
         over=("L", "made_ms"),
         heading="L/delay",

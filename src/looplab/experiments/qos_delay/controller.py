@@ -2,100 +2,96 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.capture import client as capture
 from looplab.capture.connections import Connections
 from looplab.errors import EXIT_MACHINE, LabError, MachineError
-from looplab.experiments.qos_delay import EXPERIMENT, NAME, DelayCell, network
+from looplab.experiments.qos_delay import EXPERIMENT, WIRE, DelayCell, network, treatments
 from looplab.experiments.qos_delay.delivery import Delivery, Ends
-from looplab.experiments.qos_delay.document import Measured, capture_faults, faults, files, judge, measured_cell
 from looplab.experiments.qos_delay.network import EMULATORS, Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.link import client as emulator
-from looplab.run.life import Run, wait_for
-from looplab.run.record import Place, Record
+from looplab.run.accounting import Columns
+from looplab.run.cells import CellRun, CutShort, Measured
+from looplab.run.life import wait_for
+from looplab.run.record import File, Place
 from looplab.run.samples import SampleStore
-from looplab.treatments import noise
+from looplab.spec.columns import ABSENT, between
 from looplab.treatments.judgement import Treatment
-from looplab.treatments.loads import loads
-from looplab.treatments.looks import Look, TreatmentsClient
+from looplab.treatments.looks import Look
 
 # After this and four end-to-end delays, what the handshakes of QoS 2 still had to send has been sent.
 QUIET_NS = 50_000_000
+TRANSPORT_HEADER = "sequence,transport_total_us"
 
 
-class Controller(Run):
+@dataclass
+class MeasuredDelay(Measured[DelayCell]):
+    """A cell with its links, and what the capture found of it."""
+
+    made: Made = field(default_factory=Made)
+    captured: dict[str, Any] | None = None
+
+
+class Controller(CellRun[QosDelayParameters, DelayCell]):
     """The steps of one run."""
 
-    def __init__(self, parameters: QosDelayParameters, place: Place) -> None:
-        self.parameters = parameters
-        self.broker = (parameters.host_pb, parameters.broker_port)
-        self.record = Record(parameters, place, (), files(parameters), {"experiment": NAME})
-        self._client = TreatmentsClient([*EXPERIMENT.roles, *(load.role for load in loads().values())])
-        self._capture = os.environ.get("CAPTURE_URL") or capture.URL
-        self._looks: list[Look | None] = []
-        self._measured: list[Measured] = []
-        self._cut_short = ""
+    experiment = EXPERIMENT
 
-    def measure(self) -> None:
-        """Wait for the parts, send every cell for as long as the emulators are there."""
+    def __init__(self, parameters: QosDelayParameters, place: Place) -> None:
+        super().__init__(parameters, place)
+        self.broker = (parameters.host_pb, parameters.broker_port)
+        self._capture = os.environ.get("CAPTURE_URL") or capture.URL
+
+    def files(self) -> list[File]:
+        return [*super().files(), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
+
+    def prepare(self) -> None:
         self._wait_for_emulator()
         wait_for(lambda: capture.answers(self._capture), self.parameters.parts_timeout_s, self._no_capture)
-        p, record = self.parameters, self.record
-        record.say("plan", cells=len(p.cells), messages=p.samples, seconds=round(p.whole_s))
-        record.begin()
-        for index, cell in enumerate(p.cells):
-            try:
-                self._measured.append(self._measure(index, cell))
-            except _EmulatorGone as gone:
-                self._cut_short = str(gone)
-                break
-            record.append(p.rows(index))
-            record.state("running", self.treatments())
-        self._progress(len(self._measured), self._measured[-1].cell)
 
-    def treatments(self) -> list[Treatment]:
-        return judge(self.parameters, self._looks, self._measured) if self._measured else []
+    def conclude(self) -> None:
+        """The treatments were read while the cell's connections were there."""
 
-    def contents(self) -> dict[str, Any]:
-        p, store = self.parameters, self.record.store
-        cells = [measured_cell(p, store, p.rows(at), entry) for at, entry in enumerate(self._measured)]
-        return {"cells": cells, "noise_floor": noise.over(self._looks)}
-
-    def faults(self) -> Sequence[str]:
-        """Return why cells are INVALID, and why not every cell was measured."""
-        return faults(self.parameters, self._measured, self._cut_short)
+    def judge(self, looks: Sequence[Look]) -> list[Treatment]:
+        links = [(str(one.cell), one.made) for one in self.measured if isinstance(one, MeasuredDelay)]
+        captured = [one.captured for one in self.measured if isinstance(one, MeasuredDelay)]
+        return treatments.judge(self.parameters, looks, links, captured)
 
     def close(self) -> None:
         network.take_away(EMULATORS)
 
-    def _measure(self, index: int, cell: DelayCell) -> Measured:
-        """One cell, its links, connections and capture its own. Raises LabError, _EmulatorGone."""
-        measured = Measured(cell, self._set_up_links(cell))
-        self._begin_capture(measured)
+    def measure_cell(self, index: int, cell: DelayCell) -> MeasuredDelay:
+        """One cell, its links, connections and capture its own."""
+        measured = MeasuredDelay(cell, made=self._set_up_links(cell))
+        self._capturing(measured, lambda: capture.start(self.parameters.broker_port, self._capture))
         connections = [self._repetition(index, number, measured) for number in range(self.parameters.repetitions)]
         network.judge(self.parameters, cell, measured.made, EMULATORS)
-        if measured.counts["disconnects"]:
+        if measured.more["disconnects"]:
             measured.faults.append("a connection was lost during the cell: its segments are not all counted")
-        self._end_capture(measured, connections)
+        if not measured.faults:
+            self._capturing(measured, lambda: self._end_capture(measured, connections))
+        measured.faults[:0] = measured.made.faults
+        measured.more.update(found(self.parameters, measured))
         return measured
 
-    def _repetition(self, index: int, number: int, measured: Measured) -> Connections:
+    def _repetition(self, index: int, number: int, measured: MeasuredDelay) -> Connections:
         """Send one repetition of a cell over connections of its own; return them. Raises LabError."""
         ends = Ends(self.parameters, self.record.token)
         try:
             self._connect(ends)
             self._warm_up(ends, measured.cell)
             self._look(ends)
-            self._progress(index, measured.cell, number)
+            self.progress(index, measured.cell, number * self.parameters.messages)
             return self._deliver(index, number, ends, measured)
         finally:
             ends.close()
 
-    def _deliver(self, index: int, number: int, ends: Ends, measured: Measured) -> Connections:
+    def _deliver(self, index: int, number: int, ends: Ends, measured: MeasuredDelay) -> Connections:
         p = self.parameters
         first = p.rows(index).start + number * p.messages
         delivery = Delivery(ends, self.record.store, p, self.record.token, p.messages * p.repetitions)
@@ -106,8 +102,8 @@ class Controller(Run):
         self._quiet(ends, measured.cell)
         until_s = time.time()
         self._look(ends)
-        counts = delivery.counts.of_cell(index)
-        measured.counts = {name: measured.counts.get(name, 0) + count for name, count in counts.items()}
+        for name, count in delivery.counts.of_cell(index).items():
+            measured.more[name] = measured.more.get(name, 0) + count
         return Connections(publisher_port, subscriber_port, since_s, until_s)
 
     def _set_up_links(self, cell: DelayCell) -> Made:
@@ -121,9 +117,9 @@ class Controller(Run):
             self._wait_for_emulator()
             return network.set_up(self.parameters, cell, EMULATORS)
         except LabError as error:
-            if not self._measured:
+            if not self.measured:
                 raise
-            raise _EmulatorGone(error.message) from error
+            raise CutShort(error.message) from error
 
     def _wait_for_emulator(self) -> None:
         """Wait until both emulators answer. Raises LabError (exit code 3) if one does not."""
@@ -168,37 +164,43 @@ class Controller(Run):
 
     def _quiet(self, ends: Ends, cell: DelayCell) -> None:
         """Let every acknowledgement arrive that is still on its way."""
-        ends.wait(perf_counter_ns() + QUIET_NS + round(4e6 * (cell.delay_pb_ms + cell.delay_bs_ms)))
+        ends.wait(perf_counter_ns() + QUIET_NS + round(4e6 * cell.wanted_ms))
 
-    def _begin_capture(self, measured: Measured) -> None:
+    def _capturing(self, measured: MeasuredDelay, step: Callable[[], None]) -> None:
         try:
-            capture.start(self.parameters.broker_port, self._capture)
+            step()
         except LabError as error:
             measured.faults.append(error.message)
 
-    def _end_capture(self, measured: Measured, connections: Sequence[Connections]) -> None:
-        if measured.faults:
-            return
-        try:
-            measured.captured = capture.stop(connections, self._capture)
-        except LabError as error:
-            measured.faults.append(error.message)
-            return
-        measured.faults += capture_faults(measured.captured, len(self.parameters.rows(0)))
+    def _end_capture(self, measured: MeasuredDelay, connections: Sequence[Connections]) -> None:
+        measured.captured = capture.stop(connections, self._capture)
+        measured.faults += treatments.capture_faults(measured.captured, len(self.parameters.rows(0)))
 
     def _look(self, ends: Ends) -> None:
         """Have the treatments verified while the cell's connections are there, and never while it sends."""
-        self._looks.append(self._client.look({}))
+        self.look()
         ends.wait(perf_counter_ns() + 10_000_000)
         self.record.state("running", self.treatments())
 
-    def _progress(self, index: int, cell: DelayCell, number: int = 0) -> None:
-        p, done = self.parameters, (index * self.parameters.repetitions + number) * self.parameters.messages
-        received = self.record.store["received_ns"]
-        left_s = (p.samples - done) * p.interval_ms / 1000 + (len(p.cells) - index) * p.overhead_s
-        answered = sum(received[row] >= 0 for row in range(done))
-        self.record.progress(f"{cell.pair} ms QoS {cell.qos}", answered, done, left_s)
+
+def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of transport.csv: from bytes leaving one socket to bytes entering the other."""
+    for row in rows:
+        if (latency_ns := between(*WIRE, columns, row)) != ABSENT:
+            yield f"{row},{latency_ns / 1e3:.3f}"
 
 
-class _EmulatorGone(Exception):
-    """No further cell can have its delay."""
+def found(p: QosDelayParameters, measured: MeasuredDelay) -> dict[str, Any]:
+    """Return what run.json holds of a cell beside its samples and counts: its links, and what the capture counted."""
+    cell, made, captured = measured.cell, measured.made, measured.captured or {}
+    sent = p.messages * p.repetitions
+    return {
+        "distribution": p.distribution,
+        "jitter_ms": {"pb": p.jitter_ms(cell.delay_pb_ms), "bs": p.jitter_ms(cell.delay_bs_ms)},
+        "interval_ms": p.interval_ms,
+        "end_to_end_ms": made.as_json(),
+        "segments": captured.get("segments"),
+        "capture": {name: captured.get(name) for name in ("captured", "dropped", "published")},
+        "links": {"backend": made.backend, "ways": made.ways, "probes": made.probes},
+        "packets_per_message": {name: round(n / sent, 4) for name, n in captured.get("packets", {}).items()},
+    }

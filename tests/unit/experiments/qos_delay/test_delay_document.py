@@ -1,25 +1,17 @@
 """run.json of qos-delay: counts that add up, figures of known samples, and each reason that makes a cell INVALID."""
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from looplab.experiments.qos_delay import EXPERIMENT, network
-from looplab.experiments.qos_delay.document import (
-    Measured,
-    capture_faults,
-    faults,
-    files,
-    judge,
-    measured_cell,
-)
+from looplab.experiments.qos_delay import network
+from looplab.experiments.qos_delay.controller import MeasuredDelay, found
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters, read_parameters
-from looplab.run.life import run_table
+from looplab.experiments.qos_delay.treatments import capture_faults, judge
+from looplab.run.cells import entry
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
-from looplab.run.table import WIDTH
-from looplab.treatments.judgement import reasons
+from looplab.treatments.judgement import Treatment, reasons
 
 MS = 1_000_000
 CAPTURED = {
@@ -54,16 +46,11 @@ def samples() -> SampleStore:
     return store
 
 
-def measured(p: QosDelayParameters, **more: Any) -> Measured:
+def measured(p: QosDelayParameters) -> MeasuredDelay:
     made = Made("nfqueue", delays_ms={"pb": 20.5, "bs": 19.5})
-    return Measured(p.cells[0], made, dict(COUNTS), CAPTURED, **more)
-
-
-def test_a_repetition_is_a_connection_of_its_own() -> None:
-    file, _transport = files(parameters())
-    lines = list(file.lines(samples(), range(10)))
-    assert [line.split(",")[3] for line in lines] == ["0"] * 5 + ["1"] * 5
-    assert {line.split(",")[2] for line in lines} == {"1"}
+    cell = MeasuredDelay(p.cells[0], dict(COUNTS), made=made, captured=CAPTURED)
+    cell.more.update(found(p, cell))
+    return cell
 
 
 BROKER_PORT, OWN_PORT, OTHER_PORT = 1883, 40000, 50000
@@ -91,19 +78,13 @@ def look(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {"roles": roles}
 
 
-def document(p: QosDelayParameters, cell: Measured, looks: list[Any] | None = None, cut: str = "") -> dict[str, Any]:
-    found = judge(p, looks if looks is not None else [look(), look()], [cell])
-    wrong = [*reasons(found), *faults(p, [cell], cut)]
-    return {
-        "run_id": "x-qos-delay", "scenario": p.scenario, "fidelity": p.fidelity, "valid": not wrong,
-        "invalid_because": wrong, "cells": [measured_cell(p, samples(), p.rows(0), cell)],
-        "treatments": list(map(asdict, found)),
-    }  # fmt: skip
+def judged(looks: list[Any], captured: Any = CAPTURED) -> list[Treatment]:
+    return judge(parameters(), looks, [("40 ms", Made("nfqueue"))], [captured])
 
 
 def test_a_cell_says_what_its_samples_say() -> None:
     p = parameters()
-    cell = measured_cell(p, samples(), p.rows(0), measured(p))
+    cell = entry(measured(p), samples(), p.rows(0))
     assert (cell["sent"], cell["answered"], cell["late"], cell["lost"]) == (10, 8, 1, 1)
     assert cell["L_us"]["n"] == 9
     assert cell["L_us"]["p50"] == 40_000
@@ -117,61 +98,34 @@ def test_a_cell_says_what_its_samples_say() -> None:
     assert cell["valid"]
 
 
-def test_a_run_as_it_should_be_is_valid_and_its_table_fits() -> None:
-    p = parameters()
-    run = document(p, measured(p))
-    assert run["valid"], run["invalid_because"]
-    assert [(t["what"], t["verified"]) for t in run["treatments"] if not t["verified"]] == []
-    assert all(len(line) <= WIDTH for line in run_table(EXPERIMENT, run).splitlines())
+def test_a_run_as_it_should_be_is_valid() -> None:
+    assert [one.what for one in judged([look(), look()]) if not one.verified] == []
 
 
 @pytest.mark.parametrize(
     ("looks", "what"),
     [
-        ([look(), None], "treatments service"),
         ([look(nodelay=False)], "broker TCP_NODELAY"),
         ([look(), look(rto_ms=204.0)], "controller retransmission time-out"),
         ([look(), look(broker={"rto_ms": 204.0})], "broker retransmission time-out"),
     ],
 )
 def test_a_treatment_that_did_not_take_makes_the_run_invalid(looks: list[Any], what: str) -> None:
-    p = parameters()
-    run = document(p, measured(p), looks)
-    assert not run["valid"]
-    assert any(what in why for why in run["invalid_because"])
+    assert any(what in why for why in reasons(judged(looks)))
 
 
 def test_a_segment_sent_again_is_told_and_makes_nothing_invalid() -> None:
-    p = parameters()
-    run = document(p, measured(p), [look(broker={"again": 2}), look(broker={"again": 3})])
-    assert run["valid"]
-    (found,) = [t for t in run["treatments"] if t["what"] == "TCP segments sent again"]
-    assert found["found"] == "3"
-    assert not found["required"]
+    treatments = judged([look(broker={"again": 2}), look(broker={"again": 3})])
+    assert reasons(treatments) == []
+    (again,) = [one for one in treatments if one.what == "TCP segments sent again"]
+    assert again.found == "3"
 
 
 def test_a_cell_that_was_not_captured_whole_is_invalid() -> None:
     assert capture_faults(CAPTURED, 10) == []
     assert capture_faults({**CAPTURED, "dropped": 4}, 10) == ["the capture lost 4 packets"]
     assert capture_faults({**CAPTURED, "published": 9}, 10) == ["the dissector found 9 PUBLISH packets of 10"]
-    p = parameters()
-    run = document(p, measured(p, faults=["the capture lost 4 packets"]))
-    assert not run["valid"]
-    assert run["cells"][0]["invalid_because"] == ["the capture lost 4 packets"]
-    assert "20-20 ms, QoS 1: the capture lost 4 packets" in run["invalid_because"]
-
-
-def test_a_sweep_cut_short_says_so() -> None:
-    p = parameters(DELAYS_MS="20,30")
-    run = document(p, measured(p), cut="the emulator is gone")
-    assert run["invalid_because"] == ["ended after 1 of 2 cells: the emulator is gone"]
-    assert len(run["cells"]) == 1
-
-
-def test_live_treatments_need_no_cell_that_is_whole() -> None:
-    p = parameters()
-    bare = Measured(p.cells[0], Made("nfqueue"))
-    assert {t.what for t in judge(p, [look()], [bare])} >= {"link delay", "capture", "broker TCP_NODELAY"}
+    assert reasons(judged([look()], None))[0].startswith("capture: ")
 
 
 @pytest.mark.parametrize("at", ["own", "broker"])

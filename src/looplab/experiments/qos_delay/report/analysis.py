@@ -1,18 +1,13 @@
-"""From measured runs of qos-delay to everything that the report shows: findings, figures, CSV files, page."""
+"""From measured runs of qos-delay to everything that the report shows."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 
-from looplab.experiments.qos_delay.report.claims import add_causes, claims, delay_cells
+from looplab.experiments.qos_delay.report.claims import add_causes, claims
 from looplab.experiments.qos_delay.report.figures import TITLES, sketches
-from looplab.report.analysis import Analysis
-from looplab.report.csv_rows import cell_row, spread
-from looplab.report.drawing import Sketch, under
-from looplab.report.finding import Finding, finding_rows
-from looplab.report.overview import overview
-from looplab.report.page import show_figure, show_ms
+from looplab.report.analysis import Analysis, analysis
+from looplab.report.finding import Finding
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Verdict, judge
@@ -23,21 +18,16 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     runs = {fidelity: next(iter(held.values())) for fidelity, held in by_fidelity(measured).items()}
     verdicts = judge(claims(), by_fidelity(measured))
     add_causes(runs, verdicts)
-
-    context = {
-        "sections": {"claims": "Findings", "cells": "Cells"}.items(),
-        "show": show,
-    }
-
-    csv_files = {
-        "qos-delay-cells.csv": _cell_rows(runs),
-        "qos-delay-findings.csv": finding_rows(verdicts),
-    }
-    axis = "measured over published (mean of the cells)"
-    drawable: list[Sketch] = [*overview(verdicts, axis, _compared, "as published")]
-    for run in runs.values():
-        drawable += sketches(run)
-    return Analysis(verdicts, drawable, csv_files, context, partial(under, TITLES))
+    return analysis(
+        "qos-delay",
+        measured,
+        verdicts,
+        sketches=[sketch for run in runs.values() for sketch in sketches(run)],
+        titles=TITLES,
+        axis="measured over published (mean of the cells)",
+        compared=_compared,
+        same="as published",
+    )
 
 
 def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
@@ -48,14 +38,3 @@ def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | N
         return None, None
     mean = Interval(*(float(np.mean([getattr(one, end) for one in over])) for end in ("estimate", "low", "high")))
     return mean.change, 0.0
-
-
-def show(value: float, unit: str) -> str:
-    """Return a figure for a table, a dash for NaN; `unit`: us, bytes, packets or × (a ratio)."""
-    return show_figure(value, show_ms if unit == "us" else ("{:.0f}" if unit == "bytes" else "{:.2f}").format)
-
-
-def _cell_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, object]]:
-    for held in runs.values():
-        for cell in delay_cells(held):
-            yield {**cell_row(held, cell), **spread("ratio", cell.interval("ratio"), ".4f")}

@@ -1,0 +1,92 @@
+"""Whether a run of qos-delay was as wanted: processes, sockets, links and capture in every cell."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from looplab.experiments.qos_delay.network import Made
+from looplab.experiments.qos_delay.parameters import QosDelayParameters
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process
+from looplab.treatments.loads import loads
+from looplab.treatments.looks import Look, mqtt_sockets
+
+# Two segments that TCP sends again as one are counted as sent again, and what the second held is missed.
+MISSED_SHARE = 0.005
+# The names that the socket facts of looplab.treatments.service carry.
+_ROLES = ("broker", "controller")
+
+
+def capture_faults(captured: Mapping[str, Any], sent: int) -> list[str]:
+    """Return why the capture does not represent its cell, [] if it does."""
+    if captured["dropped"]:
+        return [f"the capture lost {captured['dropped']} packets"]
+    if abs(captured["published"] - sent) > MISSED_SHARE * sent:
+        return [f"the dissector found {captured['published']} PUBLISH packets of {sent}"]
+    return []
+
+
+def judge(
+    parameters: QosDelayParameters,
+    looks: Sequence[Look],
+    links: Sequence[tuple[str, Made]],
+    captured: Sequence[Mapping[str, Any] | None],
+) -> list[Treatment]:
+    """Judge every treatment from the looks of each repetition, and from links and capture of each measured cell."""
+    found = [judge_process(looks, role) for role in _ROLES]
+    found += [judge_policy(looks, role, 0) for role in _ROLES]
+    found += [judge_nodelay(looks, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
+    found += [_time_out(parameters, looks, role) for role in _ROLES]
+    found.append(_sent_again(parameters, looks))
+    found += [load.judge(looks, wanted=False) for load in loads().values()]
+    return [*found, *_links(links), _capture(captured)]
+
+
+def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:
+    """Return the ends at `role` of the controller's connections: the exporter's may be older than the time-out."""
+    ends = {
+        name: [e for e in mqtt_sockets(looks, name, [parameters.broker_port]) if not isinstance(e, str)]
+        for name in _ROLES
+    }
+    own = {entry["local_port"] for entry in ends["controller"]}
+    return ends[role] if role == "controller" else [entry for entry in ends[role] if entry["peer_port"] in own]
+
+
+def _time_out(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> Treatment:
+    """TCP must never send again because of the delay alone."""
+    found = [entry["rto_ms"] for entry in _sockets(parameters, looks, role)]
+    least = min(found, default=0.0)
+    return Treatment(
+        f"{role} retransmission time-out",
+        f"{parameters.rto_min_ms} ms at least",
+        f"{least:.0f} ms at least" if found else "no MQTT connection seen",
+        bool(found) and least >= parameters.rto_min_ms,
+        note="" if found and least >= parameters.rto_min_ms else "the link's sidecars set it: see LINK_RTO_MIN_MS",
+    )
+
+
+def _sent_again(parameters: QosDelayParameters, looks: Sequence[Look]) -> Treatment:
+    """Not required: a packet that another overtakes may be sent again though it was not lost."""
+    most: dict[tuple[int, int], int] = {}
+    for role in _ROLES:
+        for entry in _sockets(parameters, looks, role):
+            key = (entry["local_port"], entry["peer_port"])
+            most[key] = max(most.get(key, 0), entry["retransmissions"])
+    total = sum(most.values())
+    note = "by reordering, not by the time-out" if total else ""
+    return Treatment("TCP segments sent again", "0", str(total), total == 0, required=False, note=note)
+
+
+def _links(links: Sequence[tuple[str, Made]]) -> list[Treatment]:
+    good, cells = sum(not made.faults for _cell, made in links), len(links)
+    first = next((f"{cell}: {made.faults[0]}" for cell, made in links if made.faults), "")
+    backends = sorted({made.backend for _cell, made in links if made.backend})
+    return [
+        Treatment("link delay", "as wanted in every cell", f"in {good} of {cells} cells", good == cells, note=first),
+        Treatment("link emulation", "netem or nfqueue", ", ".join(backends) or "none", bool(backends)),
+    ]
+
+
+def _capture(captured: Sequence[Mapping[str, Any] | None]) -> Treatment:
+    known = [one for one in captured if one is not None]
+    lost = sum(one["dropped"] for one in known)
+    found = f"{len(known)} of {len(captured)} cells, {lost} packets lost"
+    return Treatment("capture", "every cell, no packet lost", found, not lost and len(known) == len(captured))
