@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.document import Measured, files, measured_cell
+from looplab.experiments.twin.document import queues_and_rates, samples
+from looplab.run.cells import Measured, entry
 from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SampleStore
 from support.run_files import answer_at_once, begin, finish, treatment
 
@@ -115,12 +116,13 @@ def write_twin_run(
     asked = parameters(truths, messages)
     for at, truth in enumerate(truths):
         fill(store, asked.rows(at), truth)
-    cells = [
-        measured_cell(asked, store, asked.rows(at), Measured(truth.cell, {}, truth.more, truth.faults))
-        for at, truth in enumerate(truths)
-    ]
-    (samples,) = files(asked)
-    lines = [samples.header, *samples.lines(store, range(len(truths) * messages))]
+    cells = []
+    for at, truth in enumerate(truths):
+        rows = asked.rows(at)
+        more = {**queues_and_rates(asked, store, rows, truth.cell), **truth.more}
+        cells.append(entry(Measured(truth.cell, more, truth.faults), store, rows))
+    file = samples(asked)
+    lines = [file.header, *file.lines(store, range(len(truths) * messages))]
     return finish(
         results / f"{start}-{scenario}", "twin", cells,
         {"scenario": scenario, "fidelity": fidelity, "messages": messages}, {"samples.csv": lines},

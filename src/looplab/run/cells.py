@@ -58,6 +58,7 @@ class CellRun(Run, Generic[P, C]):
         self.looks: list[Look | None] = []
         self.measured: list[Measured[C]] = []
         self._cut_short = ""
+        self._found_last: list[Treatment] = []
 
     @abstractmethod
     def measure_cell(self, index: int, cell: C) -> Measured[C]:
@@ -100,7 +101,12 @@ class CellRun(Run, Generic[P, C]):
             record.append(p.rows(index))
             self.progress(index, cell, len(p.rows(index)))
             self.conclude()
+        self._found_last = self.finish()
         record.state("running", self.treatments())
+
+    def finish(self) -> list[Treatment]:
+        """Return what can be judged only when every cell is measured."""
+        return []
 
     def cells(self) -> Iterable[C]:
         """Return the cells in the order in which they are measured."""
@@ -110,7 +116,8 @@ class CellRun(Run, Generic[P, C]):
     def treatments(self) -> list[Treatment]:
         if not self.measured:
             return []
-        return unverified(self.looks) or self.judge([look for look in self.looks if look is not None])
+        good = [look for look in self.looks if look is not None]
+        return [*(unverified(self.looks) or self.judge(good)), *self._found_last]
 
     def contents(self) -> Mapping[str, Any]:
         rows = map(self.parameters.rows, range(len(self.measured)))

@@ -125,10 +125,11 @@ class TwinCell(Cell):
             yield "limit_per_second", {"limited_by": self.limited_by}, limit
 
     @property
-    def title(self) -> str:
+    def text(self) -> str:
         """The cell in words, e.g. "10 ms, 2 brokers central, copy, QoS 1"."""
         where = f"{self.brokers} broker{'s' if self.brokers != 1 else ''} {self.placement}"
-        return f"{self.interval_ms:g} ms, {where}, {self.write_mode}, QoS {self.qos}"
+        again = f", repetition {self.repetition + 1}" if self.repetition else ""
+        return f"{self.interval_ms:g} ms, {where}, {self.write_mode}, QoS {self.qos}{again}"
 
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:

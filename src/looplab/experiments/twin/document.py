@@ -1,53 +1,37 @@
 """From a run's rows to run.json and samples.csv: the fate of every message, the queue, the rates."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.run.accounting import Columns, response
-from looplab.run.document import More, cell_document, samples_file
+from looplab.run.document import More, samples_file
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
 
 PEAK_NS = 1_000_000_000
 
 
-@dataclass
-class Measured:
-    """One cell as far as it was measured; `faults` are what makes it invalid.
-
-    `counts` are those of the instance and the clients (malformed, disconnects, …). `more` goes into the cell of
-    run.json as it is: processor shares, the broker's own counters, steps and limit of a search.
-    """
-
-    cell: TwinCell
-    counts: dict[str, int] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-
-
-def files(parameters: TwinParameters) -> list[File]:
-    """Return the CSV files of a run that come from its rows."""
+def samples(parameters: TwinParameters) -> File:
+    """Return samples.csv, with the way and the arrival of each message."""
     more: dict[str, More] = {
         "broker": lambda _columns, row: parameters.broker_of(row),
         "device": lambda _columns, row: parameters.device_of(row),
         "arrived_ns": lambda columns, row: "" if columns["arrived_ns"][row] == ABSENT else columns["arrived_ns"][row],
     }
-    return [samples_file(TwinCell, parameters, more)]
+    return samples_file(TwinCell, parameters, more)
 
 
-def measured_cell(parameters: TwinParameters, columns: Columns, rows: range, measured: Measured) -> dict[str, Any]:
-    """Return one entry of `cells` in run.json."""
-    cell, state = measured.cell, columns["state"]
+def queues_and_rates(parameters: TwinParameters, columns: Columns, rows: range, cell: TwinCell) -> dict[str, Any]:
+    """Return what run.json holds of a cell by its rows, beside counts and latencies."""
+    state = columns["state"]
     sent = [row for row in rows if state[row] != NOT_SENT]
     stored = [row for row in sent if state[row] in (ANSWERED, LATE)]
     sent_ns, committed_ns = _times(columns, "sent_ns", sent), _times(columns, "received_ns", stored)
-    more = {
+    return {
         "duplicates": sum(columns["copies"][row] for row in sent if columns["copies"][row] > 0),
-        **measured.counts,
         "queue_max": max(queue(sent_ns, committed_ns)[1], default=0),
         "drained_s": seconds(max(sent_ns), max(committed_ns)) if committed_ns else None,
         "rate_in_per_s": rate_per_s(sent_ns),
@@ -55,16 +39,7 @@ def measured_cell(parameters: TwinParameters, columns: Columns, rows: range, mea
         "rate_out_peak_per_s": peak_per_s(committed_ns),
         "response_us": response(columns, sent, round(cell.interval_ms * 1e6))["response_us"],
         "per_broker": _brokers(parameters, columns, sent, stored),
-        **measured.more,
-        "valid": not measured.faults,
-        "invalid_because": measured.faults,
     }
-    return cell_document(cell, columns, rows, more)
-
-
-def faults(measured: Sequence[Measured]) -> list[str]:
-    """Return why cells are INVALID."""
-    return [f"{one.cell.title}: {why}" for one in measured for why in one.faults]
 
 
 def queue(sent_ns: Iterable[int], left_ns: Iterable[int]) -> tuple[list[int], list[int]]:

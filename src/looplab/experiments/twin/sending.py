@@ -10,7 +10,7 @@ from time import perf_counter_ns
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.twin import TwinCell
-from looplab.experiments.twin.counters import BrokerCounters
+from looplab.experiments.twin.brokers import BrokerCounters
 from looplab.experiments.twin.database import Cost, Database
 from looplab.experiments.twin.device import Devices
 from looplab.experiments.twin.parameters import TwinParameters

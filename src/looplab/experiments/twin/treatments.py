@@ -6,7 +6,7 @@ from typing import Any
 from looplab.experiments.twin.database import Facts
 from looplab.experiments.twin.machines import MIB, Sizes, broker_machines
 from looplab.experiments.twin.parameters import BRIDGED, CPUSET, QUOTA, TwinParameters
-from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off, unverified
+from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off
 from looplab.treatments.loads import loads
 from looplab.treatments.looks import Look, mqtt_sockets, processes
 
@@ -15,14 +15,11 @@ _ROLES = ("broker", "instance", "controller")
 
 
 def judge(
-    parameters: TwinParameters, looks: Sequence[Look | None], database: Facts, started: set[str]
+    parameters: TwinParameters, good: Sequence[Look], database: Facts, started: Collection[str]
 ) -> list[Treatment]:
     """Judge every treatment of a run from the looks taken before and after each sending."""
-    if found := unverified(looks):
-        return found
     ports = {port for _host, port in used_hosts(parameters)}
-    good = [look for look in looks if look is not None]
-    found += [judge_process(good, role) for role in _ROLES]
+    found = [judge_process(good, role) for role in _ROLES]
     found += [judge_policy(good, role, 0) for role in _ROLES]
     found.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
     found.append(judge_nodelay([_accepted(look, ports) for look in good], "broker", parameters.tcp_nodelay, *ports))

@@ -9,7 +9,7 @@ from support.ports import free_port
 from support.postgres import Postgres
 from support.twin_lab import TwinLab, account
 
-from looplab.experiments.twin.window import windows
+from looplab.experiments.twin.brokers import windows
 
 
 @pytest.mark.parametrize("qos", ["0", "1", "2"])

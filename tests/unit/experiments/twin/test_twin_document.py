@@ -9,7 +9,7 @@ from support.reports import rows
 from support.simulated_twin_runs import PUBLISHED_S, Truth, single, write_twin_run
 
 from looplab.experiments.twin import EXPERIMENT, TwinCell
-from looplab.experiments.twin.document import faults, peak_per_s, queue, rate_per_s
+from looplab.experiments.twin.document import peak_per_s, queue, rate_per_s
 from looplab.experiments.twin.parameters import PARAMETERS
 from looplab.report.schema import fault, run_schema
 from looplab.run.life import run_table
@@ -111,10 +111,3 @@ def test_the_document_fits_its_schema_and_its_table_the_terminal(tmp_path: Path)
     assert all(len(line) <= WIDTH for line in lines)
     assert any("12346 a second, the commit to disk" in line for line in lines)
     assert sum(line.endswith(" !") for line in lines) == 1
-
-
-def test_a_fault_names_its_cell(tmp_path: Path) -> None:
-    from looplab.experiments.twin.document import Measured
-
-    cell = TwinCell.keyed(10, 2, "central", "copy", 1, 0)
-    assert faults([Measured(cell, faults=["gone"])]) == ["10 ms, 2 brokers central, copy, QoS 1: gone"]

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from looplab.experiments.twin import LIMITS
-from looplab.experiments.twin.report import variance
-from looplab.experiments.twin.report.cell import MeasuredTwin
+from looplab.experiments.twin.report import MeasuredTwin, variance
 from looplab.experiments.twin.report.groups import (
     CENTRAL,
     DISTRIBUTED,
@@ -18,6 +17,7 @@ from looplab.experiments.twin.report.groups import (
     published_ratio,
 )
 from looplab.experiments.twin.report.variance import Ratio
+from looplab.report.claims import outcome_of
 from looplab.report.finding import Finding, Line, asked, exact, within
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_RUNS, Interval, compare, over_runs
@@ -107,8 +107,7 @@ def _fifteen(run: Measured) -> Finding:
     if not full:
         above = rate.estimate > limit * NEAR
         return Finding(NOT_REPRODUCED if above else UNDECIDED, f"{said} No cell has a queue.", lines=lines)
-    near = within(rate, limit / NEAR, limit * NEAR)
-    outcome = UNDECIDED if near is None else REPRODUCED if near else NOT_REPRODUCED
+    outcome = outcome_of([within(rate, limit / NEAR, limit * NEAR)])
     return Finding(outcome, said, beside=[*_spent(by_mode(run)[mode]), *_causes(found)], lines=lines)
 
 
@@ -161,7 +160,7 @@ def _no_queue(run: Measured) -> Finding:
     if not above or not below:
         return Finding(NO_RUN, f"Needs intervals above and below {at:g} ms.", lines=lines)
     said = f"A queue at {sum(below)} of {len(below)} shorter intervals, at {sum(above)} of {len(above)} longer ones."
-    return Finding(REPRODUCED if all(below) and not any(above) else NOT_REPRODUCED, said, lines=lines)
+    return Finding(outcome_of([*below, *(not queue for queue in above)]), said, lines=lines)
 
 
 def _broker_limits(run: Measured) -> Finding:
@@ -175,7 +174,7 @@ def _broker_limits(run: Measured) -> Finding:
     times = rate.estimate / first[0].estimate
     said = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({MODES.get(mode, mode)})"
     said = f"{said}: {times:.1f} times as many."
-    return Finding(NOT_REPRODUCED if times > NEAR else REPRODUCED, said, lines=_rate_lines(run))
+    return Finding(outcome_of([times <= NEAR]), said, lines=_rate_lines(run))
 
 
 def _more_brokers(run: Measured) -> Finding:
@@ -238,8 +237,7 @@ def _varies(run: Measured) -> Finding:
     lines[:0] = [
         Line(f"{n} brokers: distributed over central", ratio.value, _published_over(n)) for n, ratio in found.items()
     ]
-    ways = [within(ratio.value, 1.0, math.inf) for ratio in found.values()]
-    outcome = UNDECIDED if None in ways else REPRODUCED if all(ways) else NOT_REPRODUCED
+    outcome = outcome_of([within(ratio.value, 1.0, math.inf) for ratio in found.values()])
     said = ", ".join(f"{n} brokers: p {ratio.p_value:.2g}" for n, ratio in found.items())
     how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
     return Finding(outcome, f"Variances compared {how}, {said}.", beside=_as_printed(), lines=lines)

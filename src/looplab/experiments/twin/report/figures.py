@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from looplab.experiments.twin.report.cell import MeasuredTwin
+import numpy as np
+import pandas as pd
+
+from looplab.experiments.twin.report import MeasuredTwin
 from looplab.experiments.twin.report.claims import by_mode, searched
 from looplab.experiments.twin.report.groups import CENTRAL, DISTRIBUTED, cells_of, groups
-from looplab.experiments.twin.report.queues import Curve, curves
+from looplab.report.csv_file import KEY, NUMBER, WORD, read_csv
 from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
+from looplab.report.stored import StoredRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# As many points as a figure can show.
+POINTS = 400
+_KEYS = ("interval_ms", "brokers", "placement", "write_mode", "qos", "repetition")
+_COLUMNS = {
+    **{name: WORD if name in ("placement", "write_mode") else KEY for name in _KEYS},
+    "outcome": WORD,
+    "sent_ns": NUMBER,
+    "received_ns": NUMBER,
+}
 # The figures under each heading.
 TITLES = {
     "Figure 1: the queue over time": ("1",),
@@ -147,3 +161,35 @@ def _put_limits(rates: Mapping[str, float], axes: Axes) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _at: f"{rate:,.0f}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("messages stored a second")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Seconds since a cell's first message and the messages that wait then."""
+
+    cell: MeasuredTwin
+    at_s: list[float]
+    length: list[int]
+
+
+def curves(run: StoredRun, cells: list[MeasuredTwin]) -> list[Curve]:
+    """Return the queue over time of each of these cells of the run."""
+    samples = read_csv(run.path / "samples.csv", _COLUMNS)
+    return [_curve(samples, cell) for cell in cells]
+
+
+def _curve(samples: pd.DataFrame, cell: MeasuredTwin) -> Curve:
+    of_cell = [samples[name] == value for name, value in zip(_KEYS, cell.key, strict=True)]
+    held = samples[np.logical_and.reduce(of_cell)]
+    sent = held["sent_ns"].to_numpy()
+    committed = held.loc[held["outcome"] == "stored", "received_ns"].to_numpy()
+    at = np.concatenate([sent, committed])
+    steps = np.repeat([1, -1], [sent.size, committed.size])
+    # Commits first where both are at one time, as in run.json.
+    order = np.lexsort((steps, at))
+    length = np.cumsum(steps[order])
+    if not sent.size:
+        return Curve(cell, [], [])
+    shown = np.unique(np.linspace(0, order.size - 1, POINTS).astype(int))
+    at_s = (at[order] - sent.min()) / 1e9
+    return Curve(cell, at_s[shown].tolist(), length[shown].tolist())

@@ -6,8 +6,7 @@ from functools import cache
 from math import fsum
 from statistics import fmean
 
-from looplab.experiments.twin.report import variance
-from looplab.experiments.twin.report.cell import MeasuredTwin
+from looplab.experiments.twin.report import MeasuredTwin, variance
 from looplab.report.printed import printed
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval

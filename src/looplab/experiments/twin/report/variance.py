@@ -3,7 +3,6 @@
 Of three runs or more, variances are compared run by run.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
