@@ -22,7 +22,7 @@ def samples_header(cell: type[Cell], more: Iterable[str] = ()) -> str:
     """Return the first line of samples.csv; `more` are columns of the experiment's own."""
     keys = [key.name for key in cell.key_columns()]
     repetition = [] if "repetition" in keys else ["repetition"]
-    return ",".join([*keys, *repetition, "sequence", *TIMES, *_stored(cell), *more, "outcome"])
+    return ",".join([*keys, *repetition, "sequence", *TIMES[:2], cell.received, *_stored(cell), *more, "outcome"])
 
 
 def samples_file(cell: type[Cell], parameters: RunParameters, more: Mapping[str, More] = NO_MORE) -> File:

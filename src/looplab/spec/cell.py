@@ -21,6 +21,8 @@ class Cell:
     more_metrics: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
     # What run.json holds of the whole run beside its frame: the shape of it by key.
     of_run: ClassVar[Mapping[str, Document]] = MappingProxyType({})
+    # What samples.csv calls `received_ns`, when a message had its outcome.
+    received: ClassVar[str] = "received_ns"
     # Whether Prometheus gets the distribution of every message of a stored run, or its quantiles alone.
     curves: ClassVar[bool] = False
     runs: "Sequence[Cell]" = ()

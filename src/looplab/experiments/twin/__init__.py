@@ -41,6 +41,7 @@ class TwinCell(Cell):
     """One way of sending and storing; `placement` is where the brokers run. Repetitions are cells of their own."""
 
     family = "twin"
+    received = "committed_ns"
     note = (
         "queue: longest, in messages; drain: s from last sent to last stored; S: from sent to stored, in ms; "
         "out/s: messages stored a second"

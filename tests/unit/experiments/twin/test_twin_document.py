@@ -51,7 +51,7 @@ def test_sent_is_stored_and_lost_and_refused(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("*/samples.csv")
     last = rows(path)[-5:]
     assert [line["outcome"] for line in last] == ["refused"] * 2 + ["lost"] * 3
-    assert {(line["received_ns"], line["storage_delay_us"]) for line in last} == {("", "")}
+    assert {(line["committed_ns"], line["storage_delay_us"]) for line in last} == {("", "")}
 
 
 def test_each_broker_has_its_own_rate_and_time(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ _COLUMNS = {
     **{name: WORD if name in ("placement", "write_mode") else KEY for name in _KEYS},
     "outcome": WORD,
     "sent_ns": NUMBER,
-    "received_ns": NUMBER,
+    "committed_ns": NUMBER,
 }
 # The figures under each heading.
 TITLES = {
@@ -182,7 +182,7 @@ def _curve(samples: pd.DataFrame, cell: MeasuredTwin) -> Curve:
     of_cell = [samples[name] == value for name, value in zip(_KEYS, cell.key, strict=True)]
     held = samples[np.logical_and.reduce(of_cell)]
     sent = held["sent_ns"].to_numpy()
-    committed = held.loc[held["outcome"] == "stored", "received_ns"].to_numpy()
+    committed = held.loc[held["outcome"] == "stored", "committed_ns"].to_numpy()
     at = np.concatenate([sent, committed])
     steps = np.repeat([1, -1], [sent.size, committed.size])
     # Commits first where both are at one time, as in run.json.
