@@ -3,6 +3,7 @@
 Of three runs or more, variances are compared run by run.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
