@@ -1,12 +1,13 @@
 # The C floor under the lab's Python: docker build -t looplab/floor:dev -f bench/floor.Dockerfile bench
-FROM debian:trixie-slim AS build
+ARG BASE_IMAGE=debian:trixie-slim
+FROM ${BASE_IMAGE} AS build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends gcc libc6-dev libmosquitto-dev \
  && rm -rf /var/lib/apt/lists/*
 COPY floor.c /
 RUN gcc -std=gnu11 -O2 -Wall -Wextra -Werror -o /floor /floor.c -lmosquitto -pthread
 
-FROM debian:trixie-slim
+FROM ${BASE_IMAGE}
 RUN groupadd --gid 10007 floor \
  && useradd --uid 10007 --gid 10007 --home-dir /nonexistent --no-create-home --shell /usr/sbin/nologin floor \
  && apt-get update \

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
+from looplab.lab.image_names import BASE, BASE_IMAGE
 from support.places import ROOT
 
 
@@ -16,6 +17,11 @@ def docker(*words: str, timeout_s: float = 120.0, status: int = 0, given: str = 
     )
     assert done.returncode == status, f"docker {' '.join(words)} gave {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout.strip()
+
+
+def base_image() -> str:
+    """What this machine's images are built upon: Debian's own base, or what stands in for it."""
+    return Lab(ROOT).settings().get(BASE) or BASE_IMAGE
 
 
 def logs(container: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from support.containers import docker, logs
+from support.containers import base_image, docker, logs
 from support.places import ROOT
 from support.waiting import until
 
@@ -18,7 +18,19 @@ RECEIVED = "$SYS/broker/publish/messages/received"
 def build(tag: str, folder: str, file: str = "Dockerfile") -> str:
     """Build `folder` and return `tag`."""
     context = ROOT / folder
-    docker("build", "--quiet", "--tag", tag, "--file", str(context / file), str(context), timeout_s=540.0)
+    base = f"BASE_IMAGE={base_image()}"
+    docker(
+        "build",
+        "--quiet",
+        "--build-arg",
+        base,
+        "--tag",
+        tag,
+        "--file",
+        str(context / file),
+        str(context),
+        timeout_s=540.0,
+    )
     return tag
 
 

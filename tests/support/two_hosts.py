@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from support.board import Board
-from support.containers import stamp_ns
+from support.containers import base_image, stamp_ns
 from support.places import ROOT
 from support.waiting import until
 from support.wire import Wire, call
@@ -158,7 +158,7 @@ class Pi:
         command = ["docker", "run", "--rm", "--volume", f"{folder}:{folder}", "--workdir", str(self.rpi)]
         variables = ["--env", f"DOCKER_HOST=unix://{self._socket}"]
         return subprocess.run(
-            [*command, *variables, "debian:trixie-slim", "sh", "./install.sh", *words],
+            [*command, *variables, base_image(), "sh", "./install.sh", *words],
             capture_output=True, text=True, timeout=timeout_s, check=False,
         )  # fmt: skip
 

@@ -130,13 +130,16 @@ def follow(
     return Outcome(words, code, "".join(lines), "")
 
 
-def run_script(name: str, *words: str, title: str, expected_s: float = 0.0) -> None:
+def run_script(
+    name: str, *words: str, title: str, expected_s: float = 0.0, environment: Mapping[str, str] | None = None
+) -> None:
     """Run scripts/`name` with progress; LabError (exit code 3) with the message and remedy that it ends with.
 
     The scripts end with two lines: "name: what happened" and, indented, what to do.
     """
     with Step(title, expected_s) as step:
-        done = follow([str(SCRIPTS / name), *words], lambda line: step.note(line.strip()), timeout_s=SCRIPT_TIMEOUT_S)
+        command, note = [str(SCRIPTS / name), *words], lambda line: step.note(line.strip())
+        done = follow(command, note, timeout_s=SCRIPT_TIMEOUT_S, environment=environment)
         if not done.good:
             message, _, remedy = done.stdout.strip().rpartition("\n  ")
             reason = message.rpartition("\n")[2].partition(": ")[2] or done.said

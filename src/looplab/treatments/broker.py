@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from time import perf_counter_ns
 from urllib.request import urlopen
 
@@ -11,6 +12,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from looplab.spec.brokers import PUBLISHED, Broker
 
 PAGE_TIMEOUT_S = 2.0
+# RabbitMQ serves MQTT some seconds before its page of metrics, more on a busy machine.
+PAGE_PATIENCE_S, PAGE_PAUSE_S = 15.0, 0.2
 # A little more than sys_interval in compose/mosquitto/: a growing counter is published again within it.
 WAIT_NS = 1_300_000_000
 
@@ -32,8 +35,11 @@ def version(broker: Broker, host: str, port: int) -> str:
     if not broker.version:
         return ""
     if broker.page:
-        with contextlib.suppress(OSError):
-            return read_page(broker, host).partition(broker.version)[2].partition('"')[0]
+        end_s = time.monotonic() + PAGE_PATIENCE_S
+        while time.monotonic() < end_s:
+            with contextlib.suppress(OSError):
+                return read_page(broker, host).partition(broker.version)[2].partition('"')[0]
+            time.sleep(PAGE_PAUSE_S)
         return ""
     heard = _listen(host, port, broker.version, 1)
     # mosquitto writes `mosquitto version 2.0.21`.

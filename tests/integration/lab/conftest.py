@@ -4,9 +4,7 @@ import os
 import subprocess
 
 import pytest
-from support.containers import docker
-
-from looplab.lab.image_names import BASE_IMAGE
+from support.containers import base_image, docker
 
 VARIABLES = ("LAB_REGISTRY", "LAB_TAG", "BASE_IMAGE", "PLATFORMS", "REVISION")
 # As scripts/install-compose does: the one file out of trixie's package.
@@ -21,7 +19,7 @@ def buildx(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     settings = tmp_path_factory.mktemp("docker")
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     if subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode:
-        container = docker("create", BASE_IMAGE, "sh", "-c", UNPACK)
+        container = docker("create", base_image(), "sh", "-c", UNPACK)
         try:
             docker("start", "--attach", container, timeout_s=300)
             (settings / "cli-plugins").mkdir()

@@ -5,13 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.containers import own_image
+from support.containers import base_image, own_image
 from support.places import ROOT
 
 from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import ask_registry, image_facts
-from looplab.lab.image_names import BASE_IMAGE
 from looplab.lab.machine.limits import machine_variables, probe_limits, rt_budget_us
 
 pytestmark = pytest.mark.engine
@@ -39,15 +38,15 @@ def test_a_container_starts_with_the_limits_that_were_found() -> None:
         options.append("--cpu-rt-runtime=20000")
     if limits.rtprio_max:
         options.append(f"--ulimit=rtprio={limits.rtprio_max}")
-    ran = docker("run", "--rm", *options, BASE_IMAGE, "chrt", "-f", "90", "true")
+    ran = docker("run", "--rm", *options, base_image(), "chrt", "-f", "90", "true")
     assert (ran.returncode == 0) is limits.fifo, ran.stderr
     if limits.rtprio_max < 99:
-        assert docker("run", "--rm", "--ulimit=rtprio=99", BASE_IMAGE, "true").returncode != 0
+        assert docker("run", "--rm", "--ulimit=rtprio=99", base_image(), "true").returncode != 0
 
 
 def test_priority_is_not_there_without_its_capability() -> None:
     """The probe can fail: what it reports comes from the capability, not from being root."""
-    ran = docker("run", "--rm", "--cap-drop=ALL", BASE_IMAGE, "chrt", "-f", "90", "true")
+    ran = docker("run", "--rm", "--cap-drop=ALL", base_image(), "chrt", "-f", "90", "true")
     assert ran.returncode != 0
 
 
@@ -68,7 +67,7 @@ def test_a_registry_is_asked_within_its_patience() -> None:
 
 def test_an_image_that_is_built_here_says_so(tmp_path: Path) -> None:
     reference = "looplab-test/origin:1"
-    (tmp_path / "Dockerfile").write_text(f'FROM {BASE_IMAGE}\nLABEL looplab.origin="built"\n')
+    (tmp_path / "Dockerfile").write_text(f'FROM {base_image()}\nLABEL looplab.origin="built"\n')
     try:
         build_image(tmp_path, reference)
         facts = image_facts({"one": reference, "two": "looplab-test/never:1"})

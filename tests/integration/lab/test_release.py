@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.containers import docker, own_image
+from support.containers import base_image, docker, own_image
 from support.places import ROOT
 
 from looplab import __version__
@@ -129,7 +129,7 @@ def outdated() -> Iterator[str]:
     name = f"looplab-test/outdated:{os.getpid()}"
     older = [f"/^Package: {package}$/,/^$/s/^Version: .*/Version: {old}/" for package, old in FIRST_DAY.items()]
     edit = "; ".join(older)
-    build = f"FROM {BASE_IMAGE} AS base\nCOPY --from={own_image('bridge')} /var/lib/dpkg/status /status\n"
+    build = f"FROM {base_image()} AS base\nCOPY --from={own_image('bridge')} /var/lib/dpkg/status /status\n"
     build += f"RUN sed -i '{edit}' /status\nFROM {own_image('bridge')}\nCOPY --from=base /status /var/lib/dpkg/status\n"
     command = ["docker", "build", "--quiet", "--tag", name, "-"]
     subprocess.run(command, input=build, text=True, check=True, capture_output=True, timeout=120)
@@ -154,12 +154,12 @@ def test_the_scan_names_what_lacks_a_security_update(outdated: str) -> None:
 
 
 def test_a_base_made_here_asks_for_security_updates() -> None:
-    image = json.loads(docker("image", "inspect", BASE_IMAGE))[0]
+    image = json.loads(docker("image", "inspect", base_image()))[0]
     age = datetime.now(UTC) - datetime.fromisoformat(image["Created"][:19]).replace(tzinfo=UTC)
     if (image["Config"]["Labels"] or {}).get(ORIGIN_LABEL) != "built" or age > timedelta(hours=1):
         pytest.skip(f"{BASE_IMAGE} came from elsewhere, or by an older checkout: it is {age} old")
     read = ["sh", "-c", "cat /etc/apt/sources.list; policy-rc.d; echo $?; ls /usr/share/doc/libc6 /usr/share/man"]
-    printed = docker("run", "--rm", "--network", "none", BASE_IMAGE, *read)
+    printed = docker("run", "--rm", "--network", "none", base_image(), *read)
     assert "101\n/usr/share/doc/libc6:\ncopyright\n" in printed, "no service starts in a build, and licences stay"
     if "-security " not in printed:
         pytest.skip(f"{BASE_IMAGE} was made from a mirror that has no debian-security beside debian")

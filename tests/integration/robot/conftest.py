@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.asip_parts import ASIP_FILES
 from support.board import ROBOT_FILES
-from support.containers import copy_out, docker
+from support.containers import base_image, copy_out, docker
 from support.places import ROOT
 from support.robot_harness import Robot, RobotFiles
 from support.tools import program
@@ -42,7 +42,9 @@ def firmware_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 def _build(tag: str, *options: str) -> str:
-    docker("build", "--quiet", *options, "--file", "images/robot/Dockerfile", "--tag", tag, ".", timeout_s=540)
+    built_upon = ("--build-arg", f"BASE_IMAGE={base_image()}")
+    file = ("--file", "images/robot/Dockerfile")
+    docker("build", "--quiet", *built_upon, *options, *file, "--tag", tag, ".", timeout_s=540)
     return tag
 
 

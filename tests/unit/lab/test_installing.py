@@ -205,13 +205,13 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_compose_comes_out_of_a_container_once(host: Host, plugins: Path) -> None:
     compose_in_container(host, "2.26.1-4")
     made: list[str] = []
-    engine = ensure_compose(Engine(server_version="20.10"), lambda: made.append("base"))
+    engine = ensure_compose(Engine(server_version="20.10"), lambda: made.append("base") or "base:1")
     assert engine.compose_serves
     version = subprocess.run([plugins / "docker-compose"], capture_output=True, text=True, check=True).stdout
     assert version == "2.26.1-4\n"
     assert [entry.name for entry in plugins.iterdir()] == ["docker-compose"]
     assert any(call.startswith("rm --force looplab-compose-") for call in host.programs.calls("docker"))
-    assert ensure_compose(engine, lambda: made.append("base")) is engine
+    assert ensure_compose(engine, lambda: made.append("base") or "base:1") is engine
     assert made == ["base"]
 
 
@@ -226,7 +226,7 @@ def test_a_compose_that_does_not_serve_is_not_kept(
     host: Host, plugins: Path, version: str, download: str, message: str
 ) -> None:
     compose_in_container(host, version, download)
-    assert message in refusal(lambda: ensure_compose(Engine(), lambda: None)).message
+    assert message in refusal(lambda: ensure_compose(Engine(), lambda: "base:1")).message
     assert not list(plugins.glob("*"))
     assert any(call.startswith("rm --force") for call in host.programs.calls("docker"))
 
@@ -236,7 +236,7 @@ def test_an_older_plugin_that_hides_the_new_one_is_named(host: Host, plugins: Pa
     (host.place / "with").write_text(
         fakes.good_info(ClientInfo=fakes.client(plugins=[{"Name": "compose", "Version": "2.6.0"}]))[0]
     )
-    assert "older plugin (2.6.0) hides" in refusal(lambda: ensure_compose(Engine(), lambda: None)).remedy
+    assert "older plugin (2.6.0) hides" in refusal(lambda: ensure_compose(Engine(), lambda: "base:1")).remedy
 
 
 @pytest.mark.parametrize(

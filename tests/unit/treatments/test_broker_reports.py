@@ -15,6 +15,7 @@ from looplab.exporter.broker import BrokerWatch
 from looplab.exporter.parts import broker_topics
 from looplab.metrics.text_format import FAMILIES
 from looplab.spec.brokers import BROKERS, Broker
+from looplab.treatments import broker as reports
 from looplab.treatments.broker import prometheus_version, published, total, version
 
 # As RabbitMQ 4.0.5 writes it, cut.
@@ -68,7 +69,8 @@ def test_samples_of_one_series_are_summed() -> None:
 
 
 @pytest.mark.parametrize("name", BROKERS)
-def test_a_broker_that_does_not_answer_reports_nothing(name: str) -> None:
+def test_a_broker_that_does_not_answer_reports_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "PAGE_PATIENCE_S", 0.3)
     known = BROKERS[name]
     broker = paged(NOBODY) if known.page else known
     assert version(broker, HOST, NOBODY) == ""

@@ -156,14 +156,15 @@ class Images:
                 step.finish_as(f"not available: {done.said}")
         return done.good
 
-    def ensure_base(self) -> None:
-        """Have the image that all own ones are built from, and that Compose may have to come out of."""
+    def ensure_base(self) -> str:
+        """Have and return the image that all own ones are built from, and that Compose may have to come out of."""
         if image_fact(self.base) is not None or (not is_own(self.base) and self.pull(self.base)):
-            return
+            return self.base
         self.base = self.variables[BASE] = STAND_INS[repository_of(BASE_IMAGE)]
         if image_fact(self.base) is None:
             make_base_image(self.base)
             self.notes.append(f"{self.base} was built from Debian's packages: no registry gave {BASE_IMAGE}.")
+        return self.base
 
     def ensure_upstream(
         self, references: Mapping[str, str], flood_stand_in: str = "", settled: Mapping[str, str] | None = None

@@ -15,6 +15,7 @@ from looplab.lab.docker.engine import (
     require_engine,
     show_version,
 )
+from looplab.lab.image_names import BASE
 from looplab.lab.machine.limits import give_rt_budget, rt_budget_us
 from looplab.lab.programs import SCRIPTS, call, run_script
 from looplab.system.terminal import say
@@ -42,12 +43,12 @@ def engine_packages() -> list[str]:
     return call([str(SCRIPTS / "install-engine"), "--packages"]).stdout.split()
 
 
-def ensure_compose(engine: Engine, have_base: Callable[[], None]) -> Engine:
-    """Return `engine` with a Compose that is new enough; `have_base` makes the image the plugin is unpacked in."""
+def ensure_compose(engine: Engine, have_base: Callable[[], str]) -> Engine:
+    """Return `engine` with a Compose that is new enough; `have_base` has the image that the plugin is unpacked in."""
     if engine.compose_serves:
         return engine
-    have_base()
-    run_script("install-compose", title="Installing Docker Compose", expected_s=20)
+    base = {BASE: have_base()}
+    run_script("install-compose", title="Installing Docker Compose", expected_s=20, environment=base)
     engine = find_engine()
     if engine.compose_serves:
         return engine
