@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from looplab.errors import MachineError
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.devices.requests import Plan
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import Parts
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.devices.requests import Plan
 from looplab.experiments.middleware.histogram import Histogram, merged
 
 _TOTALS = ("in_time", "drops", "refreshes")

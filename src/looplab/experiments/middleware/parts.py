@@ -14,8 +14,7 @@ from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
-from looplab.experiments.middleware.secret_files import read_secrets
-from looplab.experiments.middleware.systems import load
+from looplab.experiments.middleware.systems import load, read_secrets
 from looplab.system.json_service import Service
 
 # An agent gives up after 90 s, and then stops what it has started.

@@ -7,8 +7,7 @@ from typing import Any
 
 from looplab.errors import LabError
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.devices.ledger import Ledger
-from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.devices.requests import Plan, RequestCounts
 from looplab.experiments.middleware.document import ReadBack, Second, Trial
 from looplab.experiments.middleware.histogram import Histogram
 from looplab.experiments.middleware.parameters import MiddlewareParameters
@@ -66,7 +65,7 @@ class Measurement:
     def not_started(self, error: LabError, starved: bool) -> Trial:
         """Return a repetition whose middleware did not get ready, for lack of memory if `starved`."""
         plan = self._plan({"routes": {}, "certificate": ""})
-        rows = Ledger(plan).seconds(plan.warm_up_ns + plan.load_ns)[self._p.warm_up_s :]
+        rows = RequestCounts(plan).seconds(plan.warm_up_ns + plan.load_ns)[self._p.warm_up_s :]
         due = sum(row["due"] for row in rows)
         return Trial(
             cell=self._cell,

@@ -13,8 +13,7 @@ from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, UsageError
 from looplab.experiments.middleware.agent import PORT, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
-from looplab.experiments.middleware.secret_files import read_secrets
-from looplab.experiments.middleware.systems import Place, Program, load, part
+from looplab.experiments.middleware.systems import Place, Program, load, part, read_secrets
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
 

@@ -21,7 +21,7 @@ from locust.env import Environment
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, count, processors
 from looplab.experiments.middleware.devices.device import Device, Fleet
-from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.devices.requests import Plan
 from looplab.experiments.middleware.systems import part
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
@@ -88,29 +88,29 @@ class Service:
     def _progress(self, _request: Request) -> dict[str, Any]:
         fleet = self._running()
         now_ns = fleet.now_ns()
-        response = fleet.ledger.times["response"].as_json()
+        response = fleet.counts.times["response"].as_json()
         return {
             "now_ns": now_ns,
-            "seconds": fleet.ledger.seconds(),
+            "seconds": fleet.counts.seconds(),
             "left": self._left(),
             "response": response,
-            **fleet.ledger.drain(),
+            **fleet.counts.drain(),
         }
 
     def _end(self, _request: Request) -> dict[str, Any]:
         """Stop every device, whatever it waits for, and return what became of every request."""
         fleet = self._running()
         self._stop()
-        ledger = fleet.ledger
+        counts = fleet.counts
         return {
-            "seconds": ledger.seconds(fleet.now_ns()),
-            "histograms": {name: histogram.as_json() for name, histogram in ledger.times.items()},
-            "failed_by": dict(ledger.failed_by),
-            **ledger.drain(),
+            "seconds": counts.seconds(fleet.now_ns()),
+            "histograms": {name: histogram.as_json() for name, histogram in counts.times.items()},
+            "failed_by": dict(counts.failed_by),
+            **counts.drain(),
             "next_number": {str(device): number for device, number in fleet.next_number.items()},
-            "in_time": ledger.in_time,
-            "drops": ledger.drops,
-            "refreshes": ledger.refreshes,
+            "in_time": counts.in_time,
+            "drops": counts.drops,
+            "refreshes": counts.refreshes,
             "processor_share": self._share(),
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }

@@ -11,8 +11,7 @@ from geventhttpclient import HTTPClient
 from locust import User, task
 from locust.exception import StopUser
 
-from looplab.experiments.middleware.devices.ledger import Ledger
-from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.devices.requests import Plan, RequestCounts
 from looplab.experiments.middleware.systems import Answer
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -72,10 +71,10 @@ class Fleet:
 
     def __init__(self, plan: Plan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
         self.plan, self.entries, self.adapter = plan, entries, adapter
-        self.ledger = Ledger(plan)
-        self.next_number = dict.fromkeys(self.ledger.devices(), 0)
+        self.counts = RequestCounts(plan)
+        self.next_number = dict.fromkeys(self.counts.devices(), 0)
         self.start_ns = 0
-        self._waiting = iter(self.ledger.devices())
+        self._waiting = iter(self.counts.devices())
 
     def take(self) -> int:
         """Return the number of a device that does not run yet."""
@@ -118,13 +117,13 @@ class Device(User):  # type: ignore[misc]
         if now_ns < due_ns:
             return
         number, fleet = self.next, self.fleet
-        fleet.ledger.sent(due_ns, now_ns, idle=self.free_ns <= due_ns)
+        fleet.counts.sent(due_ns, now_ns, idle=self.free_ns <= due_ns)
         cause = self._post(number)
         self.free_ns = fleet.now_ns()
-        fleet.ledger.ended(self.number, number, (due_ns, now_ns, self.free_ns), cause)
+        fleet.counts.ended(self.number, number, (due_ns, now_ns, self.free_ns), cause)
         self.next = fleet.next_number[self.number] = number + 1
         if self.random.random() < fleet.plan.drop_probability:
-            self.fleet.ledger.drops += due_ns >= fleet.plan.warm_up_ns
+            self.fleet.counts.drops += due_ns >= fleet.plan.warm_up_ns
             self._close()
 
     def _due_ns(self) -> int:
@@ -143,12 +142,12 @@ class Device(User):  # type: ignore[misc]
         begun_ns = perf_counter_ns()
         cause = self._ask(lambda: self.adapter.authorise(self.client))
         if cause in {f"http_{status}" for status in UNAUTHORISED}:
-            self.fleet.ledger.refreshes += 1
+            self.fleet.counts.refreshes += 1
             cause = self._ask(lambda: self.adapter.refresh(self.client))
             cause = cause or self._ask(lambda: self.adapter.authorise(self.client))
         self.authorised = not cause
         if self.authorised:
-            self.fleet.ledger.times["authorise"].add(perf_counter_ns() - begun_ns)
+            self.fleet.counts.times["authorise"].add(perf_counter_ns() - begun_ns)
         return f"authorise_{cause}" if cause else ""
 
     def _ask(self, question: Any) -> str:

@@ -12,8 +12,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from looplab.errors import MachineError
+
+# Where Compose mounts passwords.
+SECRETS = Path("/run/secrets")
 SYSTEMS = ("magistrala", "devicehive")
 POSTGRES, REDIS = 5432, 6379
 # Owner of the databases, whichever system uses them (images/magistrala, make-database).
@@ -106,3 +111,11 @@ def load(name: str) -> System:
 def part(system: str, name: str) -> Any:
     """Return the module `name` of a system's folder."""
     return import_module(f"{__name__}.{system}.{name}")
+
+
+def read_secrets() -> dict[str, str]:
+    """Return each mounted secret by its name. Raises LabError (exit code 3) if there is none."""
+    secrets = {path.name: path.read_text().strip() for path in sorted(SECRETS.glob("*"))}
+    if not secrets:
+        raise MachineError(f"No secret is mounted in {SECRETS}.", "Run ./lab setup middleware.")
+    return secrets
