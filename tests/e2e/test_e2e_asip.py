@@ -36,7 +36,7 @@ def test_both_languages_over_every_transport_are_accounted_for(lab: Lab) -> None
 
 
 @needs_root
-def test_a_bridge_that_dies_makes_its_cell_invalid_and_the_run_goes_on(lab: Lab) -> None:
+def test_a_dead_bridge_makes_only_its_cell_invalid(lab: Lab) -> None:
     running = lab.start(
         "run", "asip", "--languages", "python", "--messages", "60", "--transports", "tcp,serial", "--json",
         WARMUP_TESTS="20",

@@ -35,7 +35,7 @@ def listening() -> set[str]:
 
 
 @needs_root
-def test_both_places_answer_every_request_and_nothing_is_left_on_the_host(lab: Lab) -> None:
+def test_both_places_answer_and_leave_nothing_on_the_host(lab: Lab) -> None:
     words = ("run", "middleware", "--cores", "1", "--where", "container,bare", *SHORT)
     running = lab.start(*words, WARM_UP_S="2")
     running.wait_for("1 core, bare metal")

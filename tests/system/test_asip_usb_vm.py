@@ -11,7 +11,7 @@ from support import asip_vm, virtual_machine
 pytestmark = [pytest.mark.flag("LAB_USB_VM"), pytest.mark.timeout(1800), pytest.mark.engine]
 
 
-def test_a_board_on_usb_is_measured_over_every_transport_in_both_languages() -> None:
+def test_a_board_on_usb_is_measured_over_every_transport() -> None:
     results: dict[str, dict[str, Any]] = dict(virtual_machine.whole(asip_vm.images(), asip_vm.run))
     assert results["adapter"]["driver"] == "ftdi_sio"
     assert results["adapter"]["latency_ms"] == asip_vm.LATENCY_MS

@@ -72,7 +72,7 @@ def test_a_run_over_every_transport_accounts_for_every_test_and_edge(parts: Star
         assert cell["edge_latency_us"]["min"] > (3262.5 if board == "mega" else 3092.5)
 
 
-def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_oscilloscope_saw(parts: Start) -> None:
+def test_the_bisection_ends_beside_the_wires_limit(parts: Start) -> None:
     _, run = parts().run(
         SCENARIO="asip-throughput", TRANSPORTS="serial", STEP_SECONDS="1", LOW_HZ="80", HIGH_HZ="640", RESOLUTION="0.2"
     )
@@ -87,7 +87,7 @@ def test_the_bisection_ends_beside_the_wires_limit_and_never_above_what_the_osci
     assert 0 < fastest["edges_out"] < 0.9 * fastest["edges_in"]
 
 
-def test_a_frequency_that_no_client_can_follow_is_counted_and_not_tracked(parts: Start) -> None:
+def test_a_frequency_beyond_every_client_is_not_tracked(parts: Start) -> None:
     here = parts()
     _, run = here.run(SCENARIO="asip-throughput", STEP_SECONDS="0.5", LOW_HZ="700", HIGH_HZ="800")
     assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
@@ -135,7 +135,7 @@ def test_a_second_client_is_refused_and_the_first_one_goes_on(parts: Start, firs
     assert serves(here, "tcp")
 
 
-def test_a_bridge_that_was_killed_ends_the_session_and_its_successor_serves(parts: Start) -> None:
+def test_a_killed_bridge_ends_its_session_and_a_new_one_serves(parts: Start) -> None:
     here = parts()
     client = open_client(here, "tcp")
     here.bridge.kill()
@@ -145,7 +145,7 @@ def test_a_bridge_that_was_killed_ends_the_session_and_its_successor_serves(part
     assert serves(here, "tcp")
 
 
-def test_a_broker_that_was_killed_ends_the_session_and_its_return_is_noticed(parts: Start) -> None:
+def test_a_killed_broker_ends_the_session_until_it_returns(parts: Start) -> None:
     here = parts()
     client = open_client(here, "mqtt")
     here.broker.kill()
@@ -166,7 +166,7 @@ def test_a_client_that_dies_leaves_the_board_to_the_next_one(parts: Start) -> No
     assert until(lambda: serves(here, "tcp"), "the board is free again")
 
 
-def test_a_board_that_is_reset_or_gone_ends_the_session_with_a_sentence_and_may_come_back(parts: Start) -> None:
+def test_a_board_that_is_gone_ends_the_session_and_may_return(parts: Start) -> None:
     here = parts()
     client = open_client(here, "tcp")
     here.board.reset()

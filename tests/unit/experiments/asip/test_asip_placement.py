@@ -146,7 +146,7 @@ def emulator() -> Iterator[Emulator]:
     found.end()
 
 
-def test_a_link_that_was_there_to_the_end_has_no_fault_and_is_taken_away(emulator: Emulator) -> None:
+def test_a_link_without_fault_is_removed_after_its_cell(emulator: Emulator) -> None:
     placement.set_up(P, FAR, emulator.at)
     assert len(emulator.links) == 4
     assert placement.faults(P, FAR, emulator.at) == []

@@ -70,7 +70,7 @@ def test_a_bridge_on_a_pi_is_taken_at_its_word() -> None:
 
 
 @pytest.mark.parametrize("what", ["board", "USB adapter"])
-def test_what_nobody_could_be_asked_about_is_not_verified_and_makes_nothing_invalid(what: str) -> None:
+def test_an_unknown_treatment_makes_nothing_invalid(what: str) -> None:
     real = Measured(cell().cell)
     assert judged(what, {}, [real]).found == "a real board"
     for measured in ([real], [cell(faults=["the bridge is gone"])], []):

@@ -29,7 +29,7 @@ def test_a_long_silence_ends_the_tests_and_a_short_one_is_lost_tests() -> None:
         os.close(port)
 
 
-def test_a_controller_that_is_done_hangs_up_while_its_client_is_still_held() -> None:
+def test_a_controller_hangs_up_when_it_is_done() -> None:
     """A fault that is handled holds it; the worker would wait with the next controller."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         with WorkerClient("python", "127.0.0.1:{1}".format(*server.getsockname())) as held:

@@ -4,8 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.experiments.middleware.devices.ledger import Ledger
-from looplab.experiments.middleware.devices.plan import Plan
+from looplab.experiments.middleware.devices.requests import Plan, RequestCounts
 from looplab.experiments.middleware.histogram import Histogram
 from looplab.experiments.middleware.load import Load, slices
 
@@ -40,7 +39,7 @@ def test_devices_do_not_all_send_at_once() -> None:
     assert len({plan().offset_ns(device) for device in range(20)}) == 20
 
 
-def test_the_load_holds_what_is_due_after_the_warm_up_and_before_its_end() -> None:
+def test_the_load_is_what_is_due_after_the_warm_up() -> None:
     p = plan()
     for device in range(20):
         dues = [p.due_ns(device, number) for number in p.loading(device)]
@@ -49,7 +48,7 @@ def test_the_load_holds_what_is_due_after_the_warm_up_and_before_its_end() -> No
         assert p.due_ns(device, p.loading(device).stop) >= 5 * S
 
 
-def test_a_device_slower_than_the_warm_up_still_has_its_share_of_the_load() -> None:
+def test_a_slow_device_has_its_share_of_the_load() -> None:
     p = plan(period_ns=10 * S, warm_up_ns=S, load_ns=10 * S)
     assert all(len(p.loading(device)) == 1 for device in range(20))
 
@@ -57,73 +56,73 @@ def test_a_device_slower_than_the_warm_up_still_has_its_share_of_the_load() -> N
 def test_a_plan_of_the_published_length_begins_at_once() -> None:
     # A controller waits 10 s for it.
     begun_s = time.process_time()
-    rows = Ledger(plan(devices=2320, period_ns=S, warm_up_ns=60 * S, load_ns=600 * S)).seconds()
+    rows = RequestCounts(plan(devices=2320, period_ns=S, warm_up_ns=60 * S, load_ns=600 * S)).seconds()
     assert time.process_time() - begun_s < 5
     assert {row["due"] for row in rows} == {2320}
 
 
 def test_every_request_due_has_one_fate() -> None:
     p = plan(devices=2)
-    ledger = Ledger(p)
+    counts = RequestCounts(p)
     numbers = list(p.loading(0))
     succeeded, failed, waiting = numbers[0], numbers[1], numbers[2]
     for number in (succeeded, failed, waiting):
-        ledger.sent(p.due_ns(0, number), p.due_ns(0, number) + 1000, idle=True)
+        counts.sent(p.due_ns(0, number), p.due_ns(0, number) + 1000, idle=True)
     due = p.due_ns(0, succeeded)
-    ledger.ended(0, succeeded, (due, due + 1000, due + 5000), "")
+    counts.ended(0, succeeded, (due, due + 1000, due + 5000), "")
     due = p.due_ns(0, failed)
-    ledger.ended(0, failed, (due, due + 1000, due + 5000), "timeout")
-    rows = ledger.seconds(10 * S)[2:]
+    counts.ended(0, failed, (due, due + 1000, due + 5000), "timeout")
+    rows = counts.seconds(10 * S)[2:]
     total = {name: sum(row[name] for row in rows) for name in ("due", "sent", "succeeded", "failed", "unfinished")}
     assert total == {"due": 12, "sent": 3, "succeeded": 1, "failed": 1, "unfinished": 10}
-    assert ledger.failures == [(0, failed)]
-    assert ledger.failed_by == {"timeout": 1}
-    assert ledger.times["response"].max_ns == 5000
-    assert ledger.times["sent_response"].max_ns == 4000
+    assert counts.failures == [(0, failed)]
+    assert counts.failed_by == {"timeout": 1}
+    assert counts.times["response"].max_ns == 5000
+    assert counts.times["sent_response"].max_ns == 4000
 
 
 def test_an_answer_after_the_load_is_a_success_but_not_in_time() -> None:
     p = plan(devices=1)
-    ledger = Ledger(p)
+    counts = RequestCounts(p)
     for number, took in ((p.loading(0)[0], 1000), (p.loading(0)[-1], 2 * S)):
         due = p.due_ns(0, number)
-        ledger.ended(0, number, (due, due, due + took), "")
-    assert ledger.in_time == 1
-    assert ledger.times["response"].count == 2
+        counts.ended(0, number, (due, due, due + took), "")
+    assert counts.in_time == 1
+    assert counts.times["response"].count == 2
 
 
-def test_a_device_that_is_late_by_its_own_last_answer_says_nothing_about_the_process() -> None:
+def test_lateness_counts_only_for_idle_devices() -> None:
     p = plan(devices=1)
-    ledger = Ledger(p)
+    counts = RequestCounts(p)
     due = p.due_ns(0, p.loading(0)[0])
-    ledger.sent(due, due + S, idle=False)
-    assert ledger.times["send_lateness"].count == 0
-    ledger.sent(due, due + 7, idle=True)
-    assert ledger.times["send_lateness"].max_ns == 7
+    counts.sent(due, due + S, idle=False)
+    assert counts.times["send_lateness"].count == 0
+    counts.sent(due, due + 7, idle=True)
+    assert counts.times["send_lateness"].max_ns == 7
 
 
 def test_the_warm_up_counts_for_no_figure() -> None:
     p = plan(devices=1)
-    ledger = Ledger(p)
+    counts = RequestCounts(p)
     due = p.due_ns(0, 0)
-    ledger.sent(due, due, idle=True)
-    ledger.ended(0, 0, (due, due, due + 9), "http_500")
-    assert ledger.failed_by == {}
-    assert ledger.failures == []
-    assert ledger.seconds()[0]["failed"] == 1
+    counts.sent(due, due, idle=True)
+    counts.ended(0, 0, (due, due, due + 9), "http_500")
+    assert counts.failed_by == {}
+    assert counts.failures == []
+    assert counts.seconds()[0]["failed"] == 1
 
 
 def test_what_a_process_has_reported_it_forgets() -> None:
     p = plan(devices=1)
-    ledger = Ledger(p)
+    counts = RequestCounts(p)
     due = p.due_ns(0, p.loading(0)[0])
-    ledger.ended(0, p.loading(0)[0], (due, due, due + 5000), "")
-    ledger.ended(0, p.loading(0)[1], (due, due, due + 5000), "timeout")
-    first, then = ledger.drain(), ledger.drain()
+    counts.ended(0, p.loading(0)[0], (due, due, due + 5000), "")
+    counts.ended(0, p.loading(0)[1], (due, due, due + 5000), "timeout")
+    first, then = counts.drain(), counts.drain()
     assert Histogram.from_json(first["responses"][str(due // S)]).max_ns == 5000
     assert first["failures"] == [(0, p.loading(0)[1])]
     assert then == {"responses": {}, "failures": []}
-    assert ledger.times["response"].count == 1
+    assert counts.times["response"].count == 1
 
 
 def test_the_devices_are_divided_among_the_processes() -> None:
@@ -133,7 +132,7 @@ def test_the_devices_are_divided_among_the_processes() -> None:
 
 
 class Process:
-    """A real ledger behind the orders that a process of devices carries out."""
+    """A real counts behind the orders that a process of devices carries out."""
 
     def __init__(self) -> None:
         self.entries: dict[int, Any] = {}
@@ -149,22 +148,22 @@ class Process:
         if what == "begin":
             assert body is not None
             self.plan = Plan(**body["plan"])
-            self.ledger = Ledger(self.plan)
-            for device in self.ledger.devices():
+            self.counts = RequestCounts(self.plan)
+            for device in self.counts.devices():
                 for number in self.plan.loading(device):
                     due = self.plan.due_ns(device, number)
-                    self.ledger.sent(due, due, idle=True)
-                    self.ledger.ended(device, number, (due, due, due + 1000 * (device + 1)), "")
+                    self.counts.sent(due, due, idle=True)
+                    self.counts.ended(device, number, (due, due, due + 1000 * (device + 1)), "")
             return {}
-        rows = {"seconds": self.ledger.seconds(10 * S), **self.ledger.drain()}
+        rows = {"seconds": self.counts.seconds(10 * S), **self.counts.drain()}
         if what == "progress":
-            return {**rows, "now_ns": 9 * S, "left": 1, "response": self.ledger.times["response"].as_json()}
+            return {**rows, "now_ns": 9 * S, "left": 1, "response": self.counts.times["response"].as_json()}
         return {
             **rows,
-            "histograms": {name: held.as_json() for name, held in self.ledger.times.items()},
+            "histograms": {name: held.as_json() for name, held in self.counts.times.items()},
             "failed_by": {"closed": 1},
-            "next_number": {str(device): self.plan.loading(device).stop for device in self.ledger.devices()},
-            "in_time": self.ledger.in_time,
+            "next_number": {str(device): self.plan.loading(device).stop for device in self.counts.devices()},
+            "in_time": self.counts.in_time,
             "drops": 2,
             "refreshes": 0,
             "processor_share": self.plan.devices / 10,
@@ -172,7 +171,7 @@ class Process:
         }
 
 
-def test_devices_on_other_hosts_know_what_was_made_here_and_do_all_the_work() -> None:
+def test_devices_on_other_hosts_get_the_entries_made_here() -> None:
     here, far = Process(), [Process(), Process()]
     load = Load([here], far)
     load.provision({"devices": 45})

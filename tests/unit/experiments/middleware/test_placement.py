@@ -36,10 +36,10 @@ def test_on_40_processors_cores_and_nodes_are_the_published_ones() -> None:
     assert default_layouts(40) == ["1x20-direct", "1x20", "2x10", "5x4", "7x3", "10x2"]
 
 
-def test_on_2_processors_there_are_still_more_nodes_than_one_and_more_cores_than_there_are() -> None:
+def test_two_processors_still_have_several_nodes() -> None:
     assert default_cores(2) == [1, 2]
     assert default_layouts(2) == ["1x2-direct", "1x2", "2x1", "3x1"]
 
 
-def test_the_loads_are_the_published_ones_as_shares_of_the_published_optimum() -> None:
+def test_the_default_loads_are_published_shares() -> None:
     assert default_loads() == ["37.5%", "50%", "62.5%", "75%", "87.5%", "100%", "112.5%"]

@@ -49,7 +49,7 @@ def test_two_runs_are_too_few(tmp_path: Path) -> None:
     assert outcomes(tmp_path)["language-hardly"] == FEW_RUNS
 
 
-def test_runs_like_the_published_ones_reproduce_the_claims_on_throughput(tmp_path: Path) -> None:
+def test_published_throughput_is_reproduced(tmp_path: Path) -> None:
     many(write_throughput_run, tmp_path, tracked_hz=as_published)
     found = outcomes(tmp_path)
     assert found["java-tracks-more"] == found["serial-tracks-more"] == REPRODUCED
@@ -123,7 +123,7 @@ def test_tcp_nodelay_alone_is_a_factor_of_either_fidelity(tmp_path: Path) -> Non
     assert [factors for _f, factors, _cell in found.context["factored"]] == ["as usual", "TCP_NODELAY=on"]
 
 
-def test_a_factor_is_shown_beside_the_usual_run_and_leaves_the_claims_alone(tmp_path: Path) -> None:
+def test_a_factor_is_shown_and_leaves_the_claims_alone(tmp_path: Path) -> None:
     write_latency_run(tmp_path)
     serial = (("python", "serial", "one"),)
     with_adapter = {"adapter": "ftdi-16", "jit": True}
@@ -162,7 +162,7 @@ def test_the_published_figures_are_those_of_the_source() -> None:
     assert published.ratio("throughput_hz", "language", "python", "java") == pytest.approx(math.exp(sum(logs) / 14))
 
 
-def test_the_oscilloscope_shows_the_last_wave_tracked_and_the_first_one_missed(tmp_path: Path) -> None:
+def test_the_oscilloscope_shows_the_waves_at_the_limit(tmp_path: Path) -> None:
     folder = write_throughput_run(tmp_path)
     run = analysed(tmp_path).measured[0]
     cells: Any = [cell for cell in run.cells.values() if cell.valid]
