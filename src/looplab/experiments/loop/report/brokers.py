@@ -8,8 +8,10 @@ from looplab.experiments.loop.report.claims import claims
 from looplab.report.cell import Key
 from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.verdicts import NO_RUN, Verdict, judge
+from looplab.report.verdicts import FEW_RUNS, NO_RUN, ONE_RUN, UNDECIDED, Verdict, judge
 from looplab.spec.brokers import BROKERS, DEFAULT
+
+_NO_VERDICT = (NO_RUN, ONE_RUN, FEW_RUNS, UNDECIDED)
 
 
 @dataclass(frozen=True)
@@ -66,22 +68,28 @@ def lines(measured: Sequence[Measured]) -> list[Line]:
     return found
 
 
-def verdicts(measured: Sequence[Measured]) -> list[tuple[str, str, Mapping[str, Verdict]]]:
-    """Return title, fidelity and verdict by broker of each claim that any of several brokers has runs for.
+def verdicts(measured: Sequence[Measured]) -> list[tuple[str, str, Mapping[str, Verdict], str]]:
+    """Return title, fidelity, verdict by broker and `whose` of each claim that any of several brokers has runs for.
 
     Each broker's p-values are adjusted for its own questions.
     """
     brokers = brokers_of(measured)
     if len(brokers) < 2:
         return []
-    found: list[tuple[str, str, Mapping[str, Verdict]]] = []
+    found: list[tuple[str, str, Mapping[str, Verdict], str]] = []
     judged = {broker: judge(claims(), by_fidelity(of_broker(measured, broker))) for broker in brokers}
     for at, (claim, by_fidelity_of_first) in enumerate(judged[brokers[0]]):
         for fidelity in by_fidelity_of_first:
             held = {broker: judged[broker][at][1][fidelity] for broker in brokers}
             if any(verdict.outcome != NO_RUN for verdict in held.values()):
-                found.append((claim.title, fidelity, held))
+                found.append((claim.title, fidelity, held, whose(held)))
     return found
+
+
+def whose(held: Mapping[str, Verdict]) -> str:
+    """Return whether brokers share a finding, by their verdicts: "alike", "differs", "" if fewer than two have one."""
+    decided = [verdict.outcome for verdict in held.values() if verdict.outcome not in _NO_VERDICT]
+    return "" if len(decided) < 2 else "alike" if len(set(decided)) == 1 else "differs"
 
 
 def rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:

@@ -9,6 +9,9 @@ from support.reports import Page, rows, write
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
+from looplab.experiments.loop.report.brokers import whose
+from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
+
 O_US = {"mosquitto": 900, "rabbitmq": 1500}
 RUNS = 5
 
@@ -55,6 +58,21 @@ def test_a_finding_of_one_broker_alone_differs(results: Path, tmp_path: Path) ->
     ]
     cell = rows(tmp_path / "out/tables.csv")[cells.index(("scenario1", "20", "0", "O"))]
     assert float(cell["mean_us"]) == pytest.approx(900, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ((REPRODUCED, REPRODUCED, NO_RUN), "alike"),
+        ((REPRODUCED, NOT_REPRODUCED), "differs"),
+        ((REPRODUCED, ONE_RUN, UNDECIDED), ""),
+        ((NO_RUN, FEW_RUNS), ""),
+    ],
+)
+def test_a_broker_without_a_verdict_neither_shares_nor_denies_a_finding(
+    outcomes: tuple[str, ...], expected: str
+) -> None:
+    assert whose({str(at): Verdict(outcome, "") for at, outcome in enumerate(outcomes)}) == expected
 
 
 def test_runs_of_one_broker_have_no_such_tables(results: Path, tmp_path: Path) -> None:
