@@ -30,8 +30,20 @@ KEEPALIVE_S = 60
 MAX_INFLIGHT = 20
 # How often `wait` sees to a connection that is there, or is being made.
 MAINTAIN_NS, RECONNECT_NS = 500_000_000, 5_000_000
+# How often `wait_for` asks whether it is done.
+STEP_NS = 20_000_000
 # What paho and `parse_publish` raise for a malformed packet.
 _NOT_MQTT = (ValueError, LookupError, TypeError, struct.error, MQTTException)
+
+
+def wait_for(clients: Sequence[MqttClient], done: Callable[[], bool], timeout_s: float) -> bool:
+    """Handle the MQTT of all `clients` until `done` returns True; return False after `timeout_s`."""
+    end_ns = perf_counter_ns() + int(timeout_s * 1e9)
+    while not done():
+        if perf_counter_ns() > end_ns:
+            return False
+        wait(clients, perf_counter_ns() + STEP_NS)
+    return True
 
 
 def wait(clients: Sequence[MqttClient], until_ns: int, others: Sequence[int] | None = None) -> list[int]:
@@ -193,10 +205,7 @@ class MqttClient:
 
     def connect(self, timeout_s: float) -> bool:
         """Wait until the broker has accepted this client; False after `timeout_s`."""
-        end_ns = perf_counter_ns() + int(timeout_s * 1e9)
-        while not self.connected and perf_counter_ns() < end_ns:
-            self.wait(perf_counter_ns() + 20_000_000)
-        return self.connected
+        return wait_for((self,), lambda: self.connected, timeout_s)
 
     def close(self) -> None:
         """Disconnect politely (no last will)."""

@@ -6,6 +6,7 @@ Live processes only; the sockets need CAP_SYS_PTRACE (pidfd_getfd(2)), the rest 
 import contextlib
 import ctypes
 import errno
+import gc
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import stat
 import struct
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from looplab.system.containers import container_facts
 
@@ -50,6 +51,25 @@ def stop_event() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+class Program(Protocol):
+    """What a container runs until it is stopped."""
+
+    def run(self) -> None: ...
+    def stop(self, *_signal: object) -> None: ...
+    def close(self) -> None: ...
+
+
+def run_until_stopped(program: Program) -> int:
+    """Run `program` until SIGTERM or SIGINT, then close it; return the exit code."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, program.stop)
+    # What is there stays: no collection needs to visit it again while messages pass.
+    gc.freeze()
+    program.run()
+    program.close()
+    return 0
 
 
 def own_scheduling() -> str:

@@ -4,10 +4,8 @@ The port is open only during a session: opening it resets the board. A TCP sessi
 begins and ends with a message on `<topic>/session`, whose answer is on `<topic>/session/state`.
 """
 
-import gc
 import os
 import secrets
-import signal
 import socket
 import sys
 from dataclasses import dataclass, field
@@ -258,14 +256,8 @@ def main() -> int:
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, bridge.stop)
     _say(f"waits on port {bridge.address[1]} and for the broker")
-    # What is there stays: no collection needs to visit it again while bytes pass.
-    gc.freeze()
-    bridge.run()
-    bridge.close()
-    return 0
+    return processes.run_until_stopped(bridge)
 
 
 if __name__ == "__main__":

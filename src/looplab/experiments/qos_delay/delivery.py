@@ -3,7 +3,7 @@
 from time import perf_counter_ns
 
 from looplab.experiments.qos_delay.parameters import TOKEN_BYTES, QosDelayParameters
-from looplab.mqtt.client import ClientOptions, MqttClient, wait
+from looplab.mqtt.client import ClientOptions, MqttClient, wait, wait_for
 from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
 from looplab.run.open_loop import Messages, OpenLoop
@@ -11,7 +11,6 @@ from looplab.run.samples import SampleStore
 from looplab.spec.parameters import SLEEP
 
 TOPIC = "delay"
-LOOK_NS = 20_000_000
 
 
 class Ends:
@@ -35,12 +34,7 @@ class Ends:
 
     def connect(self, timeout_s: float) -> bool:
         """Whether the broker has accepted both, and the subscription, within `timeout_s`."""
-        end_ns = perf_counter_ns() + int(timeout_s * 1e9)
-        while not (self.publisher.connected and self.subscriber.subscribed):
-            if perf_counter_ns() > end_ns:
-                return False
-            self.wait(perf_counter_ns() + LOOK_NS)
-        return True
+        return wait_for(self._clients, lambda: self.publisher.connected and self.subscriber.subscribed, timeout_s)
 
     @property
     def sock(self) -> StampedSocket | None:

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 
 from looplab.experiments.twin.message import payload, topic
-from looplab.mqtt.client import ClientOptions, MqttClient, wait
+from looplab.mqtt.client import ClientOptions, MqttClient, wait, wait_for
 from looplab.mqtt.dial import Target
 from looplab.mqtt.stamped_socket import StampedSocket
-
-LOOK_NS = 20_000_000
 
 
 class Devices:
@@ -65,12 +63,7 @@ class Devices:
 
     def connect(self, timeout_s: float) -> bool:
         """Return whether every broker has accepted every device within `timeout_s`."""
-        end_ns = perf_counter_ns() + int(timeout_s * 1e9)
-        while not all(client.connected for client in self.clients):
-            if perf_counter_ns() > end_ns:
-                return False
-            self.wait(perf_counter_ns() + LOOK_NS)
-        return True
+        return wait_for(self._driven, lambda: all(client.connected for client in self.clients), timeout_s)
 
     @property
     def disconnects(self) -> int:

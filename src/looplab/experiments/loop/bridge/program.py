@@ -1,9 +1,7 @@
 """The bridge: requests from MQTT to the robot's serial port and back. It knows no scenario."""
 
-import gc
 import os
 import random
-import signal
 import sys
 from collections import deque
 from pathlib import Path
@@ -236,17 +234,11 @@ def main() -> int:
         return error.exit_code
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
     bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot, state_dir=state_dir, pairing=pairing)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, bridge.stop)
     print(
         f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}{' (TLS)' if pairing else ''}",
         flush=True,
     )
-    # What is there stays: no collection needs to visit it again while messages pass.
-    gc.freeze()
-    bridge.run()
-    bridge.close()
-    return 0
+    return processes.run_until_stopped(bridge)
 
 
 if __name__ == "__main__":
