@@ -42,9 +42,7 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--rounds", default="3,4,5,6,10,23")
     options = parser.parse_args()
-    print(
-        f"{'runs a side':<12}{'machine':<10}{'null':>7}{'1 SD':>7}{'2 SD':>7}{'change':>8}{'mean':>7}   least p"
-    )
+    print(f"{'runs a side':<12}{'machine':<10}{'null':>7}{'1 SD':>7}{'2 SD':>7}{'change':>8}{'mean':>7}   least p")
     for rounds in map(int, options.rounds.split(",")):
         for machine in MACHINES:
             print(line(rounds, machine, options.studies), flush=True)

@@ -45,7 +45,10 @@ def _ways(others: list[Dashboard]) -> panels.Panel:
 def _runs() -> panels.Panel:
     info, valid = (
         f"max by ({labels}) (last_over_time({name}[1m]))"
-        for name, labels in (("loop_run_info", "scenario, title, fidelity, run_id"), ("loop_run_valid", "scenario, fidelity"))
+        for name, labels in (
+            ("loop_run_info", "scenario, title, fidelity, run_id"),
+            ("loop_run_valid", "scenario, fidelity"),
+        )
     )
     verdict = yes_or_no("NO", "yes", neither="measuring")
     active = "on (scenario, fidelity) (last_over_time(loop_run_active[1m]) == 1)"

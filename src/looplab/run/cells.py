@@ -12,6 +12,7 @@ from looplab.run.record import File, Place, Record
 from looplab.spec.cell import Cell
 from looplab.spec.experiment import Experiment
 from looplab.spec.parameters import RunParameters
+from looplab.spec.roles import Role
 from looplab.treatments import noise
 from looplab.treatments.judgement import Treatment, judge_policy, judge_process, unverified
 from looplab.treatments.loads import loads
@@ -54,11 +55,12 @@ class CellRun(Run, Generic[P, C]):
         name = self.experiment.name
         self.parameters = parameters
         self.record = Record(parameters, place, self.columns, self.files(), {"experiment": name})
-        self.client = TreatmentsClient([*self.experiment.roles, *(load.role for load in loads().values())])
+        self.client = TreatmentsClient([*self.roles(), *(load.role for load in loads().values())])
         self.looks: list[Look | None] = []
         self.measured: list[Measured[C]] = []
         self._cut_short = ""
         self._found_last: list[Treatment] = []
+        self._reported = -1
 
     @abstractmethod
     def measure_cell(self, index: int, cell: C) -> Measured[C]:
@@ -68,9 +70,14 @@ class CellRun(Run, Generic[P, C]):
         """Wait for the parts, warm up. Raises LabError, Interrupted."""
         self.look()
 
-    def conclude(self) -> None:
-        """Do what follows a cell."""
+    def conclude(self, index: int) -> None:
+        """Store the samples of a cell, and have the treatments read."""
+        self.record.append(self.parameters.rows(index))
         self.look()
+
+    def roles(self) -> Sequence[Role]:
+        """Return its containers as the treatments service knows them."""
+        return self.experiment.roles
 
     def judge(self, looks: Sequence[Look]) -> list[Treatment]:
         """Return every treatment, by the readings of the live processes before the first cell and after each."""
@@ -98,9 +105,8 @@ class CellRun(Run, Generic[P, C]):
             except CutShort as why:
                 self._cut_short = str(why)
                 break
-            record.append(p.rows(index))
             self.progress(index, cell, len(p.rows(index)))
-            self.conclude()
+            self.conclude(index)
         self._found_last = self.finish()
         record.state("running", self.treatments())
 
@@ -114,7 +120,7 @@ class CellRun(Run, Generic[P, C]):
         return cells
 
     def treatments(self) -> list[Treatment]:
-        if not self.measured:
+        if not self.looks:
             return []
         good = [look for look in self.looks if look is not None]
         return [*(unverified(self.looks) or self.judge(good)), *self._found_last]
@@ -139,7 +145,10 @@ class CellRun(Run, Generic[P, C]):
         return self.looks[-1]
 
     def progress(self, index: int, cell: C, done: int) -> None:
-        """Report that `done` messages of a cell are behind."""
+        """Report that `done` messages of a cell are behind, once."""
         p, first = self.parameters, self.parameters.rows(index).start
+        if self._reported == first + done:
+            return
+        self._reported = first + done
         answered = sum(at >= 0 for at in self.record.store["received_ns"][first : first + done].tolist())
         self.record.progress(str(cell), answered, first + done, p.left_s(first + done))

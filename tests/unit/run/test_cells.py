@@ -14,7 +14,7 @@ from looplab.run.samples import ANSWERED
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Key, Latency
 from looplab.spec.experiment import Experiment
-from looplab.spec.parameters import RunParameters
+from looplab.spec.parameters import RunParameters, integer, numbers
 
 
 class Wait(Cell):
@@ -32,7 +32,8 @@ class Waits(RunParameters):
     """Two cells of two messages."""
 
     cell = Wait
-    waits_ms: tuple[float, ...] = (1, 2)
+    messages: int = integer(2, 1, 9)
+    waits_ms: tuple[float, ...] = numbers("1 2", 1, 9)
 
 
 class Controller(CellRun[Waits, Wait]):
@@ -58,7 +59,7 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Controller:
     monkeypatch.setenv("TREATMENTS_URL", f"http://127.0.0.1:{free_port()}/facts")
     said: list[Any] = []
     place = Place(tmp_path, None, lambda event, **facts: said.append((event, facts)))
-    made = Controller(Waits(scenario="waits", fidelity="thesis", messages=2, parts_timeout_s=1), place)
+    made = Controller(Waits.read({}, "compose/waits", "waits"), place)
     made.said = said  # type: ignore[attr-defined]
     return made
 

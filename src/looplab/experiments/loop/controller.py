@@ -1,21 +1,22 @@
 """One run of the loop: waits for broker, bridge, robot, link and load, sends cell by cell, looks between cells."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.loop import LoopCell, ledger, readiness, robot_lag, treatments
+from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, readiness, robot_lag, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import (
     COLUMNS,
-    files,
+    TRANSPORT_HEADER,
     in_published_order,
-    measured_cell,
+    of_rows,
     overhead,
     passed,
+    transport_lines,
 )
 from looplab.experiments.loop.looks import Looks
 from looplab.experiments.loop.losses import NEVER_NS, TOPIC_BRIDGE_MERGED, Evidence, Losses
@@ -32,16 +33,19 @@ from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
 from looplab.run import stalls
-from looplab.run.accounting import Columns, held_us, tally
-from looplab.run.life import Run, wait_for
-from looplab.run.record import Place, Record
+from looplab.run.accounting import held_us, tally
+from looplab.run.cells import CellRun, Measured, entry
+from looplab.run.life import wait_for
+from looplab.run.record import File, Place
 from looplab.run.samples import SampleStore
 from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
+from looplab.spec.roles import Role
 from looplab.treatments import NO_LOAD
 from looplab.treatments.broker import version
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
+from looplab.treatments.looks import Look
 
 WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
@@ -49,82 +53,119 @@ STEP_NS = 100_000_000
 BRIDGE_REPORT_NS = 600_000_000
 # Compose mounts it there; `prepare` makes it.
 PAIRING = "/run/looplab/controller"
-# One cell of run.json from its rows and its other counts.
-Figures = Callable[[LoopCell, Columns, range, Mapping[str, int]], dict[str, Any]]
 
 
-class Controller(Run):
+class Controller(CellRun[Parameters, LoopCell]):
     """The steps of one run."""
 
+    experiment = EXPERIMENT
+    columns = COLUMNS
+
     def __init__(self, parameters: Parameters, place: Place) -> None:
-        self.parameters = parameters = in_order(parameters)
-        self.record = Record(parameters, place, COLUMNS, files(parameters), {})
-        self.news = BridgeNews(self.record.token, parameters.samples)
-        self.looks = Looks(parameters)
+        super().__init__(in_order(parameters), place)
+        p, token = self.parameters, self.record.token
+        self.news = BridgeNews(token, p.samples)
+        self.seen = Looks(p, self.client, self.looks)
         self._connected_ns: list[int] = []
-        self._client = _client(parameters, self.record.token, self._received, self._note_connection)
+        self._client = _client(p, token, self._received, self._note_connection)
         self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
         # Messages that this run itself has published by the last look, answers included.
         self._own = 0
         self._current: Measurement | None = None
-        self.measurement = self._measurement(
-            self.record.store, self.record.token, parameters.messages * parameters.repetitions
-        )
+        self.measurement = self._measurement(self.record.store, token, p.messages * p.repetitions)
+        self._losses = Losses(self.record.store, range(0), Evidence())
 
-    def measure(self) -> None:
+    def files(self) -> list[File]:
+        return [*super().files(), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
+
+    def roles(self) -> Sequence[Role]:
+        return treatments.roles(self.parameters.broker)
+
+    def prepare(self) -> None:
         self._wait_for_parts()
         self.news.begin()
         # The first look applies the treatments, under which the warm-up runs; the first cell begins at the second.
-        self._look()
+        self.look()
         self._warm_up()
-        self._look()
-        self._sweep()
-        self._hear_bridge()
+        self.look()
+        self._current = self.measurement
+
+    def measure_cell(self, index: int, cell: LoopCell) -> Measured[LoopCell]:
+        p, rows = self.parameters, self.parameters.rows(index)
+        for repetition in range(p.repetitions):
+            first = rows.start + repetition * p.messages
+            self.measurement.repetition(first, p.messages, round(cell.interval_ms * 1e6), cell.qos)
+            self.record.append(range(first, first + p.messages))
+            self.progress(index, cell, (repetition + 1) * p.messages)
+        # First, because nobody listens while the treatments are read.
+        self.measurement.drain(rows)
+        self._own += passed(self.record.store, rows)
+        return Measured(cell)
+
+    def conclude(self, _index: int) -> None:
+        self.look()
+
+    def look(self) -> Look | None:
+        self.seen.take(self.news.info(), self._own)
+        self._client.wait(perf_counter_ns() + 10_000_000)
+        return self.looks[-1]
+
+    def finish(self) -> list[Treatment]:
+        """Wait for the counts that the bridge publishes once it has been idle for a moment.
+
+        Where answers came twice, there may be another bridge, which publishes its own.
+        """
+        known, twice = self.news.retained.get(TOPIC_BRIDGE_INFO), any(self.measurement.counts.duplicates)
+        end_ns = perf_counter_ns() + BRIDGE_REPORT_NS * (2 if twice else 1)
+        while (twice or self.news.retained.get(TOPIC_BRIDGE_INFO) == known) and perf_counter_ns() < end_ns:
+            self._client.wait(perf_counter_ns() + 20_000_000)
+        return []
 
     def treatments(self) -> list[Treatment]:
-        bridge = self.news.info()
-        found = self.looks.judge(bridge)
-        virtual = treatments.is_virtual(bridge)
-        found += treatments.judge_robot(self.parameters, self._cells(overhead), virtual=virtual)
+        bridge, store = self.news.info(), self.record.store
+        cells = [
+            {**overhead(one.cell, store, self.parameters.rows(index)), **self.seen.cell(index)}
+            for index, one in enumerate(self.measured)
+        ]
+        found = treatments.judge(self.parameters, self.looks, bridge)
+        found += treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge))
         found += treatments.judge_connections(self.parameters, self._tls, bridge)
         found += treatments.judge_broker(self.parameters, self.record.versions.get("broker", ""))
         found += readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates))
-        return [*found, self.looks.judge_link()]
+        return [*found, self.seen.judge_link()]
+
+    def document(self, measured: Measured[LoopCell], rows: range) -> dict[str, Any]:
+        index, store, cell = rows.start // len(rows), self.record.store, measured.cell
+        more = {
+            **of_rows(cell, store, rows),
+            **self.measurement.counts.of_cell(index),
+            **self.seen.cell(index),
+            "lost_by": self._losses.count(rows),
+        }
+        document = entry(Measured(cell, more), store, rows)
+        sent, *_ = tally(store, rows)
+        return {**document, **stalls.explained(document, document, held_us(store, sent))}
 
     def contents(self) -> dict[str, Any]:
-        counts, cells = self.measurement.counts, self._cells(measured_cell)
-        losses = Losses(self.record.store, range(self.parameters.samples), self._evidence())
-        for index, document in enumerate(cells):
-            rows = self.parameters.rows(index)
-            document["lost_by"] = losses.count(rows)
-            sent, *_ = tally(self.record.store, rows)
-            document.update(stalls.explained(document, document, held_us(self.record.store, sent)))
+        counts, store = self.measurement.counts, self.record.store
+        every = range(self.parameters.samples)
+        self._losses = Losses(store, every, self._evidence())
+        found = super().contents()
+        _, measured, _ = tally(store, every)
         return {
+            **found,
             "warmup": self._warmup,
-            "cells": in_published_order(self.parameters, cells),
-            "robot": robot_lag.whole(cells),
+            "cells": in_published_order(self.parameters, found["cells"]),
+            "robot": robot_lag.whole(found["cells"]),
             "malformed": counts.malformed + self.news.malformed,
             "foreign": counts.foreign + self.news.foreign,
             "expired": len(counts.expired),
             **self.news.document(sum(counts.disconnects)),
-            "ledger_gaps": self._ledger_gaps(),
-            "delayed": delayed(self.record.store, range(self.parameters.samples)),
-            **self.looks.document(),
+            "ledger_gaps": ledger.gaps(store, measured, self._unstamped, self.news.info()),
+            "delayed": delayed(store, every),
+            **self.seen.document(),
         }
-
-    def _cells(self, figures: Figures) -> list[dict[str, Any]]:
-        """Return the cells as run.json has them, by `figures` of their rows and what the looks found."""
-        p, counts, store = self.parameters, self.measurement.counts, self.record.store
-        return [
-            {**figures(cell, store, p.rows(index), counts.of_cell(index)), **self.looks.cell(index)}
-            for index, cell in enumerate(p.cells)
-        ]
-
-    def _ledger_gaps(self) -> list[str]:
-        store = self.record.store
-        _, measured, _ = tally(store, range(self.parameters.samples))
-        return ledger.gaps(store, measured, self._unstamped, self.news.info())
 
     def close(self) -> None:
         self._client.close()
@@ -155,10 +196,10 @@ class Controller(Run):
         self._wait_for_bridge()
         if p.link != NO_LINK:
             say("waiting", what="link")
-            wait_for(lambda: not self.looks.link_fault(), p.parts_timeout_s, self._no_link, self._step)
+            wait_for(lambda: not self.seen.link_fault(), p.parts_timeout_s, self._no_link, self._step)
         if p.load != NO_LOAD:
             say("waiting", what=p.load)
-            wait_for(self.looks.load_runs, p.parts_timeout_s, self._no_load, self._step)
+            wait_for(self.seen.load_runs, p.parts_timeout_s, self._no_load, self._step)
 
     def _connect(self) -> None:
         client, timeout_s = self._client, self.parameters.parts_timeout_s
@@ -192,7 +233,7 @@ class Controller(Run):
     def _no_link(self) -> LabError:
         p = self.parameters
         return MachineError(
-            f"The link {p.link} was not there within {p.parts_timeout_s} s: {self.looks.link_fault()}",
+            f"The link {p.link} was not there within {p.parts_timeout_s} s: {self.seen.link_fault()}",
             "See `docker compose logs link`, and compose/links.md.",
         )
 
@@ -217,46 +258,8 @@ class Controller(Run):
         _sent, _measured, fates = tally(store, range(store.count))
         self._warmup = {name: fates[name] for name in ("sent", "answered", "lost")}
 
-    def _sweep(self) -> None:
-        p, record = self.parameters, self.record
-        self._current = self.measurement
-        received = record.store["received_ns"]
-        record.begin()
-        for index, cell in enumerate(p.cells):
-            rows = p.rows(index)
-            for repetition in range(p.repetitions):
-                first = rows.start + repetition * p.messages
-                self.measurement.repetition(first, p.messages, round(cell.interval_ms * 1e6), cell.qos)
-                done = range(first, first + p.messages)
-                record.append(done)
-                record.progress(
-                    f"{cell.interval_ms:g} ms QoS {cell.qos} {repetition + 1}/{p.repetitions}",
-                    sum(received[row] >= 0 for row in done),
-                    done.stop,
-                    p.left_s(done.stop),
-                )
-            # First, because nobody listens while the treatments are read.
-            self.measurement.drain(rows)
-            self._own += passed(self.record.store, rows)
-            self._look()
-
-    def _look(self) -> None:
-        self.looks.take(self.news.info(), self._own)
-        self.record.state("running", self.treatments())
-        self._client.wait(perf_counter_ns() + 10_000_000)
-
     def _step(self) -> None:
         self._client.wait(perf_counter_ns() + STEP_NS)
-
-    def _hear_bridge(self) -> None:
-        """Wait for the counts that the bridge publishes once it has been idle for a moment.
-
-        Where answers came twice, there may be another bridge, which publishes its own.
-        """
-        known, twice = self.news.retained.get(TOPIC_BRIDGE_INFO), any(self.measurement.counts.duplicates)
-        end_ns = perf_counter_ns() + BRIDGE_REPORT_NS * (2 if twice else 1)
-        while (twice or self.news.retained.get(TOPIC_BRIDGE_INFO) == known) and perf_counter_ns() < end_ns:
-            self._client.wait(perf_counter_ns() + 20_000_000)
 
 
 def _client(parameters: Parameters, token: str, received: Any, connected: Callable[[], None]) -> MqttClient:

@@ -6,8 +6,6 @@ from typing import Any
 from looplab.experiments.loop import LoopCell, ledger
 from looplab.experiments.loop.parameters import Parameters
 from looplab.run.accounting import Columns, response, tally, total_ns
-from looplab.run.document import cell_document, samples_file
-from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
 
 # The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests; O's parts.
@@ -21,32 +19,23 @@ TRANSPORT_HEADER = ",".join(
 _WIRE = ("wire_sent_ns", "wire_received_ns", "wire_robot_ns")
 
 
-def files(parameters: Parameters) -> list[File]:
-    return [
-        samples_file(LoopCell, parameters),
-        File("transport.csv", TRANSPORT_HEADER, transport_lines),
-    ]
-
-
 def in_published_order(parameters: Parameters, cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the cells of run.json, which are given in the order in which they were measured, in the published one."""
     places = {key: at for at, key in enumerate(parameters.published_cells)}
     return sorted(cells, key=lambda entry: places[entry["interval_ms"], entry["qos"]])
 
 
-def measured_cell(cell: LoopCell, columns: Columns, rows: range, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return one cell of run.json; `counts` holds the counts that belong to no row."""
+def of_rows(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
+    """Return what run.json holds of a cell by its rows, beside counts and latencies."""
     sent, measured, _fates = tally(columns, rows)
-    more = {
-        **counts,
+    return {
         "ledger_us": ledger.summary(columns, measured),
         "waited": waited(columns, measured),
         **response(columns, sent, round(cell.interval_ms * 1e6)),
     }
-    return cell_document(cell, columns, rows, more)
 
 
-def overhead(cell: LoopCell, columns: Columns, rows: range, _counts: Mapping[str, int]) -> dict[str, Any]:
+def overhead(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
     """Return of one cell only how many messages were sent, and the mean of O: cheap enough between cells."""
     sent, measured, _fates = tally(columns, rows)
     total = sum(total_ns(columns, measured)) - sum(columns["robot_ns"][row] for row in measured)

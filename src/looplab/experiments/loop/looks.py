@@ -7,12 +7,12 @@ from typing import Any
 from looplab.experiments.loop import EXPERIMENT, robot_lag, treatments
 from looplab.experiments.loop.parameters import Parameters
 from looplab.run import stalls
-from looplab.treatments import link, noise
+from looplab.treatments import link
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import WARM_UP_LOOKS
-from looplab.treatments.looks import Look, running
+from looplab.treatments.looks import Look, TreatmentsClient, running
 
 _PARTS = [role.name for role in EXPERIMENT.roles if not role.optional]
 LINK_URL = "http://bridge:9107"
@@ -21,11 +21,9 @@ LINK_URL = "http://bridge:9107"
 class Looks:
     """Taken before and after the warm-up, and after each cell."""
 
-    def __init__(self, parameters: Parameters) -> None:
-        self._parameters = parameters
-        self._client = treatments.client(parameters.broker)
+    def __init__(self, parameters: Parameters, client: TreatmentsClient, taken: list[Look | None]) -> None:
+        self._parameters, self._client, self._taken = parameters, client, taken
         self._link_url = os.environ.get("LINK_URL") or LINK_URL
-        self._taken: list[Look | None] = []
         self._link_taken: list[dict[str, Any]] = []
         self._lags: list[dict[str, float]] = []
 
@@ -43,10 +41,6 @@ class Looks:
             self._link_taken.append(link.look(self._link_url))
         self._taken.append(look)
         self._lags.append(robot_lag.ask(os.environ.get("ROBOT_STATISTICS", "")) if p.robot == "virtual" else {})
-
-    def judge(self, bridge: Mapping[str, Any]) -> list[Treatment]:
-        """Judge the treatments that the processes show."""
-        return treatments.judge(self._parameters, self._taken, bridge)
 
     def judge_link(self) -> Treatment:
         """Judge the link, or that there was none."""
@@ -66,8 +60,8 @@ class Looks:
         return {**facts, **stalls.between(before, after, _PARTS), "robot_lag": self._lags[first + 1]}
 
     def document(self) -> dict[str, Any]:
-        """Return what run.json holds of the machine's stalls and of an emulated link."""
-        return {"noise_floor": noise.over(self._taken), **({"link": self._link_taken[-1]} if self._link_taken else {})}
+        """Return what run.json holds of an emulated link."""
+        return {"link": self._link_taken[-1]} if self._link_taken else {}
 
     def load_runs(self) -> bool:
         return running(self._client.look(treatments.applied(self._parameters)), self._parameters.load)

@@ -22,7 +22,7 @@ from looplab.treatments.judgement import (
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
-from looplab.treatments.looks import Look, TreatmentsClient, grown
+from looplab.treatments.looks import Look, grown
 
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares: at
@@ -33,10 +33,9 @@ WAKE_UPS = 2
 _PROCESSES = (BROKER, CONTROLLER, BRIDGE, ROBOT)
 
 
-def client(broker: str) -> TreatmentsClient:
-    """Return a client of the treatments service that asks about every role of the loop and every load."""
-    roles = [BROKERS[broker].role if role is BROKER else role for role in EXPERIMENT.roles]
-    return TreatmentsClient([*roles, *(load.role for load in loads().values())])
+def roles(broker: str) -> list[Role]:
+    """Return every role of the loop, with that of its broker."""
+    return [BROKERS[broker].role if role is BROKER else role for role in EXPERIMENT.roles]
 
 
 def priorities(parameters: Parameters) -> dict[str, int]:

@@ -54,8 +54,9 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         self._wait_for_emulator()
         wait_for(lambda: capture.answers(self._capture), self.parameters.parts_timeout_s, self._no_capture)
 
-    def conclude(self) -> None:
-        """The treatments were read while the cell's connections were there."""
+    def conclude(self, index: int) -> None:
+        """Store the samples; the treatments were read while the cell's connections were there."""
+        self.record.append(self.parameters.rows(index))
 
     def judge(self, looks: Sequence[Look]) -> list[Treatment]:
         links = [(str(one.cell), one.made) for one in self.measured if isinstance(one, MeasuredDelay)]

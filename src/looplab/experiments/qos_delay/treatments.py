@@ -37,7 +37,7 @@ def judge(
     found += [_time_out(parameters, looks, role) for role in _ROLES]
     found.append(_sent_again(parameters, looks))
     found += [load.judge(looks, wanted=False) for load in loads().values()]
-    return [*found, *_links(links), _capture(captured)]
+    return [*found, *(_links(links) if links else []), _capture(captured)]
 
 
 def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:

@@ -46,8 +46,9 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         wait_for(self._database.answers, p.parts_timeout_s, _no_database)
         wait_for(self._instance_answers, p.parts_timeout_s, _no_instance)
 
-    def conclude(self) -> None:
-        """The treatments were read while the cell's connections were there."""
+    def conclude(self, index: int) -> None:
+        """Store the samples; the treatments were read while the cell's connections were there."""
+        self.record.append(self.parameters.rows(index))
 
     def judge(self, looks: Sequence[Look]) -> list[Treatment]:
         return judge(self.parameters, looks, self._database.facts(), self._started)

@@ -452,10 +452,9 @@ def test_foreign_words_on_the_labs_topics_change_nothing(lab: LoopLab) -> None:
         lab.listener.say(TOPIC_ANSWER, payload)
         lab.listener.say("lab/bridge/status", payload[:60] + b"?")
     lab.listener.say(TOPIC_ANSWER, b"elsewhere,1,ok,5,20.00")
-    lab.listener.say("lab/nobody/knows", b"x")
     assert child.wait() == 0, child.said()
     run = check(lab.run)
-    assert (run["malformed"], run["foreign"]) == (6, 2)
+    assert (run["malformed"], run["foreign"]) == (6, 1)
     assert run["cells"][0]["answered"] + run["cells"][0]["late"] == 100
     # The robot may have been opened only now; the bridge's status, which was forged, never changed.
     changes = [change["status"] for change in run["events"] if change["topic"] == "lab/bridge/status"]

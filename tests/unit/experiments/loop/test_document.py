@@ -1,17 +1,19 @@
 """Cells of the loop: every message counted once, no latency left out, lines as their header says."""
 
 import random
+from typing import Any
 
 import pytest
 
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.document import (
     COLUMNS,
-    files,
-    measured_cell,
+    of_rows,
     transport_lines,
 )
 from looplab.experiments.loop.parameters import Parameters, read_parameters
+from looplab.run.cells import Measured, entry
+from looplab.run.document import samples_file
 from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore
 
 MS = 1_000_000
@@ -30,6 +32,11 @@ def put(store: SampleStore, row: int, state: int, total_ns: int = 0, robot_ns: i
         store["robot_ns"][row] = robot_ns
 
 
+def document(store: SampleStore, rows: range) -> dict[str, Any]:
+    cell = LoopCell.keyed(20, 0)
+    return entry(Measured(cell, of_rows(cell, store, rows)), store, rows)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_every_message_has_exactly_one_outcome(seed: int) -> None:
     dice = random.Random(seed)
@@ -37,7 +44,7 @@ def test_every_message_has_exactly_one_outcome(seed: int) -> None:
     states = [dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR)) for _ in range(200)]
     for row, state in enumerate(states):
         put(store, row, state, dice.randrange(1, 10**9), dice.randrange(10**6))
-    found = measured_cell(LoopCell.keyed(20, 0), store, range(200), {})
+    found = document(store, range(200))
     assert found["sent"] == 200 - states.count(NOT_SENT)
     assert found["sent"] == found["answered"] + found["late"] + found["lost"] + found["robot_errors"]
     assert (found["lost"], found["late"]) == (states.count(WAITING), states.count(LATE))
@@ -51,8 +58,7 @@ def test_latencies_by_hand() -> None:
     put(store, 1, LATE, total_ns=1500 * MS, robot_ns=6 * MS)
     put(store, 2, WAITING, lateness_ns=7 * MS)
     put(store, 3, ROBOT_ERROR, total_ns=250 * MS, robot_ns=249 * MS)
-    found = measured_cell(LoopCell.keyed(20, 0), store, range(4), {"duplicates": 3})
-    assert found["duplicates"] == 3
+    found = document(store, range(4))
     assert (found["T_us"]["min"], found["T_us"]["max"]) == (5000, 1_500_000)
     assert (found["R_us"]["min"], found["R_us"]["max"]) == (4000, 6000)
     # O is paired message by message: the largest O is not the largest T less the largest R of others.
@@ -68,7 +74,7 @@ def test_transport_takes_complete_rows_only() -> None:
     store["wire_robot_ns"][0] = 4_200_000
     store["wire_robot_ns"][2] = 4_300_000
     store["wire_sent_ns"][2] = -1
-    found = measured_cell(LoopCell.keyed(20, 0), store, range(3), {})
+    found = document(store, range(3))
     assert found["transport_O_us"]["n"] == 1
     assert found["transport_O_us"]["max"] == 700
     assert list(transport_lines(store, range(1))) == ["0,4900.000,4200.000,700.000,,,,,,"]
@@ -83,7 +89,7 @@ def test_transport_file_and_summary_hold_the_same_rows() -> None:
     store["wait_ns"][0] = 1_500_000
     lines = list(transport_lines(store, range(2)))
     assert lines == ["0,5000.000,4000.000,1000.000,1500.000,,,,,"]
-    assert measured_cell(LoopCell.keyed(20, 0), store, range(2), {})["transport_O_us"]["n"] == len(lines)
+    assert document(store, range(2))["transport_O_us"]["n"] == len(lines)
 
 
 def test_r_free_is_that_of_requests_that_did_not_queue() -> None:
@@ -91,7 +97,7 @@ def test_r_free_is_that_of_requests_that_did_not_queue() -> None:
     for row, wait_ns in enumerate((0, 4 * MS, -1)):
         put(store, row, ANSWERED, 12 * MS, 8 * MS)
         store["wait_ns"][row] = wait_ns
-    found = measured_cell(LoopCell.keyed(20, 0), store, range(3), {})
+    found = document(store, range(3))
     assert found["R_us"]["n"] == 3
     assert (found["service_R_us"]["n"], found["service_R_us"]["min"], found["service_R_us"]["max"]) == (1, 8000, 8000)
     assert found["waited"] == 1
@@ -104,7 +110,7 @@ def test_lines_have_the_columns_of_their_header() -> None:
     put(store, 5, WAITING)
     put(store, 8, ROBOT_ERROR, 250 * MS, 249 * MS)
     put(store, 9, LATE, 2000 * MS, 4 * MS)
-    samples, _transport = files(p)
+    samples = samples_file(LoopCell, p)
     lines = list(samples.lines(store, range(p.samples)))
     assert lines == [
         f"20,0,0,0,{MS},{MS + 1500},{6 * MS + 1500},5000.000,4280.123,719.877,answered",

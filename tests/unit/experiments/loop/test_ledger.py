@@ -5,7 +5,8 @@ import random
 import pytest
 
 from looplab.experiments.loop import LoopCell, ledger
-from looplab.experiments.loop.document import COLUMNS, TRANSPORT_HEADER, measured_cell, transport_lines
+from looplab.experiments.loop.document import COLUMNS, TRANSPORT_HEADER, of_rows, transport_lines
+from looplab.run.document import cell_document
 from looplab.run.samples import ABSENT, ANSWERED, SampleStore
 
 SENT_NS = 5_000_000_000
@@ -53,7 +54,8 @@ def test_the_parts_are_those_that_were_put_in_and_their_sum_is_o_to_the_nanoseco
 
 
 def test_the_averages_of_a_cell_add_up_to_that_of_o(store: SampleStore) -> None:
-    found = measured_cell(LoopCell.keyed(20, 0), store, range(50), {})
+    cell = LoopCell.keyed(20, 0)
+    found = cell_document(cell, store, range(50), of_rows(cell, store, range(50)))
     assert [part["n"] for part in found["ledger_us"].values()] == [50] * 5
     total = sum(part["avg"] for part in found["ledger_us"].values())
     assert total == pytest.approx(found["O_us"]["avg"], abs=0.01)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.experiments.loop.treatments import applied, cell_facts, client, elsewhere, judge, judge_broker
+from looplab.experiments.loop.treatments import applied, cell_facts, elsewhere, judge, judge_broker, roles
 from looplab.spec.brokers import DEFAULT
 from looplab.treatments.judgement import Treatment
+from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
 from looplab.treatments.looks import TreatmentsClient, running
 
@@ -465,8 +466,9 @@ def test_the_question_asks_for_priority_only_where_it_is_applied(
     url, asked = service(b"{}", 2)
     monkeypatch.setenv("TREATMENTS_URL", url)
     priorities = {"PRIORITY_BROKER": "90", "PRIORITY_CONTROLLER": "99"}
-    assert client(DEFAULT).look(applied(parameters(**priorities)), "broker:1883") == {}
-    client(DEFAULT).look(applied(parameters(APPLY_PRIORITY="off", **priorities)))
+    client = TreatmentsClient([*roles(DEFAULT), *(load.role for load in loads().values())])
+    assert client.look(applied(parameters(**priorities)), "broker:1883") == {}
+    client.look(applied(parameters(APPLY_PRIORITY="off", **priorities)))
     given, permitted = ({role: asks["fifo"] for role, asks in question["roles"].items()} for question in asked)
     assert (given["broker"], given["controller"]) == (90, 99)
     assert (permitted["broker"], permitted["controller"]) == (0, 0)
@@ -508,6 +510,6 @@ def test_the_service_is_asked_for_the_process_of_the_run_s_broker(
 ) -> None:
     url, asked = service(b"{}", 2)
     monkeypatch.setenv("TREATMENTS_URL", url)
-    client("rabbitmq").look({}, "broker:1883", "rabbitmq")
+    TreatmentsClient(roles("rabbitmq")).look({}, "broker:1883", "rabbitmq")
     assert asked[0]["roles"]["broker"]["comm"] == ["beam.smp"]
     assert asked[0]["broker"] == "rabbitmq"
