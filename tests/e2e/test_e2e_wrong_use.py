@@ -30,7 +30,7 @@ CASES = {
     "fidelity of the shell": Case(("run", "scenario0"), 2, ("FIDELITY='exact'", "thesis"), {"FIDELITY": "exact"}),
     "a robot nobody has": Case(("run", "scenario0", "--robot", "simulated"), 2, ("virtual",)),
     "a link nobody has": Case(("run", "scenario0", "--link", "moon"), 2, ("LINK=moon", "custom, none, wifi")),
-    "a broker nobody has": Case(("run", "scenario0"), 2, ("BROKER=pigeon", "mosquitto"), {"BROKER": "pigeon"}),
+    "a broker nobody has": Case(("run", "scenario0"), 2, ("BROKER='pigeon'", "mosquitto"), {"BROKER": "pigeon"}),
     "an emulated link on a real one": Case(
         ("run", "scenario0", "--link", "wifi", "--robot", "remote"), 2, ("LINK=wifi", "ROBOT=remote")
     ),
