@@ -1,6 +1,7 @@
 """Places in a cell of run.json, and the shapes that its parts have, as JSON schemas."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 Document = Mapping[str, Any]
@@ -35,7 +36,7 @@ def each(name: str) -> dict[str, Any]:
     return {"type": ["object", "null"], "additionalProperties": defined(name)}
 
 
-def rows(**fields: str) -> dict[str, Any]:
-    """Return the shape of a list of objects, each with these fields by definition."""
-    properties = {name: defined(kind) for name, kind in fields.items()}
+def rows(optional: Mapping[str, str] = MappingProxyType({}), /, **fields: str) -> dict[str, Any]:
+    """Return the shape of a list of objects, each with these fields by definition; it may lack those in `optional`."""
+    properties = {name: defined(kind) for name, kind in {**optional, **fields}.items()}
     return {"type": ["array", "null"], "items": {"type": "object", "required": [*fields], "properties": properties}}

@@ -53,10 +53,10 @@ class LatencyCell(AsipCell):
         prometheus="edge",
     )
     wire_us = Figure("the time that the bytes of one test take on the wire", unit="us", heading="wire")
-    wire_bytes = Figure(
+    wire_bytes = Part("how many bytes of one test go to_board and to_client", each("amount"))
+    test_bytes = Figure(
         "the bytes of one test in both directions",
-        path="test_bytes",
-        made=lambda cell: sum(cell.document["wire_bytes"].values()) if cell.document.get("wire_bytes") else None,
+        made=lambda cell: float(sum(cell.wire_bytes.values())) or None,
         prometheus=None,
     )
     warmup = Part("tests before the first one that counts: mean of the first and of the last ten", each("number"))

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text
-from looplab.spec.document import Document, each, rows
+from looplab.spec.document import Document, defined, each, rows
 from looplab.spec.experiment import Experiment
 from looplab.spec.roles import CONTROLLER, Role
 
@@ -28,6 +28,16 @@ _SERVICES = {
 }
 
 
+_FATES = ("succeeded", "failed", "unfinished")
+# What an older repetition may lack.
+_OF_REPETITION = {
+    **dict.fromkeys(("response_us", "sent_response_us", "server_us", "send_lateness_us"), "latency"),
+    "processed": "count",
+    "cpu_s_per_request": "number",
+    **dict.fromkeys(("cpu_s", "memory_end_bytes"), "numbers"),
+}
+
+
 def _where(cell: "LoadCell") -> str:
     return "balancer" if cell.balancer else "container" if cell.container else "bare"
 
@@ -35,7 +45,7 @@ def _where(cell: "LoadCell") -> str:
 def _processed(cell: "LoadCell") -> float | None:
     # A repetition has its own seconds.
     seconds = cell.document.get("seconds") or sum(one["seconds"] for one in cell.each_repetition)
-    return float(cell.document.get("processed", cell.succeeded)) / seconds if seconds else None
+    return cell.processed / seconds if seconds else None
 
 
 def _failed(cell: "LoadCell") -> float | None:
@@ -44,8 +54,8 @@ def _failed(cell: "LoadCell") -> float | None:
 
 
 def _scaled(name: str, factor: float, cell: "LoadCell") -> float | None:
-    value = cell.document.get(name)
-    return None if value is None else float(value) * factor
+    value: float | None = cell.columns[name].of(cell)
+    return None if value is None else value * factor
 
 
 def place_text(container: bool, balancer: bool, nodes: int, cores: int) -> str:
@@ -81,6 +91,7 @@ class LoadCell(Cell):
     placement = Text(lambda cell: place_text(cell.container, cell.balancer, cell.nodes, cell.cores))
     requests = Count("requests that were due", total=True)
     succeeded = Count("requests that succeeded", outcome="succeeded", fates=("answered",))
+    processed = Count("requests that succeeded before the load ended, as the paper counts them", prometheus=None)
     processed_per_s = Figure(
         "requests that succeeded in each second of the load",
         made=_processed,
@@ -116,17 +127,33 @@ class LoadCell(Cell):
         prometheus=None,
     )
 
+    cpu_s_per_request = Figure(
+        "processor time of the middleware's services during the load, for a request processed then",
+        unit="s",
+        prometheus=None,
+    )
+    memory_bytes_at_start = Figure(
+        "memory of the middleware's services when the load begins, mean of the repetitions",
+        unit="bytes",
+        prometheus=None,
+    )
+    memory_bytes_at_end = Figure(
+        "memory of the middleware's services after the last answer, mean of the repetitions",
+        unit="bytes",
+        prometheus=None,
+    )
+    lost = Figure("messages that were posted and are not in the database", pooled=sum, prometheus=None)
+    duplicates = Figure("messages that the database holds more than once", pooled=sum, prometheus=None)
+    out_of_memory = Part(
+        "whether the kernel killed a service at its memory limit, or the middleware did not get ready and read as much "
+        "as that limit again",
+        defined("switch"),
+    )
+    dead = Part("services that ended before their time", defined("names"))
     failed_by = Part("failed requests by cause: timeout, refused, closed, http_<status> and others", each("count"))
     each_repetition = Part(
         "what each repetition measured: counts, times, processor time and memory of each service",
-        rows(
-            repetition="count",
-            requests="count",
-            succeeded="count",
-            failed="count",
-            unfinished="count",
-            seconds="amount",
-        ),
+        rows(_OF_REPETITION, seconds="amount", **dict.fromkeys(("repetition", "requests", *_FATES), "count")),
         path="by_repetition",
     )
 
@@ -137,14 +164,14 @@ class LoadCell(Cell):
     @classmethod
     def remarks(cls, run: Document) -> Iterator[str]:
         for cell in map(cls, run["cells"]):
-            if cell.document.get("out_of_memory"):
+            if cell.out_of_memory:
                 yield f"{cell}: out of memory."
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         for cause, count in self.failed_by.items():
             yield "failures_total", {"cause": cause}, count
         for when in ("start", "end"):
-            if (size := self.document.get(f"memory_bytes_at_{when}")) is not None:
+            if (size := getattr(self, f"memory_bytes_at_{when}")) is not None:
                 yield "memory_bytes", {"when": when}, size
         for metric, name in (("service_cpu_seconds", "cpu_s"), ("service_memory_bytes", "memory_end_bytes")):
             each = [one[name] or {} for one in self.each_repetition]

@@ -26,6 +26,7 @@ class DelayCell(Cell):
     links = Text(lambda cell: "symmetrical" if cell.symmetrical else "asymmetrical")
     end_to_end_ms = Text(lambda cell: f"{cell.wanted_ms:g}")
     qos = Key(int, "quality of service", heading="QoS", default=0)
+    interval_ms = Figure("the period between two messages", unit="ms", prometheus=None)
     sent = Count("messages that were sent", heading="sent", total=True)
     answered = Count("messages that reached the subscriber", outcome="answered")
     late = Count("messages that came after the deadline", heading="late", outcome="late")

@@ -226,10 +226,8 @@ def _floor(run: Measured) -> Finding:
     )
     finding = rule(run)
     quoted_ms = FLOOR_CHARACTERS * 10 / BAUD * 1000
-    finding.beside = [
-        f"A test puts {cell.figure('wire_bytes'):.0f} bytes on the wire, {(cell.figure('wire_us') or 0) / 1000:.2f} ms."
-        for cell in counted(run)[:1]
-    ]
+    tests = [(size, cell.figure("wire_us") or 0.0) for cell in counted(run) if (size := cell.figure("test_bytes"))]
+    finding.beside = [f"A test puts {size:.0f} bytes on the wire, {us / 1000:.2f} ms." for size, us in tests[:1]]
     finding.beside.append(
         f"{FLOOR_CHARACTERS} characters of 10 bits take {quoted_ms:.2f} ms at {BAUD} baud; {FLOOR_MS:g} ms would be 12 "
         "bits a character."

@@ -41,8 +41,9 @@ class MeasuredLoad(MeasuredCell, LoadCell):
         return self.container, self.balancer, self.nodes, self.cores
 
     @property
-    def out_of_memory(self) -> bool:
-        return any(bool(cell.document.get("out_of_memory")) for cell in self.runs or (self,))
+    def starved(self) -> bool:
+        """Whether a run of it ran out of memory."""
+        return any(bool(cell.out_of_memory) for cell in self.runs or (self,))
 
     @property
     def every(self) -> list[Repetition]:
@@ -105,7 +106,7 @@ def load_cells(run: Measured | None) -> list[MeasuredLoad]:
 
 def usable(run: Measured | None) -> list[MeasuredLoad]:
     """Return the valid cells that did not run out of memory, by growing load."""
-    cells = [cell for cell in load_cells(run) if cell.valid and not cell.out_of_memory and cell.every]
+    cells = [cell for cell in load_cells(run) if cell.valid and not cell.starved and cell.every]
     return sorted(cells, key=lambda cell: cell.devices)
 
 

@@ -62,7 +62,7 @@ def _table_1(run: Measured) -> Iterator[dict[str, Any]]:
             "load": load,
             "cell": cells.get(place),
             "processed": processed.get(place),
-            "out_of_memory": any(cell.out_of_memory for cell in every),
+            "out_of_memory": any(cell.starved for cell in every),
             "against_best": processed[place].estimate / most - 1 if place in processed else None,
         }
 
@@ -102,8 +102,7 @@ def _cell_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
                 **spread("processed_per_s", cell.interval(PROCESSED)),
                 **{"q1_per_s": number(first), "median_per_s": number(median), "q3_per_s": number(third)},
                 "without_extremes_per_s": number(cell.without_extremes()),
-                "memory_bytes_at_end": cell.document.get("memory_bytes_at_end") or "",
-                "out_of_memory": "yes" if cell.out_of_memory else "no",
+                "out_of_memory": "yes" if cell.starved else "no",
             }
 
 

@@ -165,7 +165,7 @@ def _five(run: Measured) -> Finding:
     places = _balanced(run)
     _one, spread, beyond = _layouts(list(places))
     if spread is None or beyond is None:
-        exhausted = sorted({place_text(*cell.place) for cell in load_cells(run) if cell.out_of_memory})
+        exhausted = sorted({place_text(*cell.place) for cell in load_cells(run) if cell.starved})
         more = f" Out of memory: {'; '.join(exhausted)}." if exhausted else ""
         return Finding(NO_RUN, f"The run has no sound load on more nodes than have their own cores.{more}")
     finding = _against(places, beyond, spread, f"The throughput of {_short(spread)}", "five-beat-seven")

@@ -30,7 +30,7 @@ def read(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
     cells = {}
     for key, document in run.cells.items():
         repeated = []
-        for entry in document["by_repetition"]:
+        for entry in document["by_repetition"] or ():
             at = (*map(int, key), int(entry["repetition"]))
             times = histograms.get(at, {})
             if trouble := _disagreement(entry, counted.get(at, [0] * len(counts)), times):

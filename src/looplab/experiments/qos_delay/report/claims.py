@@ -123,7 +123,7 @@ def _low_qos(fits: bool, run: Measured) -> list[MeasuredDelay]:
         cell
         for qos in (0, 1)
         for cell in symmetrical(run, qos)
-        if (2 * (cell.made_ms or 0) < float(cell.document["interval_ms"])) is fits
+        if (2 * (cell.made_ms or 0) < (cell.interval_ms or 0)) is fits
     ]
 
 
