@@ -20,7 +20,7 @@ import pytest
 
 from looplab.errors import MachineError
 from looplab.lab.docker.engine import find_engine
-from looplab.lab.docker.images import image_fact
+from looplab.lab.docker.images import is_here
 from support.places import ROOT
 
 KERNEL = "linux-image-cloud-amd64"
@@ -230,7 +230,7 @@ def run(
 def whole(images: Iterable[str], start: Callable[[], Results]) -> Results:
     """Return the results of a machine that `start` ran to its end. Fails the test if `images` or results are absent."""
     need_programs()
-    absent = [name for name in images if not find_engine().serves or image_fact(name) is None]
+    absent = [name for name in images if not find_engine().serves or not is_here(name)]
     if absent:
         pytest.fail(f"no Docker engine with {', '.join(absent)} answers here: run ./lab setup for them first")
     found = start()

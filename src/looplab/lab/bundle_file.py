@@ -52,7 +52,7 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
         "schema": SCHEMA,
         "made": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "architecture": platform_name(),
-        "images": {reference: known[reference].id for reference in references},
+        "images": {reference: known[reference] for reference in references},
         **facts,
     }
     partial = file.with_name(f".{file.name}.partial")
@@ -221,7 +221,7 @@ def _give_to_engine(archive: tarfile.TarFile, manifest: Mapping[str, Any]) -> No
             step.advance(done, size, _megabytes(done, size))
     here = local_images(images)
     for reference, wanted in images.items():
-        if reference not in here or here[reference].id != wanted:
+        if reference not in here or here[reference] != wanted:
             message = f"{reference} is not the image of the bundle after loading."
             raise MachineError(message, "See `docker images`.")
 

@@ -2,21 +2,20 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from looplab.errors import MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.docker.builds import EVERY_PROFILE
 from looplab.lab.docker.compose import Compose
-from looplab.lab.docker.engine import show_version
+from looplab.lab.docker.engine import Engine, show_version
 from looplab.lab.docker.images import Images, image_facts
 from looplab.lab.docker.own_images import FLOOD, OwnImages
 from looplab.lab.image_names import BASE, BASE_IMAGE, BROKER_IMAGES, NAMES, own_reference
-from looplab.lab.machine.facts import Machine, inspect_machine
+from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
-from looplab.lab.machine.limits import machine_variables
+from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 from looplab.lab.programs import call
 from looplab.lab.scenarios import experiments, scenarios
 from looplab.lab.secret_files import ensure_grafana_password, ensure_passwords
@@ -36,11 +35,10 @@ NEVER = "never"
 PROBE = "treatments"
 
 
-@dataclass(frozen=True)
-class SetUp:
-    """What a set-up found and decided: facts of this machine, variables for Compose."""
+class SetUp(NamedTuple):
+    """What a set-up found and decided: the engine, variables for Compose."""
 
-    machine: Machine
+    engine: Engine
     variables: dict[str, str]
 
 
@@ -134,7 +132,7 @@ class Lab:
         (self.root / "results").mkdir(exist_ok=True)
         settled = {} if ask_again else read_machine_file(self.root)
         images = Images(self.root, base=self.settings(original=ask_again).get(BASE) or BASE_IMAGE)
-        ensure_compose(ensure_engine(), images.ensure_base)
+        engine = ensure_compose(ensure_engine(), images.ensure_base)
         every, upstream = self.own_images(), self.upstream_images(original=ask_again)
         needed, flood = every, every[FLOOD]
         if self._scenarios:
@@ -153,13 +151,13 @@ class Lab:
         if own.must_build(images.base):
             images.ensure_base()
             own.build(images.variables)
-        machine = inspect_machine(self.root, self.ports().items(), own.references[PROBE])
+        limits = probe_limits(engine, own.references[PROBE], self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         passwords = ensure_passwords(self.root, EXPERIMENTS.values())
         given = {**self._undecided(settled, upstream), **images.variables, **administrator, **passwords}
-        variables = machine_variables(machine.limits, given)
+        variables = {**machine_variables(limits), **given}
         write_machine_file(self.root, variables)
-        return SetUp(machine, variables)
+        return SetUp(engine, variables)
 
     def _started(self) -> set[str]:
         """Return the images that the scenarios start, as Compose reads them."""
@@ -182,22 +180,24 @@ class Lab:
 
     def check_ports(self, done: SetUp) -> None:
         """Raise LabError (exit code 3) if a port is held by something that is not this lab."""
-        wanted = self.ports()
-        for use in done.machine.ports:
-            if use.variable in wanted and use.taken and "of this lab" not in use.owner:
-                raise MachineError(
-                    f"Port {use.port} is in use{f' by {use.owner}' if use.owner else ''}.",
-                    f"Set {use.variable} in .env to a free port, e.g. {use.variable}={use.port + 10000}.",
-                )
+        for variable, owner in self.port_owners(done.engine).items():
+            if owner and not owner.endswith(OF_THIS_LAB):
+                port = self.port(variable)
+                remedy = f"Set {variable} in .env to a free port, e.g. {variable}={port + 10000}."
+                raise MachineError(f"Port {port} is in use by {owner}.", remedy)
+
+    def port_owners(self, engine: Engine) -> dict[str, str]:
+        """Return who holds each port that a run publishes, "" if nobody; nothing if the ports are another machine's."""
+        return port_owners(self.ports(), project_name(self.root)) if engine.local else {}
 
     def environment_facts(self, done: SetUp) -> dict[str, Any]:
         """Return what run.json records of the host and no container can see."""
-        engine = done.machine.engine
+        engine = done.engine
         references = {**self.upstream_images(), **done.variables, **self.own_images()}
         named = {name: value for name, value in references.items() if ":" in value}
         return {
             "engine": f"{engine.server_version} ({engine.operating_system})",
-            "compose": show_version(engine.compose) if engine.compose else "unknown",
+            "compose": show_version(engine.compose),
             "cgroup": f"v{engine.cgroup_version}",
             "images": image_facts(named),
             "revision": self.revision(),

@@ -35,8 +35,6 @@ STAND_INS = {
         "postgres": "postgres",
     }.items()
 }
-# On images that were built from packages, in place of an upstream one.
-ORIGIN_LABEL = "looplab.origin"
 
 
 def registry_of(reference: str) -> str:

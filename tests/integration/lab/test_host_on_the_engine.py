@@ -10,8 +10,8 @@ from support.places import ROOT
 
 from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
-from looplab.lab.docker.images import ask_registry, image_facts
-from looplab.lab.machine.limits import machine_variables, probe_limits, rt_budget_us
+from looplab.lab.docker.images import image_facts
+from looplab.lab.machine.limits import FIFO, machine_variables, probe_limits, rt_budget_us
 
 pytestmark = pytest.mark.engine
 
@@ -28,18 +28,18 @@ def test_the_engine_and_its_compose_are_found() -> None:
     assert ".".join(map(str, engine.compose or ())) in compose
 
 
-def test_a_container_starts_with_the_limits_that_were_found() -> None:
+def test_a_container_starts_with_the_limits_found(tmp_path: Path) -> None:
     """Whatever was found out must be true: the same flags, as Compose would set them, start a container."""
     engine = find_engine()
-    limits = probe_limits(engine, own_image("treatments"))
-    assert limits.known
+    limits = probe_limits(engine, own_image("treatments"), tmp_path / "cache")
+    assert not limits.unknown
     options = ["--cap-add=SYS_NICE"]
     if limits.rt_group_sched:
         options.append("--cpu-rt-runtime=20000")
     if limits.rtprio_max:
         options.append(f"--ulimit=rtprio={limits.rtprio_max}")
     ran = docker("run", "--rm", *options, base_image(), "chrt", "-f", "90", "true")
-    assert (ran.returncode == 0) is limits.fifo, ran.stderr
+    assert (ran.returncode == 0) is limits.grants(FIFO), ran.stderr
     if limits.rtprio_max < 99:
         assert docker("run", "--rm", "--ulimit=rtprio=99", base_image(), "true").returncode != 0
 
@@ -50,19 +50,13 @@ def test_priority_is_not_there_without_its_capability() -> None:
     assert ran.returncode != 0
 
 
-def test_the_shares_fit_the_budget() -> None:
+def test_the_shares_fit_the_budget(tmp_path: Path) -> None:
     engine = find_engine()
     budget_us = rt_budget_us(engine)
     if budget_us is None:
         pytest.skip("this kernel does not ration real-time CPU time")
-    variables = machine_variables(probe_limits(engine, own_image("treatments")))
+    variables = machine_variables(probe_limits(engine, own_image("treatments"), tmp_path / "cache"))
     assert sum(int(value) for name, value in variables.items() if "RT_RUNTIME" in name) <= budget_us
-
-
-def test_a_registry_is_asked_within_its_patience() -> None:
-    registry = ask_registry("registry.invalid/lab/robot:1")
-    assert not registry.answers
-    assert registry.detail
 
 
 def test_an_image_that_is_built_here_says_so(tmp_path: Path) -> None:

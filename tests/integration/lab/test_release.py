@@ -16,7 +16,7 @@ from support.places import ROOT
 from looplab import __version__
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.docker.base_image import SUITE
-from looplab.lab.image_names import BASE_IMAGE, NAMES, ORIGIN_LABEL, own_reference
+from looplab.lab.image_names import BASE_IMAGE, NAMES, own_reference
 
 PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]
 pytestmark = pytest.mark.engine
@@ -156,7 +156,7 @@ def test_the_scan_names_what_lacks_a_security_update(outdated: str) -> None:
 def test_a_base_made_here_asks_for_security_updates() -> None:
     image = json.loads(docker("image", "inspect", base_image()))[0]
     age = datetime.now(UTC) - datetime.fromisoformat(image["Created"][:19]).replace(tzinfo=UTC)
-    if (image["Config"]["Labels"] or {}).get(ORIGIN_LABEL) != "built" or age > timedelta(hours=1):
+    if (image["Config"]["Labels"] or {}).get("looplab.origin") != "built" or age > timedelta(hours=1):
         pytest.skip(f"{BASE_IMAGE} came from elsewhere, or by an older checkout: it is {age} old")
     read = ["sh", "-c", "cat /etc/apt/sources.list; policy-rc.d; echo $?; ls /usr/share/doc/libc6 /usr/share/man"]
     printed = docker("run", "--rm", "--network", "none", base_image(), *read)

@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import host_fakes as fakes
 
 from looplab.lab.docker.engine import Engine
-from looplab.lab.machine.facts import as_containers_see, host_facts, port_uses, read_published_ports, serial_devices
+from looplab.lab.machine.facts import host_facts, port_owners, read_published_ports, serial_devices
 from looplab.lab.settings import read_machine_file, write_machine_file
 from looplab.system.machine_facts import cpu_model, cpu_name, cpu_name_from, governor
 
@@ -18,18 +19,16 @@ ARM_CORE = (
 )
 
 
-def test_a_free_port_and_a_taken_one() -> None:
+def test_a_free_port_and_a_taken_one(programs: fakes.Programs) -> None:
+    programs.add("docker", {"ps*": ("looplab\tlooplab-broker-1\t127.0.0.1:1→1883/tcp\n".replace("→", "->"), "", 0)})
+    programs.borrow("ss")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         number = taken.getsockname()[1]
-        (use,) = port_uses([("LAB_BROKER_PORT", number)])
-        assert use.taken
-        assert f"(process {Path('/proc/self').resolve().name})" in use.owner
-    (use,) = port_uses([("LAB_BROKER_PORT", number)])
-    assert not use.taken
-    (use,) = port_uses([("LAB_BROKER_PORT", number)], {number: "container x"})
-    assert (use.taken, use.owner) == (True, "container x")
+        (owner,) = port_owners({"LAB_BROKER_PORT": number}, "looplab").values()
+        assert f"(process {Path('/proc/self').resolve().name})" in owner
+    assert port_owners({"A": number, "B": 1}, "looplab") == {"A": "", "B": "container looplab-broker-1 of this lab"}
 
 
 def test_ports_that_containers_publish() -> None:
@@ -38,8 +37,8 @@ def test_ports_that_containers_publish() -> None:
         "\tother\t0.0.0.0:8000-8002->8000-8002/tcp, :::9090->9090/tcp, 1234/tcp\n"
     )
     of_others = dict.fromkeys((8000, 8001, 8002, 9090), "container other")
-    assert read_published_ports(listing) == {1883: "container looplab-broker-1 of this lab", **of_others}
-    assert read_published_ports("") == {}
+    wanted = {1883: "container looplab-broker-1 of this lab", **of_others}
+    assert read_published_ports(listing, "looplab") == wanted
 
 
 @pytest.mark.parametrize(
@@ -90,16 +89,12 @@ def test_a_serial_device_goes_by_its_lasting_name(tmp_path: Path) -> None:
     (dev / "ttyUSB0").touch()
     (dev / "ttyACM3").touch()
     (by_id / "usb-1a86_USB_Serial-if00-port0").symlink_to(dev / "ttyUSB0")
-    found = {device.device: device.path for device in serial_devices(by_id, dev)}
-    assert found == {
-        str(dev / "ttyACM3"): str(dev / "ttyACM3"),
-        str(dev / "ttyUSB0"): str(by_id / "usb-1a86_USB_Serial-if00-port0"),
-    }
+    assert serial_devices(by_id, dev) == (dev / "ttyACM3", by_id / "usb-1a86_USB_Serial-if00-port0")
     assert serial_devices(tmp_path / "none", tmp_path / "by-id") == ()
 
 
 def test_facts_of_this_host(tmp_path: Path) -> None:
-    facts = host_facts(tmp_path / "not" / "there" / "yet")
+    facts = host_facts(tmp_path / "not" / "there" / "yet", Engine())
     assert facts.cores >= 1
     assert facts.memory_bytes > 2**20
     assert facts.disk_free_bytes > 0
@@ -125,10 +120,10 @@ def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
 )
 def test_the_cores_that_count_are_those_of_the_engine(tmp_path: Path, system: str, endpoint: str, cores: int) -> None:
     """Docker Desktop's containers run in a virtual machine with a part of the host's cores and memory."""
-    host = host_facts(tmp_path)
+    host = host_facts(tmp_path, Engine())
     engine = Engine(operating_system=system, endpoint=endpoint, cores=3, memory_bytes=2**31, kernel="6.6-linuxkit")
-    seen = as_containers_see(host, engine)
+    seen = host_facts(tmp_path, engine)
     assert seen.cores == (cores or host.cores)
     assert (seen.kernel == "6.6-linuxkit") == bool(cores)
     assert (seen.memory_bytes == 2**31) == bool(cores)
-    assert as_containers_see(host, replace(engine, trouble="no answer")) == host
+    assert host_facts(tmp_path, replace(engine, trouble="no answer")).kernel == host.kernel

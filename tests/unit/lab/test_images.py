@@ -1,24 +1,12 @@
 """Where images come from: here, a registry, or Debian packages; a silent registry is asked once."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import MachineError
-from looplab.lab.docker.images import (
-    Images,
-    Registry,
-    image_facts,
-    local_images,
-    note_layer,
-    read_image_fact,
-    read_registry,
-)
-from looplab.lab.image_names import registry_of
-from looplab.lab.programs import Outcome
+from looplab.lab.docker.images import Images, image_facts
 
 BASE = "debian:trixie-slim"
 BROKER = "eclipse-mosquitto:2.0.22"
@@ -27,12 +15,11 @@ FLOOD = "looplab/flood:0.1.0"
 DIGEST = "sha256:" + "1" * 64
 REGISTRY = "house.test:5000/lab/"
 OWN = f"{REGISTRY}looplab/robot"
-LABELLED = {"Config": {"Labels": {"looplab.origin": "built"}}}
 
 
-def ensured(root: Path, references: dict[str, str], stand_in: str = "", settled: dict | None = None) -> Images:
+def ensured(root: Path, references: dict[str, str], settled: dict[str, str] | None = None) -> Images:
     images = Images(root)
-    images.ensure_upstream(references, stand_in, settled)
+    images.ensure_upstream(references, FLOOD, settled or {})
     return images
 
 
@@ -56,7 +43,7 @@ def test_a_silent_registry_is_asked_once_and_stand_ins_are_built(docker: fakes.D
         "GRAFANA_IMAGE": "grafana/grafana:12.4.0",
         "FLOOD_IMAGE": "inovex/mqtt-stresser:latest",
     }
-    images = ensured(tmp_path, references, FLOOD)
+    images = ensured(tmp_path, references)
     assert len(docker.calls("pull")) == 1
     assert docker.built() == [BROKER_STAND_IN, "looplab/prometheus:0.1.0"]
     assert docker.calls("build")[0].endswith(str(tmp_path / "images/mosquitto"))
@@ -67,7 +54,7 @@ def test_a_silent_registry_is_asked_once_and_stand_ins_are_built(docker: fakes.D
 
 def test_what_was_settled_is_not_asked_again(docker: fakes.Docker, tmp_path: Path) -> None:
     references = {"GRAFANA_IMAGE": "grafana/grafana:12.4.0", "FLOOD_IMAGE": FLOOD}
-    images = ensured(tmp_path, references, FLOOD, {"GRAFANA": "off"})
+    images = ensured(tmp_path, references, {"GRAFANA": "off"})
     assert images.variables == {"GRAFANA": "off", "FLOOD_IMAGE": FLOOD}
     assert images.notes == docker.calls("pull") == []
 
@@ -79,10 +66,10 @@ def test_what_stands_in_has_a_name_of_its_own_and_is_built_again_once_it_is_gone
     first = ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"})
     assert docker.built() == [BROKER_STAND_IN]
     assert first.variables == {"MOSQUITTO_IMAGE": BROKER_STAND_IN}
-    assert ensured(tmp_path, first.variables, settled=first.variables).variables == first.variables
+    assert ensured(tmp_path, first.variables, first.variables).variables == first.variables
     assert docker.built() == [BROKER_STAND_IN]
     docker.lost(BROKER_STAND_IN)
-    assert ensured(tmp_path, first.variables, settled=first.variables).variables == first.variables
+    assert ensured(tmp_path, first.variables, first.variables).variables == first.variables
     assert docker.built() == [BROKER_STAND_IN] * 2
 
 
@@ -113,74 +100,61 @@ def test_an_image_nobody_has_names_the_bundle(docker: fakes.Docker, tmp_path: Pa
     assert "./lab load" in caught.value.remedy
 
 
-def test_each_registry_has_its_own_answer(tmp_path: Path) -> None:
-    asked: list[str] = []
-
-    def ask(reference: str) -> Registry:
-        asked.append(reference)
-        return Registry(registry_of(reference), answers="house" in reference)
-
-    images = Images(tmp_path, ask)
-    for reference in ("a:1", "b/c:2", "house.test:5000/d:1", "house.test:5000/e:2"):
-        assert images.registry(reference).answers is ("house" in reference)
-    assert asked == ["a:1", "house.test:5000/d:1"]
-
-
-@pytest.mark.parametrize(
-    ("code", "said", "answers"),
-    [
-        (1, fakes.ANSWERS, True),
-        (1, "toomanyrequests: You have reached your pull rate limit", True),
-        (1, "Error response from daemon: pull access denied for x, repository does not exist", True),
-        (1, fakes.SILENT, False),
-        (1, 'Get "https://registry.test/v2/": x509: certificate signed by unknown authority', False),
-        (1, 'Get "https://registry.test/v2/": net/http: request canceled (Client.Timeout exceeded)', False),
-        (1, 'Get "https://registry.test/v2/": dial tcp 192.0.2.1:443: connect: network is unreachable', False),
-        (124, "docker: no answer within 15 s", False),
-    ],
-)
-def test_a_refusal_is_an_answer_and_silence_is_none(code: int, said: str, answers: bool) -> None:
-    assert read_registry("", Outcome(("docker", "pull"), code, "", said)).answers is answers
+def test_each_registry_has_its_own_answer(docker: fakes.Docker, tmp_path: Path) -> None:
+    images = Images(tmp_path)
+    docker.gives("house.test:5000/e:2")
+    # One that lacks an image is asked for the next, one that is silent is not.
+    docker.registry(answers=True)
+    assert not images.pull("house.test:5000/d:1")
+    assert images.pull("house.test:5000/e:2")
+    docker.registry(answers=False)
+    assert not images.pull("a:1")
+    assert not images.pull("b/c:2")
+    assert [call.split()[1] for call in docker.calls("pull")] == ["house.test:5000/d:1", "house.test:5000/e:2", "a:1"]
+    assert images.why_not("house.test:5000/d:1") == "house.test:5000 does not have it"
+    assert images.why_not("b/c:2") == "no such host"
 
 
 @pytest.mark.parametrize(
-    ("reference", "image", "origin"),
+    ("said", "silent"),
     [
-        ("prom/prometheus:1", {"RepoDigests": ["prom/prometheus@sha256:1"]}, "registry"),
-        ("prom/prometheus:1", {"RepoDigests": []}, "registry"),  # loaded from a bundle
-        ("prom/prometheus:1", {"RepoDigests": ["x@sha256:1"], **LABELLED}, "built"),
-        ("looplab/robot:1", {"RepoDigests": ["looplab/robot@sha256:1"]}, "built"),
-        ("debian:trixie-slim", {"RepoDigests": [], "Comment": "Imported from -"}, "built"),
-        # Of the lab's own: labels are those of the base.
-        (f"{OWN}:1", {"RepoDigests": [f"{OWN}@{DIGEST}"], **LABELLED}, "registry"),
-        (f"{OWN}:1@{DIGEST}", {"RepoDigests": [f"{OWN}@{DIGEST}"], **LABELLED}, "registry"),
-        (f"{OWN}:1", {"RepoDigests": [], **LABELLED}, "built"),
-        (f"{OWN}:1", {"RepoDigests": [f"other.test/looplab/robot@{DIGEST}"], **LABELLED}, "built"),
+        ("toomanyrequests: You have reached your pull rate limit", False),
+        ("Error response from daemon: pull access denied for x, repository does not exist", False),
+        ('Get "https://registry.test/v2/": x509: certificate signed by unknown authority', True),
+        ('Get "https://registry.test/v2/": net/http: request canceled (Client.Timeout exceeded)', True),
+        ('Get "https://registry.test/v2/": dial tcp 192.0.2.1:443: connect: network is unreachable', True),
     ],
 )
-def test_origin_of_an_image(reference: str, image: dict[str, Any], origin: str) -> None:
-    assert read_image_fact(reference, json.dumps({"Id": "sha256:1", **image})).origin == origin
+def test_a_refusal_is_an_answer_and_silence_is_none(
+    docker: fakes.Docker, tmp_path: Path, said: str, silent: bool
+) -> None:
+    (docker.place / "registry").write_text(said)
+    images = Images(tmp_path)
+    assert not images.pull("a:1")
+    assert bool(images.silent) == silent
 
 
-def test_the_engine_is_asked_once_for_all_images_it_lists(docker: fakes.Docker) -> None:
-    pinned = f"{REGISTRY}looplab/robot:0.2.0@{DIGEST}"
-    docker.has("image:1", "image:2")
-    docker.has(pinned, RepoTags=[], RepoDigests=[f"{OWN}@{DIGEST}"])
-    found = image_facts({"one": "image:1", "two": "image:2", "again": "image:1", "pinned": pinned})
+def test_the_facts_of_images_tell_where_they_are_from(docker: fakes.Docker) -> None:
+    pinned = f"{OWN}:0.2.0@sha256:{'2' * 64}"
+    docker.has("prom/prometheus:1", digest=DIGEST)
+    docker.has("looplab/postgres:1", "looplab/robot:1", f"{REGISTRY}looplab/bridge:1")
+    docker.has(f"{OWN}:1", digest=DIGEST)
+    docker.has(pinned)
+    names = (
+        "prom/prometheus:1",
+        "looplab/postgres:1",
+        "looplab/robot:1",
+        f"{REGISTRY}looplab/bridge:1",
+        f"{OWN}:1",
+        pinned,
+    )
+    found = image_facts({name: name for name in (*names, "gone:1")})
     assert {name: (fact["id"], fact["origin"]) for name, fact in found.items()} == {
-        "one": ("sha256:image:1", "registry"), "two": ("sha256:image:2", "registry"),
-        "again": ("sha256:image:1", "registry"), "pinned": (f"sha256:{pinned}", "registry"),
-    }  # fmt: skip
-    assert len(docker.calls()) == 1
-    # An image that it does not list is asked for by itself.
-    assert local_images(["image:1", "gone:1"]).keys() == {"image:1"}
-    assert len(docker.calls()) == 3
-
-
-def test_layers_are_counted_as_they_come() -> None:
-    layers: dict[str, bool] = {}
-    for line in ("1: Pulling from x", "a: Pulling fs layer", "b: Already exists", "a: Download complete"):
-        note_layer(layers, line)
-    assert layers == {"a": False, "b": True}
-    note_layer(layers, "a: Pull complete")
-    assert layers == {"a": True, "b": True}
+        "prom/prometheus:1": ("sha256:prom/prometheus:1", "registry"),
+        "looplab/postgres:1": ("sha256:looplab/postgres:1", "built"),
+        "looplab/robot:1": ("sha256:looplab/robot:1", "built"),
+        # Never pulled: it has no digest of that registry.
+        f"{REGISTRY}looplab/bridge:1": (f"sha256:{REGISTRY}looplab/bridge:1", "built"),
+        f"{OWN}:1": (f"sha256:{OWN}:1", "registry"),
+        pinned: (f"sha256:{pinned}", "registry"),
+    }

@@ -1,6 +1,5 @@
 """What real-time limits an engine grants, and the Compose variables that follow."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,8 @@ from looplab.lab.machine.limits import (
 )
 
 IMAGE = "looplab/treatments:1"
-NO_GROUPS_FIFO = "fifo=yes\npidfd_getfd=yes\n"
-GROUPS_NO_FIFO = "rt_group_sched=yes\nfifo=no\npidfd_getfd=no: Operation not permitted\n"
+GOOD: fakes.Answer = ("", "", 0)
+REFUSED: fakes.Answer = ("", "PermissionError: [Errno 1] Operation not permitted", 1)
 
 
 @pytest.fixture(autouse=True)
@@ -39,28 +38,41 @@ def cgroup_v1(tmp_path: Path, budget_us: int | None) -> None:
 
 
 def answers(
-    script: str,
     *,
-    rtprio: fakes.Answer,
-    fifo: fakes.Answer = ("", "", 0),
-    own_group: fakes.Answer = ("", "", 0),
-    top_group: fakes.Answer = ("", "", 0),
+    rationed: bool = False,
+    rtprio: fakes.Answer = GOOD,
+    fifo: fakes.Answer = GOOD,
+    with_budget: fakes.Answer = GOOD,
+    sockets: fakes.Answer = GOOD,
+    own_group: fakes.Answer = GOOD,
+    top_group: fakes.Answer = GOOD,
 ) -> dict[str, fakes.Answer]:
     return {
         "info*": fakes.good_info(),
-        "'image inspect'*": ("[]", "", 0),
+        "'image inspect'*": GOOD,
+        "*rt_runtime_us*": ("/sys/fs/cgroup/cpu/cpu.rt_runtime_us\n" if rationed else "\n", "", 0),
         "*--ulimit=rtprio*": rtprio,
-        "*--cpu-rt-runtime*": fifo,
-        "*--cap-add=SYS_PTRACE*": (script, "", 0),
+        "*--cpu-rt-runtime*": with_budget,
+        "*--cap-add=SYS_NICE*": fifo,
+        "*--cap-add=SYS_PTRACE*": sockets,
         "*--cgroup-parent=looplab.slice*": own_group,
         "*'--cgroup-parent=/ '*": top_group,
     }
 
 
-def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
-    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
-    limits = probe_limits(find_engine(), IMAGE)
-    assert limits == Limits(known=True, rtprio_max=99, fifo=True, pidfd_getfd=True, own_group=True, watch_group="/")
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache/limits.json"
+
+
+def probe(cache: Path) -> Limits:
+    return probe_limits(find_engine(), IMAGE, cache)
+
+
+def test_a_machine_that_grants_all(programs: fakes.Programs, cache: Path) -> None:
+    programs.add("docker", answers())
+    limits = probe(cache)
+    assert limits == Limits(rtprio_max=99, watch_group="/")
     found = machine_variables(limits)
     assert "LAB_RTPRIO_BROKER" not in found  # the value of .env stands
     assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
@@ -69,22 +81,22 @@ def test_a_machine_that_grants_all(programs: fakes.Programs) -> None:
     assert not any("--cpu-rt-runtime" in call for call in programs.calls("docker"))
 
 
-def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs) -> None:
-    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", fakes.RTPRIO_REFUSED, 125)))
-    limits = probe_limits(find_engine(), IMAGE)
+def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs, cache: Path) -> None:
+    programs.add("docker", answers(rtprio=("", fakes.RTPRIO_REFUSED, 125)))
+    limits = probe(cache)
     assert limits.rtprio_max == 0
-    assert limits.rtprio_refusal == "error setting rlimit type 14: operation not permitted"
+    assert limits.refused["rtprio"] == "error setting rlimit type 14: operation not permitted"
     assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"
     assert machine_variables(limits)["LAB_RTPRIO_CONTROLLER"] == "0"
 
 
-def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:
+def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path, cache: Path) -> None:
     cgroup_v1(tmp_path, RT_BUDGET_US)
-    programs.add("docker", answers(GROUPS_NO_FIFO, rtprio=("", "", 0)))
-    limits = probe_limits(find_engine(), IMAGE)
-    assert limits.fifo
+    programs.add("docker", answers(rationed=True, fifo=REFUSED, sockets=REFUSED))
+    limits = probe(cache)
+    assert limits.grants("fifo")
     assert limits.rt_budget_us == RT_BUDGET_US
-    assert limits.pidfd_refusal == "Operation not permitted"
+    assert limits.refused["sockets"] == "PermissionError: [Errno 1] Operation not permitted"
     budgets = {
         f"LAB_RT_RUNTIME_{name.upper()}_US": str(value)
         for name, value in (
@@ -100,43 +112,43 @@ def test_real_time_groups_with_a_budget(programs: fakes.Programs, tmp_path: Path
     assert machine_variables(limits) == {**budgets, "LAB_FAR_GROUP": "", "LAB_WATCH_GROUP": "/"}
 
 
-def test_an_engine_that_allows_no_other_group(programs: fakes.Programs) -> None:
+def test_an_engine_that_allows_no_other_group(programs: fakes.Programs, cache: Path) -> None:
     refused = ("", "docker: Error response from daemon: cpu.rt_runtime_us: invalid argument", 125)
-    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0), own_group=refused, top_group=refused))
-    limits = probe_limits(find_engine(), IMAGE)
-    assert limits.own_group_refusal == "cpu.rt_runtime_us: invalid argument"
+    programs.add("docker", answers(own_group=refused, top_group=refused))
+    limits = probe(cache)
+    assert limits.refused["group"] == "cpu.rt_runtime_us: invalid argument"
     found = machine_variables(limits)
     # A low weight beside the measured parts would stall them.
     assert (found["LAB_WATCH_GROUP"], found["LAB_WATCH_WEIGHT"], found["LAB_FAR_GROUP"]) == ("", "0", "")
 
 
-def test_an_engine_that_keeps_its_top_to_itself(programs: fakes.Programs) -> None:
+def test_an_engine_that_keeps_its_top_to_itself(programs: fakes.Programs, cache: Path) -> None:
     refused = ("", "docker: Error response from daemon: not allowed", 125)
-    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0), top_group=refused))
-    found = machine_variables(probe_limits(find_engine(), IMAGE))
+    programs.add("docker", answers(top_group=refused))
+    found = machine_variables(probe(cache))
     assert not {"LAB_WATCH_GROUP", "LAB_WATCH_WEIGHT", "LAB_FAR_GROUP"} & set(found)
 
 
-def test_systemd_names_its_top_otherwise(programs: fakes.Programs) -> None:
-    found = answers(NO_GROUPS_FIFO, rtprio=("", "", 0), top_group=("", "should be a valid slice", 125))
+def test_systemd_names_its_top_otherwise(programs: fakes.Programs, cache: Path) -> None:
+    found = answers(top_group=("", "should be a valid slice", 125))
     programs.add(
         "docker", {**found, "info*": fakes.good_info(CgroupDriver="systemd"), "*--cgroup-parent=-.slice*": ("", "", 0)}
     )
-    assert machine_variables(probe_limits(find_engine(), IMAGE))["LAB_WATCH_GROUP"] == "-.slice"
+    assert machine_variables(probe(cache))["LAB_WATCH_GROUP"] == "-.slice"
 
 
-def test_real_time_groups_without_a_budget(programs: fakes.Programs, tmp_path: Path) -> None:
+def test_real_time_groups_without_a_budget(programs: fakes.Programs, tmp_path: Path, cache: Path) -> None:
     cgroup_v1(tmp_path, 0)
-    programs.add("docker", answers(GROUPS_NO_FIFO, rtprio=("", "", 0), fifo=("", "chrt: refused", 1)))
-    limits = probe_limits(find_engine(), IMAGE)
-    assert not limits.fifo
-    assert "budget" in limits.fifo_refusal
+    programs.add("docker", answers(rationed=True, fifo=REFUSED, sockets=REFUSED))
+    limits = probe(cache)
+    assert not limits.grants("fifo")
+    assert "budget" in limits.refused["fifo"]
     assert set(rt_runtimes_us(limits).values()) == {0}
 
 
 @pytest.mark.parametrize("budget_us", [100_000, 500_000, 899_999, 900_000, 950_000])
 def test_shares_never_exceed_the_budget(budget_us: int) -> None:
-    shares = rt_runtimes_us(Limits(known=True, rt_group_sched=True, rt_budget_us=budget_us, fifo=True))
+    shares = rt_runtimes_us(Limits(rt_group_sched=True, rt_budget_us=budget_us))
     assert 0.9 * budget_us * 850 / 950 <= sum(shares.values()) <= budget_us
     assert shares["LAB_RT_RUNTIME_ROBOT_US"] > shares["LAB_RT_RUNTIME_BROKER_US"] > 0
 
@@ -162,34 +174,23 @@ def test_other_engines_have_no_budget_file_here(engine: Engine, tmp_path: Path) 
     assert rt_budget_file(engine) is None
 
 
-def test_limits_are_remembered_until_the_engine_changes(programs: fakes.Programs, tmp_path: Path) -> None:
-    cache = tmp_path / "cache" / "limits.json"
-    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
-    first = probe_limits(find_engine(), IMAGE, cache)
+def test_limits_are_remembered_until_the_engine_changes(programs: fakes.Programs, cache: Path) -> None:
+    programs.add("docker", answers())
+    first = probe(cache)
     runs = [call for call in programs.calls("docker") if call.startswith("run")]
-    assert probe_limits(find_engine(), IMAGE, cache) == first
+    assert probe(cache) == first
     assert [call for call in programs.calls("docker") if call.startswith("run")] == runs
     programs.add(
-        "docker", {**answers(GROUPS_NO_FIFO, rtprio=("", "", 0)), "info*": fakes.good_info(ServerVersion="28")}
+        "docker",
+        {**answers(rationed=True, fifo=REFUSED, sockets=REFUSED), "info*": fakes.good_info(ServerVersion="28")},
     )
-    assert probe_limits(find_engine(), IMAGE, cache) != first
+    assert probe(cache) != first
 
 
-def test_what_an_older_release_remembered_is_found_out_again(programs: fakes.Programs, tmp_path: Path) -> None:
-    cache = tmp_path / "limits.json"
-    programs.add("docker", answers(NO_GROUPS_FIFO, rtprio=("", "", 0)))
-    first = probe_limits(find_engine(), IMAGE, cache)
-    stored = json.loads(cache.read_text())
-    del stored["limits"]["watch_group"]
-    cache.write_text(json.dumps(stored))
-    assert probe_limits(find_engine(), IMAGE, cache) == first
-
-
-def test_without_an_image_nothing_is_claimed(programs: fakes.Programs, tmp_path: Path) -> None:
+def test_without_an_image_nothing_is_claimed(programs: fakes.Programs, cache: Path) -> None:
     programs.add("docker", {"info*": fakes.good_info(), "'image inspect'*": ("[]", "Error: No such image", 1)})
-    cache = tmp_path / "limits.json"
-    limits = probe_limits(find_engine(), IMAGE, cache)
-    assert not limits.known
-    assert not limits.fifo
+    limits = probe(cache)
+    assert limits.unknown
+    assert not limits.grants("fifo")
     assert not cache.exists()
     assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"

@@ -10,8 +10,7 @@ from support.places import ROOT
 from looplab import __version__
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
-from looplab.lab.commands.doctor import check_own_registry
-from looplab.lab.docker.images import Images, Registry
+from looplab.lab.docker.images import Images
 from looplab.lab.docker.own_images import STAMP, OwnImages
 from looplab.lab.image_names import (
     BROKER_IMAGES,
@@ -22,7 +21,6 @@ from looplab.lab.image_names import (
     registry_of,
     repository_of,
 )
-from looplab.lab.machine.checks import OK, WARN
 from looplab.spec.experiment import Experiment
 
 BASE = "debian:trixie-slim"
@@ -181,14 +179,3 @@ def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_pa
     OwnImages(tmp_path, few).write_stamp()
     assert not OwnImages(tmp_path, few).must_build()
     assert OwnImages(tmp_path, every).must_build()
-
-
-def test_doctor_tells_whether_the_registry_that_is_named_answers() -> None:
-    assert check_own_registry([own_reference(name, {}) for name in NAMES]) == []
-    published = [own_reference(name, PUBLISHED) for name in NAMES]
-    for registry, state, found in (
-        (Registry("house.test", False, "connection refused"), WARN, "house.test does not answer (connection refused)"),
-        (Registry("house.test", True), OK, "house.test answers"),
-    ):
-        (check,) = check_own_registry(published, lambda _reference, registry=registry: registry)
-        assert (check.state, check.found) == (state, found)

@@ -3,18 +3,18 @@
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.lab.checkout import PROBE, Lab
-from looplab.lab.docker.images import Registry, ask_registry, local_images
-from looplab.lab.image_names import BASE_IMAGE, is_published
-from looplab.lab.machine.checks import FAIL, OK, WARN, Check, check_machine, run_is_possible
-from looplab.lab.machine.facts import Machine, inspect_machine
-from looplab.lab.machine.limits import machine_variables
+from looplab.lab.docker.engine import find_engine, show_version
+from looplab.lab.docker.images import local_images
+from looplab.lab.machine import checks
+from looplab.lab.machine.checks import FAIL, OK, WARN, Check, run_is_possible
+from looplab.lab.machine.facts import host_facts
+from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
 
 WIDTH = 80
 NAME_WIDTH = 18
@@ -25,49 +25,38 @@ _PLAIN = "\x1b[0m"
 
 def doctor(root: Path, *, as_json: bool = False) -> int:
     """Print the findings and return 0 if a run is possible, else 3; changes nothing on the machine."""
-    lab = Lab(root)
-    own = lab.own_images()
-    machine = inspect_machine(root, lab.ports().items(), own[PROBE], ask_for=BASE_IMAGE)
-    upstream = lab.upstream_images().values()
-    here = local_images(upstream) if machine.engine.serves else {}
-    checks = check_machine(root, machine, {reference: reference in here for reference in upstream})
-    if machine.engine.serves:
-        checks += check_own_registry(list(own.values()))
+    lab, engine = Lab(root), find_engine()
+    host = host_facts(root / "results", engine)
+    limits = probe_limits(engine, lab.own_images()[PROBE], root / CACHE)
+    found = [*checks.check_host(host), checks.check_line_ends(root), *checks.check_engine(engine)]
+    found += checks.check_ports(lab.ports(), lab.port_owners(engine))
+    if engine.serves:
+        upstream = lab.upstream_images()
+        if lab.settings().get("GRAFANA") == "off":
+            upstream.pop("GRAFANA_IMAGE", None)
+        here = local_images(upstream.values())
+        missing = [reference for reference in upstream.values() if reference not in here]
+        found += [*checks.check_limits(limits, engine), checks.check_images(missing)]
+    found.append(checks.check_serial(host))
     if as_json:
-        print(json.dumps(report(machine, checks), indent=2))
+        document = {
+            "schema": 1,
+            "run_possible": run_is_possible(found),
+            "checks": [asdict(check) for check in found],
+            "variables": machine_variables(limits),
+            "cpu": host.cpu,
+            "cores": host.cores,
+            "memory_bytes": host.memory_bytes,
+            "kernel": host.kernel,
+            "engine": engine.server_version,
+            "compose": show_version(engine.compose),
+            "cgroup": engine.cgroup_version,
+            "serial": [str(device) for device in host.serial],
+        }
+        print(json.dumps(document, indent=2))
     else:
-        print(table(checks, colour=sys.stdout.isatty()), end="")
-    return EXIT_GOOD if run_is_possible(checks) else EXIT_MACHINE
-
-
-def check_own_registry(own: Sequence[str], ask: Callable[[str], Registry] = ask_registry) -> list[Check]:
-    """Return whether the registry of the lab's own images answers; nothing if no registry is named for them."""
-    published = [reference for reference in own if is_published(reference)]
-    if not published:
-        return []
-    registry = ask(published[0])
-    if registry.answers:
-        return [Check("Lab's registry", f"{registry.name} answers")]
-    found = f"{registry.name} does not answer ({registry.detail})"
-    return [Check("Lab's registry", found, WARN, "None needed: ./lab builds the lab's own images from this checkout.")]
-
-
-def report(machine: Machine, checks: Sequence[Check]) -> dict[str, Any]:
-    """Return the one document of --json."""
-    return {
-        "schema": 1,
-        "run_possible": run_is_possible(checks),
-        "checks": [asdict(check) for check in checks],
-        "variables": machine_variables(machine.limits),
-        "cpu": machine.host.cpu,
-        "cores": machine.host.cores,
-        "memory_bytes": machine.host.memory_bytes,
-        "kernel": machine.host.kernel,
-        "engine": machine.engine.server_version,
-        "compose": ".".join(map(str, machine.engine.compose or ())),
-        "cgroup": machine.engine.cgroup_version,
-        "serial": [device.path for device in machine.host.serial],
-    }
+        print(table(found, colour=sys.stdout.isatty()), end="")
+    return EXIT_GOOD if run_is_possible(found) else EXIT_MACHINE
 
 
 def table(checks: Sequence[Check], *, colour: bool = False) -> str:

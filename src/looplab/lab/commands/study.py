@@ -17,7 +17,7 @@ from typing import Any
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_USAGE, LabError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
-from looplab.lab.docker.images import image_fact
+from looplab.lab.docker.images import is_here
 from looplab.lab.image_names import is_own
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
@@ -74,7 +74,7 @@ def brokers_here(root: Path, scenario: str) -> list[str]:
     for name in BROKERS:
         services = Lab(root, {"BROKER": name}).compose().config(scenario)["services"]
         image = next(service["image"] for part, service in services.items() if part.endswith("broker"))
-        if name == DEFAULT or is_own(image) or image_fact(image) is not None:
+        if name == DEFAULT or is_own(image) or is_here(image):
             found.append(name)
     return found
 

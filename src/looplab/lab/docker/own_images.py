@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from looplab.lab.docker.builds import EVERY_PROFILE, build_command, build_with_compose
-from looplab.lab.docker.images import Images, image_fact, local_images
+from looplab.lab.docker.images import Images, is_here, local_images
 from looplab.lab.image_names import BASE, BASE_IMAGE, is_published
 
 # The rooms that containers run; .dockerignore keeps out the others.
@@ -42,17 +42,17 @@ class OwnImages:
         missing = list(filter(is_published, self._missing()))
         if not missing:
             return
-        if all(map(images.pull, missing)):
-            if not self._missing():
-                self.write_stamp()
-            return
-        registry = images.registry(missing[0])
-        because = registry.detail or f"{registry.name or 'the registry'} does not have all of them"
-        images.notes.append(f"The lab's own images are those of this checkout, not the published ones: {because}.")
+        for reference in missing:
+            if not images.pull(reference):
+                because = images.why_not(reference)
+                images.notes.append(f"The lab's own images are those of this checkout, not published ones: {because}.")
+                return
+        if not self._missing():
+            self.write_stamp()
 
     def must_build(self, base: str = BASE_IMAGE) -> bool:
         """Return whether a build is due; without the image `base` only of missing ones."""
-        return bool(self._missing()) or (image_fact(base) is not None and not self._is_stamped())
+        return bool(self._missing()) or (is_here(base) and not self._is_stamped())
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables`, which may name images."""

@@ -1,21 +1,12 @@
 """Judge the facts of a machine: each check has a finding, a state and a remedy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from looplab.lab.docker.engine import (
-    COMPOSE_REMEDY,
-    Engine,
-    compose_message,
-    engine_message,
-    engine_remedy,
-    show_version,
-)
-from looplab.lab.docker.images import GRAFANA_REPOSITORY
-from looplab.lab.image_names import repository_of
-from looplab.lab.machine.facts import HostFacts, Machine, PortUse, files_with_crlf
-from looplab.lab.machine.limits import OWN_GROUP, RTPRIO_CONTROLLER, Limits
+from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, show_version
+from looplab.lab.machine.facts import OF_THIS_LAB, HostFacts
+from looplab.lab.machine.limits import FIFO, GROUP, OWN_GROUP, RTPRIO, SOCKETS, Limits
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -54,60 +45,47 @@ def run_is_possible(checks: Sequence[Check]) -> bool:
     return all(check.state != FAIL for check in checks)
 
 
-def check_machine(root: Path, machine: Machine, images: Mapping[str, bool] | None = None) -> list[Check]:
-    """Return all checks, the host's first; `images` holds for each upstream image whether it is here."""
-    checks = [*_check_host(machine.host), _check_line_ends(root), *_check_engine(machine.engine)]
-    checks += [_check_port(use) for use in machine.ports]
-    if machine.engine.serves:
-        checks += _check_limits(machine.limits, machine.engine)
-        checks += _check_images(machine, images or {})
-    return [*checks, _check_serial(machine.host)]
+def _check(name: str, found: str, good: bool, remedy: str, why: str = "", state: str = WARN) -> Check:
+    return Check(name, found) if good else Check(name, found, state, remedy, why)
 
 
-def _warn_unless(good: bool, name: str, found: str, remedy: str, why: str = "") -> Check:
-    return Check(name, found) if good else Check(name, found, WARN, remedy, why)
-
-
-def _check_host(host: HostFacts) -> list[Check]:
-    return [
-        Check("System", f"{host.release}, kernel {host.kernel}, {host.architecture}"),
-        _warn_unless(
-            host.cores >= 2,
-            "Processor",
-            f"{host.cores} x {host.cpu}",
-            "Give the machine a second core if it is a virtual one.",
-            "On one core controller, broker and robot take turns.",
-        ),
-        _warn_unless(
-            host.memory_bytes >= MEMORY_ADVISED_BYTES,
-            "Memory",
-            f"{host.memory_bytes / GIB:.1f} GiB",
-            "Lower the --vm options of the stress scenarios.",
-            "They take 640 MiB.",
-        ),
-        _warn_unless(
-            host.clock_source not in SLOW_CLOCKS,
-            "Clock source",
-            host.clock_source,
-            "Boot with clocksource=tsc if the processor has a constant one.",
-            "Each reading of this clock is slow, and a message is stamped four times.",
-        ),
-        _check_disk(host),
-    ]
-
-
-def _check_disk(host: HostFacts) -> Check:
-    found = f"{host.disk_free_bytes / GIB:.1f} GiB free for results"
+def check_host(host: HostFacts) -> Iterator[Check]:
+    yield Check("System", f"{host.release}, kernel {host.kernel}, {host.architecture}")
+    yield _check(
+        "Processor",
+        f"{host.cores} x {host.cpu}",
+        host.cores >= 2,
+        "Give the machine a second core if it is a virtual one.",
+        "On one core controller, broker and robot take turns.",
+    )
+    yield _check(
+        "Memory",
+        f"{host.memory_bytes / GIB:.1f} GiB",
+        host.memory_bytes >= MEMORY_ADVISED_BYTES,
+        "Lower the --vm options of the stress scenarios.",
+        "They take 640 MiB.",
+    )
+    yield _check(
+        "Clock source",
+        host.clock_source,
+        host.clock_source not in SLOW_CLOCKS,
+        "Boot with clocksource=tsc if the processor has a constant one.",
+        "Each reading of this clock is slow, and a message is stamped four times.",
+    )
+    free = f"{host.disk_free_bytes / GIB:.1f} GiB free for results"
     if not host.results_writable:
-        return Check("Disk", "results/ is not writable", FAIL, "Run sudo chown -R $USER results.")
-    if host.disk_free_bytes < DISK_NEEDED_BYTES:
-        return Check("Disk", found, FAIL, "Free some space, or move old runs out of results/.")
-    enough = host.disk_free_bytes >= DISK_ADVISED_BYTES
-    return _warn_unless(enough, "Disk", found, "Free some space: images need about 1 GiB.")
+        yield Check("Disk", "results/ is not writable", FAIL, "Run sudo chown -R $USER results.")
+    elif host.disk_free_bytes < DISK_NEEDED_BYTES:
+        yield Check("Disk", free, FAIL, "Free some space, or move old runs out of results/.")
+    else:
+        enough = host.disk_free_bytes >= DISK_ADVISED_BYTES
+        yield _check("Disk", free, enough, "Free some space: images need about 1 GiB.")
 
 
-def _check_line_ends(root: Path) -> Check:
-    spoilt = files_with_crlf(root, CRLF_SENSITIVE)
+def check_line_ends(root: Path) -> Check:
+    """Find files with Windows line ends: inside Linux containers the CR becomes part of a value."""
+    files = [path for pattern in CRLF_SENSITIVE for path in sorted(root.glob(pattern)) if path.is_file()]
+    spoilt = [str(path.relative_to(root)) for path in files if b"\r\n" in path.read_bytes()[:65536]]
     if not spoilt:
         return Check("Line ends", "Unix")
     more = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
@@ -115,118 +93,94 @@ def _check_line_ends(root: Path) -> Check:
     return Check("Line ends", f"Windows (CRLF) in {spoilt[0]}{more}", FAIL, remedy)
 
 
-def _check_engine(engine: Engine) -> list[Check]:
-    if not engine.serves:
-        checks = [Check("Docker engine", engine_message(engine), FAIL, engine_remedy(engine))]
-    else:
-        rootless = ", rootless" if engine.rootless else ""
-        found = f"{engine.server_version}, client {engine.client_version or '?'}"
-        checks = [Check("Docker engine", f"{found}, cgroup v{engine.cgroup_version}{rootless}")]
-    if engine.compose_serves and engine.compose is not None:
-        return [*checks, Check("Docker Compose", show_version(engine.compose))]
-    return [*checks, Check("Docker Compose", compose_message(engine), FAIL, COMPOSE_REMEDY)]
+def check_engine(engine: Engine) -> Iterator[Check]:
+    rootless = ", rootless" if engine.rootless else ""
+    found = f"{engine.server_version}, client {engine.client_version or '?'}, cgroup v{engine.cgroup_version}{rootless}"
+    yield _check("Docker engine", found if engine.serves else engine.message, engine.serves, engine.remedy, state=FAIL)
+    serves, version = engine.compose_serves, show_version(engine.compose)
+    yield _check("Docker Compose", version if serves else engine.compose_message, serves, COMPOSE_REMEDY, state=FAIL)
 
 
-def _check_port(use: PortUse) -> Check:
-    name = f"Port {use.port}"
-    if not use.taken:
-        return Check(name, "free")
-    if use.owner.endswith("of this lab"):
-        return Check(name, f"used by {use.owner}", WARN, "Run ./lab down unless a run is going on.")
-    return Check(name, f"used by {use.owner}", FAIL, f"Stop that, or set {use.variable} in .env to another port.")
+def check_ports(ports: Mapping[str, int], owners: Mapping[str, str]) -> Iterator[Check]:
+    for variable, owner in owners.items():
+        name = f"Port {ports[variable]}"
+        if not owner:
+            yield Check(name, "free")
+        elif owner.endswith(OF_THIS_LAB):
+            yield Check(name, f"used by {owner}", WARN, "Run ./lab down unless a run is going on.")
+        else:
+            yield Check(name, f"used by {owner}", FAIL, f"Stop that, or set {variable} in .env to another port.")
 
 
-def _check_limits(limits: Limits, engine: Engine) -> list[Check]:
-    if not limits.known:
-        found = f"not known yet: {limits.unknown_because}"
-        return [Check("Real-time priority", found, WARN, "Run ./lab setup.")]
-    return [_check_rtprio(limits), _check_fifo(limits, engine), _check_sockets(limits), _check_group(limits)]
-
-
-def _check_rtprio(limits: Limits) -> Check:
-    granted = f"only {limits.rtprio_max} is granted" if limits.rtprio_max else "refused by the engine"
-    good = limits.rtprio_max >= RTPRIO_CONTROLLER
-    return _warn_unless(
-        good,
+def check_limits(limits: Limits, engine: Engine) -> Iterator[Check]:
+    if limits.unknown:
+        yield Check("Real-time priority", f"not known yet: {limits.unknown}", WARN, "Run ./lab setup.")
+        return
+    most, why = limits.rtprio_max, limits.refused.get(RTPRIO, "")
+    yield _check(
         "rtprio limit",
-        f"up to {limits.rtprio_max} is granted" if good else f"{granted} ({limits.rtprio_refusal})",
+        (f"only {most} is granted ({why})" if most else f"refused by the engine ({why})")
+        if why
+        else f"up to {most} is granted",
+        not why,
         "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to run as published.",
         "The published runs only permit priority (rtprio 90, 99); a run here records that it was not applied.",
     )
-
-
-def _check_fifo(limits: Limits, engine: Engine) -> Check:
-    name = "SCHED_FIFO"
-    if limits.fifo and limits.rt_group_sched and limits.rt_budget_us is not None:
-        found = f"works, {limits.rt_budget_us / 10_000:.0f} % of each core may be real-time"
-        return Check(name, found, why="This kernel rations real-time CPU by control group (RT_GROUP_SCHED).")
-    if limits.fifo:
-        return Check(name, "works", why="A real-time thread runs before every ordinary one, also under stress.")
-    why = "Runs with applied priority (fidelity corrected) are marked invalid: it has no effect."
-    return Check(name, f"does not work in containers ({limits.fifo_refusal})", WARN, _fifo_remedy(limits, engine), why)
-
-
-def _fifo_remedy(limits: Limits, engine: Engine) -> str:
-    if limits.rt_group_sched and limits.rt_budget_us == 0:
-        return "Run sudo ./lab setup."
-    if engine.rootless:
-        return "Use an engine that runs as root: a rootless one cannot grant real-time priority."
-    if engine.cgroup_version == 2:
-        return "If the kernel has RT_GROUP_SCHED, boot it with rt_group_sched=0."
-    return "See docs/no-registry.md, real-time priority."
-
-
-def _check_sockets(limits: Limits) -> Check:
-    readable = "TCP_NODELAY of running programs can be read"
-    return _warn_unless(
-        limits.pidfd_getfd,
+    yield _check_fifo(limits, engine)
+    why = limits.refused.get(SOCKETS, "")
+    yield _check(
         "Socket options",
-        readable if limits.pidfd_getfd else f"cannot be read ({limits.pidfd_refusal})",
+        f"cannot be read ({why})" if why else "TCP_NODELAY of running programs can be read",
+        not why,
         "Needs Linux 5.6 and an engine whose seccomp profile allows pidfd_getfd with SYS_PTRACE.",
         "TCP_NODELAY of broker and clients stays unverified, and the run records that.",
     )
-
-
-def _check_group(limits: Limits) -> Check:
-    name = "Control group"
-    if not limits.own_group:
-        return Check(
-            name,
-            f"none ({limits.own_group_refusal})",
+    if why := limits.refused.get(GROUP, ""):
+        yield Check(
+            "Control group",
+            f"none ({why})",
             WARN,
             "Start dockerd without --cpu-rt-runtime: its budget leaves none for another group. ./lab gives the budget.",
             "Exporter, Prometheus and Grafana share the measured parts' control group, and disturb them under load.",
         )
-    return _warn_unless(
-        bool(limits.watch_group),
-        name,
+        return
+    yield _check(
+        "Control group",
         f"{OWN_GROUP} keeps what is not measured apart",
+        bool(limits.watch_group),
         "None on this engine: it lets no container stand beside its own group.",
         "Exporter and Prometheus are in a group of the usual weight: under stress a scrape delays a message by ms.",
     )
 
 
-def _check_images(machine: Machine, images: Mapping[str, bool]) -> list[Check]:
-    registry = machine.registry
-    checks = []
-    if images:
-        missing = [reference for reference, here in images.items() if not here]
-        remedy = "Run ./lab setup."
-        silent = registry is not None and not registry.answers
-        if silent and all(repository_of(reference) == GRAFANA_REPOSITORY for reference in missing):
-            remedy = "None here: it has no stand-in, and the lab runs without it (GRAFANA=off)."
-        found = f"missing: {', '.join(missing)}" if missing else "all here"
-        checks.append(_warn_unless(not missing, "Upstream images", found, remedy))
-    if registry is not None:
-        found = "answers" if registry.answers else f"does not answer ({registry.detail})"
-        remedy = "None needed: ./lab setup builds stand-ins from Debian packages. Without a network: ./lab load FILE."
-        checks.append(_warn_unless(registry.answers, "Image registry", found, remedy))
-    return checks
+def _check_fifo(limits: Limits, engine: Engine) -> Check:
+    why = limits.refused.get(FIFO, "")
+    if not why and limits.rt_group_sched and limits.rt_budget_us is not None:
+        found = f"works, {limits.rt_budget_us / 10_000:.0f} % of each core may be real-time"
+        return Check("SCHED_FIFO", found, why="This kernel rations real-time CPU by control group (RT_GROUP_SCHED).")
+    if not why:
+        said = "A real-time thread runs before every ordinary one, also under stress."
+        return Check("SCHED_FIFO", "works", why=said)
+    if limits.rt_group_sched and limits.rt_budget_us == 0:
+        remedy = "Run sudo ./lab setup."
+    elif engine.rootless:
+        remedy = "Use an engine that runs as root: a rootless one cannot grant real-time priority."
+    elif engine.cgroup_version == 2:
+        remedy = "If the kernel has RT_GROUP_SCHED, boot it with rt_group_sched=0."
+    else:
+        remedy = "See docs/no-registry.md, real-time priority."
+    said = "Runs with applied priority (fidelity corrected) are marked invalid: it has no effect."
+    return Check("SCHED_FIFO", f"does not work in containers ({why})", WARN, remedy, said)
 
 
-def _check_serial(host: HostFacts) -> Check:
-    name = "Serial devices"
+def check_images(missing: Sequence[str]) -> Check:
+    found = f"missing: {', '.join(missing)}" if missing else "all here"
+    return _check("Upstream images", found, not missing, "Run ./lab setup: without a registry it builds stand-ins.")
+
+
+def check_serial(host: HostFacts) -> Check:
     if not host.serial:
-        return Check(name, "none (a real robot is optional)")
-    found = ", ".join(device.path for device in host.serial)
-    return Check(name, found, why=f"For ROBOT=usb; group {host.serial[0].group_id} may use it.")
+        return Check("Serial devices", "none (a real robot is optional)")
+    group = host.serial[0].stat().st_gid
+    found = ", ".join(map(str, host.serial))
+    return Check("Serial devices", found, why=f"For ROBOT=usb; group {group} may use it.")

@@ -10,7 +10,6 @@ from looplab.lab.docker.engine import (
     NO_ANSWER,
     NO_CLIENT,
     Engine,
-    compose_message,
     find_engine,
     require_engine,
     show_version,
@@ -56,4 +55,4 @@ def ensure_compose(engine: Engine, have_base: Callable[[], str]) -> Engine:
     if engine.compose is not None:
         older = f"An older plugin ({show_version(engine.compose)}) hides the new one"
         remedy = f"{older}: docker info shows its path under Plugins; remove it."
-    raise MachineError(compose_message(engine), remedy)
+    raise MachineError(engine.compose_message, remedy)

@@ -3,14 +3,17 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from looplab.lab.docker.engine import Engine
+from looplab.lab.docker.images import is_here
 from looplab.lab.programs import Outcome, call
 from looplab.lab.settings import RT_RUNTIME_US
 from looplab.system.machine_facts import boot_id
 
+CACHE = Path(".cache/limits.json")
 # The published limits; if the engine refuses them, the treatment is recorded as not applied.
 RTPRIO_BROKER = 90
 RTPRIO_CONTROLLER = 99
@@ -27,13 +30,14 @@ TOP_GROUPS = {"cgroupfs": "/", "systemd": "-.slice"}
 # Where no other group is allowed, what looks on keeps the usual weight: a low one among the measured parts stalls them.
 AMONG_THE_MEASURED = {"LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"}
 
+# What an engine may refuse: the published limit, SCHED_FIFO, options of others' sockets, a control group of our own.
+RTPRIO, FIFO, SOCKETS, GROUP = "rtprio", "fifo", "sockets", "group"
+
+_FIFO = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(90))"
 # pidfd_getfd is call 438 on every architecture. The child becomes another user, so that only SYS_PTRACE (and the
 # seccomp profile) decides, as between broker and observer.
-_FIFO = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(90))"
-_PROBE = """
-import ctypes, glob, os, signal, socket
-if glob.glob("/sys/fs/cgroup/cpu*/cpu.rt_runtime_us"):
-    print("rt_group_sched=yes")
+_SOCKETS = """
+import ctypes, os, signal, socket, sys
 reader, writer = os.pipe()
 child = os.fork()
 if not child:
@@ -44,34 +48,27 @@ if not child:
 number = int(os.read(reader, 9))
 libc = ctypes.CDLL(None, use_errno=True)
 copy = libc.syscall(438, os.pidfd_open(child), number, 0)
-print("pidfd_getfd=" + ("yes" if copy >= 0 else "no: " + os.strerror(ctypes.get_errno())))
 os.kill(child, signal.SIGKILL)
-try:
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(90))
-    print("fifo=yes")
-except OSError:
-    print("fifo=no")
+if copy < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
 """
+_RATIONED = 'import glob; print(*glob.glob("/sys/fs/cgroup/cpu*/cpu.rt_runtime_us"))'
 
 
 @dataclass(frozen=True)
 class Limits:
-    """`known` is False if there was no image to try with; then nothing is assumed to work."""
+    """`refused` says why, by name; `unknown` why nothing could be tried: then nothing is assumed to work."""
 
-    known: bool = False
+    unknown: str = ""
     rtprio_max: int = 0
-    rtprio_refusal: str = ""
     rt_group_sched: bool = False
     rt_budget_us: int | None = None
-    fifo: bool = False
-    fifo_refusal: str = ""
-    pidfd_getfd: bool = False
-    pidfd_refusal: str = ""
-    own_group: bool = False
-    own_group_refusal: str = ""
     # One of TOP_GROUPS; "" if it is refused.
     watch_group: str = ""
-    unknown_because: str = field(default="", compare=False)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def grants(self, name: str) -> bool:
+        return not self.unknown and name not in self.refused
 
 
 def rt_budget_file(engine: Engine) -> Path | None:
@@ -113,72 +110,69 @@ def give_rt_budget(engine: Engine) -> bool:
     return True
 
 
-def probe_limits(engine: Engine, image: str, cache: Path | None = None) -> Limits:
+def probe_limits(engine: Engine, image: str, cache: Path) -> Limits:
     """Try in throw-away containers (about 2 s), or return what was found earlier on this very machine.
 
     `image` is the lab's own one of the service that uses priority and sockets: it has Python.
     """
     if not engine.serves:
-        return Limits(unknown_because="no engine answers")
-    key = _machine_key(engine)
-    remembered = _recall(cache, key)
-    if remembered is not None:
-        return remembered
-    if not call(["docker", "image", "inspect", image]).good:
-        return Limits(unknown_because="no image to try with yet")
+        return Limits("no engine answers")
+    asked = [engine.server_id, engine.server_version, engine.kernel, engine.endpoint, boot_id(), os.geteuid()]
+    key = [*asked, rt_budget_us(engine), *asdict(Limits())]
+    with suppress(OSError, ValueError, TypeError):
+        known, stored = json.loads(cache.read_text())
+        if known == key:
+            return Limits(**stored)
+    if not is_here(image):
+        return Limits("no image to try with yet")
     limits = _try_all(engine, image)
-    if limits.known:
-        _remember(cache, key, limits)
+    # A cache that cannot be written only costs the next call 2 s.
+    with suppress(OSError):
+        if not limits.unknown:
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            cache.write_text(json.dumps([key, asdict(limits)], indent=1))
     return limits
 
 
 def _try_all(engine: Engine, image: str) -> Limits:
-    first = _in_container(image, _PROBE, "--cap-add=SYS_NICE", "--cap-add=SYS_PTRACE")
-    if not first.good:
-        return Limits(unknown_because=f"a container of {image} did not run: {first.said}")
-    facts = dict(line.split("=", 1) for line in first.stdout.splitlines() if "=" in line)
+    rationed = _in_container(image, _RATIONED)
+    if not rationed.good:
+        return Limits(f"a container of {image} did not run: {rationed.said}")
     budget_us = rt_budget_us(engine)
-    grouped = facts.get("rt_group_sched") == "yes" or budget_us is not None
-    fifo_refusal = "" if facts.get("fifo") == "yes" else "SYS_NICE alone is not enough"
-    if fifo_refusal and grouped:
-        fifo_refusal = _try_fifo_with_budget(image, budget_us)
-    rtprio_max, rtprio_refusal = _try_rtprio(image)
-    own_group = _in_container(image, "", f"--cgroup-parent={OWN_GROUP}")
+    grouped = bool(rationed.stdout.strip()) or budget_us is not None
+    fifo = _refusal(image, _FIFO, "--cap-add=SYS_NICE")
+    if fifo and budget_us == 0:
+        fifo = "the engine's control group has no real-time budget (cpu.rt_runtime_us is 0)"
+    elif fifo and grouped:
+        fifo = _refusal(image, _FIFO, "--cap-add=SYS_NICE", f"--cpu-rt-runtime={PROBE_RUNTIME_US}")
+    refused = {
+        RTPRIO: _refusal(image, "", f"--ulimit=rtprio={RTPRIO_CONTROLLER}"),
+        FIFO: fifo,
+        SOCKETS: _refusal(image, _SOCKETS, "--cap-add=SYS_PTRACE"),
+        GROUP: _refusal(image, "", f"--cgroup-parent={OWN_GROUP}"),
+    }
+    lower = 0 if refused[RTPRIO] and _refusal(image, "", f"--ulimit=rtprio={RTPRIO_BROKER}") else RTPRIO_BROKER
     top = TOP_GROUPS.get(engine.cgroup_driver, "")
-    pidfd = facts.get("pidfd_getfd", "no: not tried")
     return Limits(
-        known=True,
-        rtprio_max=rtprio_max,
-        rtprio_refusal=rtprio_refusal,
+        rtprio_max=lower if refused[RTPRIO] else RTPRIO_CONTROLLER,
         rt_group_sched=grouped,
         rt_budget_us=budget_us,
-        fifo=not fifo_refusal,
-        fifo_refusal=fifo_refusal,
-        pidfd_getfd=pidfd == "yes",
-        pidfd_refusal="" if pidfd == "yes" else pidfd.removeprefix("no: "),
-        own_group=own_group.good,
-        own_group_refusal="" if own_group.good else engine_complaint(own_group),
-        watch_group=top if top and _in_container(image, "", f"--cgroup-parent={top}").good else "",
+        watch_group="" if not top or _refusal(image, "", f"--cgroup-parent={top}") else top,
+        refused={name: why for name, why in refused.items() if why},
     )
 
 
-def _try_fifo_with_budget(image: str, budget_us: int | None) -> str:
-    """Return why SCHED_FIFO is refused to a container with a budget of its own, "" if it is not."""
-    if budget_us == 0:
-        return "the engine's control group has no real-time budget (cpu.rt_runtime_us is 0)"
-    tried = _in_container(image, _FIFO, "--cap-add=SYS_NICE", f"--cpu-rt-runtime={PROBE_RUNTIME_US}")
-    return "" if tried.good else engine_complaint(tried)
+def _refusal(image: str, code: str, *options: str) -> str:
+    """Return why a container with these options does not run `code`, "" if it does.
 
-
-def _try_rtprio(image: str) -> tuple[int, str]:
-    """Return the highest of the published limits that the engine grants, and why it refuses more."""
-    refusal = ""
-    for wanted in (RTPRIO_CONTROLLER, RTPRIO_BROKER):
-        tried = _in_container(image, "", f"--ulimit=rtprio={wanted}")
-        if tried.good:
-            return wanted, refusal
-        refusal = engine_complaint(tried)
-    return 0, refusal
+    The end of the engine's long chain of causes: "... : error setting rlimit type 14: ...".
+    """
+    tried = _in_container(image, code, *options)
+    if tried.good:
+        return ""
+    lines = [line for line in tried.stderr.splitlines() if line and not line.startswith("Run 'docker")]
+    causes = (lines or [tried.said])[-1].removesuffix(": unknown").split(": ")
+    return ": ".join(causes[-2:])
 
 
 def _in_container(image: str, code: str, *options: str) -> Outcome:
@@ -186,51 +180,8 @@ def _in_container(image: str, code: str, *options: str) -> Outcome:
     return call(["docker", "run", "--rm", *as_root, *options, image, "-c", code], timeout_s=60)
 
 
-def engine_complaint(outcome: Outcome) -> str:
-    """Return the end of the engine's long chain of causes ("... : error setting rlimit type 14: ...")."""
-    lines = [line for line in outcome.stderr.splitlines() if line and not line.startswith("Run 'docker")]
-    if not lines:
-        return outcome.said
-    causes = lines[-1].removesuffix(": unknown").split(": ")
-    return ": ".join(causes[-2:])
-
-
-def _machine_key(engine: Engine) -> dict[str, str]:
-    """Return the facts that decide what the kernel grants."""
-    return {
-        "server": f"{engine.server_id} {engine.server_version} {engine.kernel} {engine.endpoint}",
-        "boot": boot_id(),
-        "budget": str(rt_budget_us(engine)),
-        "user": str(os.geteuid()),
-    }
-
-
-def _recall(cache: Path | None, key: dict[str, str]) -> Limits | None:
-    if cache is None:
-        return None
-    try:
-        stored = json.loads(cache.read_text())
-        # A cache of an older release lacks fields.
-        whole = stored["limits"].keys() == asdict(Limits()).keys()
-        return Limits(**stored["limits"]) if whole and stored["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _remember(cache: Path | None, key: dict[str, str], limits: Limits) -> None:
-    if cache is None:
-        return
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        half = cache.with_suffix(f".{os.getpid()}")
-        half.write_text(json.dumps({"key": key, "limits": asdict(limits)}, indent=1))
-        half.replace(cache)
-    except OSError:
-        return  # A cache that cannot be written only costs the next call 2 s.
-
-
-def machine_variables(limits: Limits, images: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the Compose variables that follow from the limits, and those of `images`.
+def machine_variables(limits: Limits) -> dict[str, str]:
+    """Return the Compose variables that follow from the limits.
 
     Only refused priorities are set: a granted one keeps the value of .env, which the user may have chosen.
     """
@@ -240,7 +191,6 @@ def machine_variables(limits: Limits, images: Mapping[str, str] | None = None) -
         **_groups(limits, rationed=any(budgets.values())),
         **{name: "0" for name, wanted in published.items() if limits.rtprio_max < wanted},
         **{name: str(runtime_us) for name, runtime_us in budgets.items()},
-        **(images or {}),
     }
 
 
@@ -249,7 +199,7 @@ def _groups(limits: Limits, *, rationed: bool) -> dict[str, str]:
 
     Real-time budgets are the engine's group's: what has one stays there, where no ordinary task is its neighbour.
     """
-    refused = limits.known and not limits.own_group
+    refused = GROUP in limits.refused
     far = {"LAB_FAR_GROUP": ""} if refused or rationed else {}
     if limits.watch_group:
         return {**far, "LAB_WATCH_GROUP": limits.watch_group}
@@ -259,7 +209,7 @@ def _groups(limits: Limits, *, rationed: bool) -> dict[str, str]:
 def rt_runtimes_us(limits: Limits) -> dict[str, int]:
     """Return each container's real-time budget; 0, which sets none, unless the kernel rations real-time CPU."""
     budget_us = RT_BUDGET_US if limits.rt_budget_us is None else limits.rt_budget_us
-    if not (limits.rt_group_sched and limits.fifo and budget_us > 0):
+    if not (limits.rt_group_sched and limits.grants(FIFO) and budget_us > 0):
         return dict.fromkeys(RT_RUNTIME_US, 0)
     # A smaller budget is shared out in the same proportions, rounded down so that the sum fits.
     share_us = min(budget_us, RT_BUDGET_US)
