@@ -1,5 +1,6 @@
 """./lab test: which tests it runs after which set-up, with the linters before or beside them."""
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ def test_a_page_is_spelt_and_linked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], linter: str, page: str, found: str
 ) -> None:
     (chosen,) = [one for one in LINTERS if one.name == linter]
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     programs = Path(sys.executable).parent
     (tmp_path / "page.md").write_text(page)
     assert not lint(tmp_path, programs, [chosen])

@@ -96,6 +96,7 @@ def test_git_decides_which_files_are_the_projects(tmp_path: Path) -> None:
 
 
 def test_every_linter_is_named_with_its_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     (tmp_path / "a.sh").write_text("fine\n")
     passes = [Linter("all", ("true",)), Linter("chosen", ("grep", "-q", "fine"), is_shell)]
     assert lint(tmp_path, Path("/usr/bin"), passes)

@@ -1,31 +1,24 @@
 """The linters of the lab, in one list; the first part of `./lab test`."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+from looplab.errors import MachineError
 from looplab.lab.programs import call
 
 COMPLAINT_LINES = 40
 AT_ONCE = 2
-SKIPPED_FOLDERS = {".git", ".venv", ".cache", "results", "node_modules", "build"}
 # Figures and pictures hold no words of ours.
 NO_PROSE = (".csv", ".json", ".png", ".svg", ".cast")
 SHELL_STARTS = (b"#!/bin/sh", b"#!/bin/bash", b"#!/usr/bin/env bash", b"#!/usr/bin/env sh")
 
 
 def is_shell(path: Path) -> bool:
-    """Return whether a file is a shell script, by its suffix or its first line."""
-    if path.suffix:
-        return path.suffix in (".sh", ".bash")
-    try:
-        with path.open("rb") as file:
-            return file.read(24).startswith(SHELL_STARTS)
-    except OSError:
-        return False
+    """Return whether a file is a shell script, by its suffix or, without one, its first line."""
+    return path.suffix == ".sh" or (not path.suffix and path.read_bytes().startswith(SHELL_STARTS))
 
 
 def has_suffix(*suffixes: str) -> Callable[[Path], bool]:
@@ -33,8 +26,7 @@ def has_suffix(*suffixes: str) -> Callable[[Path], bool]:
     return lambda path: path.suffix in suffixes
 
 
-@dataclass(frozen=True)
-class Linter:
+class Linter(NamedTuple):
     """A program of the lab's Python environment; `files` picks its arguments, None checks the whole project."""
 
     name: str
@@ -59,16 +51,11 @@ LINTERS = (
 
 
 def project_files(root: Path) -> list[Path]:
-    """Return the files that git tracks or would add; without git, every file outside SKIPPED_FOLDERS."""
+    """Return the files that git tracks or would add. Raises LabError (exit code 3) without git."""
     listing = call(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], directory=str(root))
-    if listing.good:
-        names = [name for name in listing.stdout.split("\0") if name]
-        return sorted(path for name in names if (path := root / name).is_file())
-    found = []
-    for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
-        found += [Path(folder) / name for name in files]
-    return sorted(found)
+    if not listing.good:
+        raise MachineError(f"git does not list the files to check: {listing.said}", "Take a checkout by `git clone`.")
+    return sorted(path for name in listing.stdout.split("\0") if name and (path := root / name).is_file())
 
 
 def complaint(linter: Linter, root: Path, programs: Path, files: Sequence[Path]) -> str:
