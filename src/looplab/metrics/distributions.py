@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
 from itertools import accumulate
@@ -45,6 +46,13 @@ class Distribution:
         self.count += 1
         if self.count <= MAX_EXACT:
             self._fresh.append(value_ns)
+
+    def add_all(self, counts: Mapping[int, int], sum_ns: int) -> None:
+        """Count values by how often each occurs, without their quantiles; `sum_ns` is their exact sum."""
+        for value_ns, times in counts.items():
+            self._counts[bisect_left(self._bounds_ns, value_ns)] += times
+            self.count += times
+        self.sum_ns += sum_ns
 
     def cumulative(self) -> list[int]:
         """How many values are at most each bound; the last entry is for +Inf."""

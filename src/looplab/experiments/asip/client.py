@@ -1,4 +1,4 @@
-"""A client of the board on one thread: set modes, write pins, be called for the changes of others."""
+"""A client of the board on one thread: set modes, write pins, watch another."""
 
 import contextlib
 from collections.abc import Callable
@@ -31,13 +31,16 @@ class AsipClient:
         self.errors = 0
         # When the read returned that completed the last message; monotonic ns.
         self.received_ns = 0
+        # That of the watched pin; None before the board's first report of it.
+        self.level: int | None = None
         self._lines = Lines()
-        self._on_change: Callable[[int, int], None] = lambda _port, _bits: None
+        self._watched = (-1, 0)
+        self._on_change: Callable[[int], None] = lambda _level: None
         self._seen: set[int] = set()
 
-    def on_change(self, call: Callable[[int, int], None]) -> None:
-        """Have `call(port, bits)` called for each report of a port."""
-        self._on_change = call
+    def watch(self, port: int, bit: int, on_change: Callable[[int], None] = lambda _level: None) -> None:
+        """Follow the level of an input from now on; `on_change` is called with each further one."""
+        self._watched, self._on_change, self.level = (port, bit), on_change, None
 
     def set_mode(self, pin: int, mode: int) -> None:
         """Set a pin's mode; an input reports its port at once."""
@@ -55,11 +58,20 @@ class AsipClient:
         for kind, port, bits in self._lines.take(data):
             self.received_ns = received_ns
             if kind == PORT:
-                self._on_change(port, bits)
+                self._report(port, bits)
             else:
                 self.errors += kind == ERROR
                 self._seen.add(kind)
         return True
+
+    def _report(self, port: int, bits: int) -> None:
+        watched, bit = self._watched
+        before, level = self.level, bits >> bit & 1
+        if port == watched and level != before:
+            self.level = level
+            # The first report of a pin is a state, no change.
+            if before is not None:
+                self._on_change(level)
 
     def wait_ready(self) -> None:
         """Wait until the board has started and answers. Raises MachineError if it does not.

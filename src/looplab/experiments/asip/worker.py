@@ -32,11 +32,9 @@ class Latency:
     def __init__(self, client: AsipClient, words: Words) -> None:
         self._client = client
         self._out, self._in = int(words["out"]), int(words["in"])
-        self._port, self._mask = int(words["in_port"]), 1 << int(words["in_bit"])
         self._interval_ns = int(words["interval_us"]) * 1000
         self._deadline_ns = int(words["deadline_us"]) * 1000
-        self._level = 0
-        client.on_change(self._changed)
+        client.watch(int(words["in_port"]), int(words["in_bit"]))
 
     def prepare(self) -> None:
         """Set the modes of both pins and wait until the board has done so."""
@@ -69,7 +67,7 @@ class Latency:
         sent_ns = perf_counter_ns()
         self._client.write(self._out, level)
         limit_ns = sent_ns + self._deadline_ns
-        while self._level != level:
+        while self._client.level != level:
             if not self._client.serve(limit_ns):
                 return sent_ns, ABSENT
         return sent_ns, self._client.received_ns
@@ -77,10 +75,6 @@ class Latency:
     def _idle(self, until_ns: int) -> None:
         while self._client.serve(until_ns):
             pass
-
-    def _changed(self, port: int, bits: int) -> None:
-        if port == self._port:
-            self._level = 1 if bits & self._mask else 0
 
 
 class Worker:
@@ -140,31 +134,22 @@ class Worker:
         self._say(f"done warmup_first_us={first:.1f} warmup_last_us={last:.1f} errors={client.errors}")
 
     def _follow(self, words: Words) -> None:
-        out, mask = int(words["out"]), 1 << int(words["in_bit"])
-        port_wanted = int(words["in_port"])
-        client = _open(words)
-        changes, level, live = 0, 0, False
+        client, out, changes = _open(words), int(words["out"]), 0
 
-        def changed(port: int, bits: int) -> None:
-            nonlocal changes, level
-            if port != port_wanted:
-                return
-            now = 1 if bits & mask else 0
-            if live and now != level:
-                client.write(out, now)
-                changes += 1
-            level = now
+        def copy(level: int) -> None:
+            nonlocal changes
+            client.write(out, level)
+            changes += 1
 
         try:
-            client.on_change(changed)
+            client.watch(int(words["in_port"]), int(words["in_bit"]), copy)
             client.set_mode(out, OUTPUT)
             client.set_mode(int(words["in"]), INPUT)
             client.synchronise()
-            live = True
             self._say("ready")
             self._socket.setblocking(False)
             gc.disable()
-            while not self._told():
+            while not self._interrupted():
                 until_ns = perf_counter_ns() + HEAR_NS
                 while perf_counter_ns() < until_ns:
                     client.serve(until_ns)
@@ -174,7 +159,7 @@ class Worker:
             client.close()
         self._say(f"done changes={changes} errors={client.errors}")
 
-    def _told(self) -> bool:
+    def _interrupted(self) -> bool:
         """Return whether the controller has sent a line, or has left."""
         try:
             return self._socket.recv(1000) is not None
@@ -187,12 +172,8 @@ def _mean(values: list[float]) -> float:
 
 
 def _open(words: Words) -> AsipClient:
-    way = Way(
-        words["transport"],
-        words["address"],
-        words.get("nodelay", "on") == "on",
-        int(words.get("qos", "0")),
-    )
+    nodelay, qos = words.get("nodelay", "on") == "on", int(words.get("qos", "0"))
+    way = Way(words["transport"], words["address"], nodelay, qos)
     client = AsipClient(connect(way, f"asip-python-{os.getpid()}"))
     try:
         client.wait_ready()

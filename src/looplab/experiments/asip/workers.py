@@ -13,8 +13,8 @@ CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 30.0
 
 
-class Sample(tuple[int, int, int, int]):
-    """(test, due, sent, received) of one test; received is -1 where no answer came."""
+# (test, due, sent, received) of one test; received is -1 where no answer came.
+Sample = tuple[int, int, int, int]
 
 
 class WorkerClient:
@@ -53,7 +53,8 @@ class WorkerClient:
         line = self._ask("latency", words, whole_s)
         samples = []
         while line.startswith("sample "):
-            samples.append(Sample(int(word) for word in line.split()[1:5]))
+            test, due_ns, sent_ns, received_ns = map(int, line.split()[1:5])
+            samples.append((test, due_ns, sent_ns, received_ns))
             line = self._answer(self._patience_s)
         return samples, self._facts(line, "done")
 
