@@ -10,7 +10,6 @@ from support.containers import base_image, docker, logs
 from support.places import ROOT
 from support.waiting import until
 
-CONFIGURATIONS = ROOT / "compose" / "mosquitto"
 HARDENED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 RECEIVED = "$SYS/broker/publish/messages/received"
 
@@ -79,6 +78,9 @@ def published_at(broker: Container) -> int:
     return int(broker.execute("mosquitto_sub", "-t", RECEIVED, "-C", "1", "-W", "5"))
 
 
-def configuration(name: str) -> tuple[str, ...]:
-    """Options that mount a broker configuration as the lab does."""
-    return ("--volume", f"{CONFIGURATIONS / name}:/mosquitto/config:ro")
+def configuration(fidelity: str, nodelay: str = "") -> tuple[str, ...]:
+    """Options that configure the broker as compose/broker.mosquitto.yaml does."""
+    return (
+        *("--volume", f"{ROOT / 'compose/mosquitto'}:/mosquitto/lab:ro", "--entrypoint", "/mosquitto/lab/start"),
+        *("--tmpfs", "/tmp", "--env", f"FIDELITY={fidelity}", "--env", f"TCP_NODELAY={nodelay}"),
+    )
