@@ -93,7 +93,7 @@ def test_a_slip_in_a_file_names_variable_and_file(
 
 def test_yaml_that_cannot_be_read_is_named_with_its_file(own_lab: Lab) -> None:
     """Compose itself says the line alone; the files that refer to this one are not blamed."""
-    name = "compose/loop.yaml"
+    name = "compose/observe.yaml"
     append("  broken: [unclosed\n")(own_lab.root / name)
     check_said(own_lab.run("run", "scenario0"), 2, f"{name} cannot be read: yaml: line ", f"git checkout {name}")
     check_nothing_started(own_lab)

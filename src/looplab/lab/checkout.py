@@ -115,7 +115,7 @@ class Lab:
         found = {name: self.port(name) for name in PORTS}
         if settings.get("GRAFANA") == "off":
             del found["LAB_GRAFANA_PORT"]
-        if settings.get("ROBOT") == REMOTE:
+        if settings.get("ROBOT") == REMOTE and settings.get("BROKER_TLS") != "off":
             found[TLS_PORT] = self.port(TLS_PORT)
         return found
 
@@ -129,6 +129,8 @@ class Lab:
         No registry is asked unless an image is missing; with `ask_again` also for what an earlier set-up replaced.
         """
         check_settings({**self.settings(), "COMPOSE_PROJECT_NAME": project_name(self.root)})
+        # A port that is no number is named before Compose reads it.
+        self.ports()
         (self.root / "results").mkdir(exist_ok=True)
         settled = {} if ask_again else read_machine_file(self.root)
         images = Images(self.root, base=self.settings(original=ask_again).get(BASE) or BASE_IMAGE)
