@@ -16,6 +16,8 @@ from looplab.errors import LabError, MachineError
 SCHEMA = 1
 # A line of samples.csv and one of transport.csv are at most this long together.
 BYTES_PER_SAMPLE = 300
+# The folders of runs that go on, in results/.
+UNFINISHED = ".*.partial"
 
 
 class RunFolder:

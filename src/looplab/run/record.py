@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from looplab.errors import LabError, MachineError
+from looplab.run import inspections
 from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
 from looplab.run.samples import SampleStore
@@ -150,6 +151,7 @@ class Record:
             "token": self.token,
             **contents,
             "treatments": list(map(asdict, treatments)),
+            "inspections": inspections.read(self._folder.path),
             "environment": {**self._environment, "versions": self.versions, "steal_s": self._stolen_s()},
         }
 

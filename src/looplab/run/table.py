@@ -84,7 +84,9 @@ def _verdict(run: dict[str, Any]) -> list[str]:
         lines = [f"VALID: every treatment {'that is required ' if beside else ''}was found as wanted."]
     else:
         lines = ["INVALID:", *_items(run["invalid_because"])]
-    return [*lines, *(["Not required, and not as wanted:", *_items(map(_as_found, beside))] if beside else [])]
+    lines += ["Not required, and not as wanted:", *_items(map(_as_found, beside))] if beside else []
+    looked = dict.fromkeys(entry["command"] for entry in run.get("inspections", []))
+    return [*lines, *([f"Looked inside meanwhile: {', '.join(looked)}."] if looked else [])]
 
 
 def _as_found(treatment: dict[str, Any]) -> str:
