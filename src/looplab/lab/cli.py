@@ -97,12 +97,40 @@ def _file(name: str, said: str, **form: Any) -> tuple[str, dict[str, Any]]:
     return _one(name, said, type=Path, metavar="FILE", **form)
 
 
+def _seconds() -> tuple[str, dict[str, Any]]:
+    return _one("--seconds", "how long (default: until Ctrl-C)", type=float, default=0.0, metavar="S")
+
+
 COMMANDS = {
     "run": Command("run scenarios and show their tables", "run:run", run_options.add_arguments),
     "study": Command(
         "repeat both sides of a claim in random order, until there are enough runs for a verdict",
         "study:study",
         run_options.add_study_arguments,
+    ),
+    "list": Command("print what there is: scenarios, experiments, exercises", "list_all:list_all"),
+    "inspect": Command(
+        "print the running parts: image, address, ports, scheduling, limits, treatments",
+        "inspect_parts:inspect",
+        _arguments(
+            _one("scenario", "if it does not run: the parts that it would start", nargs="?", metavar="SCENARIO"),
+            _flag("--json", "one JSON document", dest="as_json"),
+        ),
+    ),
+    "listen": Command(
+        "print requests and answers as they pass, at most 20 a second", "look:listen", _arguments(_seconds())
+    ),
+    "pcap": Command(
+        "write the packets that pass the broker's interface to a file for Wireshark",
+        "look:pcap",
+        _arguments(
+            _file("file", "the file to write; - is standard output"),
+            _seconds(),
+            _one("--interface", "of the broker's container (default: eth0)", default="eth0", metavar="NAME"),
+        ),
+    ),
+    "shell": Command(
+        "start a shell in a running part", "look:shell", _arguments(_one("part", "see ./lab inspect", metavar="PART"))
     ),
     "doctor": Command(
         "print what this machine can and cannot do",

@@ -8,7 +8,7 @@ class Role:
     """`comms` are the names in /proc/<pid>/comm; `fifo` is the SCHED_FIFO priority it always gets, 0 for none.
 
     One that is `optional` need not be there in every run. `files` are patterns, relative to the root of its container:
-    a look names those that exist.
+    a look names those that exist. `about` is what it does, in words for a student.
     """
 
     name: str
@@ -16,6 +16,7 @@ class Role:
     fifo: int = 0
     optional: bool = False
     files: tuple[str, ...] = ()
+    about: str = ""
 
     def question(self, fifo: int = 0) -> dict[str, object]:
         """Return what the treatments service is asked about this role; `fifo` where a run gives it a priority."""
@@ -23,7 +24,7 @@ class Role:
         return {"comm": list(self.comms), "fifo": fifo or self.fifo, **files}
 
 
-BROKER = Role("broker", ("mosquitto",))
-CONTROLLER = Role("controller", ("lab-controller",))
+BROKER = Role("broker", ("mosquitto",), about="MQTT broker")
+CONTROLLER = Role("controller", ("lab-controller",), about="sends the requests and measures")
 # An emulated link takes the place of a network elsewhere: if the kernel allows, the host's load must not reach it.
-LINK = Role("link", ("lab-link",), fifo=97, optional=True)
+LINK = Role("link", ("lab-link",), fifo=97, optional=True, about="emulates a network link")

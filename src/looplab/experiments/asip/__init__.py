@@ -14,8 +14,8 @@ THROUGHPUT = "asip-throughput"
 BRIDGE = Role("bridge", ("lab-asip-bridge",))
 # Named as the languages are; a run may do without either.
 CLIENTS = (
-    Role("python", ("lab-asip-client",), optional=True),
-    Role("java", ("lab-asip-java",), optional=True),
+    Role("python", ("lab-asip-client",), optional=True, about="client in Python"),
+    Role("java", ("lab-asip-java",), optional=True, about="client in Java"),
 )
 
 

@@ -12,8 +12,8 @@ from looplab.spec.experiment import Experiment
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 
 # Bridge and robot take the place of other machines, as the link does.
-BRIDGE = Role("bridge", ("lab-bridge",), fifo=95)
-ROBOT = Role("robot", ("robot",), fifo=96)
+BRIDGE = Role("bridge", ("lab-bridge",), fifo=95, about="passes requests from MQTT to the serial line")
+ROBOT = Role("robot", ("robot",), fifo=96, about="firmware in a simulated ATmega2560")
 PARTS = ("controller", "broker", "bridge", "robot")
 # R is some 70 us without a robot.
 _ROBOT_DECADES = (-5, 0)

@@ -184,7 +184,10 @@ EXPERIMENT = Experiment(
     __name__,
     scenarios=f"compose/experiments/{NAME}*",
     cell=LoadCell,
-    roles=(CONTROLLER, *(Role(name, (comm,), optional=True) for name, comm in _SERVICES.items())),
+    roles=(
+        CONTROLLER,
+        *(Role(name, (comm,), optional=True, about="a part beside the nodes") for name, comm in _SERVICES.items()),
+    ),
     images=("magistrala", "devices"),
     host=True,
     passwords=("postgres", "spicedb", "tokens", "admin"),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from looplab.spec import roles
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Count, Figure, Key, Latency, Part, Text, Word
 from looplab.spec.document import Document, each, rows
@@ -11,10 +12,10 @@ from looplab.spec.roles import CONTROLLER, Role
 
 NAME = "twin"
 # A broker with persistence keeps one file for each of its ports.
-BROKER = Role("broker", ("mosquitto",), files=("mosquitto/data/*/mosquitto.db",))
-INSTANCE = Role("instance", ("lab-twin",))
+BROKER = Role("broker", ("mosquitto",), files=("mosquitto/data/*/mosquitto.db",), about=roles.BROKER.about)
+INSTANCE = Role("instance", ("lab-twin",), about="the digital twin's instance: stores each message")
 WORKERS = Role("workers", ("lab-twin-store",), optional=True)
-DATABASE = Role("database", ("postgres",))
+DATABASE = Role("database", ("postgres",), about="PostgreSQL")
 # What each limit is called in the terminal and in the report.
 LIMITS = {
     "broker": "the broker's processor",

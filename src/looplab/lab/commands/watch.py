@@ -5,11 +5,7 @@ It asks the exporter once a second, on the port that .env gives it; what is not 
 
 import contextlib
 import os
-import re
 import time
-import urllib.request
-from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 
 import plotext
@@ -21,29 +17,14 @@ from rich.text import Text
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
+from looplab.lab.metrics_page import Labels, Page, exporter_url, fetch, parse
 from looplab.spec.cell import Cell
-from looplab.system.env_files import read_port
 
-EVERY_S, TIMEOUT_S = 1.0, 3.0
+EVERY_S = 1.0
 MOST_CELLS = 6
 HEADING_LINES = 5  # of both tables, the run, the parts
 FEWEST_PLOT_LINES, MOST_PLOT_LINES = 6, 16
 QUANTILES = ("0.5", "0.95", "0.99", "1")
-_SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
-_LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
-
-Labels = dict[str, str]
-Page = Mapping[str, list[tuple[Labels, float]]]
-
-
-def parse(text: str) -> Page:
-    """Return the samples of an exporter's page by family."""
-    page: dict[str, list[tuple[Labels, float]]] = defaultdict(list)
-    for line in text.splitlines():
-        if sample := _SAMPLE.fullmatch(line):
-            name, labels, value = sample.groups()
-            page[name].append((dict(_LABEL.findall(labels or "")), float(value)))
-    return page
 
 
 class View:
@@ -157,13 +138,6 @@ def _one_line(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def exporter_url(settings: Mapping[str, str]) -> str:
-    """Return where .env says that the exporter answers. Raises LabError."""
-    port = read_port({"LAB_EXPORTER_PORT": settings.get("LAB_EXPORTER_PORT") or "9101"}, "LAB_EXPORTER_PORT")
-    host = settings.get("LAB_BIND", "").strip() or "127.0.0.1"
-    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
-
-
 def watch(root: Path) -> int:
     """Show the newest run until Ctrl-C; print one screen if the output is no terminal."""
     url = exporter_url(Lab(root).settings())
@@ -185,16 +159,11 @@ def watch(root: Path) -> int:
 def _read(url: str, width: int, height: int) -> tuple[RenderableType, int]:
     """Return the screen of the exporter's page, or why there is none, and the exit code."""
     try:
-        page = _fetch(f"{url}/metrics/live")
+        page = fetch(f"{url}/metrics/live")
         # Between runs the newest stored one is shown.
-        page = page if "loop_run_info{" in page else _fetch(f"{url}/metrics")
+        page = page if "loop_run_info{" in page else fetch(f"{url}/metrics")
         return screen(parse(page), width, height), EXIT_GOOD
     except OSError as error:
         place, why = url.removeprefix("http://"), getattr(error, "reason", error)
         remedy = "Start a run (`./lab run NAME`), or correct LAB_EXPORTER_PORT in .env."
         return Text(f"No exporter at {place} ({why}). {remedy}"), EXIT_MACHINE
-
-
-def _fetch(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:
-        return str(answer.read().decode("utf-8", "replace"))

@@ -1,0 +1,223 @@
+"""./lab inspect: the parts of the lab that run now, or those that a scenario would start."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from looplab.errors import EXIT_GOOD
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.checkout import Lab
+from looplab.lab.metrics_page import exporter_url, fetch, parse
+from looplab.lab.programs import call
+from looplab.lab.scenarios import chosen, experiments, scenarios
+from looplab.run.inspections import noted
+from looplab.run.table import WIDTH
+from looplab.spec.roles import BROKER, CONTROLLER, LINK
+from looplab.system.terminal import say
+from looplab.treatments.loads import loads
+
+COST = "inspect: about a second of processor time, once; the run notes it."
+HEAD = ("part", "address", "port on the host", "scheduling")
+# What is no role of an experiment.
+KINDS = {
+    "echo": "answers the probes of an emulated link",
+    LINK.name: LINK.about,
+    "capture": "counts packets of the run",
+    "treatments": "applies priorities, verifies what was done",
+    "exporter": "turns live samples into metrics",
+    "prometheus": "stores metrics",
+    "grafana": "draws metrics",
+    "prepare": "prepares volumes, then ends",
+    "node": "a node of what is measured",
+    # Services of several brokers have other names; the image tells.
+    "mosquitto": BROKER.about,
+}
+
+
+@dataclass
+class Part:
+    """One container, or one that would be started; `scheduling` as ps shows it, e.g. "FF 90"."""
+
+    name: str
+    what: str
+    image: str
+    addresses: list[str] = field(default_factory=list)
+    ports: list[str] = field(default_factory=list)
+    scheduling: str = ""
+    limits: list[str] = field(default_factory=list)
+    treatments: list[dict[str, Any]] = field(default_factory=list)
+
+
+def inspect(root: Path, scenario: str | None, *, as_json: bool) -> int:
+    """Print the running parts, or what `scenario` starts if it does not run; return the exit code."""
+    lab = Lab(root)
+    named = chosen(root, [scenario])[0].name if scenario else ""
+    running = lab.compose().listed()
+    controllers = {*scenarios(root), *experiments(root)}
+    if named and named not in running:
+        title = f"{named} does not run; it would start:"
+        parts, rest = _planned(lab, named, controllers), []
+    else:
+        with noted(root / "results", "./lab inspect"):
+            parts = _live(running, controllers)
+            rest = _add_treatments(parts, lab.settings())
+        title = f"{', '.join(running.keys() & controllers) or 'no scenario'} runs"
+    if as_json:
+        print(json.dumps({"parts": list(map(asdict, parts)), "treatments": rest}, indent=1))
+    else:
+        print("\n".join(_lines(title, parts, rest)))
+        say(COST if running else "Nothing runs: start a scenario with `./lab run NAME`.")
+    return EXIT_GOOD
+
+
+def _kinds() -> dict[str, str]:
+    """Return what each part is, by a word of its service's name or of its image; the first that fits."""
+    roles = [role for experiment in EXPERIMENTS.values() for role in experiment.roles]
+    return {**KINDS, **{load: f"load: {load}" for load in loads()}, **{role.name: role.about for role in roles}}
+
+
+def _what(service: str, image: str, controllers: Iterable[str]) -> str:
+    words = [CONTROLLER.name] if service in controllers else re.split(r"\W", f"{service} {image}")
+    return next((what for kind, what in _kinds().items() if kind in words), "")
+
+
+def _live(running: Mapping[str, str], controllers: Iterable[str]) -> list[Part]:
+    """Return the parts by what the engine holds of their containers."""
+    found = json.loads(call(["docker", "inspect", *running.values()]).stdout or "[]") if running else []
+    states = {one["Id"]: one for one in found}
+    names = {container: name for name, container in running.items()}
+    with ThreadPoolExecutor() as pool:
+        scheduling = dict(zip(running, pool.map(_scheduling, running.values()), strict=True))
+    return [
+        Part(
+            name,
+            _what(name, state["Config"]["Image"], controllers),
+            state["Config"]["Image"],
+            _addresses(state, names),
+            [
+                f"{on['HostIp']}:{on['HostPort']}"
+                for ons in state["NetworkSettings"]["Ports"].values()
+                for on in ons or []
+            ],
+            scheduling[name],
+            list(_limits(_given(state["HostConfig"]))),
+        )
+        for name, container in sorted(running.items())
+        if (state := states.get(container))
+    ]
+
+
+def _addresses(state: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    kind, _, other = state["HostConfig"]["NetworkMode"].partition(":")
+    if kind == "container":
+        return [f"of {names.get(other, other[:12])}"]
+    return [network["IPAddress"] for network in state["NetworkSettings"]["Networks"].values()]
+
+
+def _scheduling(container: str) -> str:
+    """Return the scheduling of a container's processes: class and real-time priority, as ps prints them."""
+    listed = call(["docker", "top", container, "-o", "pid,cls,rtprio"]).stdout.splitlines()[1:]
+    return ", ".join(sorted({" ".join(line.split()[1:]).removesuffix(" -") for line in listed}))
+
+
+def _given(host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the engine holds of a container's rights and limits, in Compose's words."""
+    return {
+        "rtprio": {limit["Name"]: limit["Hard"] for limit in host["Ulimits"] or []}.get("rtprio"),
+        "cap_add": [name.removeprefix("CAP_") for name in host["CapAdd"] or []],
+        "cpu_rt_runtime": host["CpuRealtimeRuntime"],
+        "cpus": host["NanoCpus"] / 1e9,
+        "cpuset": host["CpusetCpus"],
+        "cpu_shares": host["CpuShares"],
+        "mem_limit": host["Memory"],
+        "pids_limit": host["PidsLimit"],
+    }
+
+
+def _planned(lab: Lab, profile: str, controllers: Iterable[str]) -> list[Part]:
+    """Return the parts as the Compose files describe them."""
+    services = lab.compose().config(profile)["services"].items()
+    return [
+        Part(
+            name,
+            _what(name, given["image"], controllers),
+            given["image"],
+            [f"of {other}" for other in given.get("network_mode", "").split(":")[1:]],
+            [f"{port.get('host_ip', '')}:{port['published']}" for port in given.get("ports", [])],
+            limits=list(_limits({**given, "rtprio": given.get("ulimits", {}).get("rtprio")})),
+        )
+        for name, given in sorted(services)
+    ]
+
+
+def _limits(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield rights and limits in words, of keys as in a Compose file."""
+    for name in ("rtprio", "cpus", "cpuset", "cpu_shares"):
+        if given.get(name):
+            yield f"{name} {given[name]:g}" if isinstance(given[name], float) else f"{name} {given[name]}"
+    if runtime := int(given.get("cpu_rt_runtime") or 0):
+        yield f"real time {runtime / 1000:g} ms/s"
+    if memory := int(given.get("mem_limit") or 0):
+        yield f"memory {memory >> 20} MiB"
+    if given.get("pids_limit"):
+        yield f"{given['pids_limit']} processes"
+    yield from given.get("cap_add") or []
+
+
+def _add_treatments(parts: Iterable[Part], settings: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Give each part the treatments of the run that goes on which begin with its name; return the others."""
+    try:
+        page = parse(fetch(f"{exporter_url(settings)}/metrics/live"))
+    except OSError:
+        return []
+    rest = []
+    for labels, verified in page["loop_treatment_verified"]:
+        treatment: dict[str, Any] = {name: labels[name] for name in ("what", "wanted", "found")}
+        treatment["verified"] = verified == 1
+        what = _kinds().get(re.split(r"\W", labels["what"])[0])
+        owners = [part for part in parts if what and part.what == what]
+        for owner in owners:
+            owner.treatments.append(treatment)
+        rest += [] if owners else [treatment]
+    return rest
+
+
+def _lines(title: str, parts: Sequence[Part], rest: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the table, in 80 columns."""
+    yield from (title, "")
+    rows = [
+        HEAD,
+        *(
+            (part.name, max(part.addresses, key=len, default=""), max(part.ports, key=len, default=""), part.scheduling)
+            for part in parts
+        ),
+    ]
+    widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
+
+    def row(*texts: str) -> str:
+        return " ".join(f"{text:<{width}}" for text, width in zip(texts, widths, strict=True)).rstrip()
+
+    yield row(*HEAD)
+    for part in parts:
+        for number, place in enumerate(zip_longest(part.addresses or [""], part.ports, fillvalue="")):
+            yield row(*(("", *place, "") if number else (part.name, *place, part.scheduling)))
+        for text in (
+            "; ".join(filter(None, (part.what, part.image))),
+            ", ".join(part.limits),
+            *map(_treatment, part.treatments),
+        ):
+            yield fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    if rest:
+        yield from ("", "treatments of the whole run", *(f"  {_treatment(one)}" for one in rest))
+
+
+def _treatment(one: Mapping[str, Any]) -> str:
+    if one["verified"]:
+        return f"{one['what']}: {one['found']}, as wanted"
+    return f"{one['what']}: {one['found']}, but {one['wanted']} was wanted"

@@ -1,0 +1,38 @@
+"""The exporter's page as `./lab watch` and `./lab inspect` read it. Standard library only."""
+
+import re
+import urllib.request
+from collections import defaultdict
+from collections.abc import Mapping
+
+from looplab.system.env_files import read_port
+
+TIMEOUT_S = 3.0
+_SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+
+Labels = dict[str, str]
+Page = Mapping[str, list[tuple[Labels, float]]]
+
+
+def exporter_url(settings: Mapping[str, str]) -> str:
+    """Return where .env says that the exporter answers. Raises LabError."""
+    port = read_port({"LAB_EXPORTER_PORT": settings.get("LAB_EXPORTER_PORT") or "9101"}, "LAB_EXPORTER_PORT")
+    host = settings.get("LAB_BIND", "").strip() or "127.0.0.1"
+    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+
+
+def fetch(address: str) -> str:
+    """Return the text at an address. Raises OSError if nothing answers."""
+    with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:
+        return str(answer.read().decode("utf-8", "replace"))
+
+
+def parse(text: str) -> Page:
+    """Return the samples of an exporter's page by family."""
+    page: dict[str, list[tuple[Labels, float]]] = defaultdict(list)
+    for line in text.splitlines():
+        if sample := _SAMPLE.fullmatch(line):
+            name, labels, value = sample.groups()
+            page[name].append((dict(_LABEL.findall(labels or "")), float(value)))
+    return page

@@ -1,0 +1,133 @@
+"""./lab list and ./lab inspect: what they say, in 80 columns. With real parts: tests/e2e/test_e2e_look_inside.py."""
+
+import json
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from support.places import ROOT
+
+from looplab.errors import EXIT_GOOD, EXIT_USAGE, LabError
+from looplab.exercises.exercise import exercises, read_exercise
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.lab.commands import inspect_parts, look
+from looplab.lab.commands.list_all import list_all
+
+CONTAINERS: dict[str, str] = {"broker-prioritised": "b" * 64, "link": "c" * 64, "scenario5": "d" * 64}
+HOST: dict[str, Any] = {
+    "NetworkMode": "lab_default", "Ulimits": None, "CapAdd": None, "CpuRealtimeRuntime": 0, "NanoCpus": 0,
+    "CpusetCpus": "", "CpuShares": 0, "Memory": 0, "PidsLimit": 256,
+}  # fmt: skip
+
+
+def container(service: str, addresses: list[str], port: str = "", **host: Any) -> dict[str, Any]:
+    return {
+        "Id": CONTAINERS[service],
+        "Config": {"Image": f"looplab/{service}:0.1.0"},
+        "HostConfig": {**HOST, **host},
+        "NetworkSettings": {
+            "Ports": {"1883/tcp": [{"HostIp": "127.0.0.1", "HostPort": port}] if port else None},
+            "Networks": {str(number): {"IPAddress": address} for number, address in enumerate(addresses)},
+        },
+    }
+
+
+PAGE = "".join(
+    f'loop_treatment_verified{{scenario="scenario5",what="{what}",wanted="{wanted}",found="{found}"}} {value}\n'
+    for what, wanted, found, value in (
+        ("broker scheduling policy", "SCHED_FIFO 90", "SCHED_OTHER", 0),
+        ("controller TCP_NODELAY", "off", "off", 1),
+        ("stress load", "running", "running", 1),
+    )
+)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three containers, as Docker 20.10.24 describes them."""
+    described = [
+        container(
+            "broker-prioritised", ["172.18.0.2", "172.19.0.2"], "1883", CapAdd=["CAP_SYS_NICE"],
+            Ulimits=[{"Name": "rtprio", "Hard": 90, "Soft": 90}], Memory=256 << 20, NanoCpus=500_000_000,
+        ),
+        container("link", [], NetworkMode=f"container:{CONTAINERS['broker-prioritised']}"),
+        container("scenario5", ["172.18.0.3"], CpuRealtimeRuntime=130_000),
+    ]  # fmt: skip
+    listed = "".join(f"{service} {one}\n" for service, one in CONTAINERS.items())
+    answers = {"ps": listed, "inspect": json.dumps(described), "top": "PID CLS RTPRIO\n7 TS -\n8 FF 98\n9 FF 98\n"}
+
+    def call(words: list[str], **_more: Any) -> Any:
+        return type("Outcome", (), {"stdout": answers.get(words[1], ""), "good": False})
+
+    monkeypatch.setattr(inspect_parts, "call", call)
+    monkeypatch.setattr("looplab.lab.docker.compose.call", call)
+    monkeypatch.setattr(look, "call", call)
+    # A run of this checkout may go on.
+    monkeypatch.setattr(inspect_parts, "noted", lambda *_: nullcontext())
+    monkeypatch.setattr(inspect_parts, "fetch", lambda _address: PAGE)
+
+
+def test_the_list_has_everything_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_all(ROOT) == EXIT_GOOD
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    # A name wider than its column goes on below.
+    text = "".join(line[:17].strip() for line in lines)
+    for name in exercises(ROOT):
+        card = read_exercise(ROOT, name, EXPERIMENTS).card
+        assert name in text
+        assert any(f" {card.minutes} " in line for line in lines if line.startswith(name[:11]))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("scenario0", ["-", "-", "24", "-"]),
+        ("scenario4", ["stress", "broker", "37", "scenario2"]),
+        ("scenario8", ["flood", "controller", "20", "scenario7"]),
+        ("twin-limit", ["-", "-", "30", "twin"]),
+    ],
+)
+def test_the_list_has_load_priority_time_and_order(
+    capsys: pytest.CaptureFixture[str], name: str, words: list[str]
+) -> None:
+    list_all(ROOT)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name} "))
+    assert line.split()[-4:] == words
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_table_shows_each_part_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect_parts.inspect(ROOT, None, as_json=False) == EXIT_GOOD
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "scenario5 runs"
+    assert lines[3].split() == ["broker-prioritised", "172.18.0.2", "127.0.0.1:1883", "FF", "98,", "TS"]
+    assert lines[4].split() == ["172.19.0.2"]
+    assert lines[5] == "  MQTT broker; looplab/broker-prioritised:0.1.0"
+    assert lines[6] == "  rtprio 90, cpus 0.5, memory 256 MiB, 256 processes, SYS_NICE"
+    assert lines[7] == "  broker scheduling policy: SCHED_OTHER, but SCHED_FIFO 90 was wanted"
+    assert lines[8].split()[:3] == ["link", "of", "broker-prioritised"]
+    assert "  real time 130 ms/s, 256 processes" in lines
+    assert "  controller TCP_NODELAY: off, as wanted" in lines
+    assert lines[-2:] == ["treatments of the whole run", "  stress load: running, as wanted"]
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_document_holds_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    inspect_parts.inspect(ROOT, "scenario5", as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    broker, link, controller = document["parts"]
+    assert (broker["addresses"], link["addresses"]) == (["172.18.0.2", "172.19.0.2"], ["of broker-prioritised"])
+    assert controller["what"] == "sends the requests and measures"
+    assert [one["verified"] for one in broker["treatments"]] == [False]
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_part_without_a_shell_gets_a_way_round() -> None:
+    with pytest.raises(LabError, match="link has no shell") as caught:
+        look.shell(ROOT, "link")
+    assert f"docker run --rm -it --network container:{'c' * 12} " in caught.value.remedy
+    with pytest.raises(LabError, match="No part robot runs") as caught:
+        look.shell(ROOT, "robot")
+    assert caught.value.exit_code == EXIT_USAGE
