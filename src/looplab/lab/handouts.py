@@ -43,7 +43,7 @@ def handouts(root: Path) -> dict[Path, str]:
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise)
         text = with_block(text, "links", " · ".join(links), after=r"^# .+\n")
         text = with_block(text, "prediction", _prediction(root, exercise), before=r"^## Run\n")
-        texts[folder / "README.md"] = with_block(text, "sample", _sample(root, exercise), before=r"^## Questions\n")
+        texts[folder / "README.md"] = with_block(text, "sample", _sample(root, exercise), before=r"^## Look inside\n")
     return texts
 
 

@@ -14,7 +14,7 @@ from looplab.experiments.loop.parameters import read_parameters
 from looplab.lab.cli import parser
 from looplab.spec.parameters import RunParameters
 
-FORM = ["Before you start", "Predict", "Run", "Observe", "Questions", "Hand in", "Check", "Stop"]
+FORM = ["Before you start", "Predict", "Run", "Observe", "Look inside", "Questions", "Hand in", "Check", "Stop"]
 
 
 @cache
