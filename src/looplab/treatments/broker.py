@@ -6,9 +6,6 @@ import time
 from time import perf_counter_ns
 from urllib.request import urlopen
 
-import paho.mqtt.client as mqtt
-from paho.mqtt.enums import CallbackAPIVersion
-
 from looplab.spec.brokers import PUBLISHED, Broker
 
 PAGE_TIMEOUT_S = 2.0
@@ -71,6 +68,10 @@ def prometheus_version(url: str) -> str:
 
 def _listen(host: str, port: int, topic: str, enough: int) -> list[tuple[bytes, int]]:
     """Return up to `enough` payloads on `topic` and when they came (ns), those that come within WAIT_NS."""
+    # Every run's process imports this module, also where there is no broker, and no paho.
+    import paho.mqtt.client as mqtt
+    from paho.mqtt.enums import CallbackAPIVersion
+
     heard: list[tuple[bytes, int]] = []
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
 
