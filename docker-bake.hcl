@@ -25,7 +25,7 @@ variable "PLATFORMS" {
 }
 
 group "default" {
-  targets = ["services", "images", "flood"]
+  targets = ["services", "images", "flood", "report"]
 }
 
 # What a Raspberry Pi needs.
@@ -70,4 +70,11 @@ target "flood" {
   inherits = ["common"]
   context  = "images/flood"
   tags     = ["${LAB_REGISTRY}looplab/flood:${LAB_TAG}"]
+}
+
+target "report" {
+  inherits   = ["common"]
+  context    = "src"
+  dockerfile = "../images/report/Dockerfile"
+  tags       = ["${LAB_REGISTRY}looplab/report:${LAB_TAG}"]
 }

@@ -34,7 +34,7 @@ from support.waiting import until
 PROJECT_PREFIX = "looplab-e2e-"
 PROJECT = f"{PROJECT_PREFIX}{os.getpid()}"
 PROJECT_LABEL = "com.docker.compose.project"
-PORTS = ("LAB_BROKER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_EXPORTER_PORT")
+PORTS = ("LAB_BROKER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_EXPORTER_PORT", "LAB_PAGES_PORT")
 RT_BUDGETS = tuple(RT_RUNTIME_US)
 
 # An image that Compose built has the label of its project, and so has any container of that image; Compose's own

@@ -38,8 +38,7 @@ def pair(lab: Lab, wire: Wire, file: Path) -> Path:
 
 def bundle_of_bridge(file: Path) -> Path:
     """The bridge's image as `./lab bundle` packs it, in `file`."""
-    (file.parent / "no-wheels").mkdir()
-    write_bundle(file, [own_image("bridge")], {"lab": __version__}, file.parent / "no-wheels")
+    write_bundle(file, [own_image("bridge")], {"lab": __version__})
     return file
 
 

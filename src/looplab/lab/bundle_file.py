@@ -1,7 +1,7 @@
-"""A bundle's file: images and Python packages in one archive, written whole or not at all, checked before it is used.
+"""A bundle's file: images in one archive, written whole or not at all, checked before it is used.
 
-It is a tar, which can be unpacked by hand: images.tar.gz is the output of `docker save`, wheels/ holds packages,
-bundle.json, the manifest, describes both and holds their checksums.
+It is a tar, which can be unpacked by hand: images.tar.gz is the output of `docker save`, bundle.json, the manifest,
+describes it and holds its checksum.
 """
 
 import contextlib
@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import platform
-import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from looplab.lab.docker.images import local_images
 from looplab.system.terminal import Step
 
 SCHEMA = 1
-IMAGES, MANIFEST, WHEELS = "images.tar.gz", "bundle.json", "wheels/"
+IMAGES, MANIFEST = "images.tar.gz", "bundle.json"
 MANIFEST_KEYS = {"schema", "architecture", "images", "archive", "lab"}
 PIECE_BYTES = 1 << 20
 # Beyond this level gzip takes three times as long for a few per cent.
@@ -43,8 +42,8 @@ def platform_name(machine: str = "") -> str:
     return PLATFORMS.get(machine.lower(), machine)
 
 
-def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any], wheels: Path) -> dict[str, Any]:
-    """Save `references` and the files of `wheels` to `file`, whole or not at all; return its manifest."""
+def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Save `references` to `file`, whole or not at all; return its manifest."""
     known = local_images(references)
     if absent := [reference for reference in references if reference not in known]:
         raise MachineError(f"This machine lacks images: {', '.join(absent)}.", "Run ./lab setup first.")
@@ -61,7 +60,6 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
             manifest["archive"] = _save(out, references)
             # Behind the first member, which is written by hand: its size is known only at its end.
             with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
-                manifest["files"] = {WHEELS + path.name: _add(archive, path) for path in sorted(wheels.glob("*.whl"))}
                 text = (json.dumps(manifest, indent=1) + "\n").encode()
                 archive.addfile(_member(MANIFEST, len(text)), io.BytesIO(text))
         partial.replace(file)
@@ -74,8 +72,8 @@ def write_bundle(file: Path, references: Sequence[str], facts: Mapping[str, Any]
     return manifest
 
 
-def load_bundle(file: Path, place: Path) -> dict[str, Any]:
-    """Check all checksums, give the images to the engine and the packages to `place`; return the manifest."""
+def load_bundle(file: Path) -> dict[str, Any]:
+    """Check the checksum, give the images to the engine; return the manifest."""
     manifest = read_bundle(file)
     held = platform_name(manifest["architecture"])
     if held != platform_name():
@@ -83,17 +81,9 @@ def load_bundle(file: Path, place: Path) -> dict[str, Any]:
             f"{file} holds images for {held}; this machine is {platform_name()}.",
             "Make the bundle on a machine of this kind.",
         )
-    files = manifest.get("files", {})
     with tarfile.open(file, "r:") as archive:
-        _verify(archive, file.name, {IMAGES: manifest["archive"], **files})
+        _verify(archive, file.name, manifest["archive"])
         _give_to_engine(archive, manifest)
-        # Those of an earlier bundle go.
-        shutil.rmtree(place, ignore_errors=True)
-        for name in files:
-            place.mkdir(parents=True, exist_ok=True)
-            # The base name alone: nothing in a bundle may name a place outside.
-            with (place / Path(name).name).open("wb") as out:
-                shutil.copyfileobj(_open(archive, name), out, PIECE_BYTES)
     return manifest
 
 
@@ -105,8 +95,8 @@ def read_bundle(file: Path) -> dict[str, Any]:
             manifest = json.load(_open(archive, MANIFEST))
         if not isinstance(manifest, dict) or not manifest.keys() >= MANIFEST_KEYS:
             raise ValueError("its manifest is incomplete")
-        if absent := {IMAGES, *manifest.get("files", {})} - names:
-            raise ValueError(f"it has no {', '.join(sorted(absent))}")
+        if IMAGES not in names:
+            raise ValueError(f"it has no {IMAGES}")
     except FileNotFoundError:
         raise UsageError(f"There is no file {file}.", "./lab bundle FILE makes one.") from None
     except (tarfile.TarError, KeyError, ValueError, OSError, EOFError) as error:
@@ -169,13 +159,6 @@ def _save(out: io.BufferedRandom, references: Sequence[str]) -> dict[str, Any]:
     return {"name": IMAGES, "bytes": size, "sha256": digest}
 
 
-def _add(archive: tarfile.TarFile, path: Path) -> dict[str, Any]:
-    """Add a wheel; return its size and checksum."""
-    content = path.read_bytes()
-    archive.addfile(_member(WHEELS + path.name, len(content)), io.BytesIO(content))
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-
-
 def _open(archive: tarfile.TarFile, name: str) -> IO[bytes]:
     content = archive.extractfile(name)
     if content is None:
@@ -189,22 +172,20 @@ def _pieces(archive: tarfile.TarFile, name: str) -> Iterator[bytes]:
             yield piece
 
 
-def _verify(archive: tarfile.TarFile, file: str, checksums: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise LabError if a member is not what it was when the bundle was made."""
-    whole = sum(archive.getmember(name).size for name in checksums)
-    done = 0
-    with Step(f"Checking {file}", expected_s=whole / 300e6) as step:
-        for name, checksum in checksums.items():
-            digest = hashlib.sha256()
-            for piece in _pieces(archive, name):
-                digest.update(piece)
-                done += len(piece)
-                step.advance(done, whole, _megabytes(done, whole))
-            if (archive.getmember(name).size, digest.hexdigest()) != (checksum["bytes"], checksum["sha256"]):
-                raise LabError(
-                    f"{file} is damaged: its {name} does not have the checksum it was made with. Nothing was loaded.",
-                    "Copy it again.",
-                )
+def _verify(archive: tarfile.TarFile, file: str, wanted: Mapping[str, Any]) -> None:
+    """Raise LabError if the images are not what they were when the bundle was made."""
+    size = archive.getmember(IMAGES).size
+    digest, done = hashlib.sha256(), 0
+    with Step(f"Checking {file}", expected_s=size / 300e6) as step:
+        for piece in _pieces(archive, IMAGES):
+            digest.update(piece)
+            done += len(piece)
+            step.advance(done, size, _megabytes(done, size))
+        if (size, digest.hexdigest()) != (wanted["bytes"], wanted["sha256"]):
+            raise LabError(
+                f"{file} is damaged: its {IMAGES} does not have the checksum it was made with. Nothing was loaded.",
+                "Copy it again.",
+            )
 
 
 def _give_to_engine(archive: tarfile.TarFile, manifest: Mapping[str, Any]) -> None:

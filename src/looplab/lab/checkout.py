@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from looplab.errors import MachineError, UsageError
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.docker.builds import EVERY_PROFILE
+from looplab.lab.docker.builds import EVERY_PROFILE, build_image
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, show_version
-from looplab.lab.docker.images import Images, image_facts
-from looplab.lab.docker.own_images import FLOOD, OwnImages
-from looplab.lab.image_names import BASE, BASE_IMAGE, BROKER_IMAGES, NAMES, own_reference
+from looplab.lab.docker.images import Images, image_facts, local_images
+from looplab.lab.docker.own_images import FLOOD, REPORT_SOURCES, OwnImages
+from looplab.lab.image_names import BASE, BASE_IMAGE, BROKER_IMAGES, NAMES, REPORT, own_reference
 from looplab.lab.machine.facts import OF_THIS_LAB, port_owners
 from looplab.lab.machine.installing import ensure_compose, ensure_engine
 from looplab.lab.machine.limits import CACHE, machine_variables, probe_limits
@@ -28,7 +28,7 @@ from looplab.system.terminal import say
 
 FLOOD_VARIABLE = "FLOOD_IMAGE"
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", FLOOD_VARIABLE)
-PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT")
+PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_PAGES_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
 NEVER = "never"
@@ -145,6 +145,8 @@ class Lab:
             needed = {name: reference for name, reference in every.items() if reference in started or name == FLOOD}
             if FLOOD_VARIABLE not in upstream:
                 del needed[FLOOD]
+        # No run waits for it.
+        needed.pop(REPORT, None)
         own = OwnImages(self.root, needed, self._scenarios or self.profiles())
         own.fetch(images)
         images.ensure_upstream(upstream, flood, settled)
@@ -179,6 +181,25 @@ class Lab:
         named = {*UPSTREAM, *(name for experiment in EXPERIMENTS.values() for name in experiment.upstream)}
         known = {name: name for name in named} | {"GRAFANA": "GRAFANA_IMAGE"}
         return {name: settled[name] for name, image in known.items() if name in settled and image not in upstream}
+
+    def has_report(self) -> bool:
+        """Return whether the image of the report is here."""
+        return bool(local_images([self.own_images()[REPORT]]))
+
+    def ready_report(self) -> str:
+        """Install the engine, pull or build the image of the report, if missing or old; return its reference."""
+        images = Images(self.root, base=self.settings().get(BASE) or BASE_IMAGE)
+        ensure_engine()
+        reference = self.own_images()[REPORT]
+        own = OwnImages(self.root, {REPORT: reference}, sources=REPORT_SOURCES)
+        own.fetch(images)
+        for note in images.notes:
+            say(note)
+        if own.must_build(images.base):
+            images.ensure_base()
+            build_image(self.root / "images" / REPORT, reference, images.base, self.root / "src")
+            own.write_stamp()
+        return reference
 
     def check_ports(self, done: SetUp) -> None:
         """Raise LabError (exit code 3) if a port is held by something that is not this lab."""

@@ -13,24 +13,32 @@ from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab import run_options
 from looplab.system.terminal import fitted
 
+# Set in the image of the report.
+INSIDE = "LOOPLAB_INSIDE"
 IDENTITIES = ("bridge", "observer", "flood", "controller")
 
 
 class Command(NamedTuple):
     """`call` is a function of looplab.lab.commands (imported when called), which takes the checkout's root and the
-    parsed arguments by their names, and returns the exit code."""
+    parsed arguments by their names, and returns the exit code. With `packaged` it runs in the image of the report."""
 
     help: str
     call: str
     add_arguments: Callable[[argparse.ArgumentParser], None] = lambda _parser: None
+    packaged: bool = False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one message with its remedy."""
-    options = vars(parser().parse_args(arguments))
+    words = sys.argv[1:] if arguments is None else arguments
+    options = vars(parser().parse_args(words))
     root = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parents[3])
-    module, _, function = COMMANDS[options.pop("command")].call.partition(":")
+    chosen = COMMANDS[options.pop("command")]
+    module, _, function = chosen.call.partition(":")
     try:
+        if chosen.packaged and INSIDE not in os.environ:
+            inside = import_module("looplab.lab.report_container")
+            return int(inside.run_inside(root, words, options))
         command: Callable[..., int] = getattr(import_module(f"looplab.lab.commands.{module}"), function)
         return command(root, **options)
     except LabError as error:
@@ -162,7 +170,7 @@ COMMANDS = {
             ),
         ),
     ),
-    "watch": Command("show the running scenario live in this terminal", "watch:watch"),
+    "watch": Command("show the running scenario live in this terminal", "watch:watch", packaged=True),
     "check": Command(
         "mark your runs and answers of an exercise",
         "check:check",
@@ -175,6 +183,7 @@ COMMANDS = {
             ),
             _flag("--student", "print right or not right, never the figure"),
         ),
+        packaged=True,
     ),
     "hand-in": Command(
         "pack the runs that count and the filled form into NAME.zip",
@@ -183,6 +192,7 @@ COMMANDS = {
             _one("scenario", "a scenario, or an exercise of docs/exercises", metavar="SCENARIO"),
             _one("--name", "who hands it in, e.g. ada", required=True, metavar="NAME"),
         ),
+        packaged=True,
     ),
     "report": Command(
         "compare your runs with the published figures: a page, tables, figures",
@@ -192,19 +202,14 @@ COMMANDS = {
             _one("--out", "where to write it (default: report/)", type=Path, metavar="DIR"),
             _flag("--open", "then open the page in a browser", dest="show"),
         ),
+        packaged=True,
     ),
     "bundle": Command(
-        "write images and packages to one file, for a room without a network",
+        "write all images to one file, for a room without a network",
         "bundle:bundle",
         _arguments(
             _file("file", "the archive to write"),
             _one("scenarios", "what must run there (default: every scenario)", nargs="*", metavar="SCENARIO"),
-            _one("--pythons", "Python versions of the other machines (default: this one)", metavar="3.11,…"),
-            _one(
-                "--systems",
-                "systems of the other machines; WSL is linux (default: this one)",
-                metavar="linux,macos",
-            ),
             _flag("--students", "also archive this checkout, without answers and marking"),
         ),
     ),

@@ -17,7 +17,10 @@ SHARED = (
     "link",
     "capture",
     "stress",
+    "report",
 )
+# What looks at stored runs: no run waits for it to be built.
+REPORT = "report"
 # Brokers that BROKER chooses and no registry need give; a run has the image of its own alone.
 BROKER_IMAGES = ("rabbitmq", "mochi")
 NAMES = (*SHARED, *BROKER_IMAGES, *(name for experiment in EXPERIMENTS.values() for name in experiment.images))

@@ -59,7 +59,10 @@ class Session:
         """Run scenarios one after another, call `after` with the number and the run.json of each; return whether all
         were run. An interruption keeps what was measured; an error stops the containers and is raised."""
         with _host_part(self.lab, scenarios[0]) as variables:
-            return self._run(self.lab.compose({**self._variables, **variables}), scenarios, after)
+            compose = self.lab.compose({**self._variables, **variables})
+            if not self.lab.has_report():
+                compose.leave_out("pages")
+            return self._run(compose, scenarios, after)
 
     def _run(
         self, compose: Compose, scenarios: Sequence[Scenario], after: Callable[[int, dict[str, Any]], None]
@@ -88,6 +91,8 @@ class Session:
         seen = [f"Prometheus http://{address}:{settings['LAB_PROMETHEUS_PORT']}"]
         if settings.get("GRAFANA") != "off":
             seen.insert(0, f"Grafana http://{address}:{settings['LAB_GRAFANA_PORT']}")
+        if self.lab.has_report():
+            seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
         say(f"Runs are in results/; ./lab down stops everything. To look at them:\n  {', '.join(seen)}")
         sys.stdout.flush()
 

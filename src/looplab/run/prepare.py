@@ -1,4 +1,4 @@
-"""What every start of the lab does first: say what can be started, open results/, fill what others are handed.
+"""What every start of the lab does first: say what can be started, open folders, fill what others are handed.
 
 `pairing USER HOST PORT` prints what a client elsewhere needs to reach the broker over TLS, and does nothing else.
 """
@@ -18,6 +18,8 @@ from looplab.system.env_files import read_env
 
 PI_METRICS_PORT = 9102
 IDENTITIES = Path("/identities")
+# What the user of LAB_UID writes into.
+FOLDERS = ("/results", "/report", "/answers")
 
 
 def scenarios(folder: Path) -> list[tuple[str, str]]:
@@ -33,7 +35,7 @@ def scenarios(folder: Path) -> list[tuple[str, str]]:
     return found
 
 
-def open_results(folder: Path, uid: int, gid: int) -> str:
+def open_folder(folder: Path, uid: int, gid: int) -> str:
     """Let `uid`:`gid` write into `folder`; returns "" or why that cannot be done."""
     facts = folder.stat()
     mode = facts.st_mode
@@ -45,7 +47,7 @@ def open_results(folder: Path, uid: int, gid: int) -> str:
         # As /tmp: anyone may add, nobody may remove another's.
         folder.chmod(0o1777)
     except OSError as error:
-        return f"results/ is not writable for user {uid} ({error.strerror}): set LAB_UID in .env to its owner"
+        return f"{folder.name}/ is not writable for user {uid} ({error.strerror}): set LAB_UID in .env to its owner"
     return ""
 
 
@@ -77,12 +79,15 @@ def guide(found: list[tuple[str, str]], environment: dict[str, str]) -> str:
     lines += ["", "Live: Prometheus http://127.0.0.1:" + (environment.get("LAB_PROMETHEUS_PORT") or "9090")]
     if environment.get("GRAFANA", "on") != "off":
         lines[-1] += ", Grafana http://127.0.0.1:" + (environment.get("LAB_GRAFANA_PORT") or "3000")
+    lines += [
+        "When a run has ended: reports and handouts http://127.0.0.1:" + (environment.get("LAB_PAGES_PORT") or "8080")
+    ]
     lines += ["Runs are stored in results/. Stop: docker compose --profile '*' down"]
     return "\n".join(lines)
 
 
 def main(words: Sequence[str] = ()) -> int:
-    """Print the guide, open results/; exit code 3 where it cannot be opened, 2 where .env is wrong."""
+    """Print the guide, open the folders; exit code 3 where one cannot be opened, 2 where .env is wrong."""
     environment = dict(os.environ)
     if words:
         _, user, host, port = words
@@ -100,11 +105,10 @@ def main(words: Sequence[str] = ()) -> int:
         print(error, file=sys.stderr)
         return 2
     identities.make(IDENTITIES, identities.Readers(identities.BROKER_UID, uid, identities.BRIDGE_UID))
-    problem = open_results(Path("/results"), uid, gid)
-    if problem:
+    problems = [problem for name in FOLDERS if (problem := open_folder(Path(name), uid, gid))]
+    for problem in problems:
         print(problem, file=sys.stderr)
-        return 3
-    return 0
+    return 3 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What comes with a bundle: packages by pip, archives of the whole checkout for students and teachers."""
+"""What comes with a bundle: archives of the whole checkout for students and teachers."""
 
 import os
 import re
@@ -6,20 +6,9 @@ import shutil
 import tarfile
 from pathlib import Path
 
-import pytest
 from support.places import ROOT
 
 from looplab.lab.class_archives import FOR_TEACHERS, checkout_files, write_archives
-from looplab.lab.commands.bundle import fetch_wheels
-
-
-def test_packages_that_cannot_be_had_are_told_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    missed = fetch_wheels(tmp_path, ["rich==14.2.0"], ["3.11", "3.13"])
-    assert list(missed) == ["Python 3.11 on linux", "Python 3.13 on linux"]
-    assert all("rich==14.2.0" in why for why in missed.values())
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_students_get_the_lab_without_answers_and_teachers_get_those(tmp_path: Path) -> None:

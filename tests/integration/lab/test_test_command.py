@@ -39,8 +39,8 @@ def no_set_up(taken: list[str], lint: Callable[[Path, Path], bool] = lambda _roo
     """Return steps that set nothing up; each is noted in `taken`."""
     return testing.Steps(
         make_ready=lambda _root: taken.append("machine"),
-        make_environment=lambda: taken.append("environment"),
-        python=lambda: Path(sys.executable),
+        make_environment=lambda _root: taken.append("environment"),
+        python=lambda _root: Path(sys.executable),
         lint=lint,
     )
 

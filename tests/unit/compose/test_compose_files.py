@@ -37,9 +37,10 @@ SHARED_NETWORKS = {
     "asip-link": "service:asip-bridge",
     "asip-link-broker": "service:broker",
     "prepare": "none",
+    "report": "none",
 }
 # What a reader opens for one scenario, at most, and what the files that show the experiment may grow to.
-MOST_FILES, MOST_LINES, MOST_VARIABLES, MOST_HOPS = 11, 400, 66, 0
+MOST_FILES, MOST_LINES, MOST_VARIABLES, MOST_HOPS = 11, 415, 66, 0
 MOST_LINES_OF = {"compose.yaml": 40, "compose/loop.yaml": 110}
 MOST_LINES_TOGETHER, MOST_LINES_OF_AN_OVERLAY, MOST_SETTINGS = 150, 40, 40
 
@@ -122,7 +123,7 @@ def test_the_main_file_holds_the_name_and_the_list() -> None:
 
 def test_every_run_is_a_service_that_its_profile_starts() -> None:
     runs = {**scenarios(ROOT), **experiments(ROOT)}
-    beside = {"treatments", "exporter", "prometheus", "grafana"}
+    beside = {"treatments", "exporter", "prometheus", "grafana", "pages"}
     for name in runs:
         assert {name, *beside} <= started(name)
         assert SERVICES[name]["profiles"] == [name]
@@ -139,7 +140,7 @@ def test_a_scenario_is_as_published(row: dict[str, str]) -> None:
     prioritised, load_kind = row["broker"] == "prioritised", LOADS[row["load"]]
     broker = "broker-prioritised" if prioritised else "broker"
     measured = {name, broker, "bridge", "robot"} | ({load_kind} - {"none"})
-    assert started(name) == measured | {"treatments", "exporter", "prometheus", "grafana"}
+    assert started(name) == measured | {"treatments", "exporter", "prometheus", "grafana", "pages"}
     assert SERVICES[name].get("cap_add", []) == (["SYS_NICE"] if row["controller"] == "prioritised" else [])
     parameters = scenarios(ROOT)[name].parameters({})
     assert parameters.priority_broker == (FIFO_BROKER if prioritised else 0)

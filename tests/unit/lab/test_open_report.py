@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import pytest
-from support.simulated_runs import nine_scenarios
 
 from looplab.errors import MachineError
-from looplab.lab.cli import parser
-from looplab.lab.commands.report import open_page, report
+from looplab.lab.desktop import open_page
 
 
 @pytest.fixture
@@ -20,14 +18,6 @@ def opener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("DISPLAY", ":7")
     return tmp_path
-
-
-def test_the_written_page_is_opened(opener: Path) -> None:
-    (run, *_) = nine_scenarios(opener / "results", repetitions=1, messages=2)
-    options = vars(parser().parse_args(["report", run.name, "--open"]))
-    del options["command"]
-    assert report(opener, **options) == 0
-    assert (opener / "opened").read_text() == f"{opener}/report/index.html\n"
 
 
 def test_without_a_desktop_the_address_is_printed(

@@ -47,7 +47,7 @@ def test_the_guide_is_silent_about_a_grafana_that_is_not_there() -> None:
 def test_who_may_write_already_needs_nothing(tmp_path: Path, rights: int, uid: int, gid: int | None) -> None:
     """As the owner, by the group of the folder, because anyone may."""
     tmp_path.chmod(rights)
-    assert prepare.open_results(tmp_path, uid, tmp_path.stat().st_gid if gid is None else gid) == ""
+    assert prepare.open_folder(tmp_path, uid, tmp_path.stat().st_gid if gid is None else gid) == ""
     assert mode(tmp_path) == rights
 
 
@@ -87,7 +87,7 @@ def test_a_pi_that_is_no_address_is_refused(tmp_path: Path, pi: str) -> None:
 @pytest.mark.parametrize("before", [0o755, 0o700, 0o775])
 def test_another_user_gets_in_and_nobody_removes_anothers_runs(tmp_path: Path, before: int) -> None:
     tmp_path.chmod(before)
-    assert prepare.open_results(tmp_path, 54321, 54321) == ""
+    assert prepare.open_folder(tmp_path, 54321, 54321) == ""
     assert mode(tmp_path) == 0o1777
 
 
@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pyt
 
     tmp_path.chmod(0o755)
     monkeypatch.setattr(Path, "chmod", refuse)
-    said = prepare.open_results(tmp_path, 54321, 54321)
+    said = prepare.open_folder(tmp_path, 54321, 54321)
     assert "54321" in said
     assert "LAB_UID" in said
 

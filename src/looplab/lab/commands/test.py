@@ -1,8 +1,11 @@
 """./lab test: set-up, lint and the tests; pytest's own summary is the last line."""
 
+import hashlib
 import os
 import subprocess
 import sys
+import tomllib
+import venv
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,11 +19,13 @@ from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
 from looplab.lab.machine.installing import engine_packages, ensure_engine
 from looplab.lab.machine.test_packages import Package, install, missing_packages, require_installable
-from looplab.lab.virtual_environment import TEST, ensure_environment, python_of_environment
+from looplab.lab.programs import call
+from looplab.system.terminal import Step
 
 # Most tests wait for something. tests/conftest.py says which tests may run side by side; `-- -n0` runs them one by one.
 AT_ONCE = ("-n2", "--dist=loadscope", "--no-loadscope-reorder")
 UNIT = "tests/unit"
+INSTALL_TIMEOUT_S = 900.0
 
 
 def make_ready(root: Path) -> None:
@@ -31,22 +36,52 @@ def make_ready(root: Path) -> None:
     install(missing["setup"], "what the set-up needs")
     ensure_engine()
     with ThreadPoolExecutor(1) as beside:
-        installed = beside.submit(install_for_tests, missing["tests"])
-        Lab(root, wanted=EXPERIMENTS.values()).make_ready()
+        installed = beside.submit(install_for_tests, root, missing["tests"])
+        lab = Lab(root, wanted=EXPERIMENTS.values())
+        lab.make_ready()
+        lab.ready_report()
         installed.result()
 
 
-def install_for_tests(packages: Sequence[Package]) -> None:
-    """Install packages and the lab's Python environment."""
+def install_for_tests(root: Path, packages: Sequence[Package]) -> None:
+    """Install packages and the Python environment of the tests."""
     install(packages, "what the tests need")
-    make_environment()
+    make_environment(root)
 
 
-def make_environment() -> None:
-    """Make the Python environment of the tests; LabError (exit code 3) says why it is not there."""
-    if trouble := ensure_environment(TEST):
-        remedy = "Correct that, then run `./lab test` again."
-        raise MachineError(f"The tests' Python packages are missing: {trouble}.", remedy)
+def python_of(root: Path) -> Path:
+    return root / ".venv/bin/python"
+
+
+def make_environment(root: Path) -> None:
+    """Have the packages that pyproject.toml names for tests in `.venv`; LabError (exit code 3) says why they are not.
+
+    Only developers need it: report, check and watch run in an image.
+    """
+    wanted = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    requirements = wanted["project"]["optional-dependencies"]["test"]
+    facts = "\n".join([*requirements, sys.version, str(root)])
+    stamp = root / ".venv/.looplab-test"
+    fingerprint = hashlib.sha256(facts.encode()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == fingerprint:
+        return
+    pip = [str(python_of(root)), "-m", "pip", "--disable-pip-version-check"]
+    with Step("Installing the tests' Python packages", expected_s=60):
+        if not call([*pip, "--version"]).good:
+            _create(root)
+        done = call([*pip, "install", "--quiet", *requirements], timeout_s=INSTALL_TIMEOUT_S)
+    if not done.good:
+        raise MachineError(f"The tests' Python packages are missing: {done.said}", "They come from PyPI.")
+    stamp.write_text(fingerprint)
+
+
+def _create(root: Path) -> None:
+    try:
+        venv.create(root / ".venv", clear=True, symlinks=True, with_pip=True)
+    except subprocess.CalledProcessError as error:
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+        remedy = f"Debian and Ubuntu leave it out: sudo apt-get install {package}"
+        raise MachineError("Python's venv module is incomplete.", remedy) from error
 
 
 @dataclass(frozen=True)
@@ -54,8 +89,8 @@ class Steps:
     """What comes before the tests: set-up of the machine or of Python alone, the Python that then runs, the linters."""
 
     make_ready: Callable[[Path], None] = make_ready
-    make_environment: Callable[[], None] = make_environment
-    python: Callable[[], Path] = python_of_environment
+    make_environment: Callable[[Path], None] = make_environment
+    python: Callable[[Path], Path] = python_of
     lint: Callable[[Path, Path], bool] = lint
 
 
@@ -67,16 +102,16 @@ def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
 def run_tests(steps: Steps, root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
     """Set up, lint and test; return 0 if both pass. Both always run: one mistake must not hide another."""
     if lint_alone:
-        steps.make_environment()
-        return 0 if steps.lint(root, steps.python().parent) else EXIT_INVALID
+        steps.make_environment(root)
+        return 0 if steps.lint(root, steps.python(root).parent) else EXIT_INVALID
     paths = [word.partition("::")[0] for word in rest if not word.startswith("-")]
     named = [path for path in paths if (root / path).exists()]
     unit_alone = unit or bool(named and all(path.startswith(UNIT) for path in named))
     if unit_alone:
-        steps.make_environment()
+        steps.make_environment(root)
     else:
         steps.make_ready(root)
-    python = steps.python()
+    python = steps.python(root)
     linters = partial(steps.lint, root, python.parent)
     chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
     colour = ["--color=yes"] if sys.stdout.isatty() and "NO_COLOR" not in os.environ else []

@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-import plotext
+from rich.bar import Bar
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -65,8 +65,8 @@ def _run(labels: Labels) -> tuple[str, str]:
     return labels.get("scenario", ""), labels.get("fidelity", "")
 
 
-def screen(page: Page, width: int, height: int) -> RenderableType:
-    """Return what a terminal of that size shows of a page; the plot gets the lines that the tables leave."""
+def screen(page: Page, height: int) -> RenderableType:
+    """Return what a terminal of that height shows of a page; the plot gets the lines that the tables leave."""
     view = View(page)
     if not view.run[0]:
         return Text("No run yet: start one in another terminal, e.g. ./lab run scenario1 --quick")
@@ -77,7 +77,7 @@ def screen(page: Page, width: int, height: int) -> RenderableType:
     cells, treatments = _cells(view), _treatments(view)
     processes = [f"{labels['part']} {count:.0f}" for labels, count in page["lab_processes"] if count]
     free = height - cells.row_count - treatments.row_count - HEADING_LINES
-    plot = [_curves(view, width, min(free, MOST_PLOT_LINES))] if free >= FEWEST_PLOT_LINES else []
+    plot = [_shares(view, min(free, MOST_PLOT_LINES))] if free >= FEWEST_PLOT_LINES else []
     return Group(head, cells, *plot, treatments, Text(f"parts: {', '.join(processes)}"))
 
 
@@ -102,28 +102,23 @@ def _cells(view: View) -> Table:
     return table
 
 
-def _curves(view: View, width: int, height: int) -> Text:
-    """Return the distribution of each latency of the current cell, drawn with the first letter of its name."""
-    plotext.clf()
-    plotext.theme("clear")
-    plotext.plotsize(width, height)
-    plotext.xscale("log")
-    plotext.ylim(0, 1)
+def _shares(view: View, lines: int) -> Table:
+    """Return the distribution of each latency of the current cell, in so many lines: the share within some times."""
     counts = {
         labels["metric"]: n for labels, n in view.of("latency_seconds_count") if n and view.text(labels) == view.current
     }
-    for metric, count in counts.items():
-        points = [
-            (float(labels["le"]) * 1000, value / count)
-            for labels, value in view.of("latency_seconds_bucket")
-            if labels["metric"] == metric and view.text(labels) == view.current and labels["le"] != "+Inf"
-        ]
-        first = max(sum(share == 0 for _x, share in points) - 1, 0)
-        last = sum(share < 1 for _x, share in points) + 1
-        if rising := points[first:last]:
-            plotext.plot(*map(list, zip(*rising, strict=True)), label=metric, marker=metric[0])
-    plotext.title(f"share answered within x ms, {view.current}")
-    return Text.from_ansi(plotext.build()) if counts else Text("")
+    within = {
+        (labels["metric"], float(labels["le"])): value / counts[labels["metric"]]
+        for labels, value in view.of("latency_seconds_bucket")
+        if labels["metric"] in counts and view.text(labels) == view.current
+    }
+    rising = sorted({le for (_metric, le), share in within.items() if 0 < share < 1})
+    # As many as fit, evenly spaced, with the last.
+    step = -(-len(rising) // (lines - 1)) or 1
+    table = Table("answered within", *counts, box=None, pad_edge=False, expand=True)
+    for le in rising[::-step][::-1]:
+        table.add_row(f"{le * 1000:.3g} ms", *(Bar(1, 0, within[metric, le]) for metric in counts))
+    return table
 
 
 def _treatments(view: View) -> Table:
@@ -146,23 +141,23 @@ def watch(root: Path) -> int:
         os.environ.pop(name, None)
     console = Console()
     if not console.is_terminal:
-        shown, code = _read(url, console.width, console.height)
+        shown, code = _read(url, console.height)
         console.print(shown)
         return code
     with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(_read(url, console.width, console.height)[0], refresh=True)
+            live.update(_read(url, console.height)[0], refresh=True)
             time.sleep(EVERY_S)
     return EXIT_GOOD
 
 
-def _read(url: str, width: int, height: int) -> tuple[RenderableType, int]:
+def _read(url: str, height: int) -> tuple[RenderableType, int]:
     """Return the screen of the exporter's page, or why there is none, and the exit code."""
     try:
         page = fetch(f"{url}/metrics/live")
         # Between runs the newest stored one is shown.
         page = page if "loop_run_info{" in page else fetch(f"{url}/metrics")
-        return screen(parse(page), width, height), EXIT_GOOD
+        return screen(parse(page), height), EXIT_GOOD
     except OSError as error:
         place, why = url.removeprefix("http://"), getattr(error, "reason", error)
         remedy = "Start a run (`./lab run NAME`), or correct LAB_EXPORTER_PORT in .env."

@@ -9,13 +9,15 @@ from pathlib import Path
 from looplab.errors import MachineError
 from looplab.lab.docker.compose import check_yaml
 from looplab.lab.image_names import BASE, BASE_IMAGE
-from looplab.lab.programs import Outcome, follow
+from looplab.lab.programs import Outcome, call, follow
 from looplab.system.terminal import Step
 
 TIMEOUT_S = 3600.0
 BUNDLE_REMEDY = "On a machine with a network run ./lab bundle FILE, bring FILE here, then ./lab load FILE."
 LAST_LINES = 15
 EVERY_PROFILE = ("*",)
+# Those of the image of the report.
+REPORT_SERVICES = ("report", "pages")
 # "Step 3/12 : RUN ..." of the classic builder, "#7 [robot build 2/5] RUN ..." of BuildKit.
 _STEP = re.compile(r"^(?:Step (\d+)/(\d+) :|#\d+ \[(?:[\w.-]+ )*(\d+)/(\d+)\])")
 # BuildKit writes the default registry out.
@@ -23,21 +25,21 @@ _IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
 
-def build_command(folder: Path, reference: str, base: str = BASE_IMAGE) -> list[str]:
+def build_command(folder: Path, reference: str, base: str = BASE_IMAGE, context: Path | None = None) -> list[str]:
     """Return the docker build of the Dockerfile in `folder`, which is the context, too, upon the image `base`."""
     words = ["docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}"]
-    return [*words, "--file", str(folder / "Dockerfile"), str(folder)]
+    return [*words, "--file", str(folder / "Dockerfile"), str(context or folder)]
 
 
-def build_image(folder: Path, reference: str, base: str = BASE_IMAGE) -> None:
-    """Build the Dockerfile in `folder` as `reference`, upon the image `base`."""
+def build_image(folder: Path, reference: str, base: str = BASE_IMAGE, context: Path | None = None) -> None:
+    """Build the Dockerfile in `folder` as `reference`, as build_command does."""
     with Step(f"Building {reference}") as step:
 
         def watch(line: str) -> None:
             if at := read_build_step(line):
                 step.note(f"step {at[0]} of {at[1]}")
 
-        _check(reference, follow(build_command(folder, reference, base), watch, timeout_s=TIMEOUT_S))
+        _check(reference, follow(build_command(folder, reference, base, context), watch, timeout_s=TIMEOUT_S))
 
 
 def build_with_compose(
@@ -49,9 +51,13 @@ def build_with_compose(
 ) -> None:
     """Build the own images {name: reference}: those of `profiles` by Compose, the others by the commands of `beside`.
 
+    The image of the report is not among them.
+
     Print no time left: one image takes many times as long as another, and a cached one takes none.
     """
     named = [word for profile in profiles for word in ("--profile", profile)]
+    listed = call(["docker", "compose", *named, "config", "--services"], directory=str(root), environment=environment)
+    services = [name for name in listed.stdout.split() if name not in REPORT_SERVICES] if listed.good else []
     built: set[str] = set()
     with Step("Building the lab's images") as step, ThreadPoolExecutor(1 + len(beside)) as pool:
 
@@ -66,7 +72,7 @@ def build_with_compose(
         def build(command: Sequence[str]) -> Outcome:
             return follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
 
-        ended = list(pool.map(build, [["docker", "compose", *named, "build"], *beside]))
+        ended = list(pool.map(build, [["docker", "compose", *named, "build", *services], *beside]))
     check_yaml(root, ended[0].stdout if not ended[0].good else "")
     for done in ended:
         _check("the lab's images", done)

@@ -22,8 +22,8 @@ _ENDED = re.compile(r'service "([\w-]+)" didn\'t complete successfully: exit (\d
 # What the engine prints, and what to do about it.
 _REMEDIES = {
     ("port is already allocated", "address already in use"): (
-        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT, LAB_GRAFANA_PORT, LAB_BALANCER_PORT or "
-        "LAB_DATABASE_PORT in .env to a free port."
+        "Set LAB_BROKER_PORT, LAB_PROMETHEUS_PORT, LAB_EXPORTER_PORT, LAB_GRAFANA_PORT, LAB_PAGES_PORT, "
+        "LAB_BALANCER_PORT or LAB_DATABASE_PORT in .env to a free port."
     ),
     ("cannot assign requested address",): ("LAB_BIND in .env must be an address of this machine; 127.0.0.1 always is."),
     ("rlimit",): "This engine refuses real-time limits: LAB_RTPRIO_BROKER=0 and LAB_RTPRIO_CONTROLLER=0 in .env.",
@@ -43,13 +43,18 @@ class Compose:
         self._root = root
         self._environment = dict(environment)
         self._own_session = False
+        self._left_out: list[str] = []
+
+    def leave_out(self, service: str) -> None:
+        """Start no container of a service whose image is not here."""
+        self._left_out += ["--scale", f"{service}=0"]
 
     def up(self, profile: str) -> None:
         """Start a profile in the background; LabError (exit code 3) names the container that failed and the reason.
 
         Running containers stay: replacing the owner of the PID namespace would end all that joined it.
         """
-        self._up(profile, "--no-recreate")
+        self._up(profile, "--no-recreate", *self._left_out)
 
     def renew(self, profile: str, services: list[str]) -> None:
         """Start some services alone; replace those whose configuration has changed."""

@@ -18,6 +18,7 @@ SOURCES = {
     **dict.fromkeys((f"src/looplab/{room}" for room in IN_IMAGES), "**/*.py"),
     **dict.fromkeys(("images", "firmware"), "**/*"),
 }
+REPORT_SOURCES = {"src": "**/*", "images/report": "*"}
 # Debian's and others' bundle of the authorities that the host trusts.
 HOST_AUTHORITIES = "host-ca.pem"
 AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
@@ -27,11 +28,21 @@ FLOOD = "flood"
 
 
 class OwnImages:
-    """`references` by the images' names; `profiles` are those that start them all."""
+    """`references` by the images' names; `profiles` are those that start them all.
 
-    def __init__(self, root: Path, references: Mapping[str, str], profiles: Sequence[str] = EVERY_PROFILE) -> None:
+    `sources` holds patterns of the files that they are built from, by folder.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        references: Mapping[str, str],
+        profiles: Sequence[str] = EVERY_PROFILE,
+        sources: Mapping[str, str] = SOURCES,
+    ) -> None:
         self._root = root
         self._profiles = profiles
+        self._sources = sources
         self.references = dict(references)
 
     def fetch(self, images: Images) -> None:
@@ -67,9 +78,9 @@ class OwnImages:
     def fingerprint(self) -> str:
         """Return a digest of the files that .dockerignore lets into the builds of own images."""
         digest = hashlib.sha256()
-        for source, pattern in SOURCES.items():
+        for source, pattern in self._sources.items():
             for path in sorted((self._root / source).glob(pattern)):
-                if path.is_file() and path.name != HOST_AUTHORITIES:
+                if path.is_file() and path.name != HOST_AUTHORITIES and "__pycache__" not in path.parts:
                     digest.update(str(path.relative_to(self._root)).encode() + b"\0" + path.read_bytes())
         return digest.hexdigest()
 

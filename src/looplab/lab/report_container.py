@@ -1,0 +1,93 @@
+"""Run a command in the image of the report: report, check, hand-in and watch need packages, and the host has none."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from looplab.errors import MachineError
+from looplab.lab.checkout import Lab
+from looplab.lab.desktop import open_page
+
+HARDENED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=256")
+# What the shell may say over .env, or of the terminal.
+PASSED_ON = ("LAB_BIND", "LAB_EXPORTER_PORT", "NO_COLOR", "TERM")
+DEFAULT_OUT = "report"
+# Docker's own exit codes start here.
+NOT_STARTED = 125
+
+
+def run_inside(root: Path, words: Sequence[str], options: Mapping[str, Any]) -> int:
+    """Run `./lab WORDS` in the image and return its exit code; `options` are the same words, parsed.
+
+    The container is the user's own, sees the checkout and the places that are named, by their paths on the host, and
+    has no network, except for `watch`. Raises LabError without an engine or an image.
+    """
+    out = Path(options.get("out") or root / DEFAULT_OUT).absolute()
+    if "out" in options:
+        _make(out)
+    reference = Lab(root).ready_report()
+    before = _pages(out)
+    code = _wait(["docker", "run", "--rm", "--init", *HARDENED, *_shared(root, options, out), reference, *words])
+    if code >= NOT_STARTED:
+        raise MachineError(f"The container of {reference} ended with exit code {code}.", "Read the lines above.")
+    written = [page for page, at in _pages(out).items() if before.get(page) != at]
+    if options.get("show") and written:
+        open_page(written[0])
+    return code
+
+
+def _pages(out: Path) -> dict[Path, int]:
+    """Return when each page in a folder was written, the first one first."""
+    found = {page: page.stat().st_mtime_ns for page in out.glob("*.html")}
+    return dict(sorted(found.items(), key=lambda entry: entry[1]))
+
+
+def _make(out: Path) -> None:
+    """Make the folder of a report: the engine would make it root's."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"The report cannot be written to {out}: {error.strerror}."
+        raise MachineError(message, "Name another folder: --out DIR") from error
+
+
+def _shared(root: Path, options: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """Yield the options of `docker run` that give the container its user, files, network and terminal."""
+    owner = root.stat()
+    # Root without capabilities is a stranger in another user's checkout.
+    user, group = (os.getuid(), os.getgid()) if os.getuid() else (owner.st_uid, owner.st_gid)
+    yield f"--user={user}:{group}"
+    yield f"--env=LAB_ROOT={root}"
+    yield from (f"--env={name}" for name in PASSED_ON)
+    yield f"--workdir={Path.cwd()}"
+    yield f"--volume={root}:{root}"
+    if (root / "results").is_dir():
+        yield f"--volume={root}/results:{root}/results:ro"
+    yield from (f"--volume={place}:{place}:ro" for place in _named(root, options))
+    if "out" in options:
+        yield f"--volume={out}:{out}"
+    # Watch asks the exporter, which is published on this machine.
+    yield "--network=none" if options else "--network=host"
+    if all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        yield from ("--interactive", "--tty")
+
+
+def _named(root: Path, options: Mapping[str, Any]) -> list[Path]:
+    """Return the files and folders outside the checkout that an argument names."""
+    names = [*options.get("runs", ()), *options.get("names", ())]
+    places = [Path(name).absolute() for name in names if Path(name).exists()]
+    return [place for place in dict.fromkeys(places) if not place.is_relative_to(root)]
+
+
+def _wait(command: Sequence[str]) -> int:
+    """Run a command that has the terminal, and return its exit code; a Ctrl-C is its own affair."""
+    process = subprocess.Popen(command)
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,166 @@
+"""The image of the report on a real engine: the commands that run in it, plain Compose's way in, the lab's pages."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.containers import docker
+from support.hardening import judge_container
+from support.places import ROOT
+from support.ports import free_port
+from support.reports import write
+from support.simulated_runs import nine_scenarios
+from support.waiting import until
+
+from looplab.lab.checkout import Lab
+
+pytestmark = pytest.mark.engine
+
+MOST_BYTES = 350_000_000
+# Of the lab's own user, and of nobody's.
+USER = 12345
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    return Lab(ROOT).ready_report()
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory, image: str) -> Path:
+    """A copy of what the commands read, with a run of each scenario."""
+    root = tmp_path_factory.mktemp("report") / "a lab"
+    for name in ("compose", "docs"):
+        shutil.copytree(ROOT / name, root / name)
+    for name in ("compose.yaml", ".env"):
+        shutil.copy(ROOT / name, root / name)
+    for name in ("images", "src", "grafana", "firmware"):
+        (root / name).symlink_to(ROOT / name)
+    (root / ".cache").mkdir()
+    shutil.copy(ROOT / ".cache/images.sha256", root / ".cache/images.sha256")
+    nine_scenarios(root / "results", repetitions=3, messages=20)
+    return root
+
+
+def lab(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "LAB_ROOT": str(checkout)}
+    command = [str(ROOT / "lab"), *words]
+    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_the_image_is_small(image: str) -> None:
+    assert int(docker("image", "inspect", "--format", "{{.Size}}", image)) <= MOST_BYTES
+
+
+def test_report_in_the_image_is_that_of_the_developers(checkout: Path, tmp_path: Path) -> None:
+    done = lab(checkout, "report", "--out", str(tmp_path / "there"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str(tmp_path / "there/index.html")
+    write(checkout / "results", tmp_path / "here")
+    tables = sorted(path.name for path in (tmp_path / "here").glob("*.csv"))
+    assert len(tables) > 3
+    for name in tables:
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    assert (tmp_path / "there/figures/loop_claims.svg").is_file()
+
+
+def test_files_belong_to_who_asked(checkout: Path) -> None:
+    owner = (checkout.stat().st_uid, checkout.stat().st_gid)
+    done = lab(checkout, "check", "scenario1")
+    assert done.returncode == 1
+    assert "score: " in done.stdout
+    assert "A form for your answers is in answers/scenario1.yaml" in done.stdout
+    assert lab(checkout, "hand-in", "scenario1", "--name", "ada").returncode == 1
+    for name in ("answers/scenario1.yaml", "ada.zip"):
+        assert ((checkout / name).stat().st_uid, (checkout / name).stat().st_gid) == owner
+    marked = lab(checkout, "check", "ada.zip")
+    assert marked.returncode == 0, marked.stderr
+    assert "ada" in marked.stdout
+
+
+def test_messages_and_exit_codes_come_through(checkout: Path) -> None:
+    wrong = lab(checkout, "report", "20990101T000000Z-scenario1")
+    assert wrong.returncode == 2
+    assert "There is no run '20990101T000000Z-scenario1'" in wrong.stderr
+    # No port of the lab: nobody answers there.
+    watched = subprocess.run(
+        [ROOT / "lab", "watch"],
+        env={**os.environ, "LAB_ROOT": str(checkout), "LAB_EXPORTER_PORT": str(free_port())},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert watched.returncode == 3
+    assert "No exporter at 127.0.0.1:" in watched.stdout
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def compose(checkout: Path, port: int) -> Iterator[Callable[..., str]]:
+    """Plain Compose in the checkout, as a project of its own: it returns what a command prints."""
+    variables = {"LAB_PAGES_PORT": str(port), "LAB_UID": str(USER), "LAB_GID": str(USER), "GRAFANA": "off"}
+    project = ("docker", "compose", "--project-name", f"looplab-pages-{os.getpid()}", "--profile", "scenario0")
+
+    def run(*words: str) -> str:
+        environment = {**os.environ, **variables}
+        done = subprocess.run(
+            [*project, *words], cwd=checkout, env=environment, capture_output=True, text=True, timeout=180
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    yield run
+    run("down", "--volumes")
+
+
+def test_plain_compose_writes_the_report(checkout: Path, compose: Callable[..., str]) -> None:
+    compose("run", "--rm", "report")
+    assert (checkout / "report/index.html").stat().st_uid == USER
+
+
+def page(port: int, path: str = "/") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        return str(answer.read().decode())
+
+
+def answered(port: int, path: str, text: str) -> bool:
+    try:
+        return text in page(port, path)
+    except OSError:
+        return False
+
+
+def test_pages_appear_after_a_run_and_never_during_one(checkout: Path, compose: Callable[..., str], port: int) -> None:
+    compose("up", "--detach", "--no-deps", "--no-build", "pages")
+    until(lambda: answered(port, "/", "Newest run: scenario"), "the first pages", 120)
+    assert answered(port, "/reports/index.html", "Claims")
+    assert answered(port, "/handouts/scenario5.html", "scenario5")
+    # Neither lists of folders nor anything outside.
+    for path in ("/reports/figures/", "/handouts/", "/../etc/passwd", "/%2e%2e/etc/passwd"):
+        assert not answered(port, path, "")
+
+    container = compose("ps", "--quiet", "pages")
+    assert judge_container("pages", container) > 0
+    host = json.loads(docker("inspect", container))[0]["HostConfig"]
+    assert host["CpuShares"] == 128
+    assert {binding["HostIp"] for bound in host["PortBindings"].values() for binding in bound} == {"127.0.0.1"}
+
+    results = checkout / "results"
+    (partial := results / ".20990101T000000Z-scenario7.partial").mkdir()
+    later = nine_scenarios(checkout / "later", repetitions=1, messages=2, start="20980101T000000Z")[0]
+    later.rename(results / later.name)
+    # Longer than it waits after a run, and than it renders.
+    for _ in range(30):
+        assert not answered(port, "/", later.name)
+        time.sleep(1)
+    partial.rmdir()
+    until(lambda: answered(port, "/", later.name), "pages after the run", 120)

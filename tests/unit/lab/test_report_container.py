@@ -1,0 +1,104 @@
+"""Commands that run in the image of the report: how its container is started; the engine is a stand-in."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import host_fakes as fakes
+
+from looplab.errors import EXIT_INVALID, EXIT_MACHINE
+from looplab.lab import report_container
+from looplab.lab.checkout import Lab
+from looplab.lab.cli import main, parser
+
+IMAGE = "looplab/report:0.1.0"
+Start = Callable[..., list[str]]
+
+
+@pytest.fixture
+def root(tmp_path: Path, programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose engine writes down how it is called, and writes a page as the report does."""
+    root = tmp_path / "lab"
+    (root / "results").mkdir(parents=True)
+    programs.script("docker", f"echo page >{root}/report/index.html 2>/dev/null", "exit ${CODE:-0}")
+    monkeypatch.setenv("LAB_ROOT", str(root))
+    monkeypatch.delenv("LOOPLAB_INSIDE", raising=False)
+    monkeypatch.setattr(Lab, "ready_report", lambda _lab: IMAGE)
+    monkeypatch.chdir(tmp_path)
+    return root
+
+
+@pytest.fixture
+def start(root: Path, programs: fakes.Programs) -> Start:
+    """Run a command and return the words that the engine got."""
+
+    def run(*words: str, code: int = 0) -> list[str]:
+        assert main(words) == code
+        return programs.calls("docker")[-1].split()
+
+    return run
+
+
+def test_the_container_has_no_rights_and_is_the_users_own(start: Start, root: Path) -> None:
+    words = start("report")
+    assert {"--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=none", "--rm"} <= {*words}
+    owner = root.stat() if os.getuid() == 0 else None
+    assert f"--user={owner.st_uid if owner else os.getuid()}:{owner.st_gid if owner else os.getgid()}" in words
+    assert f"--volume={root}/results:{root}/results:ro" in words
+    assert words[-2:] == [IMAGE, "report"]
+
+
+def test_what_is_named_outside_the_checkout_is_read_and_the_reports_folder_written(start: Start, root: Path) -> None:
+    outside, out = root.parent / "of ada", root.parent / "new/pages"
+    outside.mkdir()
+    words = " ".join(start("report", "of ada", "20260101T000000Z-scenario1", "--out", "new/pages"))
+    assert f"--volume={outside}:{outside}:ro" in words
+    assert f"--volume={out}:{out} " in words
+    assert out.is_dir()
+    assert f"--workdir={root.parent}" in words
+    assert words.endswith(f"{IMAGE} report of ada 20260101T000000Z-scenario1 --out new/pages")
+    assert ":ro" not in words.replace(f"{outside}:ro", "").replace("results:ro", "")
+
+
+def test_only_watch_reaches_the_network(start: Start) -> None:
+    assert "--network=host" in start("watch")
+    for words in (["check", "scenario1"], ["hand-in", "scenario1", "--name", "ada"]):
+        assert "--network=none" in start(*words)
+
+
+def test_exit_codes_pass_and_a_container_that_did_not_start_is_the_machines(
+    start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for code, expected in ((1, EXIT_INVALID), (2, 2), (3, EXIT_MACHINE), (125, EXIT_MACHINE), (137, EXIT_MACHINE)):
+        monkeypatch.setenv("CODE", str(code))
+        start("check", "scenario1", code=expected)
+    assert f"The container of {IMAGE} ended with exit code 137" in capsys.readouterr().err
+
+
+def test_the_host_opens_the_page_that_was_written(start: Start, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+    monkeypatch.setattr(report_container, "open_page", opened.append)
+    (root / "report").mkdir()
+    (root / "report/older.html").write_text("")
+    os.utime(root / "report/older.html", (1, 1))
+    start("report", "--open")
+    assert opened == [root / "report/index.html"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root.parent / "file").touch()
+    assert main(["report", "--out", "file/x"]) == EXIT_MACHINE
+    assert f"The report cannot be written to {root.parent}/file/x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["report", "check", "hand-in", "watch"])
+def test_help_and_wrong_use_need_no_engine(
+    command: str, root: Path, programs: fakes.Programs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, code in ([command, "--help"], 0), ([command, "--no-such-option"], 2):
+        with pytest.raises(SystemExit) as ended:
+            parser().parse_args(words)
+        assert ended.value.code == code
+    assert programs.calls("docker") == []
+    assert "usage: ./lab" in capsys.readouterr().out
