@@ -1,0 +1,162 @@
+"""The lab's pages: what they hold, that they replace each other as a whole, and that no run meets their rendering."""
+
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.places import ROOT
+from support.simulated_runs import simulated_cell, write_run
+from support.waiting import until
+
+from looplab.lab import pages
+from looplab.lab.pages import Renderer, elsewhere, newest, publish, run_goes_on, stored, write_site
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lab with a stored run, whose renderer waits for nothing."""
+    for name in ("compose", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "results").mkdir()
+    store(tmp_path / "results", "scenario1", "20260101T000000Z")
+    monkeypatch.setattr(pages, "QUIET_S", 0.0)
+    monkeypatch.setenv("LAB_ROOT", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    return tmp_path
+
+
+@pytest.fixture
+def renderer(root: Path, monkeypatch: pytest.MonkeyPatch) -> Renderer:
+    """A renderer with a quick program, which writes what results/ holds; while a file `slow` is there, it waits."""
+    script = root / "render.py"
+    script.write_text(
+        "import os, pathlib, sys, time\n"
+        "out = pathlib.Path(sys.argv[1]); out.mkdir()\n"
+        "while os.path.exists('slow'): time.sleep(0.01)\n"
+        "out.joinpath('index.html').write_text(' '.join(sorted(os.listdir('results'))))\n"
+    )
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(pages, "COMMAND", (str(script),))
+    return Renderer(root, root / "site")
+
+
+def store(results: Path, scenario: str, start: str) -> None:
+    """A short run that has ended."""
+    cells = {(20.0, 0): simulated_cell(np.random.default_rng(1), 2, 10, 900, 4290)}
+    write_run(results, scenario, start=start, cells=cells)
+
+
+def begin(results: Path, name: str = "20260102T000000Z-scenario2") -> Path:
+    """A run that goes on."""
+    folder = results / f".{name}.partial"
+    folder.mkdir()
+    (folder / "samples.csv").touch()
+    return folder
+
+
+def test_a_run_goes_on_until_its_folder_has_its_name(root: Path) -> None:
+    results = root / "results"
+    assert not run_goes_on(results)
+    folder = begin(results)
+    assert run_goes_on(results)
+    assert stored(results) == {"20260101T000000Z-scenario1"}
+    folder.rename(results / "20260102T000000Z-scenario2")
+    assert not run_goes_on(results)
+    assert len(stored(results)) == 2
+
+
+def test_a_run_that_nobody_has_touched_for_an_hour_is_dead(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(root / "results")
+    now = time.time()
+    monkeypatch.setattr(pages.time, "time", lambda: now + pages.DEAD_S + 10)
+    assert not run_goes_on(root / "results")
+
+
+def test_it_renders_once_after_each_run_and_never_during_one(root: Path, renderer: Renderer) -> None:
+    front = root / "site/current/index.html"
+    folder = begin(root / "results")
+    renderer.look()
+    assert not front.exists()
+    folder.rename(root / "results/20260102T000000Z-scenario2")
+    renderer.look()
+    assert "20260102T000000Z-scenario2" in front.read_text()
+    made = front.resolve()
+    renderer.look()
+    assert front.resolve() == made
+    store(root / "results", "scenario3", "20260103T000000Z")
+    renderer.look()
+    assert "20260103T000000Z-scenario3" in front.read_text()
+    assert not made.parent.exists()
+
+
+def test_a_run_that_begins_ends_the_rendering(root: Path, renderer: Renderer) -> None:
+    renderer.look()
+    before = (root / "site/current/index.html").read_text()
+    store(root / "results", "scenario3", "20260103T000000Z")
+    (root / "slow").touch()
+    folder = begin(root / "results")
+    began = time.monotonic()
+    assert not renderer.render()
+    assert time.monotonic() - began < 5
+    assert (root / "site/current/index.html").read_text() == before
+    assert {path.name for path in (root / "site").iterdir()} == {"current", (root / "site/current").resolve().name}
+    folder.rename(root / "results/20260102T000000Z-scenario2")
+    (root / "slow").unlink()
+    renderer.look()
+    until(lambda: "scenario3" in (root / "site/current/index.html").read_text(), "the next rendering", 20)
+
+
+def test_a_rendering_that_fails_leaves_the_site_and_is_not_repeated(
+    root: Path, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renderer.look()
+    before = (root / "site/current").resolve()
+    (root / "broken.py").write_text("raise SystemExit(1)")
+    monkeypatch.setattr(pages, "COMMAND", (str(root / "broken.py"),))
+    store(root / "results", "scenario3", "20260103T000000Z")
+    assert renderer.render()
+    assert (root / "site/current").resolve() == before
+
+
+def test_the_site_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        publish(tmp_path, tmp_path / name)
+        assert (tmp_path / "current").resolve() == tmp_path / name
+    assert not (tmp_path / "one").exists()
+
+
+def test_the_front_page_has_the_newest_run_reports_handouts_and_where_else_to_look(root: Path) -> None:
+    store(root / "results", "scenario1", "20260102T000000Z")
+    write_site(root, root / "out")
+    text = (root / "out/index.html").read_text()
+    assert "Newest run: scenario1" in text
+    assert "20260102T000000Z-scenario1" in text
+    targets = [link for link in re.findall(r'(?:href|src)="([^"]+)"', text) if not link.startswith("data:")]
+    assert {"http://127.0.0.1:3000", "http://127.0.0.1:9090"} <= {*targets}
+    here = [link for link in targets if not link.startswith("http")]
+    assert {"reports/index.html", "handouts/scenario1.html"} <= {*here}
+    assert [link for link in here if not (root / "out" / link).is_file()] == []
+
+
+def test_without_a_run_the_front_page_says_how_to_start_one(root: Path) -> None:
+    (root / "results/20260101T000000Z-scenario1").rename(root / "elsewhere")
+    write_site(root, root / "out")
+    assert "No run yet" in (root / "out/index.html").read_text()
+    assert not (root / "out/reports").exists()
+
+
+def test_runs_that_are_no_runs_are_passed_over(root: Path) -> None:
+    for name, text in (("20260104T000000Z-scenario1", "{"), ("20260105T000000Z-x", '{"schema": 99}')):
+        (root / "results" / name).mkdir()
+        (root / "results" / name / "run.json").write_text(text)
+    assert [run.run_id for run in newest(root / "results")] == ["20260101T000000Z-scenario1"]
+
+
+def test_ports_and_address_are_those_of_the_lab() -> None:
+    settings = {"LAB_BIND": "192.0.2.7", "LAB_GRAFANA_PORT": "3001", "LAB_PROMETHEUS_PORT": ""}
+    assert [address for _, address, _ in elsewhere(settings)] == ["http://192.0.2.7:3001", "http://192.0.2.7:9090"]
+    assert [name for name, *_ in elsewhere({"GRAFANA": "off", "LAB_BIND": "0.0.0.0"})] == ["Prometheus"]
