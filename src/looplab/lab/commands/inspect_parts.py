@@ -33,6 +33,7 @@ KINDS = {
     "exporter": "turns live samples into metrics",
     "prometheus": "stores metrics",
     "grafana": "draws metrics",
+    "pages": "serves the lab's pages",
     "prepare": "prepares volumes, then ends",
     "node": "a node of what is measured",
     # Services of several brokers have other names; the image tells.
