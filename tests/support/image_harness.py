@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from looplab.lab.docker.own_images import share_authorities
 from support.containers import base_image, docker, logs
 from support.places import ROOT
 from support.waiting import until
@@ -16,6 +17,7 @@ RECEIVED = "$SYS/broker/publish/messages/received"
 
 def build(tag: str, folder: str, file: str = "Dockerfile") -> str:
     """Build `folder` and return `tag`."""
+    share_authorities(ROOT)
     context = ROOT / folder
     base = f"BASE_IMAGE={base_image()}"
     docker(

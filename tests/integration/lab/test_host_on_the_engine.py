@@ -60,8 +60,8 @@ def test_the_shares_fit_the_budget(tmp_path: Path) -> None:
 
 
 def test_an_image_that_is_built_here_says_so(tmp_path: Path) -> None:
-    reference = "looplab-test/origin:1"
-    (tmp_path / "Dockerfile").write_text(f'FROM {base_image()}\nLABEL looplab.origin="built"\n')
+    reference = "looplab/origin:test"
+    (tmp_path / "Dockerfile").write_text(f"FROM {base_image()}\nLABEL one=built\n")
     try:
         build_image(tmp_path, reference)
         facts = image_facts({"one": reference, "two": "looplab-test/never:1"})
