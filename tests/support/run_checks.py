@@ -11,11 +11,10 @@ from jsonschema import Draft202012Validator
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.parameters import PARAMETERS
 from looplab.report.schema import run_schema
-from looplab.spec.columns import Figure
 
 SAMPLES_HEADER = "interval_ms,qos,repetition,sequence,due_ns,sent_ns,received_ns,total_us,robot_us,overhead_us,outcome"
-# Not in every run: why messages were late, if they were; what cells of other experiments say of themselves.
-ABSENT_IN_SOME = ("late_because", "valid", "invalid_because")
+# Not in every run: why messages were late, if they were.
+ABSENT_IN_SOME = ("late_because",)
 COUNT_OF_OUTCOME = {"answered": "answered", "late": "late", "lost": "lost", "robot_error": "robot_errors"}
 
 
@@ -67,8 +66,7 @@ def check_run(folder: Path, run: dict[str, Any]) -> None:
 def written_today() -> Draft202012Validator:
     """Return the schema of a run of the loop, stricter than for runs of any age: every property it names is there."""
     schema = run_schema(LoopCell, PARAMETERS).schema
-    derived = [name for name, one in LoopCell.columns.items() if isinstance(one, Figure) and one.derived]
-    for name in (*ABSENT_IN_SOME, *derived):
+    for name in ABSENT_IN_SOME:
         del schema["properties"]["cells"]["items"]["properties"][name]
     return Draft202012Validator(_all_required(schema))
 

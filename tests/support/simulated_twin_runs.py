@@ -11,7 +11,7 @@ import numpy as np
 from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import queues_and_rates, samples
 from looplab.run.cells import Measured, entry
-from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SampleStore
+from looplab.run.samples import ANSWERED, FAILED, WAITING, SampleStore
 from support.run_files import answer_at_once, begin, finish, treatment
 
 # The paper's figure as a service time: 14.85 messages a second.
@@ -78,7 +78,7 @@ def fill(store: SampleStore, rows: range, truth: Truth) -> None:
         sent = store["sent_ns"][row] = store["due_ns"][row] + 20_000
         store["copies"][row] = 1 if k < truth.copies else 0
         if k >= last:
-            store["state"][row] = WAITING if k >= last + truth.refused else ROBOT_ERROR
+            store["state"][row] = WAITING if k >= last + truth.refused else FAILED
             continue
         factor = truth.factors[broker] if truth.factors else 1.0
         begun = max(sent + TRAVEL_NS, free[broker])

@@ -115,8 +115,7 @@ def sample_run(root: Path, experiment: Experiment, scenario: str) -> dict[str, A
 
 def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return what the lines or columns of the table mean, and the one that each figure is read from."""
-    own = experiment.optional_part("table")
-    return (own.MEANINGS, own.LINES) if own else table_words(experiment.table(scenario))
+    return table_words(experiment.table(scenario))
 
 
 def _lines_read(exercise: Exercise, lines: Iterable[str], headings: Mapping[str, str]) -> list[str]:

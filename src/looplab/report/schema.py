@@ -86,9 +86,9 @@ def _typed(kind: Any) -> dict[str, Any]:
 def _place(properties: dict[str, Any], path: Sequence[str], kind: Mapping[str, Any]) -> None:
     """Put the schema of a value where its path leads; any object on the way may be null."""
     for step in path[:-1]:
-        part = properties.setdefault(step, {"type": ["object", "null"], "properties": {}})
-        properties = part["properties"]
-    properties[path[-1]] = kind
+        part = properties.setdefault(step, {"type": ["object", "null"]})
+        properties = part.setdefault("properties", {})
+    properties[path[-1]] = {**properties.get(path[-1], {}), **kind}
 
 
 def _without_references(part: Any, document: Mapping[str, Any]) -> Any:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Protocol
 
-from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING
+from looplab.run.samples import ANSWERED, FAILED, LATE, NOT_SENT, WAITING
 
-OUTCOMES = {WAITING: "lost", ANSWERED: "answered", LATE: "late", ROBOT_ERROR: "robot_error"}
+OUTCOMES = {WAITING: "lost", ANSWERED: "answered", LATE: "late", FAILED: "failed"}
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 # A shorter delay is a wake-up, not a stall.
 HELD_NS = 1_000_000
@@ -47,16 +47,11 @@ def summarise(values_ns: Sequence[int], endless: int = 0) -> dict[str, float | i
     return {"n": len(ascending), **rounded}
 
 
-def tally(columns: Columns, rows: range) -> tuple[list[int], list[int], dict[str, int]]:
-    """Return (rows that were sent, those of them with a latency, how many had each fate as run.json names it)."""
+def tally(columns: Columns, rows: range) -> tuple[list[int], list[int]]:
+    """Return the rows that were sent, and those of them with a latency."""
     state = columns["state"]
     sent = [row for row in rows if state[row] != NOT_SENT]
-    fates = dict.fromkeys(OUTCOMES.values(), 0)
-    for row in sent:
-        fates[OUTCOMES[state[row]]] += 1
-    measured = [row for row in sent if state[row] in (ANSWERED, LATE)]
-    counts = {name: fates[name] for name in ("answered", "late", "lost")}
-    return sent, measured, {"sent": len(sent), **counts, "robot_errors": fates["robot_error"]}
+    return sent, [row for row in sent if state[row] in (ANSWERED, LATE)]
 
 
 def total_ns(columns: Columns, rows: Sequence[int]) -> list[int]:
@@ -83,14 +78,13 @@ def held_us(columns: Columns, sent: Sequence[int]) -> float:
     return held_ns / 1000
 
 
-def response(columns: Columns, sent: Sequence[int], interval_ns: int) -> dict[str, Any]:
-    """Return `response_us`, the times from due to answered, and `beyond_interval`, the share of messages without an
-    answer within one interval of due (null if none was sent). A message that was not answered, or with an error,
-    takes infinitely long."""
+def response(columns: Columns, sent: Sequence[int]) -> dict[str, float | int | None]:
+    """Return the times from due to answered; a message without a good answer takes infinitely long."""
+    answered = response_ns(columns, sent)
+    return summarise(answered, len(sent) - len(answered))
+
+
+def response_ns(columns: Columns, sent: Sequence[int]) -> list[int]:
+    """Return the times from due to answered, of messages with a good answer."""
     due, received, state = (columns[name] for name in ("due_ns", "received_ns", "state"))
-    answered = [received[row] - due[row] for row in sent if state[row] in (ANSWERED, LATE)]
-    within = sum(time_ns <= interval_ns for time_ns in answered)
-    return {
-        "response_us": summarise(answered, len(sent) - len(answered)),
-        "beyond_interval": round(1 - within / len(sent), 6) if sent else None,
-    }
+    return [received[row] - due[row] for row in sent if state[row] in (ANSWERED, LATE)]

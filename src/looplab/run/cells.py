@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from looplab.run.accounting import Columns
-from looplab.run.document import cell_document, samples_file, with_figures
+from looplab.run.document import cell_document, samples_file
 from looplab.run.life import Run
 from looplab.run.record import File, Place, Record
 from looplab.spec.cell import Cell
@@ -38,8 +38,7 @@ class Measured(Generic[C]):
 def entry(measured: Measured[Any], columns: Columns, rows: range) -> dict[str, Any]:
     """Return one entry of `cells` in run.json."""
     state = {"valid": not measured.faults, "invalid_because": measured.faults}
-    document = cell_document(measured.cell, columns, rows, {**measured.more, **state})
-    return with_figures(type(measured.cell), document)
+    return cell_document(measured.cell, columns, rows, {**measured.more, **state})
 
 
 class CellRun(Run, Generic[P, C]):
@@ -127,9 +126,7 @@ class CellRun(Run, Generic[P, C]):
 
     def contents(self) -> Mapping[str, Any]:
         rows = map(self.parameters.rows, range(len(self.measured)))
-        cells = [
-            with_figures(type(one.cell), self.document(one, its)) for one, its in zip(self.measured, rows, strict=True)
-        ]
+        cells = [self.document(one, its) for one, its in zip(self.measured, rows, strict=True)]
         return {"cells": cells, "noise_floor": noise.over(self.looks)}
 
     def faults(self) -> Sequence[str]:

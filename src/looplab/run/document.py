@@ -10,6 +10,8 @@ from looplab.run.samples import ABSENT, ANSWERED, LATE, NOT_SENT
 from looplab.spec.cell import Cell
 from looplab.spec.parameters import RunParameters
 
+# A latency of every message that was sent, whatever came back.
+LATENESS = Cell.send_lateness.name
 TIMES = ("due_ns", "sent_ns", "received_ns")
 # Where a latency is looked up: the samples and a row.
 Made = Callable[[Any, int], int]
@@ -60,18 +62,18 @@ def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mappi
     outcomes = [fates[OUTCOMES[state[row]]] for row in sent]
     counts = {count.name: outcomes.count(name) for name, count in own.outcomes().items()}
     latencies = {
-        one.path[0]: summarise(latencies_ns(one.made, columns, sent if one is Cell.send_lateness else measured))
+        one.path[0]: summarise(latencies_ns(one.made, columns, sent if one.name == LATENESS else measured))
         for one in own.latencies()
         if one.made
     }
-    return {**cell.key_document, own.total().name: len(sent), **counts, **latencies, **more}
+    return _with_figures(own, {**cell.key_document, own.total().name: len(sent), **counts, **latencies, **more})
 
 
-def with_figures(own: type[Cell], document: dict[str, Any]) -> dict[str, Any]:
-    """Return a cell of run.json with the figures that its spec derives, unless it has them."""
+def _with_figures(own: type[Cell], document: dict[str, Any]) -> dict[str, Any]:
+    """Return a cell of run.json with each figure of its spec: those that it derives, null for one that is unknown."""
     cell = own(document)
-    derived = ((one.path[0], one.of(cell)) for one in own.figures() if one.derived and one.path[0] not in document)
-    return {**document, **{name: value if value is None else round(value, 6) for name, value in derived}}
+    missing = ((one.path[0], one.of(cell)) for one in own.figures() if one.path[0] not in document)
+    return {**document, **{name: value if value is None else round(value, 6) for name, value in missing}}
 
 
 def latencies_ns(made: Made, columns: Columns, rows: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import Protocol
 
 from looplab.mqtt.stamped_socket import StampedSocket
-from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore, limit_ns
+from looplab.run.samples import ANSWERED, FAILED, LATE, NOT_SENT, WAITING, SampleStore, limit_ns
 
 # Time between arming a repetition and its first message.
 LEAD_NS = 20_000_000
@@ -155,7 +155,7 @@ class OpenLoop:
         if sequence >= self._first:
             self._unsettled -= 1
         if not good:
-            self._state[sequence] = ROBOT_ERROR
+            self._state[sequence] = FAILED
         elif now - self._sent[sequence] > self._deadline_ns:
             self._state[sequence] = LATE
         else:

@@ -17,8 +17,8 @@ ABSENT = -1
 # `wire_*` in user space around the socket, `left_ns` and `arrived_ns` by the kernel.
 COLUMNS = ("due_ns", "sent_ns", "received_ns", "wire_sent_ns", "wire_received_ns", "left_ns", "arrived_ns", "state")
 
-# Values of the column `state`.
-NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR = range(5)
+# Values of the column `state`; one that FAILED was answered, with an error.
+NOT_SENT, WAITING, ANSWERED, LATE, FAILED = range(5)
 
 # How long after its deadline an answer counts as late at least.
 LATE_NS = 1_000_000_000

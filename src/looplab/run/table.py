@@ -32,7 +32,7 @@ def table_words(cell: type[Cell]) -> tuple[dict[str, str], dict[str, str]]:
             headings.setdefault(column.name, heading)
         if column.heading and column.name not in headings:
             unit = "ms" if column.unit == "us" else column.unit
-            meanings[column.heading] = column.about + (f", in {unit}" if unit.isalpha() else "")
+            meanings.setdefault(column.heading, column.about + (f", in {unit}" if unit.isalpha() else ""))
             headings[column.name] = headings[f"{column.name}_share"] = column.heading
     return meanings, headings
 

@@ -29,8 +29,11 @@ class Cell:
     send_lateness = Latency("how much later than due messages left", times=("due_ns", "sent_ns"), prometheus=None)
 
     def __init_subclass__(cls) -> None:
-        named = (one for base in reversed(cls.__mro__) for one in vars(base).items())
-        cls.columns = MappingProxyType({name: one for name, one in named if isinstance(one, Column)})
+        # Those that every table has come last.
+        classes = [*(base for base in reversed(cls.__mro__) if base is not Cell), Cell]
+        named = (one for base in classes for one in vars(base).items())
+        own = {name: one for name, one in named if isinstance(one, Column)}
+        cls.columns = MappingProxyType({name: getattr(cls, name) for name in own})
 
     def __init__(self, document: Document) -> None:
         self.document = document

@@ -11,7 +11,7 @@ from looplab.experiments.loop.live import Live
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.live import CHUNK_ROWS, SILENCE_NS, LiveFolder, LiveRun
 from looplab.metrics.cells import labels_of
-from looplab.run.samples import LATE, ROBOT_ERROR
+from looplab.run.samples import FAILED, LATE
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_rows_are_counted_once_whatever_the_order_they_settle_in(writer: Writer,
     assert samples(everything(run), "loop_messages_total", outcome="answered", interval_ms="20") == [1]
     assert samples(everything(run), "loop_messages_sent_total", interval_ms="20") == [5]
     writer.answer(0, LATE, total_ms=1500)
-    writer.answer(4, ROBOT_ERROR)
+    writer.answer(4, FAILED)
     for _ in range(3):
         run.advance()
     writer.answer(1)

@@ -5,8 +5,9 @@ import random
 import numpy as np
 import pytest
 
+from looplab.experiments.loop.document import beyond
 from looplab.run.accounting import held_us, quantile, response, summarise
-from looplab.run.samples import ANSWERED, LATE, ROBOT_ERROR, WAITING, SampleStore
+from looplab.run.samples import ANSWERED, FAILED, LATE, WAITING, SampleStore
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 99, 100, 1000, 1001])
@@ -51,17 +52,17 @@ def test_an_endless_value_makes_the_quantiles_that_reach_it_null(endless: int, k
 def test_response_counts_from_due_and_takes_in_who_was_not_answered() -> None:
     """Of messages 20 ms apart: in time, late by its sender, late, lost, answered with an error."""
     store = SampleStore(5)
-    rows = [(ANSWERED, 0, 9), (ANSWERED, 15, 6), (LATE, 0, 1500), (WAITING, 0, 0), (ROBOT_ERROR, 0, 5)]
+    rows = [(ANSWERED, 0, 9), (ANSWERED, 15, 6), (LATE, 0, 1500), (WAITING, 0, 0), (FAILED, 0, 5)]
     for row, (state, lateness_ms, total_ms) in enumerate(rows):
         due = 20_000_000 * row
         store["due_ns"][row], store["state"][row] = due, state
         store["sent_ns"][row] = due + 1_000_000 * lateness_ms
         if state != WAITING:
             store["received_ns"][row] = due + 1_000_000 * (lateness_ms + total_ms)
-    found = response(store, range(5), 20_000_000)
-    assert found["beyond_interval"] == 0.8
-    assert [found["response_us"][name] for name in ("n", "min", "p50", "max")] == [5, 9000, 1_500_000, None]
-    assert response(store, range(0), 20_000_000)["beyond_interval"] is None
+    found = response(store, range(5))
+    assert [found[name] for name in ("n", "min", "p50", "max")] == [5, 9000, 1_500_000, None]
+    assert beyond(store, range(5), 20_000_000) == 0.8
+    assert beyond(store, range(0), 20_000_000) is None
 
 
 @pytest.mark.parametrize("sleeps", [True, False])

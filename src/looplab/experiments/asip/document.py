@@ -60,11 +60,10 @@ def measured_cell(parameters: AsipParameters, columns: Columns, rows: range, mea
         own: dict[str, Any] = {
             "tracked_hz": max(by_fate[True], default=None),
             "untracked_hz": min(by_fate[False], default=None),
-            "wire_hz": None,
             "steps": [],
         }
     else:
-        own = {"interval_ms": p.interval_ms, "wire_us": None, "wire_bytes": None, "warmup": None}
+        own = {"interval_ms": p.interval_ms, "wire_bytes": None, "warmup": None}
         own |= _edge_figures(columns, rows)
     state = {
         "board_lag_us": None if measured.board is None else measured.board.lag_us,

@@ -74,13 +74,26 @@ class LoopCell(Cell):
         }
     )
 
-    interval_ms = Key(float, "time between two messages", unit="ms", values="intervals_ms", pace=True, default=20.0)
+    interval_ms = Key(
+        float,
+        "time between two messages",
+        unit="ms",
+        values="intervals_ms",
+        pace=True,
+        heading="interval",
+        default=20.0,
+    )
     qos = Key(int, "quality of service", values="qos", default=0)
     sent = Count("messages that were sent", total=True)
-    answered = Count("messages answered in time", outcome="answered")
+    answered = Count("messages answered in time", heading="interval", outcome="answered")
     late = Count("messages answered after the deadline", outcome="late")
-    lost = Count("messages never answered", outcome="lost")
-    robot_errors = Count("answers that name an error of the robot", outcome="robot_error")
+    lost_by = Part(
+        "lost messages by cause: `merged`, `disconnected`, `expired` (answered after the time limit), `unknown`",
+        each("count"),
+        heading="lost by",
+    )
+    lost = Count("messages never answered", heading="lost by", outcome="lost")
+    robot_errors = Count("answers that name an error of the robot", outcome="robot_error", fates=("failed",))
     duplicates = Count("answers that came twice", prometheus=None)
     out_of_order = Count("answers that overtook another", prometheus=None)
     disconnects = Count("lost connections", prometheus=None)
@@ -88,20 +101,43 @@ class LoopCell(Cell):
     merged = Count("lost: the bridge took the answer for another's", path="lost_by.merged", prometheus=None)
     disconnected = Count("lost: a connection was down", path="lost_by.disconnected", prometheus=None)
     unexplained = Count("lost for a reason unknown", path="lost_by.unknown", prometheus=None)
-    T = Latency("response time at the controller, T2 - T1", column="total_us", made=_total)
+    T = Latency("response time at the controller, T2 - T1", heading="T", column="total_us", made=_total)
     R = Latency(
         "the robot's part, R2 - R1 at the bridge",
+        heading="R",
         column="robot_us",
         made=_robot,
         decades=_ROBOT_DECADES,
         endless=False,
     )
-    O = Latency("T - R: MQTT, network and containers", column="overhead_us", made=_overhead)  # noqa: E741
-    transport_O = Latency("O where bytes enter and leave the socket", made=_transport, prometheus=None)
+    O = Latency(  # noqa: E741
+        "T - R: MQTT, network and containers", heading="O", column="overhead_us", made=_overhead
+    )
+    transport_O = Latency(
+        "O where bytes enter and leave the socket; O minus it is the programs' own share",
+        heading="O transport",
+        made=_transport,
+        prometheus=None,
+    )
     service_R = Latency("R of requests that did not queue", made=_service, prometheus=None, endless=False)
-    response = Latency("from when a message was due, not sent; a lost one takes infinitely long", prometheus=None)
+    response = Latency(
+        "from when a message was due, not sent; `inf` where lost messages reach that quantile",
+        heading="response",
+        prometheus=None,
+    )
+    send_lateness = Latency(
+        "how much later than due messages left: not part of T",
+        times=("due_ns", "sent_ns"),
+        heading="send lateness",
+        prometheus=None,
+    )
     cpu_wait = Part(
-        "how long each part waited for a processor", each("number"), path="cpu_wait_us", parts=PARTS, unit="us"
+        "how long each part waited for a processor",
+        each("number"),
+        heading="run queue",
+        path="cpu_wait_us",
+        parts=PARTS,
+        unit="us",
     )
     ledger = Part(
         "the parts of O, of answers of which all are known; their means add up to that of O",
@@ -109,16 +145,16 @@ class LoopCell(Cell):
         path="ledger_us",
         unit="us",
     )
-    lost_by = Part(
-        "lost messages by cause: `merged`, `disconnected`, `expired` (answered after the time limit), `unknown`",
-        each("count"),
+    delivered_share = Figure(
+        "share that MQTT delivered, merged answers included", made=_delivered, heading="lost by", prometheus=None
     )
-    load = Part("what the load did: processor seconds, messages", each("number"))
+    load = Part("what the load did: processor seconds, messages", each("number"), heading="load")
     noise_floor = Part("stalls of the machine, as of the run", defined("noise_floor"))
     late_because = Word("why messages left late: `machine`, `scheduler` or `unknown`; absent if they did not")
     steal_s = Figure("processor time that the hypervisor gave to others", unit="s", prometheus=None)
-    beyond_interval = Figure("share of messages without an answer when the next one was due", prometheus=None)
-    delivered_share = Figure("share that MQTT delivered, merged answers included", made=_delivered, prometheus=None)
+    beyond_interval = Figure(
+        "share of messages without an answer when the next one was due", heading="beyond interval", prometheus=None
+    )
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         if (share := self.beyond_interval) is not None:

@@ -37,7 +37,7 @@ from looplab.run.accounting import held_us, tally
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.life import wait_for
 from looplab.run.record import File, Place
-from looplab.run.samples import SampleStore
+from looplab.run.samples import ANSWERED, WAITING, SampleStore
 from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
 from looplab.spec.roles import Role
@@ -144,7 +144,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             "lost_by": self._losses.count(rows),
         }
         document = entry(Measured(cell, more), store, rows)
-        sent, *_ = tally(store, rows)
+        sent, _ = tally(store, rows)
         return {**document, **stalls.explained(document, document, held_us(store, sent))}
 
     def contents(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         every = range(self.parameters.samples)
         self._losses = Losses(store, every, self._evidence())
         found = super().contents()
-        _, measured, _ = tally(store, every)
+        _, measured = tally(store, every)
         return {
             **found,
             "warmup": self._warmup,
@@ -255,8 +255,8 @@ class Controller(CellRun[Parameters, LoopCell]):
             self._current.repetition(index * count, count, WARMUP_INTERVAL_NS, one)
         self._current.drain(range(store.count))
         self._own += passed(store, range(store.count))
-        _sent, _measured, fates = tally(store, range(store.count))
-        self._warmup = {name: fates[name] for name in ("sent", "answered", "lost")}
+        states = store["state"].tolist()
+        self._warmup = {"sent": len(states), "answered": states.count(ANSWERED), "lost": states.count(WAITING)}
 
     def _step(self) -> None:
         self._client.wait(perf_counter_ns() + STEP_NS)

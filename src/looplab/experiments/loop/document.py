@@ -5,7 +5,7 @@ from typing import Any
 
 from looplab.experiments.loop import LoopCell, ledger
 from looplab.experiments.loop.parameters import Parameters
-from looplab.run.accounting import Columns, response, tally, total_ns
+from looplab.run.accounting import Columns, response, response_ns, tally, total_ns
 from looplab.run.samples import ABSENT, NOT_SENT
 
 # The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests; O's parts.
@@ -27,17 +27,24 @@ def in_published_order(parameters: Parameters, cells: Sequence[dict[str, Any]]) 
 
 def of_rows(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
     """Return what run.json holds of a cell by its rows, beside counts and latencies."""
-    sent, measured, _fates = tally(columns, rows)
+    sent, measured = tally(columns, rows)
     return {
         "ledger_us": ledger.summary(columns, measured),
         "waited": waited(columns, measured),
-        **response(columns, sent, round(cell.interval_ms * 1e6)),
+        "response_us": response(columns, sent),
+        "beyond_interval": beyond(columns, sent, round(cell.interval_ms * 1e6)),
     }
+
+
+def beyond(columns: Columns, sent: Sequence[int], interval_ns: int) -> float | None:
+    """Return the share of messages without an answer within one interval of due, None if none was sent."""
+    within = sum(time_ns <= interval_ns for time_ns in response_ns(columns, sent))
+    return round(1 - within / len(sent), 6) if sent else None
 
 
 def overhead(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
     """Return of one cell only how many messages were sent, and the mean of O: cheap enough between cells."""
-    sent, measured, _fates = tally(columns, rows)
+    sent, measured = tally(columns, rows)
     total = sum(total_ns(columns, measured)) - sum(columns["robot_ns"][row] for row in measured)
     return {
         **cell.key_document,

@@ -4,51 +4,22 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
+from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.document import robot_free_us
 from looplab.experiments.loop.fitted import depends, fitted
 from looplab.experiments.loop.losses import CAUSES
 from looplab.run import stalls
 from looplab.run.table import WIDTH, milliseconds, whole
 from looplab.spec.brokers import DEFAULT
+from looplab.spec.columns import Figure
 
 MOST_ABSENCES = 10
 _CPU = "_cpu_s"
 _EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnects", "disconn."))
 _HEAD = f"{'interval':>9} {'QoS':>3} {'sent':>6} {'answ.':>6} {'lost':>5} {'late':>4} {'err.':>4}"
 _LATENCY_HEAD = f"{'':>14} {'min':>9} {'avg':>9} {'p50':>9} {'p95':>9} {'p99':>9} {'max':>9}"
-_ROWS = (
-    ("T", "T"),
-    ("R", "R"),
-    ("O", "O"),
-    ("O transport", "transport_O"),
-    ("response", "response"),
-    ("send lateness", "send_lateness"),
-)
 # Beside a figure that depends on a fitted constant.
 _FITTED = "*"
-# For the handouts: what each line means, the cell's first; the line that a figure is read from, if it has another name.
-MEANINGS = {
-    "interval": "the cell: messages sent, answered, lost, late (after the deadline), robot errors",
-    "T": "response time at the controller, T2 - T1",
-    "R": "the robot's part, R2 - R1 at the bridge; `*` marks figures that depend on a fitted constant",
-    "O": "T - R: MQTT, network and containers",
-    "O transport": "O where bytes enter and leave the socket; O minus it is the programs' own share",
-    "response": "from when a message was due, not sent; `inf` where lost messages reach that quantile",
-    "send lateness": "how late messages left: not part of T",
-    "beyond interval": "messages that had no answer when the next one was due",
-    "lost by": "why messages were lost",
-    "run queue": "how long the parts of the loop waited for a processor",
-    "load": "how hard the load worked",
-}
-LINES = {
-    "send_lateness": "send lateness",
-    "transport_O": "O transport",
-    "beyond_interval": "beyond interval",
-    "lost": "lost by",
-    "cpu_wait": "run queue",
-    "answered_share": "interval",
-    "delivered_share": "lost by",
-}
 
 
 def table(run: dict[str, Any]) -> str:
@@ -57,12 +28,13 @@ def table(run: dict[str, Any]) -> str:
     lines = ["latencies in ms", ""]
     for cell in run["cells"]:
         lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
-        for label, figure in _ROWS:
-            mark = _FITTED if depends(parameters, figure) else ""
-            lines += [_latencies(label + mark, cell[f"{figure}_us"])] if f"{figure}_us" in cell else []
+        for one in (column for column in LoopCell.latencies() if column.heading):
+            mark = _FITTED if depends(parameters, one.name) else ""
+            lines += [_latencies(one.heading + mark, cell[one.path[0]])] if one.path[0] in cell else []
         lines += _ledger(cell.get("ledger_us", {}))
         lines += [_latencies("R free", free)] if (free := robot_free_us(cell)) else []
-        lines += _beyond(cell)
+        for share in (one for one in LoopCell.figures() if one.heading and not one.derived):
+            lines += _share(share, LoopCell(cell))
         lines += _load(cell.get("load", {}))
         lines += stalls.lines(cell)
         lines.append("")
@@ -81,10 +53,9 @@ def _counts(cell: dict[str, Any]) -> list[str]:
     return [*lines, *(["   lost by: " + ", ".join(causes)] if causes else [])]
 
 
-def _beyond(cell: dict[str, Any]) -> list[str]:
-    """Which share of the messages had no answer when the next one was due."""
-    share = cell.get("beyond_interval")
-    return [] if share is None else [f"{'beyond interval':>15} {share:.1%} of {cell['sent']} messages"]
+def _share(column: Figure, cell: LoopCell) -> list[str]:
+    share = column.of(cell)
+    return [] if share is None else [f"{column.heading:>15} {share:.1%} of {cell.sent} messages"]
 
 
 def _ledger(parts: dict[str, Any]) -> list[str]:

@@ -99,9 +99,7 @@ class LoadCell(Cell):
         digits=1,
         prometheus="processed_per_second",
     )
-    failed = Count(
-        "requests with another answer than success, or none", heading="failed", outcome="failed", fates=("robot_error",)
-    )
+    failed = Count("requests with another answer than success, or none", heading="failed", outcome="failed")
     unfinished = Count(
         "requests without an answer when the repetition ended", heading="unfin.", outcome="unfinished", fates=("lost",)
     )

@@ -74,7 +74,7 @@ class TwinCell(Cell):
     sent = Count("messages that were sent", heading="sent", total=True)
     stored = Count("messages that were stored", outcome="stored", fates=("answered", "late"))
     lost = Count("messages that were never stored", heading="lost", outcome="lost")
-    refused = Count("messages that the instance refused", heading="ref", outcome="refused", fates=("robot_error",))
+    refused = Count("messages that the instance refused", heading="ref", outcome="refused", fates=("failed",))
     duplicates = Count("messages that were stored more than once", prometheus=None)
     queue_max = Figure(
         "the most messages that were sent and not yet stored at one time", heading="queue", digits=0, pooled=max

@@ -96,7 +96,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
 
         found = search(p, attempt)
         faults = [fault for one in made for fault in one.faults]
-        if not found["limit_per_s"]:
+        if not found["steps"][-1]["sustained"]:
             faults.append("no rate was sustained")
         return Measured(cell, {**counts(made[-1]), **usage(p, cell, made[-1]), **found}, faults)
 

@@ -37,7 +37,7 @@ def queues_and_rates(parameters: TwinParameters, columns: Columns, rows: range, 
         "rate_in_per_s": rate_per_s(sent_ns),
         "rate_out_per_s": rate_per_s(committed_ns),
         "rate_out_peak_per_s": peak_per_s(committed_ns),
-        "response_us": response(columns, sent, round(cell.interval_ms * 1e6))["response_us"],
+        "response_us": response(columns, sent),
         "per_broker": _brokers(parameters, columns, sent, stored),
     }
 

@@ -14,7 +14,7 @@ from looplab.experiments.loop.document import (
 from looplab.experiments.loop.parameters import Parameters, read_parameters
 from looplab.run.cells import Measured, entry
 from looplab.run.document import samples_file
-from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore
+from looplab.run.samples import ANSWERED, FAILED, LATE, NOT_SENT, WAITING, SampleStore
 
 MS = 1_000_000
 
@@ -27,7 +27,7 @@ def put(store: SampleStore, row: int, state: int, total_ns: int = 0, robot_ns: i
     """One message due at its row's millisecond."""
     due = (row + 1) * MS
     store["due_ns"][row], store["sent_ns"][row], store["state"][row] = due, due + lateness_ns, state
-    if state in (ANSWERED, LATE, ROBOT_ERROR):
+    if state in (ANSWERED, LATE, FAILED):
         store["received_ns"][row] = due + lateness_ns + total_ns
         store["robot_ns"][row] = robot_ns
 
@@ -41,7 +41,7 @@ def document(store: SampleStore, rows: range) -> dict[str, Any]:
 def test_every_message_has_exactly_one_outcome(seed: int) -> None:
     dice = random.Random(seed)
     store = SampleStore(200, more=COLUMNS)
-    states = [dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR)) for _ in range(200)]
+    states = [dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, FAILED)) for _ in range(200)]
     for row, state in enumerate(states):
         put(store, row, state, dice.randrange(1, 10**9), dice.randrange(10**6))
     found = document(store, range(200))
@@ -57,7 +57,7 @@ def test_latencies_by_hand() -> None:
     put(store, 0, ANSWERED, total_ns=5 * MS, robot_ns=4 * MS, lateness_ns=250_000)
     put(store, 1, LATE, total_ns=1500 * MS, robot_ns=6 * MS)
     put(store, 2, WAITING, lateness_ns=7 * MS)
-    put(store, 3, ROBOT_ERROR, total_ns=250 * MS, robot_ns=249 * MS)
+    put(store, 3, FAILED, total_ns=250 * MS, robot_ns=249 * MS)
     found = document(store, range(4))
     assert (found["T_us"]["min"], found["T_us"]["max"]) == (5000, 1_500_000)
     assert (found["R_us"]["min"], found["R_us"]["max"]) == (4000, 6000)
@@ -108,7 +108,7 @@ def test_lines_have_the_columns_of_their_header() -> None:
     store = SampleStore(p.samples, more=COLUMNS)
     put(store, 0, ANSWERED, 5 * MS, 4_280_123, 1500)
     put(store, 5, WAITING)
-    put(store, 8, ROBOT_ERROR, 250 * MS, 249 * MS)
+    put(store, 8, FAILED, 250 * MS, 249 * MS)
     put(store, 9, LATE, 2000 * MS, 4 * MS)
     samples = samples_file(LoopCell, p)
     lines = list(samples.lines(store, range(p.samples)))

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from looplab.experiments.loop.losses import CAUSES, NEVER_NS, Evidence, Losses, merged_payload, parse_merged
-from looplab.run.samples import ANSWERED, LATE, NOT_SENT, ROBOT_ERROR, WAITING, SampleStore
+from looplab.run.samples import ANSWERED, FAILED, LATE, NOT_SENT, WAITING, SampleStore
 
 MS = 1_000_000
 
@@ -33,7 +33,7 @@ def test_causes_add_up_to_what_was_lost(seed: int) -> None:
     dice = random.Random(seed)
     store = SampleStore(200)
     for row in range(200):
-        store["state"][row] = state = dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, ROBOT_ERROR))
+        store["state"][row] = state = dice.choice((NOT_SENT, WAITING, ANSWERED, LATE, FAILED))
         if state != NOT_SENT:
             store["sent_ns"][row] = row * MS
         if state not in (NOT_SENT, WAITING):

@@ -17,7 +17,7 @@ from looplab.experiments.twin.instance.store import Row, Store
 from looplab.experiments.twin.message import MOST_BYTES, parse, topic
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
-from looplab.run.samples import ANSWERED, ROBOT_ERROR, WAITING, SharedSamples
+from looplab.run.samples import ANSWERED, FAILED, WAITING, SharedSamples
 from looplab.system import processes
 
 PROCESS_NAME = "lab-twin-store"
@@ -103,7 +103,7 @@ class Worker:
             counts[REFUSED] += 1
             if self._state[found.sequence] == WAITING:
                 self._arrived[found.sequence] = now
-                self._state[found.sequence] = ROBOT_ERROR
+                self._state[found.sequence] = FAILED
         else:
             row = Row(order.token, found.device, found.sequence, found.sent_ns, now, payload)
             self._queue.append(Held(row, self._client.message_id))
@@ -182,7 +182,7 @@ class Worker:
         for message in self._queue:
             if self._state[message.row.sequence] == WAITING:
                 self._arrived[message.row.sequence] = message.row.arrived_ns
-                self._state[message.row.sequence] = ROBOT_ERROR
+                self._state[message.row.sequence] = FAILED
 
 
 def main(folder: Path, number: int) -> int:
