@@ -45,7 +45,7 @@ def test_every_service_is_hardened(choice: dict[str, str]) -> None:
 )
 def test_what_only_looks_on_weighs_little(machine: dict[str, str], group: str, shares: int) -> None:
     found = services(GRAFANA="on", **machine)
-    for name in ("exporter", "prometheus", "grafana"):
+    for name in ("exporter", "prometheus", "grafana", "pages"):
         assert (found[name].get("cgroup_parent", ""), found[name].get("cpu_shares", 0)) == (group, shares), name
 
 

@@ -82,6 +82,14 @@ def test_what_is_shown_in_80_by_24(live_page: str) -> None:
     assert re.search(r"^6\.81 ms +█{7}▌ +█{20} +█{16}$", text, re.MULTILINE)
 
 
+def test_a_metric_whose_share_does_not_change_keeps_its_bar(live_page: str) -> None:
+    """The exporter leaves out its buckets there."""
+    own = [line for line in live_page.splitlines() if 'metric="T"' not in line or 'le="0.00681292"' not in line]
+    assert len(own) < len(live_page.splitlines())
+    text = "\n".join(lines_of("\n".join(own)))
+    assert re.search(r"^6\.81 ms +█+▌? +█{20} +█{16}$", text, re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", BEGINNINGS)
 def test_every_experiment_is_shown(name: str, places: tuple[Path, Path]) -> None:
     live, results = places

@@ -107,17 +107,18 @@ def _shares(view: View, lines: int) -> Table:
     counts = {
         labels["metric"]: n for labels, n in view.of("latency_seconds_count") if n and view.text(labels) == view.current
     }
-    within = {
-        (labels["metric"], float(labels["le"])): value / counts[labels["metric"]]
-        for labels, value in view.of("latency_seconds_bucket")
-        if labels["metric"] in counts and view.text(labels) == view.current
-    }
-    rising = sorted({le for (_metric, le), share in within.items() if 0 < share < 1})
+    within: dict[str, dict[float, float]] = {metric: {} for metric in counts}
+    for labels, value in view.of("latency_seconds_bucket"):
+        if (metric := labels["metric"]) in counts and view.text(labels) == view.current:
+            within[metric][float(labels["le"])] = value / counts[metric]
+    rising = sorted({le for shares in within.values() for le, share in shares.items() if 0 < share < 1})
     # As many as fit, evenly spaced, with the last.
     step = -(-len(rising) // (lines - 1)) or 1
     table = Table("answered within", *counts, box=None, pad_edge=False, expand=True)
     for le in rising[::-step][::-1]:
-        table.add_row(f"{le * 1000:.3g} ms", *(Bar(1, 0, within[metric, le]) for metric in counts))
+        # A page leaves out the times at which a metric's share does not change.
+        shares = [max((share for at, share in within[metric].items() if at <= le), default=0) for metric in counts]
+        table.add_row(f"{le * 1000:.3g} ms", *(Bar(1, 0, share) for share in shares))
     return table
 
 
