@@ -1,6 +1,8 @@
-"""The options of `./lab run`, which its experiments declare."""
+"""The options of `./lab run`, which its experiments declare, and wrong use of them: nothing is started."""
 
 import pytest
+from support import host_fakes as fakes
+from support.places import ROOT
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.cli import main
@@ -13,3 +15,35 @@ def test_help_has_every_option_of_every_experiment(capsys: pytest.CaptureFixture
     options = {option for name in EXPERIMENTS for option in EXPERIMENTS[name].part("parameters").PARAMETERS.options()}
     assert {option.flag for option in options} <= set(words)
     assert " ".join(words).count("50%,100%") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run", "SCENARIO"),
+        ("run scenario42", "scenario42"),
+        ("run scenario0 --qos 0,3", "QOS='0,3': expected 0, 1 or 2"),
+        ("run scenario0 --fidelity exact", "--fidelity"),
+        ("run scenario0 --robot simulated", "virtual"),
+        ("run scenario0 --link moon", "Known: custom, none, wifi"),
+        ("run scenario0 --link wifi --robot remote", "LINK=wifi with ROBOT=remote"),
+        ("run qos-delay --robot usb", "--robot: no option of qos-delay"),
+        ("run scenario0 scenario1 --rounds 0", "--rounds"),
+        ("new Scenario~9", "lower-case"),
+    ],
+)
+def test_wrong_use_is_told_and_starts_nothing(
+    programs: fakes.Programs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    programs.add("docker", {})
+    monkeypatch.setenv("LAB_ROOT", str(ROOT))
+    for name in ("FIDELITY", "ROBOT", "LINK", "BROKER", "QOS", "BROKER_TLS"):
+        monkeypatch.delenv(name, raising=False)
+    try:
+        code = main(words.split())
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert programs.calls("docker") == []

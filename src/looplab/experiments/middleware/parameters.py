@@ -72,7 +72,9 @@ class MiddlewareParameters(RunParameters):
     period_ms: int = integer(1000, 10, 600_000)
     payload_bytes: int = integer(36, 1, 100_000)
     drop_probability: float = number(0.01, 0, 1)
-    memory_limit_bytes: int = param(lambda get, _name: get.integer("MEMORY_LIMIT_MB", 0, 0, 1_000_000) * 1_000_000)
+    memory_limit_bytes: int = param(
+        lambda get, name: get.integer(name, 0, 0, 1_000_000) * 1_000_000, variable="MEMORY_LIMIT_MB"
+    )
     token_life_s: int = integer(3600, 1, 86_400)
     certificate_life_s: int = integer(2_592_000, 1, 100_000_000)
     processors: int

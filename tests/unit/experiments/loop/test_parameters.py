@@ -83,31 +83,16 @@ def test_effective_parameters_are_json() -> None:
     assert json.loads(json.dumps(found))["intervals_ms"] == [20, 2.5]
 
 
+# Beyond what the kinds of tests/unit/spec/test_reader.py refuse.
 MALFORMED = {
-    "FIDELITY": ("published",),
     "SCENARIO": ("", "../etc", "Scenario5"),
-    "INTERVALS_MS": ("fast", "0", "-20", "nan", "inf", "20,20", "20,", "60001"),
-    "QOS": ("3", "0;1", "1,1"),
-    "MESSAGES": ("0", "1e3", "-1", "٣"),
-    "REPETITIONS": ("ten",),
-    "COMMAND": ("X",),
-    "LOAD": ("heavy",),
-    "PRIORITY_BROKER": ("100",),
-    "PRIORITY_CONTROLLER": ("-1",),
-    "TCP_NODELAY": ("yes",),
-    "ROBOT_FRAMING": ("lines",),
-    "PACING": ("nap",),
-    "APPLY_PRIORITY": ("1",),
-    "DEADLINE_MS": ("9",),
-    "WARMUP_MESSAGES": ("-1",),
-    "BROKER_HOST": ("a b",),
+    "INTERVALS_MS": ("0", "60001"),
     "BROKER_PORT": ("0", "65536"),
-    "PARTS_TIMEOUT_S": ("0",),
 }
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in MALFORMED.items() for text in texts])
-def test_a_malformed_value_names_its_variable_and_where_to_mend_it(name: str, text: str) -> None:
+def test_a_malformed_value_names_its_variable(name: str, text: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_parameters({**SCENARIO, name: text})
     error = caught.value
@@ -116,7 +101,7 @@ def test_a_malformed_value_names_its_variable_and_where_to_mend_it(name: str, te
     assert "\n" not in error.message
 
 
-def test_more_than_one_run_can_hold_is_refused_before_memory_is_asked_for() -> None:
+def test_more_than_one_run_can_hold_is_refused() -> None:
     with pytest.raises(UsageError, match="more than one run can hold") as caught:
         read_parameters({**SCENARIO, "MESSAGES": "1000000", "REPETITIONS": "6"})
     assert f"{MAX_SAMPLES:,}" in caught.value.message

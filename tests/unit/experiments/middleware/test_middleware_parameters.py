@@ -39,15 +39,11 @@ def test_a_layout_has_a_balancer_unless_it_is_direct() -> None:
         ("DEVICES", "0"),
         ("DEVICES", "0%"),
         ("DEVICES", "100,50%"),
-        ("LOAD_PROCESSES", "0"),
         ("LOAD_HOSTS", "192.0.2.7:x"),
         ("LOAD_HOSTS", "192.0.2.7"),
         ("CORES", "100000"),
-        ("WHERE", "cloud"),
         ("LAYOUTS", "2x1-direct"),
         ("LAYOUTS", "2"),
-        ("MIDDLEWARE", "sitewhere"),
-        ("DROP_PROBABILITY", "2"),
     ],
 )
 def test_a_wrong_value_is_named(name: str, value: str) -> None:

@@ -1,4 +1,4 @@
-"""The parameters of qos-delay: the published ones by default, each refused by its name where it is wrong."""
+"""The parameters of qos-delay: the published ones by default."""
 
 import pytest
 
@@ -38,27 +38,18 @@ def test_fidelity_and_the_factor_alone() -> None:
     assert read_parameters({"FIDELITY": "corrected", "TCP_NODELAY": "off"}).tcp_nodelay is False
 
 
-def test_jitter_is_a_share_of_the_mean_and_none_where_the_delay_is_constant() -> None:
+def test_jitter_is_a_share_of_the_mean_if_delays_vary() -> None:
     assert read_parameters({"JITTER_SHARE": "0.25"}).jitter_ms(20) == 5
     assert read_parameters({"DISTRIBUTION": "constant"}).jitter_ms(20) == 0
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("DELAYS_MS", "-5"), ("DELAYS_MS", "501"), ("DELAYS_MS", "nan"), ("DELAYS_MS", "5,5"), ("PAIRS_MS", "20"),
-        ("PAIRS_MS", "0-900"), ("PAIRS_MS", "1--2"), ("QOS", "3"), ("MESSAGES", "0"), ("INTERVAL_MS", "0"),
-        ("PAYLOAD_BYTES", "5"), ("DISTRIBUTION", "gaussian"), ("JITTER_SHARE", "-1"), ("REORDER", "yes"),
-        ("MAX_INFLIGHT", "7"), ("RTO_MIN_MS", "1"), ("FIDELITY", "best"), ("WARMUP_MESSAGES", "0"),
-        ("SCENARIO", "scenario1"), ("BROKER_PB", "a b"),
-    ],
-)  # fmt: skip
-def test_a_wrong_value_is_named_with_its_remedy(name: str, value: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    [("DELAYS_MS", "501"), ("PAIRS_MS", "20"), ("PAIRS_MS", "0-900"), ("PAIRS_MS", "1--2"), ("SCENARIO", "scenario1")],
+)
+def test_a_wrong_value_is_named(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=name):
         read_parameters({name: value})
-    assert name in caught.value.message
-    assert name in caught.value.remedy
-    assert "qos-delay" in caught.value.remedy
 
 
 def test_more_than_a_run_can_hold_is_refused() -> None:

@@ -1,0 +1,144 @@
+"""What holds for every experiment of the registry: its parameters, its document, its table, its metrics, its page."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.every_experiment import BEGINNINGS, ENDINGS
+from support.reports import Page, rows, write
+from support.simulated_runs import simulated_cell, write_run
+from support.terminal import printing_to_a_terminal
+
+from looplab.errors import UsageError
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.exporter.host import HostWatch
+from looplab.exporter.server import Exporter
+from looplab.metrics.cells import figures
+from looplab.report.schema import fault
+from looplab.report.shell import page_name
+from looplab.report.stored import StoredRun, read_run
+from looplab.run.life import run_table
+from looplab.spec.experiment import Experiment
+
+WIDTH = 80
+# No number, no word, no host; longer than a title may be.
+NONSENSE = "?!" * 100
+SCENARIO = {"loop": {"SCENARIO": "scenario1"}}
+# They follow from others: no variable sets them.
+DERIVED = {"QOS_LEFT_OUT", "BRIDGE_TLS", "CELL_ORDER"}
+
+
+def _loop(results: Path) -> None:
+    rng = np.random.default_rng(1)
+    for scenario, median_us in (("scenario1", 1000.0), ("scenario2", 1500.0)):
+        write_run(results, scenario, cells={(20.0, 0): simulated_cell(rng, 3, 50, median_us, 4290)})
+
+
+RUNS: dict[str, Callable[[Path], None]] = {"loop": _loop, **ENDINGS}
+VARIABLES = [
+    pytest.param(experiment, one.variable_of(name), id=f"{experiment.name}-{one.variable_of(name)}")
+    for experiment in EXPERIMENTS.values()
+    for name, one in experiment.part("parameters").PARAMETERS.params().items()
+    if one.read is not None and one.variable_of(name) not in DERIVED
+]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Stored runs of one experiment, and the report on them."""
+
+    experiment: Experiment
+    results: Path
+    out: Path
+    said: str
+
+    def runs(self) -> Iterator[StoredRun]:
+        for folder in sorted(self.results.iterdir()):
+            run = read_run(folder, EXPERIMENTS)
+            assert isinstance(run, StoredRun), run
+            yield run
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    place = tmp_path_factory.mktemp("stored")
+    results, out = place / "results", place / "out"
+    RUNS[request.param](results)
+    with printing_to_a_terminal() as said:
+        assert write(results, out) == 0
+    return Stored(EXPERIMENTS[request.param], results, out, said.getvalue())
+
+
+def exporter(live: Path, results: Path) -> Exporter:
+    made = Exporter(live, results, EXPERIMENTS, None, HostWatch({}))
+    made.stored.refresh()
+    return made
+
+
+def test_every_experiment_has_runs_here() -> None:
+    assert RUNS.keys() == set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(("experiment", "variable"), VARIABLES)
+def test_a_wrong_value_names_its_variable(experiment: Experiment, variable: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        experiment.part("parameters").read_parameters({**SCENARIO.get(experiment.name, {}), variable: NONSENSE})
+    assert caught.value.message.startswith(variable)
+    assert f"{variable} in compose/" in caught.value.remedy
+    assert "params.env" in caught.value.remedy
+
+
+def test_run_json_fits_its_schema(stored: Stored) -> None:
+    for run in stored.runs():
+        assert fault(run.document, run.layout.schema) == ""
+        broken: dict[str, Any] = json.loads(json.dumps(run.document))
+        del broken["cells"][0][run.layout.total]
+        assert fault(broken, run.layout.schema) == f"`cells[0]` lacks `{run.layout.total}`"
+
+
+def test_the_table_fits_a_terminal(stored: Stored) -> None:
+    for run in stored.runs():
+        run.document["cells"][0] |= {"valid": False}
+        lines = run_table(stored.experiment, run.document).splitlines()
+        assert max(map(len, lines)) <= WIDTH
+        assert any(line.startswith(run.scenario) for line in lines)
+
+
+def test_the_exporter_shows_each_figure(stored: Stored) -> None:
+    page = exporter(stored.results.parent, stored.results).whole_page().decode()
+    shown = set(re.findall(r"^(\w+)\{", page, re.MULTILINE))
+    for run in stored.runs():
+        own = stored.experiment.table(run.scenario)
+        cells = [own(entry) for entry in run.document["cells"]]
+        made = {f"{own.family}_{one.metric}" for one in figures(own) if any(one.of(cell) is not None for cell in cells)}
+        assert {f"{own.family}_messages_total", f"{own.family}_latency_quantile_seconds", *made} <= shown
+        assert f'scenario="{run.scenario}"' in page
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_the_exporter_shows_a_run_that_goes_on(tmp_path: Path, name: str) -> None:
+    live, results = tmp_path / "live", tmp_path / "results"
+    for folder in (live, results):
+        folder.mkdir()
+    BEGINNINGS[name](live)
+    page = exporter(live, results).whole_page().decode()
+    assert "loop_run_active{" in page
+
+
+def test_the_report_is_whole_and_asks_for_nothing(stored: Stored) -> None:
+    name = stored.experiment.name
+    page = Page(stored.out / page_name(stored.experiment))
+    assert page.alternatives
+    assert all(page.alternatives)
+    figures = list((stored.out / "figures").iterdir())
+    assert {path.suffix for path in figures} == {".svg", ".png"}
+    assert max(map(len, stored.said.splitlines()[:-1]), default=0) <= WIDTH
+    assert stored.said.splitlines()[-1] == str(stored.out / page_name(stored.experiment))
+    files = {path.name for path in stored.out.glob("*.csv")}
+    assert {f"{name}-cells.csv", f"{name}-findings.csv"} <= files or name == EXPERIMENTS.default
+    assert {row["run_id"] for row in rows(stored.out / "runs.csv")} == {run.run_id for run in stored.runs()}
