@@ -26,7 +26,7 @@ def test_the_wifi_link_is_there_and_recorded(lab: Lab) -> None:
 
 
 @needs_root
-def test_a_killed_emulator_makes_the_run_invalid_and_nothing_else(lab: Lab) -> None:
+def test_a_killed_emulator_makes_the_run_invalid(lab: Lab) -> None:
     running = lab.start(
         "run", "scenario0", "--intervals", "20", "--messages", "100", "--repetitions", "3", "--link", "wifi", "--json",
         "--allow-invalid",

@@ -135,7 +135,7 @@ def test_devices_refuse_a_certificate_that_has_expired(lab: Lab) -> None:
     assert trial["failed_by"]["authorise_tls"] == trial["failed"] > 0
 
 
-def test_a_full_disk_of_the_database_loses_messages_and_counts_them(lab: Lab) -> None:
+def test_a_full_disk_of_the_database_counts_what_is_lost(lab: Lab) -> None:
     compose = lab.root / "compose/experiments/middleware/compose.yaml"
     before = "      service: postgres\n    profiles: [middleware]\n"
     assert compose.read_text().count(before) == 1

@@ -24,7 +24,7 @@ def columns(lines: list[str], name: str) -> list[str]:
 
 
 @needs_root
-def test_an_emulator_that_dies_makes_its_cell_invalid_and_the_sweep_goes_on(lab: Lab) -> None:
+def test_a_dead_emulator_spoils_one_cell_and_the_sweep_goes_on(lab: Lab) -> None:
     running = lab.start(
         "run", "qos-delay", "--delays", "8", "--pairs", "0-16", "--qos", "2",
         "--messages", str(MESSAGES // REPETITIONS), "--repetitions", str(REPETITIONS),
@@ -48,7 +48,7 @@ def test_an_emulator_that_dies_makes_its_cell_invalid_and_the_sweep_goes_on(lab:
     check_files(lab, run)
 
 
-def test_plain_compose_runs_it_twice_and_the_sidecars_end_quietly(lab: Lab) -> None:
+def test_plain_compose_runs_it_twice(lab: Lab) -> None:
     """The second run's containers join a network namespace of its own: what is left from the first would miss it."""
     lab.forget_runs()
     for number in (1, 2):

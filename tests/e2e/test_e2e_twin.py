@@ -18,7 +18,7 @@ MESSAGES = 60
 PARTS = {"twin-broker", "twin-instance", "twin", "twin-database"}
 
 
-def test_a_run_stores_every_message_with_no_more_rights_than_it_needs(lab: Lab) -> None:
+def test_a_run_with_least_rights_stores_every_message(lab: Lab) -> None:
     lab.forget_runs()
     running = lab.start(
         "run", "twin", "--intervals", "20", "--messages", str(MESSAGES), "--write-mode", "published,copy", "--json"

@@ -38,7 +38,7 @@ def test_netem_leaves_no_queue_behind(results: dict[tuple[str, str], dict[str, A
     assert "netem" not in results["netem", ending]["left"]
 
 
-def test_netem_delays_nothing_once_its_whole_container_was_killed(results: dict[tuple[str, str], Any]) -> None:
+def test_netem_delays_nothing_once_its_container_was_killed(results: dict[tuple[str, str], Any]) -> None:
     checks = ("delayed", "killed with its guard", "started again")
     delayed, killed, again = (results["netem", check]["trip_ms"] for check in checks)
     there_and_back_ms = 2 * link_vm.DELAY_MS

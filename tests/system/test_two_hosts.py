@@ -215,7 +215,7 @@ def test_asip_is_measured_through_the_bridge_on_the_pi(asip: Lab) -> None:
 
 @pytest.mark.parametrize("transport", ["tcp", "mqtt"])
 @pytest.mark.parametrize("language", ["python", "java"])
-def test_asip_names_a_network_that_was_cut_and_the_next_run_is_valid(
+def test_asip_names_a_cut_network_and_the_next_run_is_valid(
     asip: Lab, wire: Wire, language: str, transport: str
 ) -> None:
     words = ("--quick", "--messages", "300", "--languages", language, "--transports", transport, "--json")

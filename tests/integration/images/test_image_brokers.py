@@ -116,7 +116,7 @@ def test_grants_the_quality_of_service_that_the_table_names(
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_keeps_a_status_for_who_comes_later_and_publishes_a_last_will(
+def test_a_status_is_retained_and_a_last_will_published(
     name: str, images: dict[str, str], start: Starter, clients: list[mqtt.Client]
 ) -> None:
     broker, heard = running(name, images, start), []

@@ -11,7 +11,7 @@ from support.places import ROOT
 from looplab.lab.class_archives import FOR_TEACHERS, checkout_files, write_archives
 
 
-def test_students_get_the_lab_without_answers_and_teachers_get_those(tmp_path: Path) -> None:
+def test_students_get_no_answers_and_teachers_get_those(tmp_path: Path) -> None:
     students, teachers = write_archives(ROOT, tmp_path / "room.bundle")
     assert (students.name, teachers.name) == ("room-students.tar.gz", "room-teachers.tar.gz")
     with tarfile.open(students) as archive:

@@ -86,7 +86,7 @@ def test_lint_and_tests_both_count(small_project: Path, capfd: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("unit", [True, False])
-def test_the_linters_run_beside_unit_tests_alone_and_are_printed_first(
+def test_the_linters_run_beside_unit_tests_printed_first(
     small_project: Path, capfd: pytest.CaptureFixture[str], unit: bool
 ) -> None:
     begun = small_project / "begun"

@@ -41,9 +41,7 @@ def hear_once(bridge: Child, words: str) -> None:
     assert [words in line for line in troubles(bridge)].count(True) == 1, bridge.said()
 
 
-def test_a_wrong_password_is_told_and_the_right_one_taken_without_a_restart(
-    lan: LanBroker, start_bridge: StartBridge
-) -> None:
+def test_a_wrong_password_is_told_and_the_right_one_taken(lan: LanBroker, start_bridge: StartBridge) -> None:
     file = lan.pairing_file(password="guessed")
     bridge = start_bridge(BROKER_PAIRING=str(file))
     hear_once(bridge, "wrong user or password for bridge")
@@ -80,9 +78,7 @@ def test_nobody_there_is_not_taken_for_a_wrong_broker(lan: LanBroker, start_brid
     await_return(lan, bridge, lan.start)
 
 
-def test_a_pairing_file_that_is_damaged_ends_the_bridge_with_the_remedy(
-    tmp_path: Path, start_child: StartBridge
-) -> None:
+def test_a_damaged_pairing_file_ends_the_bridge_with_a_remedy(tmp_path: Path, start_child: StartBridge) -> None:
     file = tmp_path / "pairing.env"
     file.write_text("BROKER_HOST=x\nBROKER_PORT=1\nBROKER_USER=b\nBROKER_PASSWORD=hush\nBROKER_CA_BASE64=eA==\n")
     bridge = start_child(

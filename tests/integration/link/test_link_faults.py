@@ -51,7 +51,7 @@ def test_copies_need_one_capability_more_and_say_so(emulator: str) -> None:
 
 
 @pytest.mark.parametrize("victim", ["lab-link", "lab-link-watch", "container"])
-def test_whatever_is_killed_the_link_is_restored_and_the_emulator_ends(spare: Pair, victim: str) -> None:
+def test_whatever_is_killed_the_link_is_restored(spare: Pair, victim: str) -> None:
     emulator = spare.ready_emulator()
     assert request(emulator, "PUT", "/links", [DELAY])[0] == 200
     assert round_trip_ms(spare.target) > MIDDLE_MS

@@ -124,7 +124,7 @@ def test_damaged_runs_are_named_once_and_the_view_stands(lab: Lab) -> None:
             shutil.rmtree(folder)
 
 
-def test_an_interrupted_run_leaves_the_view_and_the_next_one_takes_it(lab: Lab) -> None:
+def test_the_next_run_takes_the_view_of_an_interrupted_one(lab: Lab) -> None:
     run = lab.run("scenario3", MESSAGES=1000, INTERVALS_MS="20")
     until(lambda: sent(lab, "scenario3") > 20, "the run is seen", 20)
     run.send_signal(signal.SIGTERM)

@@ -55,7 +55,7 @@ def test_progress_and_messages_are_the_newest_runs(lab: Lab) -> None:
     assert shown(lab, "live-loop", "Progress") == both
 
 
-def test_the_last_cell_of_an_earlier_run_is_not_taken_for_the_one_that_is_measured(tmp_path: Path) -> None:
+def test_an_earlier_runs_last_cell_is_not_the_current_one(tmp_path: Path) -> None:
     """Prometheus, restarted between two runs, offers the earlier one's series for five minutes more."""
     (expression,) = (target["expr"] for _name, panel, target in targets() if panel["title"] == "Deadline misses")
     run = 'scenario="scenario5",fidelity="thesis"'
@@ -100,7 +100,7 @@ def with_losses(whole: Path) -> Path:
     return folder
 
 
-def test_a_curve_ends_where_the_losses_begin_and_goes_with_its_run(lab: Lab) -> None:
+def test_a_curve_ends_where_the_losses_begin(lab: Lab) -> None:
     whole = lab.run_to_its_end("scenario3")
     # The run whose live files are still there stands for its scenario until it is stored.
     lab.run_to_its_end("scenario4")

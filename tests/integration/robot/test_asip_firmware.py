@@ -183,7 +183,7 @@ def test_the_latency_timer_of_an_adapter_holds_bytes_back(asip_files: Path, tmp_
     assert max(waits_ms[-300:-70]) < 62 * 0.17 + 2.1
 
 
-def test_a_second_wave_question_with_the_same_number_starts_nothing(client: ClientOf) -> None:
+def test_a_repeated_wave_question_starts_nothing(client: ClientOf) -> None:
     board = client()
     scope = board.board.scope
     board.send(b"I,P,2,1\n")

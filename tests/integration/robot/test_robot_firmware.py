@@ -46,7 +46,7 @@ def test_open_or_shorted_thermistor_has_no_temperature(firmware_functions: ctype
     assert firmware_functions.thermistor_centi_celsius(adc_sum, SAMPLES) == UNKNOWN
 
 
-def test_only_the_four_request_letters_and_the_numbers_mean_something(firmware_functions: ctypes.CDLL) -> None:
+def test_only_four_request_letters_and_numbers_mean_something(firmware_functions: ctypes.CDLL) -> None:
     meanings = {byte: firmware_functions.parse_request(byte) for byte in range(256)}
     assert {chr(byte) for byte, meaning in meanings.items() if meaning != 0} == set("TLS?" + string.ascii_lowercase)
     assert len({meanings[ord(letter)] for letter in string.ascii_lowercase}) == 1
@@ -71,7 +71,7 @@ def test_temperature_line(firmware_functions: ctypes.CDLL, centi_celsius: int, l
     assert formatted(firmware_functions.format_temperature, centi_celsius) == line
 
 
-def test_a_numbered_line_says_what_the_plain_one_says_in_no_more_bytes(firmware_functions: ctypes.CDLL) -> None:
+def test_a_numbered_line_says_the_same_in_no_more_bytes(firmware_functions: ctypes.CDLL) -> None:
     """The bridge's reading of it against the firmware's writing, at every temperature there is."""
     for centi_celsius in range(-8812, 49401):
         plain = formatted(firmware_functions.format_temperature, centi_celsius)

@@ -108,7 +108,7 @@ def test_temperature_is_that_of_the_thermistor(start_robot: StartRobot, celsius:
     assert formula_celsius(adc + 1) < celsius < formula_celsius(adc - 1)
 
 
-def test_broken_thermistor_gives_an_error_line_and_the_rest_works(start_robot: StartRobot) -> None:
+def test_a_broken_thermistor_gives_an_error_line(start_robot: StartRobot) -> None:
     robot = start_robot("--temperature", "open")
     client = robot.connect_ready()
     assert client.ask(b"T") == "ERR thermistor"
@@ -152,7 +152,7 @@ def test_a_numbered_request_is_answered_by_its_number(start_robot: StartRobot, c
         assert (answer.number, answer.value.decode()) == (letter, value)
 
 
-def test_a_numbered_request_for_a_broken_sensor_is_answered_by_its_number(start_robot: StartRobot) -> None:
+def test_a_broken_sensors_answer_has_the_requests_number(start_robot: StartRobot) -> None:
     client = start_robot("--temperature", "open").connect_ready()
     assert parse_numbered(client.ask(b"l").encode()) == (ord("l"), b"")
 
@@ -219,7 +219,7 @@ def test_wire_time_of_a_byte_is_that_of_58824_baud(start_robot: StartRobot) -> N
         assert byte_cycles == pytest.approx(BYTE_CYCLES_THEORY, rel=0.03)
 
 
-def test_byte_reaches_the_firmware_one_byte_time_after_its_start_bit(start_robot: StartRobot) -> None:
+def test_a_byte_arrives_one_byte_time_after_its_start_bit(start_robot: StartRobot) -> None:
     robot = start_robot("--usb-frame-us", "0")
     robot.connect_ready().ask(b"?")
     request, answer = answers(robot.trace())[0]
@@ -286,7 +286,7 @@ def test_a_numbered_answer_takes_no_longer_than_a_plain_one(start_robot: StartRo
     assert collected[ord("l")] == collected[ord("T")]
 
 
-def test_response_time_is_the_published_one_less_the_bridge_s_share(start_robot: StartRobot) -> None:
+def test_response_time_is_the_published_one_without_the_bridge(start_robot: StartRobot) -> None:
     """Published: 4.28 ms at the bridge, which itself takes 0.1 to 0.3 ms of it."""
     robot = start_robot()
     client = robot.connect_ready()
@@ -559,7 +559,7 @@ def test_pseudo_terminal_reopened_between_two_looks_is_reset_too(start_robot: St
         assert second.read_until(b"\n") == f"{IDENTITY} ready\r\n".encode()
 
 
-def test_second_opener_of_the_pseudo_terminal_does_not_reset_the_robot(start_robot: StartRobot, tmp_path: Path) -> None:
+def test_a_second_opener_does_not_reset_the_robot(start_robot: StartRobot, tmp_path: Path) -> None:
     path = tmp_path / "ttyUSB0"
     robot = start_robot("--pty", str(path), "--boot-ms", "100")
     with open_serial(path) as port:

@@ -194,7 +194,7 @@ def test_connected_sockets_of_another_process_are_read(spawn: Spawn, nodelay: in
             assert entry["local_port"] == address[1]
 
 
-def test_looking_neither_ends_the_connection_nor_leaves_a_descriptor(spawn: Spawn) -> None:
+def test_looking_leaves_connection_and_descriptors_alone(spawn: Spawn) -> None:
     with socket.create_server((HOST, 0)) as server:
         child = spawn(
             f"s = socket.create_connection(({HOST!r}, {server.getsockname()[1]}));"

@@ -167,7 +167,7 @@ def test_the_reader_of_loop_yaml_finds_what_yaml_finds(row: dict[str, str]) -> N
 
 
 @each_scenario
-def test_a_controller_starts_after_what_it_measures_and_stops_before_it(row: dict[str, str]) -> None:
+def test_a_controller_outlives_nothing_that_it_measures(row: dict[str, str]) -> None:
     name = f"scenario{row['scenario']}"
     needed = SERVICES[name]["depends_on"]
     assert started(name) & {"broker", "broker-prioritised", "bridge"} <= set(needed)
@@ -259,7 +259,7 @@ def test_no_network_has_a_fixed_address() -> None:
 
 @pytest.mark.parametrize("path", ["/usr/bin:/bin", "nothing-there"], ids=["with chrt", "without"])
 @pytest.mark.parametrize("service", ["exporter", "prometheus"])
-def test_an_observer_starts_with_its_arguments_with_and_without_chrt(service: str, path: str) -> None:
+def test_an_observer_gets_its_arguments_with_and_without_chrt(service: str, path: str) -> None:
     entrypoint = [word.replace("$$", "$") for word in SERVICES[service]["entrypoint"]]
     command = ["/bin/sh", *entrypoint[1:], "/bin/echo", "a b", "*"]
     done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)
@@ -288,7 +288,7 @@ def written(tmp_path: Path, **variables: str) -> Iterator[tuple[str, str]]:
         ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "false"),
     ],
 )  # fmt: skip
-def test_the_broker_has_tcp_nodelay_by_its_factor_or_its_fidelity(
+def test_the_broker_has_tcp_nodelay_by_factor_or_fidelity(
     tmp_path: Path, variables: dict[str, str], nodelay: str
 ) -> None:
     found, plain = dict(written(tmp_path, **variables)), dict(written(tmp_path))

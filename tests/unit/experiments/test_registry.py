@@ -59,7 +59,7 @@ def test_an_experiment_is_a_folder_with_the_same_files_as_any(name: str) -> None
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_nothing_but_its_folder_and_the_registry_names_an_experiment(name: str) -> None:
+def test_its_folder_and_the_registry_alone_name_an_experiment(name: str) -> None:
     package = FOLDERS[name].name
     words = re.compile(rf"experiments[./]{package}\b|[\"'`]{name}[\"'`]" + ("" if name == "loop" else rf"|\b{name}\b"))
     own = (FOLDERS[name], SOURCE / "experiments/registry.py")
@@ -90,7 +90,7 @@ def printed(program: str) -> str:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_runs_process_imports_no_analysis_no_prometheus_no_logging(name: str) -> None:
+def test_a_runs_process_imports_no_analysis_and_no_logging(name: str) -> None:
     """The hot path runs there; what paho and http.client bring along is not ours."""
     program = (
         f"import sys; import {EXPERIMENTS[name].package}.controller;"

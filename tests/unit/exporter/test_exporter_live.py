@@ -64,7 +64,7 @@ def test_rows_are_counted_once_whatever_the_order_they_settle_in(writer: Writer,
     assert samples(text, "loop_latency_seconds_sum", metric="O", interval_ms="20") == [pytest.approx(1.499)]
 
 
-def test_a_message_without_answer_is_lost_after_two_deadlines_and_not_before(writer: Writer, run: LiveRun) -> None:
+def test_a_message_is_lost_after_two_deadlines_and_not_before(writer: Writer, run: LiveRun) -> None:
     writer.send(0, ago_ms=2500)
     writer.send(1, ago_ms=1500)
     run.advance()

@@ -177,7 +177,7 @@ def test_a_run_is_on_one_page_at_a_time(tmp_path: Path, exporter: Exporter) -> N
     assert keys(exporter.whole_page()) == {("scenario1", 0), ("scenario2", 0)}
 
 
-def test_after_a_restart_the_run_that_finished_last_is_not_waited_for(tmp_path: Path, exporter: Exporter) -> None:
+def test_after_a_restart_a_finished_run_is_not_waited_for(tmp_path: Path, exporter: Exporter) -> None:
     for run_id in ("20260101T000000Z-scenario1", "20260102T000000Z-scenario2"):
         store(tmp_path / "results", run_id)
     exporter.stored.refresh()

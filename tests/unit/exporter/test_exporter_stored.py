@@ -54,7 +54,7 @@ def _last_line_gone(text: str) -> str:
         ("samples.csv", lambda _text: bytes(range(256)).decode("latin-1")),
     ],
 )
-def test_damaged_run_is_named_once_skipped_and_an_older_one_shown(
+def test_a_damaged_run_is_named_once_and_an_older_one_shown(
     tmp_path: Path,
     runs: StoredRuns,
     capsys: pytest.CaptureFixture[str],
@@ -88,7 +88,7 @@ def test_a_run_copied_in_slowly_is_taken_when_whole(tmp_path: Path, runs: Stored
     assert runs.damaged == frozenset()
 
 
-def test_unfinished_interrupted_and_foreign_entries_are_passed_over(
+def test_what_is_no_whole_run_is_passed_over(
     tmp_path: Path, runs: StoredRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".20260101T000000Z-scenario1.partial").mkdir()

@@ -259,7 +259,7 @@ def test_compare_opens_with_four_scenarios_named_in_words() -> None:
 
 
 @pytest.mark.parametrize("panel", list(each_panel()))
-def test_an_empty_panel_says_what_fills_it_and_short_gaps_are_bridged(panel: dict[str, Any]) -> None:
+def test_an_empty_panel_says_what_fills_it(panel: dict[str, Any]) -> None:
     if panel["type"] in ("timeseries", "stat", "table"):
         said = panel["fieldConfig"]["defaults"]["noValue"]
         assert re.search(r"\./lab run [a-z0-9-]+ --quick|all is well", said)

@@ -20,7 +20,7 @@ def colour_of(panel: dict[str, Any], series: str) -> str | None:
     return None
 
 
-def test_a_scenario_has_one_colour_everywhere_and_no_two_the_same() -> None:
+def test_a_scenario_has_one_colour_everywhere() -> None:
     panels = [p for p in load(ROOT / "grafana/dashboards/compare-scenarios.json")["panels"] if p["type"] == "xychart"]
     assert len(panels) == 7
     colours = [
@@ -44,7 +44,7 @@ _DEUTAN = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234,
 
 
 @pytest.mark.parametrize("matrix", [_PROTAN, _DEUTAN], ids=["protan", "deutan"])
-def test_scenarios_that_are_compared_differ_for_the_colour_blind_in_hue_or_in_dash(matrix: list[list[float]]) -> None:
+def test_compared_scenarios_differ_for_the_colour_blind(matrix: list[list[float]]) -> None:
     generator()
     from generator.experiments.loop.compare import FIGURES
     from generator.experiments.loop.looks import SCENARIO_COLOURS, SCENARIO_DASHES

@@ -55,7 +55,7 @@ def test_the_password_is_made_once_and_kept(tmp_path: Path) -> None:
     assert path.read_text() != first
 
 
-def test_grafanas_user_may_read_the_file_and_nobody_else_on_this_machine_gets_to_it(tmp_path: Path) -> None:
+def test_grafanas_user_alone_may_read_the_file(tmp_path: Path) -> None:
     ensure_grafana_password(tmp_path)
     path = tmp_path / PASSWORD_FILE
     # Root gives it to Grafana's user; another owner cannot, and the folder guards it.
@@ -71,7 +71,7 @@ def test_set_up_names_a_file_that_compose_finds(tmp_path: Path) -> None:
     assert told["disabled"] == "false"
 
 
-def test_without_set_up_there_is_no_administrator_and_the_files_still_serve() -> None:
+def test_without_set_up_there_is_no_administrator() -> None:
     told = composed({})
     assert told["disabled"] == "true"
     no_password = COMPOSE_FILE.parent / told["file"]

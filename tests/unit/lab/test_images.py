@@ -23,9 +23,7 @@ def ensured(root: Path, references: dict[str, str], settled: dict[str, str] | No
     return images
 
 
-def test_what_is_here_asks_no_registry_and_one_that_answers_is_pulled_from(
-    docker: fakes.Docker, tmp_path: Path
-) -> None:
+def test_what_is_here_asks_no_registry(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has(BROKER)
     assert ensured(tmp_path, {"MOSQUITTO_IMAGE": BROKER}).variables == {}
     assert docker.calls("pull") == []
@@ -59,9 +57,7 @@ def test_what_was_settled_is_not_asked_again(docker: fakes.Docker, tmp_path: Pat
     assert images.notes == docker.calls("pull") == []
 
 
-def test_what_stands_in_has_a_name_of_its_own_and_is_built_again_once_it_is_gone(
-    docker: fakes.Docker, tmp_path: Path
-) -> None:
+def test_what_stands_in_is_built_again_once_it_is_gone(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has(BASE)
     first = ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"})
     assert docker.built() == [BROKER_STAND_IN]
@@ -73,7 +69,7 @@ def test_what_stands_in_has_a_name_of_its_own_and_is_built_again_once_it_is_gone
     assert docker.built() == [BROKER_STAND_IN] * 2
 
 
-def test_a_pinned_image_that_is_here_by_its_tag_was_loaded_from_a_bundle(docker: fakes.Docker, tmp_path: Path) -> None:
+def test_a_pinned_image_here_by_its_tag_was_loaded(docker: fakes.Docker, tmp_path: Path) -> None:
     docker.has(BROKER)
     assert ensured(tmp_path, {"MOSQUITTO_IMAGE": f"{BROKER}@{DIGEST}"}).variables == {"MOSQUITTO_IMAGE": BROKER}
 

@@ -103,7 +103,7 @@ def test_an_engine_that_does_not_run_is_only_started(host: Host) -> None:
 
 
 @pytest.mark.parametrize("rationed", [True, False])
-def test_the_real_time_budget_is_given_only_where_the_kernel_rations(host: Host, rationed: bool) -> None:
+def test_a_real_time_budget_is_given_where_the_kernel_rations(host: Host, rationed: bool) -> None:
     budget = host.place / "sys/fs/cgroup/cpu/docker/cpu.rt_runtime_us"
     if rationed:
         (host.place / "sys/fs/cgroup/cpu").mkdir()

@@ -109,7 +109,7 @@ def test_a_run_that_begins_ends_the_rendering(root: Path, renderer: Renderer) ->
     until(lambda: "scenario3" in (root / "site/current/index.html").read_text(), "the next rendering", 20)
 
 
-def test_a_rendering_that_fails_leaves_the_site_and_is_not_repeated(
+def test_a_rendering_that_fails_leaves_the_site(
     root: Path, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renderer.look()
@@ -129,7 +129,7 @@ def test_the_site_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert not (tmp_path / "one").exists()
 
 
-def test_the_front_page_has_the_newest_run_reports_handouts_and_where_else_to_look(root: Path) -> None:
+def test_the_front_page_has_runs_reports_and_handouts(root: Path) -> None:
     store(root / "results", "scenario1", "20260102T000000Z")
     write_site(root, root / "out")
     text = (root / "out/index.html").read_text()

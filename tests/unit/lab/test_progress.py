@@ -40,7 +40,7 @@ def test_a_narrow_terminal_breaks_lines_between_words(monkeypatch: pytest.Monkey
     ]  # fmt: skip
 
 
-def test_a_line_shows_the_time_left_and_is_never_wider_than_a_terminal() -> None:
+def test_a_line_shows_the_time_left_within_a_terminal() -> None:
     stream = Terminal()
     progress = RunProgress(stream)
     progress.show(repetition(100, seconds_left=125.0))

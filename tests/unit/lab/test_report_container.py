@@ -49,7 +49,7 @@ def test_the_container_has_no_rights_and_is_the_users_own(start: Start, root: Pa
     assert words[-2:] == [IMAGE, "report"]
 
 
-def test_what_is_named_outside_the_checkout_is_read_and_the_reports_folder_written(start: Start, root: Path) -> None:
+def test_paths_outside_the_checkout_are_mounted(start: Start, root: Path) -> None:
     outside, out = root.parent / "of ada", root.parent / "new/pages"
     outside.mkdir()
     words = " ".join(start("report", "of ada", "20260101T000000Z-scenario1", "--out", "new/pages"))
@@ -67,7 +67,7 @@ def test_only_watch_reaches_the_network(start: Start) -> None:
         assert "--network=none" in start(*words)
 
 
-def test_exit_codes_pass_and_a_container_that_did_not_start_is_the_machines(
+def test_exit_codes_of_the_container_pass(
     start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for code, expected in ((1, EXIT_INVALID), (2, 2), (3, EXIT_MACHINE), (125, EXIT_MACHINE), (137, EXIT_MACHINE)):

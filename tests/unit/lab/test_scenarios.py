@@ -87,7 +87,7 @@ def test_two_loads_at_once_are_refused(tree: Path) -> None:
         scenarios(tree)["scenario2"].parameters({})
 
 
-def test_a_list_of_profiles_that_it_cannot_read_is_no_load_unseen(tree: Path) -> None:
+def test_a_list_of_profiles_that_cannot_be_read_is_told(tree: Path) -> None:
     path = tree / LOOP_FILE
     path.write_text(
         path.read_text().replace("    profiles: [scenario7, scenario8]", "    profiles:\n      - scenario7")

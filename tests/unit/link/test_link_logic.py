@@ -201,7 +201,7 @@ def test_netem_gets_the_same_link_in_its_own_words() -> None:
     assert netem_words(link(delay_ms=1, rate_kbit=64))[-2:] == ["rate", "64kbit"]
 
 
-def test_each_link_has_a_queue_and_what_no_link_carries_passes_beside_them() -> None:
+def test_each_link_has_a_queue_and_other_packets_pass() -> None:
     lines = tc_batch("eth0", [link(delay_ms=1), link(peer="other", delay_ms=2)]).splitlines()
     assert lines[0].startswith("qdisc add dev eth0 root handle 1: prio bands 3 priomap 0 0")
     queues = [line.partition(" limit ")[0] for line in lines[1:]]

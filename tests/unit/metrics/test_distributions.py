@@ -53,7 +53,7 @@ def test_no_values_no_quantiles() -> None:
     assert Distribution().quantiles_ns() == {}
 
 
-def test_too_many_values_give_no_quantiles_rather_than_wrong_ones() -> None:
+def test_too_many_values_give_no_quantiles() -> None:
     distribution = Distribution()
     for value in range(MAX_EXACT + 1):
         distribution.add(value)
@@ -105,7 +105,7 @@ def test_text_is_read_back_by_prometheus_own_parser() -> None:
     assert total.value == pytest.approx(0.005)
 
 
-def test_the_parts_of_o_are_means_over_the_answers_of_which_all_are_known() -> None:
+def test_the_parts_of_o_are_means_over_fully_known_answers() -> None:
     cell = live_cell()
     cell.add_sent(0)
     for received, arrived, left, wake_up, send_path in (

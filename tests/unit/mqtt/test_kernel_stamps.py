@@ -92,7 +92,7 @@ def test_stamps_are_in_order(pair: Pair) -> None:
     assert len(times) == 50
 
 
-def test_the_time_that_a_reader_stands_still_is_between_arrival_and_read(pair: Pair) -> None:
+def test_a_readers_stall_is_between_arrival_and_read(pair: Pair) -> None:
     ours, theirs = pair
     ours.send(PACKET)
     time.sleep(STALL_S)
@@ -122,7 +122,7 @@ def test_packets_of_one_segment_have_its_stamp(pair: Pair) -> None:
         assert arrivals(theirs)[0] > ours.sent_ns
 
 
-def test_a_segment_is_the_only_one_if_nothing_else_waits_before_and_after_its_read() -> None:
+def test_a_segment_is_alone_if_nothing_waits_around_its_read() -> None:
     ours, theirs = connected()
     with ours, theirs:
         theirs.setblocking(True)
@@ -147,7 +147,7 @@ def test_a_segment_is_the_only_one_if_nothing_else_waits_before_and_after_its_re
         assert one(1000)
 
 
-def test_a_stamp_of_half_a_packet_is_not_that_of_the_whole_one_before(pair: Pair) -> None:
+def test_half_a_packets_stamp_is_not_that_of_the_one_before(pair: Pair) -> None:
     ours, theirs = pair
     ours.send(PACKET)
     ours.send(PACKET[:10])

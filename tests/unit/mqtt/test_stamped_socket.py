@@ -90,7 +90,7 @@ def test_the_end_of_the_other_side_is_the_end(connect: Connect) -> None:
     assert sock.recv(1) == b""
 
 
-def test_what_the_system_does_not_take_waits_and_nothing_is_sent_twice(connect: Connect) -> None:
+def test_what_is_not_taken_waits_and_nothing_is_sent_twice(connect: Connect) -> None:
     release, arrived = threading.Event(), bytearray()
 
     def read_late(end: ssl.SSLSocket) -> None:
@@ -125,7 +125,7 @@ def test_another_name_is_refused_and_said(connect: Connect) -> None:
     assert "identity is not the one" in describe_dialling(caught.value)
 
 
-def test_a_plain_socket_hands_out_whole_packets_and_paho_its_pieces() -> None:
+def test_a_plain_socket_hands_out_whole_packets() -> None:
     ours, theirs = socket.socketpair()
     with theirs, StampedSocket(ours.family, ours.type, ours.proto, fileno=ours.detach()) as sock:
         assert sock.send(b"x") == 1

@@ -34,9 +34,7 @@ def page_of(results: Path, experiment: str, runs: int) -> list[str]:
 
 @pytest.mark.parametrize("experiment", WRITERS)
 @pytest.mark.parametrize(("runs", "words"), [(1, "one run"), (2, "two runs")])
-def test_a_page_of_one_or_two_runs_says_so_once_with_the_command_that_makes_it_three(
-    tmp_path: Path, experiment: str, runs: int, words: str
-) -> None:
+def test_a_page_of_few_runs_names_the_command_for_more(tmp_path: Path, experiment: str, runs: int, words: str) -> None:
     (said,) = page_of(tmp_path, experiment, runs)
     assert f"rest on {words}: {experiment} (thesis)." in said
     assert "no interval from fewer than three runs holds that difference" in said
@@ -47,7 +45,7 @@ def test_a_page_of_one_or_two_runs_says_so_once_with_the_command_that_makes_it_t
 
 
 @pytest.mark.parametrize("experiment", WRITERS)
-def test_of_three_runs_the_page_says_that_its_figures_are_over_runs(tmp_path: Path, experiment: str) -> None:
+def test_of_three_runs_the_figures_are_over_runs(tmp_path: Path, experiment: str) -> None:
     assert page_of(tmp_path, experiment, 3) == [
         f"Verdicts and figures are those over runs: 3 of {experiment} (thesis)."
     ]

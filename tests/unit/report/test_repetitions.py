@@ -38,7 +38,7 @@ def covered(models: Mapping[str, Model], repetitions: int, messages: int, times:
     return np.array(rows)
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say_at_the_published_size() -> None:
+def test_intervals_hold_the_truth_at_the_published_size() -> None:
     """For each kind and figure: of 600 tries, a standard error of 0.9 %, three of which are allowed beside 93 to 97."""
     held = covered(MODELS, 10, 100, 600)
     limits = np.full(held.shape, 0.93)
@@ -79,7 +79,7 @@ def test_other_sizes_have_wide_intervals_and_not_wrong_ones(
     assert (overall[:3] <= 0.975).all(), overall
 
 
-def test_the_interval_of_a_mean_is_longer_towards_the_tail_of_its_repetitions() -> None:
+def test_a_means_interval_is_longer_towards_the_tail() -> None:
     """Nine repetitions alike and one far above them: Student's interval would end where the next such one begins."""
     means = np.array([1.0] * 9 + [3.0]) + np.linspace(0, 0.01, 10)
     skewed, _ = cell_intervals(np.repeat(means, 20), np.repeat(np.arange(10), 20), [0.5])
@@ -91,7 +91,7 @@ def test_the_interval_of_a_mean_is_longer_towards_the_tail_of_its_repetitions() 
     assert mirrored.high / mirrored.estimate == pytest.approx(mirrored.estimate / mirrored.low)
 
 
-def test_independent_messages_have_the_interval_of_a_binomial_share() -> None:
+def test_independent_messages_have_a_binomial_shares_interval() -> None:
     """Repetitions that have the same share below the quantile would be certain: chance alone made them agree."""
     values = np.arange(1.0, 1001.0)
     _, (p95,) = cell_intervals(values, np.tile(np.arange(10), 100), [0.95])
@@ -109,7 +109,7 @@ def test_an_interval_that_the_messages_cannot_close_is_open() -> None:
     assert np.isfinite(bounds_of(many)).all()
 
 
-def test_messages_of_one_repetition_are_not_taken_for_independent() -> None:
+def test_messages_of_one_repetition_are_not_independent() -> None:
     """Ten repetitions that each have a level of their own: the interval is that of ten values, not of a thousand."""
     rng = np.random.default_rng(16)
     levels = rng.normal(1000, 100, 10)

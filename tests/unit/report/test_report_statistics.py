@@ -32,14 +32,14 @@ def runs(rng: np.random.Generator, studies: int, rounds: int, machine: str, shif
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_of_1000_null_studies_with_a_run_effect_at_most_7_percent_are_called_different(machine: str) -> None:
+def test_at_most_7_percent_of_null_studies_are_called_different(machine: str) -> None:
     rng = np.random.default_rng(11)
     share = called(runs(rng, 1000, 5, machine), runs(rng, 1000, 5, machine)).mean()
     # A test that never calls anything different would pass the upper bound alone.
     assert 0.01 <= share <= 0.07
 
 
-def test_repetitions_in_the_place_of_runs_would_call_most_null_studies_different() -> None:
+def test_repetitions_as_runs_would_call_most_nulls_different() -> None:
     """Why the run is the unit: one run a side, each with ten repetitions about a level of its own."""
     rng = np.random.default_rng(12)
     before, after = (rng.normal(0, 0.1, (1000, 1)) + rng.normal(0, 0.05, (1000, 10)) for _ in range(2))
@@ -84,7 +84,7 @@ def test_holm_is_that_of_the_textbook() -> None:
     assert holm([0.6, 0.9]) == [1.0, 1.0]
 
 
-def test_a_question_that_so_few_runs_cannot_answer_costs_the_others_nothing() -> None:
+def test_a_question_without_an_answer_costs_the_others_nothing() -> None:
     five, three = least_p(5, 5), least_p(3, 3)
     assert answerable([five] * 5 + [three] * 7) == [0, 1, 2, 3, 4]
     # Seven of 5 against 5 runs: none could reach 5 % among so many.
@@ -95,7 +95,7 @@ def test_a_question_that_so_few_runs_cannot_answer_costs_the_others_nothing() ->
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("rounds", [3, 5, 10])
-def test_intervals_over_runs_hold_the_truth_93_to_97_times_in_100(machine: str, rounds: int) -> None:
+def test_intervals_over_runs_hold_the_truth_95_of_100_times(machine: str, rounds: int) -> None:
     """1500 tries have a standard error of 0.6 %; Welch's of three runs a side is wide rather than narrow."""
     rng = np.random.default_rng(15)
     truth = float(runs(rng, 20_000, 5, machine).mean())
@@ -162,7 +162,7 @@ def test_constant_values_give_a_point_and_no_warning() -> None:
         assert (interval.low, interval.estimate, interval.high) == (7, 7, 7)
 
 
-def test_a_reason_writes_what_it_is_about_as_its_place_in_the_sentence_wants() -> None:
+def test_a_reason_fits_its_place_in_the_sentence() -> None:
     alike = compare([10.0, 10.1, 9.9, 10.0], [10.0, 9.9, 10.1, 10.02])
     assert alike is not None
     said = {what: directed(what, +1, None)(alike, 1.0)[1] for what in ("The optimal load", "QoS 2")}

@@ -148,7 +148,7 @@ def start_of(how: str) -> str:
     return f"20260202T00{list(SPOILT).index(how):02}00Z"
 
 
-def test_a_report_over_spoilt_runs_uses_the_sound_one_and_names_the_others(report_over_spoilt: Path) -> None:
+def test_a_report_uses_the_sound_run_and_names_the_others(report_over_spoilt: Path) -> None:
     page = (report_over_spoilt / "index.html").read_text()
     listed = {row["run_id"]: row for row in rows(report_over_spoilt / "runs.csv")}
     sound = listed.pop(f"{SOUND}-scenario1")
@@ -203,7 +203,7 @@ def test_no_results_at_all_is_wrong_use(tmp_path: Path) -> None:
         write(tmp_path / "results", tmp_path / "out")
 
 
-def test_runs_alike_are_used_together_and_those_unlike_the_newest_are_named(results: Path, tmp_path: Path) -> None:
+def test_runs_unlike_the_newest_are_named(results: Path, tmp_path: Path) -> None:
     for start in ("20260101T000000Z", "20260301T000000Z"):
         small_run(results, start, NOT_DRAWN)
     small_run(results, "20260201T000000Z", NOT_DRAWN, parameters={"link": "wifi"})
@@ -217,7 +217,7 @@ def test_runs_alike_are_used_together_and_those_unlike_the_newest_are_named(resu
     assert (tmp_path / "both/runs.csv").read_text().count("scenario7,thesis") == 2
 
 
-def test_where_requests_waited_for_the_robot_the_page_shows_r_without_the_wait(results: Path, tmp_path: Path) -> None:
+def test_the_page_shows_r_without_the_wait_of_queued_requests(results: Path, tmp_path: Path) -> None:
     cells = {(interval, 0): simulated_cell(np.random.default_rng(1), 4, 20, 900, 8400) for interval in (50.0, 20.0)}
     folder = write_run(results, "scenario2", start="20260303T000000Z", cells=cells)
 

@@ -39,7 +39,7 @@ def test_a_page_of_questions_needs_a_smaller_p(others: int, outcome: str) -> Non
     assert ("14 question(s) asked together" in found.reason) == (outcome == UNDECIDED)
 
 
-def test_a_question_that_its_runs_cannot_answer_costs_the_others_nothing() -> None:
+def test_a_question_without_an_answer_costs_nothing() -> None:
     found = outcomes(claim("asked", SHIFT), *(claim(f"beside {k}", 3.0, runs=3) for k in range(6)))
     assert found["asked"].outcome == REPRODUCED
     assert found["beside 0"].outcome == UNDECIDED

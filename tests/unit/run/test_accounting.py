@@ -49,7 +49,7 @@ def test_an_endless_value_makes_the_quantiles_that_reach_it_null(endless: int, k
     assert (found["min"] is None) == (endless == 100)
 
 
-def test_response_counts_from_due_and_takes_in_who_was_not_answered() -> None:
+def test_response_counts_from_due_and_takes_in_the_lost() -> None:
     """Of messages 20 ms apart: in time, late by its sender, late, lost, answered with an error."""
     store = SampleStore(5)
     rows = [(ANSWERED, 0, 9), (ANSWERED, 15, 6), (LATE, 0, 1500), (WAITING, 0, 0), (FAILED, 0, 5)]

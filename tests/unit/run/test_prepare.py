@@ -67,7 +67,7 @@ def test_prometheus_is_told_where_the_pi_is(tmp_path: Path, robot: str, pi: str,
     assert [path.name for path in tmp_path.iterdir()] == ["pi.json"]
 
 
-def test_what_is_put_into_a_volume_replaces_what_was_there_and_leaves_it_to_who_has_it(tmp_path: Path) -> None:
+def test_a_file_in_a_volume_is_replaced_by_a_rename(tmp_path: Path) -> None:
     file = tmp_path / "pi.json"
     prepare.write_into_volume(file, b"former")
     with file.open("rb") as in_use:

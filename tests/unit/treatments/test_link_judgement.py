@@ -94,7 +94,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("backend", ["nfqueue", "netem"])
-def test_40_ms_made_for_4_4_asked_is_another_link_with_every_model(name: str, backend: str) -> None:
+def test_40_ms_made_for_4_4_asked_is_another_link(name: str, backend: str) -> None:
     """netem counts no delays: there the echoes show it."""
 
     def made(delay_ms: float) -> State:

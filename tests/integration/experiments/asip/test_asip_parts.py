@@ -56,7 +56,7 @@ def said(parts: AsipParts, text: str) -> None:
 
 
 @pytest.mark.parametrize("board", ["mega", "uno"])
-def test_a_run_over_every_transport_accounts_for_every_test_and_edge(parts: Start, board: str) -> None:
+def test_every_transport_accounts_for_every_test_and_edge(parts: Start, board: str) -> None:
     code, run = parts(board).run(MESSAGES="12", WARMUP_TESTS="20", INTERVAL_MS="20", EDGE_HZ="50")
     # No treatments service here: that alone makes the run INVALID.
     assert code == 1
@@ -181,7 +181,7 @@ def test_a_board_that_is_gone_ends_the_session_and_may_return(parts: Start) -> N
     assert serves(here, "mqtt")
 
 
-def test_a_client_that_never_reads_is_put_out_and_the_board_is_free(parts: Start) -> None:
+def test_a_client_that_never_reads_is_disconnected(parts: Start) -> None:
     here = parts()
     with socket.create_connection((HOST, here.bridge_port)) as greedy:
         greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

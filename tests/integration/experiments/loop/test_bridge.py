@@ -66,7 +66,7 @@ def test_pipelined_requests_are_paired_in_order(online: LoopLab) -> None:
     assert [found[k].value for k in range(50)] == [b"%d.00" % k for k in range(50)]
 
 
-def test_a_request_reports_how_long_it_waited_for_those_before_it(online: LoopLab) -> None:
+def test_a_request_reports_how_long_it_was_queued(online: LoopLab) -> None:
     online.robot.answer = lambda number: (number == 0 and time.sleep(0.15)) or b"1.00\r\n"
     online.answers_to(3)
     online.answer_to(3)
@@ -116,7 +116,7 @@ def numbered(lab: LoopLab) -> Iterator[RobotDouble]:
     double.unplug()
 
 
-def test_numbered_requests_are_paired_and_a_lost_answer_shifts_no_other(numbered: RobotDouble, lab: LoopLab) -> None:
+def test_a_lost_answer_to_a_numbered_request_shifts_no_other(numbered: RobotDouble, lab: LoopLab) -> None:
     lost = {3, 4, 17, 40}
     numbered.answer_numbered = lambda k, letter: b"" if k in lost else numbered_line(letter, 100 * k)
     found = lab.answers_to(60)
@@ -176,7 +176,7 @@ def test_a_line_in_pieces_is_one_answer(lab: LoopLab, framing: str) -> None:
     assert lab.answers()[number].value == b"27.50"
 
 
-def test_a_robot_that_missed_its_time_is_heard_again_while_requests_go_on(online: LoopLab) -> None:
+def test_a_robot_that_was_late_is_heard_again_under_load(online: LoopLab) -> None:
     """Its recovery must not wait for a pause."""
     mute = True
     online.robot.answer = lambda _number: b"" if mute else b"25.50\r\n"
@@ -251,7 +251,7 @@ def test_a_robot_unplugged_and_back(lab: LoopLab, tmp_path: Path, device: bool) 
         double.unplug()
 
 
-def test_the_robots_return_is_reported_although_requests_never_cease(online: LoopLab) -> None:
+def test_the_robots_return_is_reported_under_load(online: LoopLab) -> None:
     online.robot.unplug()
     wait_for_robot(online, OFFLINE)
     online.robot.plug()

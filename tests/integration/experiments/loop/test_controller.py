@@ -204,7 +204,7 @@ def test_a_bridge_that_was_restarted_makes_the_run_invalid(lab: LoopLab) -> None
     assert "restarted 1 x" in why(check(lab.run), "bridge process")
 
 
-def test_a_priority_that_is_lost_between_two_looks_makes_the_run_invalid(lab: LoopLab) -> None:
+def test_a_priority_lost_between_two_looks_is_invalid(lab: LoopLab) -> None:
     need_real_time()
     lab.fifo["broker"] = 5
     lab.bridge()
@@ -265,7 +265,7 @@ def test_what_stalls_the_controller_is_found(lab: LoopLab, priority: int, cause:
     assert stalled == [cause == "machine"]
 
 
-def test_a_stall_that_neither_machine_nor_scheduler_explains_is_unknown(lab: LoopLab) -> None:
+def test_a_stall_that_nothing_explains_is_unknown(lab: LoopLab) -> None:
     """Somebody stops the program itself, for longer than a busy machine makes it wait in all."""
     with probes() as found:
         lab.treatments.noise = found.read
@@ -474,7 +474,7 @@ def test_two_bridges_at_once_make_the_run_invalid_and_are_named(lab: LoopLab) ->
     assert [bridge.said().count("bridge: broker: ") for bridge in bridges] == [0, 0], "no duel"
 
 
-def test_who_has_a_bridges_password_can_spoil_a_run_but_not_break_it(lab: LoopLab) -> None:
+def test_a_bridges_password_cannot_break_a_run(lab: LoopLab) -> None:
     lab.bridge()
     child = lab.controller(MESSAGES="20", REPETITIONS="5")
     until(lambda: event(child, "repetition"), "a finished repetition")

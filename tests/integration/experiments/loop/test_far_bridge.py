@@ -75,7 +75,7 @@ def answered(listener: Listener) -> list[int]:
     return [int(payload.split(b",")[1]) for payload in listener.payloads("answer/") if b",ok," in payload]
 
 
-def test_a_cut_of_a_second_costs_no_answer_and_a_run_less_broker_is_no_fault(
+def test_a_cut_of_a_second_costs_no_answer(
     wire: Wire, far_broker: tuple[Broker, int], far_bridge: Child, tmp_path: Path
 ) -> None:
     broker, _ = far_broker

@@ -187,7 +187,7 @@ def check_stall(lab: LoopLab, controller: Any, part: str) -> None:
 
 
 @pytest.mark.parametrize("old", ["controller", "bridge"])
-def test_without_the_kernels_stamps_the_ledger_is_empty_and_the_run_says_why(lab: LoopLab, old: str) -> None:
+def test_without_kernel_stamps_the_run_says_why_it_has_no_ledger(lab: LoopLab, old: str) -> None:
     commands: dict[str, Callable[..., Any]] = {"bridge": lab.bridge, "controller": lab.controller}
     words = {"bridge": bridge_command(), "controller": python("looplab.experiments.loop")}
     words[old] = patched(words[old], OLD_KERNEL)

@@ -49,7 +49,7 @@ def test_both_panels_ask(stored: Postgres) -> None:
     assert len(queries()) == 2
 
 
-def test_the_twin_is_the_last_value_of_each_device_of_the_newest_run(stored: Postgres) -> None:
+def test_the_twin_is_the_newest_runs_last_value_of_each_device(stored: Postgres) -> None:
     found = read(stored, queries()["The twin: last value of each device"])
     assert [row["device"] for row in found] == [1, 2, 3]
     assert {row["message"] for row in found} == set(range(MESSAGES - DEVICES, MESSAGES))

@@ -29,7 +29,7 @@ def result(lab: TwinLab) -> tuple[dict[str, Any], dict[str, int]]:
     return cell, found
 
 
-def test_a_database_that_is_killed_loses_nothing_that_it_confirmed(lab: TwinLab) -> None:
+def test_a_killed_database_loses_nothing_that_it_confirmed(lab: TwinLab) -> None:
     lab.controller()
     lab.until_stored(60)
     lab.postgres.kill()
@@ -44,7 +44,7 @@ def test_a_database_that_is_killed_loses_nothing_that_it_confirmed(lab: TwinLab)
 
 
 @pytest.mark.parametrize("qos", ["1", "2"])
-def test_an_instance_that_is_killed_gets_again_what_it_had_not_confirmed(lab: TwinLab, qos: str) -> None:
+def test_a_killed_instance_gets_again_what_it_had_not_confirmed(lab: TwinLab, qos: str) -> None:
     lab.controller(WRITE_MODE="copy", QOS=qos)
     lab.until_stored(60)
     lab.kill_instance()
@@ -81,7 +81,7 @@ def disk() -> Iterator[Path]:
         yield folder
 
 
-def test_a_broker_that_ends_in_order_keeps_its_queue_with_persistence(
+def test_a_stopped_broker_keeps_its_queue_with_persistence(
     make_lab: Callable[..., TwinLab], cluster: Postgres, disk: Path
 ) -> None:
     lab = make_lab(cluster, PERSISTENT.format(disk), inflight=5)
@@ -150,7 +150,7 @@ def wire() -> Iterator[Wire]:
         yield found
 
 
-def test_a_network_that_is_cut_for_ten_seconds_delays_and_loses_nothing(
+def test_a_network_cut_for_ten_seconds_loses_nothing(
     make_lab: Callable[..., TwinLab], cluster: Postgres, wire: Wire
 ) -> None:
     """The broker is on another network than the devices and the instance, and its cable is pulled."""

@@ -45,7 +45,7 @@ def test_each_write_mode_does_what_its_name_says(lab: TwinLab) -> None:
     assert cells["pipeline"]["fsync"]["count"] < 20 <= cells["session"]["fsync"]["count"]
 
 
-def test_workers_that_share_a_subscription_store_each_message_once(lab: TwinLab) -> None:
+def test_workers_of_one_subscription_store_each_message_once(lab: TwinLab) -> None:
     """What more brokers brought, a second worker of one broker brings, too."""
     run = lab.whole(WRITE_MODE="sleep", MESSAGES="60", INTERVALS_MS="5", WORKERS="2")
     (cell,) = run["cells"]

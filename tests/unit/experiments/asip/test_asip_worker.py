@@ -16,7 +16,7 @@ WORDS = {"out": "13", "in": "4", "in_port": "7", "in_bit": "5", "interval_us": "
 SILENCE_S = 0.2
 
 
-def test_a_long_silence_ends_the_tests_and_a_short_one_is_lost_tests() -> None:
+def test_a_long_silence_ends_the_tests() -> None:
     board, port = os.openpty()
     tty.setraw(port)
     try:

@@ -42,7 +42,7 @@ def read(line: str) -> dict[str, int | None]:
     return {name: int(text.replace(".", "")) if text else None for name, text in fields.items()}
 
 
-def test_the_parts_are_those_that_were_put_in_and_their_sum_is_o_to_the_nanosecond(store: SampleStore) -> None:
+def test_the_parts_put_in_sum_up_to_o_to_the_nanosecond(store: SampleStore) -> None:
     dice = random.Random(12)
     for row, line in enumerate(transport_lines(store, range(50))):
         send, network, bridge_wake, robot, bridge_send, wake = (dice.randrange(10**7) for _ in range(6))

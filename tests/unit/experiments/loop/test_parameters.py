@@ -107,7 +107,7 @@ def test_more_than_one_run_can_hold_is_refused() -> None:
     assert f"{MAX_SAMPLES:,}" in caught.value.message
 
 
-def test_cells_are_measured_as_published_unless_their_order_is_random() -> None:
+def test_cells_are_in_published_order_unless_it_is_random() -> None:
     thesis, corrected = (in_order(read_parameters({**SCENARIO, "QOS": "0,1", "FIDELITY": f})) for f in FIDELITIES)
     assert [cell.key for cell in thesis.cells] == thesis.published_cells
     assert thesis.cell_order == ()
@@ -140,7 +140,7 @@ def test_cells_that_the_broker_does_not_know_are_left_out() -> None:
     assert read_parameters({**SCENARIO, "QOS": "0 1 2"}).qos_left_out == ()
 
 
-def test_a_run_of_nothing_but_what_the_broker_does_not_know_is_wrong_use() -> None:
+def test_a_run_of_what_the_broker_does_not_know_is_wrong_use() -> None:
     with pytest.raises(LabError) as caught:
         read_parameters({**SCENARIO, "BROKER": "rabbitmq", "QOS": "2"})
     assert caught.value.exit_code == 2

@@ -63,7 +63,7 @@ def test_an_emulated_answer_needs_no_robot() -> None:
 
 
 @pytest.mark.parametrize("case", ["another framing", "an older version"])
-def test_a_bridge_on_this_machine_is_judged_by_the_treatments_alone(case: str) -> None:
+def test_a_bridge_here_is_judged_by_the_treatments_alone(case: str) -> None:
     assert missing("virtual", **CASES[case][0]) is None
 
 
@@ -98,7 +98,7 @@ def test_what_a_stolen_password_may_say_stops_nothing(payload: bytes) -> None:
     assert readiness.missing(read_parameters({"SCENARIO": "scenario1", "ROBOT": "remote"}), remote) is not None
 
 
-def test_two_bridges_are_told_by_their_words_where_answers_came_twice() -> None:
+def test_two_bridges_are_told_where_answers_came_twice() -> None:
     first, second = (json.dumps({**GOOD, "instance": name}).encode() for name in "ab")
     (found,) = readiness.other_bridges([first, second, first], answered_twice=True)
     assert (found.wanted, found.verified, found.required) == ("one", False, True)
@@ -128,14 +128,14 @@ def test_why_the_bridge_was_away_is_told_by_who_comes_back(back: dict[str, Any],
     assert absences(events) == [{"from_ns": 5, "to_ns": 9, "cause": cause}]
 
 
-def test_a_bridge_that_does_not_come_back_and_one_that_comes_back_twice() -> None:
+def test_a_bridge_that_comes_back_never_or_twice() -> None:
     assert absences([event(1, "online"), event(5, "offline")]) == [{"from_ns": 5, "to_ns": None, "cause": AWAY}]
     twice = [event(1, "online"), event(2, "offline"), event(3, "online", "b"), event(4, "offline"), event(5, "online")]
     assert [absence["from_ns"] for absence in absences(twice)] == [2, 4]
     assert absences([event(1, "offline"), event(2, "online")]) == [], "it had not been here yet"
 
 
-def test_a_connection_that_broke_without_a_word_of_the_broker_is_told() -> None:
+def test_a_disconnect_that_the_broker_did_not_tell_is_told() -> None:
     def said(disconnects: Any, instance: str = "a") -> dict[str, Any]:
         return {"instance": instance, "disconnects": disconnects}
 

@@ -46,7 +46,7 @@ def test_an_emulated_answer_needs_no_robot() -> None:
     assert found.found == "200 us of 1000 us (20%) at 20 ms, QoS 0"
 
 
-def test_nothing_is_said_of_a_real_robot_or_before_the_first_cell() -> None:
+def test_nothing_is_said_of_a_real_robot() -> None:
     assert judge_robot(TEMPERATURE, [cell(5)], virtual=False) == []
     unsent = cell(5, O_us={"n": 0, "avg": None})
     assert judge_robot(TEMPERATURE, [unsent, cell(5, cpu_wait_us={})], virtual=True) == []

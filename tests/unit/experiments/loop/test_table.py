@@ -45,7 +45,7 @@ def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
     assert text.splitlines()[-1] == "VALID: every treatment was found as wanted."
 
 
-def test_the_free_robots_time_is_shown_where_requests_waited_for_one_another() -> None:
+def test_r_free_is_shown_where_requests_queued() -> None:
     service = figures(4_200_000, 4_300_000)
     assert "R free" not in table(run(cell(service_R_us=service, waited=0)))
     text = table(run(cell(service_R_us=service, waited=1)))
@@ -54,7 +54,7 @@ def test_the_free_robots_time_is_shown_where_requests_waited_for_one_another() -
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_what_o_is_made_of_is_shown_within_the_width_and_left_out_if_unknown() -> None:
+def test_what_o_is_made_of_is_shown_within_the_width() -> None:
     parts = {name: figures(1_000_000, 999_000_000) for name in NAMES}
     text = table({**run(cell(ledger_us=parts)), "ledger_gaps": ["1 of 3 answered messages left without a stamp."]})
     assert "O is made of 500.000 send path + 500.000 wake-up + 500.000 network and broker" in text
@@ -111,7 +111,7 @@ def test_nothing_is_wider_than_80_columns() -> None:
     assert "100000 out of order" in text
 
 
-def test_what_was_lost_is_shown_by_its_cause_and_response_as_endless() -> None:
+def test_losses_are_shown_by_cause_and_response_as_endless() -> None:
     causes = {"merged": 3, "disconnected": 0, "expired": 2, "unknown": 0}
     response = summarise([5_000_000, 5_500_000], 1)
     text = table(run(cell(lost_by=causes, response_us=response, beyond_interval=0.25)))

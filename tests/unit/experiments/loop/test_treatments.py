@@ -256,7 +256,7 @@ def test_a_limit_is_met_from_the_published_value_on(limit: str, met: bool) -> No
     assert judged(parameters(**PRIORITY), [look(broker=[broker])])["broker rtprio limit"].verified is met
 
 
-def test_a_bridge_that_is_set_up_otherwise_or_does_not_say_is_invalid() -> None:
+def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
     found = judged(parameters(), [look()], {"tcp_nodelay": False, "framing": "burst"})
     assert wrong(found) == {"bridge TCP_NODELAY", "robot framing"}
     assert "FIDELITY" in found["robot framing"].note
@@ -308,7 +308,7 @@ def test_a_weak_stress_is_found_in_cells_of_any_length(
 
 
 @pytest.mark.parametrize(("paused_s", "good"), [(0.0, True), (1.0, True), (4.0, False)])
-def test_a_paused_stress_is_found_also_where_others_take_its_processors(paused_s: float, good: bool) -> None:
+def test_a_paused_stress_is_found_beside_other_load(paused_s: float, good: bool) -> None:
     """Of a cell of ten seconds; it got a third of the processors, and nothing was idle."""
     looks = stressed((0.7, 0.0), length_s=10.0)
     worker = looks[-1]["roles"]["stress"]["processes"][0]
@@ -505,9 +505,7 @@ def test_the_broker_that_answers_must_be_the_one_that_was_wanted() -> None:
     assert judge_broker(parameters(BROKER="hivemq"), "") == []
 
 
-def test_the_service_is_asked_for_the_process_of_the_run_s_broker(
-    service: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_service_is_asked_for_the_runs_broker_process(service: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     url, asked = service(b"{}", 2)
     monkeypatch.setenv("TREATMENTS_URL", url)
     TreatmentsClient(roles("rabbitmq")).look({}, "broker:1883", "rabbitmq")

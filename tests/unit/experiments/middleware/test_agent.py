@@ -42,7 +42,7 @@ def test_a_duration_of_go_is_read(text: str, expected: float) -> None:
     assert microseconds(text) == pytest.approx(expected)
 
 
-def test_a_program_runs_on_its_processors_alone_and_its_use_is_seen(programs: Programs) -> None:
+def test_a_program_runs_on_its_processors_alone(programs: Programs) -> None:
     port, processor = free_port(), min(os.sched_getaffinity(0))
     programs.start([program("\nwhile True: sum(range(1000))", port)], [processor])
     until(lambda: programs.facts()["services"]["one"]["cpu_s"] > 0, "CPU time")
@@ -136,7 +136,7 @@ def test_all_are_stopped(programs: Programs) -> None:
     assert not answers(port)
 
 
-def test_the_balancer_sends_each_path_to_its_service_on_every_node() -> None:
+def test_the_balancer_knows_each_paths_service_on_every_node() -> None:
     text = configuration(load("magistrala"), ["10.0.0.1", "10.0.0.2"])
     assert "worker_connections 9000" in text
     assert "listen 8443 ssl backlog=9000" in text

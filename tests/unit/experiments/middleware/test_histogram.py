@@ -46,7 +46,7 @@ def test_what_was_never_answered_is_infinite() -> None:
     assert set(Histogram().summary_us(3).values()) == {3, None}
 
 
-def test_workers_results_are_merged_by_count_and_survive_a_message() -> None:
+def test_workers_results_are_merged_by_count() -> None:
     rng = random.Random(3)
     parts = [[round(10 ** rng.uniform(3, 9)) for _ in range(500)] for _ in range(3)]
     sent = [Histogram.from_json(json.loads(json.dumps(of(part).as_json()))) for part in parts]

@@ -25,7 +25,7 @@ def treatments(*trials: Trial) -> dict[str, tuple[bool, str]]:
     return {one.what: (one.verified, one.found) for one in judge(trials)}
 
 
-def test_a_cell_holds_the_sums_of_its_repetitions_and_each_of_them() -> None:
+def test_a_cell_holds_its_repetitions_and_their_sums() -> None:
     trials = [made(TWO, 1), made(ONE), made(TWO, 0)]
     first, second = contents(trials, [])["cells"]
     assert (first["container"], second["container"]) == (False, True)

@@ -27,7 +27,7 @@ def test_the_published_machines_are_scaled_to_the_computer() -> None:
     assert {value for name, value in found.items() if "CPUSET" in name} == {""}
 
 
-def test_sets_are_whole_processors_and_machines_of_type_1_lie_side_by_side() -> None:
+def test_sets_of_processors_lie_side_by_side() -> None:
     found = variables({"CONFINEMENT": "cpuset", "MACHINE_SCALE": "1"}, (4, 5, 6, 7))
     assert [found[f"TWIN_CPUS_{kind}"] for kind in (1, 2, 3)] == ["0", "0", "0"]
     assert [found[f"TWIN_CPUSET_{kind}"] for kind in (1, 2, 3)] == ["4", "4,5", "4,5,6,7"]
@@ -37,7 +37,7 @@ def test_sets_are_whole_processors_and_machines_of_type_1_lie_side_by_side() -> 
     assert [halved[f"TWIN_CPUSET_BROKER_{place}"] for place in (1, 2, 3, 4)] == ["0", "0", "1", "1"]
 
 
-def test_a_machine_larger_than_the_computer_is_refused_before_anything_starts() -> None:
+def test_a_machine_larger_than_the_computer_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         variables({"SCENARIO": "twin", "MACHINE_SCALE": "1"}, range(2))
     assert "MACHINE_SCALE=0.5" in caught.value.remedy
@@ -45,7 +45,7 @@ def test_a_machine_larger_than_the_computer_is_refused_before_anything_starts() 
     assert variables({"SCENARIO": "twin-limit", "MACHINE_SCALE": "1"}, range(2))["MACHINE_SCALE"] == "1"
 
 
-def test_compose_reads_each_variable_and_has_the_same_machines_by_itself() -> None:
+def test_compose_has_the_same_machines_by_itself() -> None:
     text = (ROOT / "compose/experiments/twin/compose.yaml").read_text()
     with beside(ROOT, {"SCENARIO": "twin", "MACHINE_SCALE": "0.01"}, str, print) as given:
         assert all(f"${{{name}:-" in text for name in given)
@@ -81,7 +81,7 @@ def judged(brokers: list[dict[str, Any]], **settings: str) -> dict[str, tuple[st
     return {one.what: (one.wanted, one.found, one.verified) for one in found}
 
 
-def test_processors_and_memory_of_a_machine_are_read_from_its_container() -> None:
+def test_a_machines_limits_are_read_from_its_container() -> None:
     found = judged([process("broker-1")])
     assert found["broker-1 processors"] == ("quota 2", "quota 2", True)
     assert found["broker-1 memory"] == ("4096 MiB", "4096 MiB", True)

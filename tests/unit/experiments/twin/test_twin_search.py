@@ -45,7 +45,7 @@ def test_the_search_finds_the_limit_of_a_queue(capacity: float) -> None:
     assert found["limited_by"] == f"at {overloaded:.0f}"
 
 
-def test_a_machine_that_takes_the_highest_rate_ends_the_search_at_once() -> None:
+def test_the_highest_rate_ends_the_search_at_once() -> None:
     p = parameters()
     found = search(p, lambda rate: (queueing(p, rate, 10_000), {"limited_by": "device"}))
     assert (found["limit_per_s"], len(found["steps"]), found["limited_by"]) == (1000, 1, "tried")
@@ -160,7 +160,7 @@ def test_the_part_that_is_used_up_is_the_limit(
     assert usage(p, p.cells[0], sent)["cpu_share"]["broker"] == [cpu_s["broker"] / 10]
 
 
-def test_a_machine_without_room_is_named_before_a_part_that_is_half_used() -> None:
+def test_a_machine_without_room_is_named_first() -> None:
     p, step = parameters(), Step(100, 10, 90, 1, 1e6, 10, sustained=False)
     none = dict.fromkeys(("broker", "workers", "database", "controller"), 0.0)
     for broker_s, named in ((7.0, "machine"), (9.5, "broker")):

@@ -86,7 +86,7 @@ def test_every_run_is_used_or_named(report: Path, stored_runs: Path) -> None:
     assert all(run_id in page for run_id in states)
 
 
-def test_the_tables_hold_the_published_figures_and_those_of_run_json(report: Path, stored_runs: Path) -> None:
+def test_the_tables_hold_published_and_measured_figures(report: Path, stored_runs: Path) -> None:
     table = rows(report / "tables.csv")
     for line in published.rows():
         key = {"scenario": line.scenario, "interval_ms": f"{line.interval_ms:g}", "qos": str(line.qos)}

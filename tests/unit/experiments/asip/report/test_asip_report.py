@@ -32,7 +32,7 @@ def many(write_one: Any, results: Path, runs: int = RUNS, **truth: Any) -> None:
         write_one(results, start=f"202603{day:02}T000000Z", **truth)
 
 
-def test_one_run_shows_the_ratio_and_gives_no_verdict_on_a_comparison(tmp_path: Path) -> None:
+def test_one_run_shows_a_ratio_and_gives_no_verdict(tmp_path: Path) -> None:
     write_latency_run(tmp_path)
     write_throughput_run(tmp_path)
     found = outcomes(tmp_path)
@@ -100,13 +100,13 @@ def test_a_client_that_tracks_nothing_decides_nothing(tmp_path: Path) -> None:
     assert "tracked no frequency" in verdict.reason
 
 
-def test_a_board_that_was_behind_real_time_stands_beside_the_verdict(tmp_path: Path) -> None:
+def test_a_board_behind_real_time_stands_beside_the_verdict(tmp_path: Path) -> None:
     with edited(write_latency_run(tmp_path)) as run:
         run["treatments"][0] |= {"found": "862.40 ms behind", "verified": False, "required": False}
     assert "was 862.40 ms behind" in analysed(tmp_path).verdict("below-15-ms").beside[-1]
 
 
-def test_what_tcp_nodelay_changes_stands_beside_the_claims_on_latency(tmp_path: Path) -> None:
+def test_what_tcp_nodelay_changes_stands_beside_the_claims(tmp_path: Path) -> None:
     write_latency_run(tmp_path, mean_us=lambda la, tr, pl: 38_000.0 if tr == "tcp" else near_the_wire(la, tr, pl))
     write_latency_run(tmp_path, fidelity="corrected", start="20260303T000000Z", mean_us=lambda *_key: 4_000.0)
     beside = analysed(tmp_path).verdict("below-15-ms").beside

@@ -54,7 +54,7 @@ def test_an_answer_without_a_stamp_does_not_hold_up_later_ones() -> None:
     assert [told(sent), told(sent)] == [(0, 70, -1), (1, 70, 1)]
 
 
-def test_without_the_kernels_stamps_the_rest_is_reported_with_the_next_answer() -> None:
+def test_without_kernel_stamps_the_next_answer_has_the_rest() -> None:
     sent = AnswerTimes()
     sent.add(RUN, times(3, wake_up_ns=-1))
     assert sent.take(RUN, False, nothing) == b",3,500,0,,"

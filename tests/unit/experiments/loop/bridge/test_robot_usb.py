@@ -82,7 +82,7 @@ def test_a_url_that_cannot_be_opened_is_named(url: str) -> None:
     assert refusal(url).startswith(f"{url}: ")
 
 
-def test_the_container_sees_devices_come_and_go_and_may_open_serial_ones_alone() -> None:
+def test_the_container_may_open_serial_devices_alone() -> None:
     bridge = merged(ROOT, {"ROBOT": "usb"})["bridge"]
     # A node copied at the start would stop the start where it is missing, and go stale.
     assert "devices" not in bridge

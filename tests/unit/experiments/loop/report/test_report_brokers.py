@@ -69,9 +69,7 @@ def test_a_finding_of_one_broker_alone_differs(results: Path, tmp_path: Path) ->
         ((NO_RUN, FEW_RUNS), ""),
     ],
 )
-def test_a_broker_without_a_verdict_neither_shares_nor_denies_a_finding(
-    outcomes: tuple[str, ...], expected: str
-) -> None:
+def test_a_broker_without_a_verdict_shares_no_finding(outcomes: tuple[str, ...], expected: str) -> None:
     assert whose({str(at): Verdict(outcome, "") for at, outcome in enumerate(outcomes)}) == expected
 
 

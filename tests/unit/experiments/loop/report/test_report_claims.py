@@ -48,7 +48,7 @@ def pair(
     return shown(results)
 
 
-def test_runs_like_the_thesis_reproduce_every_claim_that_they_can_test(results: Path) -> None:
+def test_runs_like_the_thesis_reproduce_what_they_can_test(results: Path) -> None:
     for number in range(7):
         nine_scenarios(results, repetitions=3, messages=50, seed=number, start=start(number))
     analysis = shown(results)
@@ -129,7 +129,7 @@ def test_three_runs_a_side_cannot_reach_five_percent_and_say_so(results: Path) -
     assert "an exact permutation p cannot go below 0.1" in found.reason
 
 
-def test_a_difference_that_runs_show_by_chance_is_not_one_of_their_repetitions(results: Path) -> None:
+def test_repetitions_do_not_make_chance_a_difference_of_runs(results: Path) -> None:
     """Runs that differ by 10 % among themselves: repetitions see a difference each time, runs do not."""
     called = 0
     for seed in range(8):
@@ -195,7 +195,7 @@ def test_runs_that_are_invalid_or_unlike_are_not_compared(results: Path, how: st
     assert elsewhere in analysis.text
 
 
-def test_a_load_that_reached_bridge_and_robot_leaves_the_verdict_undecided(results: Path) -> None:
+def test_a_load_that_reached_the_robot_leaves_it_undecided(results: Path) -> None:
     """As clear a difference as there is, in six runs a side; in one of them the load reached the robot."""
     medians = {"scenario1": 1000.0, "scenario2": 1500.0}
     assert pair(results / "sound", medians).verdict("stress").outcome == REPRODUCED
@@ -231,7 +231,7 @@ def test_only_runs_alike_are_one_group(results: Path) -> None:
     assert cell.mean("O").estimate == pytest.approx(float(np.exp(np.mean(np.log(means)))))
 
 
-def test_different_fidelities_are_never_put_side_by_side_in_one_verdict(results: Path) -> None:
+def test_one_verdict_never_compares_two_fidelities(results: Path) -> None:
     analysis = pair(results, {"scenario1": 1000, "scenario2": 9000}, scenario2={"fidelity": "corrected"})
     assert analysis.verdict("stress", "thesis").outcome == NO_RUN
     assert analysis.verdict("stress", "corrected").outcome == NO_RUN
@@ -271,7 +271,7 @@ def test_loss_at_10_ms_and_not_above(results: Path, at_10_ms: int, at_20_ms: int
     assert f"{at_10_ms * runs} of {500 * runs} lost" in found.reason
 
 
-def test_how_much_identical_runs_differ_in_their_losses_stands_in_the_verdict(results: Path) -> None:
+def test_identical_runs_losses_stand_in_the_verdict(results: Path) -> None:
     rng = np.random.default_rng(6)
     for number, lost in enumerate((37, 4, 12)):
         cells = {(float(i), 0): simulated_cell(rng, 5, 100, 900, 4290) for i in (20, 10)}

@@ -46,7 +46,7 @@ def test_nothing_is_called_fitted_where_nothing_was(results: Path) -> None:
     assert all(not row.standing for _, tables in report.context["tables"] for t in tables.values() for row in t.rows)
 
 
-def test_an_exercise_does_not_count_merged_messages_as_undelivered(results: Path) -> None:
+def test_merged_messages_do_not_count_as_undelivered(results: Path) -> None:
     (measured,) = loop(results).measured
     found = {
         name: measured.cells[10.0, 0].figure(name) for name in ("answered_share", "delivered_share", "beyond_interval")

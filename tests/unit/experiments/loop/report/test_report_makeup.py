@@ -31,7 +31,7 @@ def results(tmp_path: Path) -> Path:
     return found
 
 
-def test_the_bar_is_the_mean_over_all_messages_and_is_told_in_words(results: Path, tmp_path: Path) -> None:
+def test_the_bar_is_the_mean_over_all_messages(results: Path, tmp_path: Path) -> None:
     assert write(results, tmp_path / "out") == 0
     page = Page(tmp_path / "out/index.html")
     (told,) = [text for text in page.alternatives if text.startswith("Stacked bars")]

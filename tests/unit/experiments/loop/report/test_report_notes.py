@@ -79,7 +79,7 @@ def test_a_run_whose_processors_were_given_to_others_says_so(
     assert [note.partition("gave ")[2].partition(" of")[0] for note in notes] == said
 
 
-def test_a_stalled_cell_shows_who_waited_and_why_its_sender_was_late(results: Path) -> None:
+def test_a_stalled_cell_shows_who_waited_and_why(results: Path) -> None:
     write(results, "scenario2", {})
     (path,) = results.glob("*/run.json")
     document = json.loads(path.read_text())

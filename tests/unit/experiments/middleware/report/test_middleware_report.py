@@ -190,7 +190,7 @@ def test_two_repetitions_decide_nothing(tmp_path: Path) -> None:
     assert not optima(run.measured[0])[TWO_CORES].devices.known
 
 
-def test_a_run_of_wrong_accounts_is_invalid_and_its_cell_is_left_out(tmp_path: Path) -> None:
+def test_a_run_whose_sums_are_wrong_is_invalid(tmp_path: Path) -> None:
     def broken(made: list[Trial]) -> list[Trial]:
         made[0] = replace(made[0], processor_share=0.97)
         return made

@@ -27,7 +27,7 @@ def findings(results: Path, fidelity: str = "thesis") -> dict[str, Finding]:
     return {name: one for name, one in found.items() if isinstance(one, Finding)}
 
 
-def test_a_run_like_the_published_one_reproduces_the_first_experiment(tmp_path: Path) -> None:
+def test_a_run_like_the_published_one_reproduces_experiment_1(tmp_path: Path) -> None:
     write_twin_run(tmp_path, experiment_1(), messages=300)
     found = findings(tmp_path)
     assert found["fifteen"].outcome == found["no-queue-above-67"].outcome == REPRODUCED
@@ -45,7 +45,7 @@ def test_an_instance_that_keeps_up_reproduces_neither(tmp_path: Path) -> None:
     assert "100.0 messages a second" in found["fifteen"].reason
 
 
-def test_fifteen_is_not_exceeded_by_a_run_that_never_asked_for_more(tmp_path: Path) -> None:
+def test_a_run_that_never_asked_for_more_does_not_exceed_15(tmp_path: Path) -> None:
     write_twin_run(tmp_path, [single(100, service_s=0.002), single(80, service_s=0.002)])
     assert findings(tmp_path)["fifteen"].outcome == UNDECIDED
 
@@ -69,7 +69,7 @@ def test_what_the_instance_did_meanwhile_is_said(tmp_path: Path) -> None:
     assert "0.2% of a processor" in said
 
 
-def test_a_broker_that_is_the_limit_is_the_limit_with_every_instance(tmp_path: Path) -> None:
+def test_a_broker_that_is_the_limit_is_so_with_every_instance(tmp_path: Path) -> None:
     modes = ("published", "sleep", "session", "row", "copy")
     write_twin_run(tmp_path, [single(10, mode) for mode in modes])
     assert findings(tmp_path)["broker-is-the-limit"].outcome == REPRODUCED
@@ -92,7 +92,7 @@ def test_more_brokers_as_published(tmp_path: Path) -> None:
     assert lines["2 brokers, distributed: each"].value.estimate == pytest.approx(13.50, rel=0.02)
 
 
-def test_brokers_that_do_not_hinder_each_other_are_not_as_published(tmp_path: Path) -> None:
+def test_brokers_that_do_not_hinder_are_not_as_published(tmp_path: Path) -> None:
     write_brokers(tmp_path, 0.002, 0.002, rates=dict.fromkeys(PUBLISHED_RATES, 14.85))
     found = findings(tmp_path)["more-brokers"]
     assert found.outcome == NOT_REPRODUCED
@@ -133,7 +133,7 @@ def test_of_three_runs_variances_are_compared_run_by_run(tmp_path: Path) -> None
     assert all(ratio.low < 1 < ratio.high for ratio in ratios)
 
 
-def test_a_variance_that_differs_much_in_each_of_three_runs_is_found(tmp_path: Path) -> None:
+def test_a_variance_that_differs_in_each_of_three_runs_is_found(tmp_path: Path) -> None:
     for day in (1, 2, 3):
         write_brokers(
             tmp_path, 0.005, 0.1, start=f"2026050{day}T000000Z", rates=dict.fromkeys(PUBLISHED_RATES, 13.0 + day)

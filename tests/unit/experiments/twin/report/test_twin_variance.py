@@ -34,7 +34,7 @@ def test_brokers_of_one_repetition_add_no_freedom() -> None:
     assert pooled([]) is None
 
 
-def test_ratios_of_several_runs_hold_the_truth_and_err_as_often_as_they_say() -> None:
+def test_ratios_of_several_runs_hold_the_truth() -> None:
     """Runs whose ratio varies more than its repetitions show: a factor of e in each direction."""
     rng = np.random.default_rng(4)
     held = 0
