@@ -102,9 +102,9 @@ def _live(running: Mapping[str, str], controllers: Iterable[str]) -> list[Part]:
             state["Config"]["Image"],
             _addresses(state, names),
             [
-                f"{on['HostIp']}:{on['HostPort']}"
-                for ons in state["NetworkSettings"]["Ports"].values()
-                for on in ons or []
+                f"{published['HostIp']}:{published['HostPort']}"
+                for each in state["NetworkSettings"]["Ports"].values()
+                for published in each or []
             ],
             scheduling[name],
             list(_limits(_given(state["HostConfig"]))),
