@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,8 +22,9 @@ def painters(runs: int) -> Iterator[Callable[[Sequence[Sketch]], list[Drawing]]]
     if runs < WORTH_RUNS or processes < 2:
         yield _draw_all
         return
-    # Spawned, not forked: a caller may have threads.
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    # A fork has its imports at once, and a caller with threads must not fork.
+    method = "fork" if threading.active_count() == 1 else "spawn"
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context(method))
     for _ in range(processes):
         pool.submit(_get_ready)
 
