@@ -1,0 +1,57 @@
+"""Other brokers in the same scenarios: found and treated as mosquitto is, and missed when they die."""
+
+import os
+import signal
+
+import pytest
+from support.containers import docker
+from support.e2e_lab import Lab
+from support.run_checks import treatments
+
+from looplab.spec.brokers import BROKERS
+
+BUILT = ("rabbitmq", "mochi")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
+
+
+@pytest.mark.parametrize("scenario", ["scenario1", "scenario2", "scenario5", "scenario8"])
+@pytest.mark.parametrize("broker", BUILT)
+def test_a_scenario_with_another_broker_is_found_as_wanted(lab: Lab, broker: str, scenario: str) -> None:
+    run = lab.stored(lab.run("run", scenario, "--quick", "--broker", broker, "--json", "--allow-invalid").stdout)
+    found = treatments(run)
+    version = run["environment"]["versions"]["broker"]
+    assert version
+    assert run["parameters"]["broker"] == broker
+    assert found["broker"]["found"] == f"{broker} {version}"
+    assert found["broker TCP_NODELAY"]["found"] == "off"
+    assert found["broker scheduling policy"]["found"] == "SCHED_OTHER"
+    assert found["broker process"]["verified"]
+    if scenario == "scenario8":
+        assert {cell["qos"] for cell in run["cells"]} == set(BROKERS[broker].qos)
+        assert all(cell["load"]["broker_publish_per_s"] > 60 for cell in run["cells"])
+
+
+@pytest.mark.parametrize("broker", BUILT)
+def test_corrected_prioritises_every_thread_and_sets_tcp_nodelay(lab: Lab, broker: str) -> None:
+    if not lab.doctor_says("SCHED_FIFO", "ok"):
+        pytest.skip("this machine applies no real-time priority")
+    done = lab.run(
+        "run", "scenario5", "--quick", "--fidelity", "corrected", "--broker", broker, "--json", "--allow-invalid"
+    )
+    found = treatments(lab.stored(done.stdout))
+    assert found["broker scheduling policy"]["found"] == "SCHED_FIFO 90"
+    assert found["broker TCP_NODELAY"]["found"] == "on"
+
+
+@needs_root
+def test_a_broker_that_dies_makes_the_run_invalid(lab: Lab) -> None:
+    words = ("--intervals", "20", "--messages", "200", "--repetitions", "3", "--broker", "rabbitmq", "--json")
+    running = lab.start("run", "scenario1", *words)
+    running.wait_for("20 ms QoS 0 1/")
+    lines = docker("top", lab.container("broker"), "-o", "pid,comm").splitlines()
+    (pid,) = [int(line.split()[0]) for line in lines if line.split()[1] == BROKERS["rabbitmq"].comm]
+    os.kill(pid, signal.SIGKILL)
+    code, output, _said = running.finish()
+    run = lab.stored(output)
+    assert (code, run["valid"]) == (1, False)
+    assert any(reason.startswith("broker process: ") for reason in run["invalid_because"])
