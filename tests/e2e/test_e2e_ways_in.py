@@ -1,7 +1,7 @@
 """The other ways into the lab: a bare up, a scenario of one's own, the corrected fidelity, down."""
 
 import pytest
-from support.e2e_lab import RT_BUDGETS, Lab, budget_left_us
+from support.e2e_lab import Lab, affordable_budgets
 from support.run_checks import check_run, total, treatments
 
 SHORT = {"INTERVALS_MS": "20", "MESSAGES": "25", "REPETITIONS": "1", "WARMUP_MESSAGES": "5"}
@@ -71,17 +71,3 @@ def test_corrected_runs_with_priority_and_without_nagle(lab: Lab) -> None:
     assert ran.returncode == 0, ran.stderr
     assert found["broker scheduling policy"]["found"] == "SCHED_FIFO 90"
     assert found["controller scheduling policy"]["found"] == "SCHED_FIFO 99"
-
-
-def affordable_budgets(lab: Lab) -> dict[str, str]:
-    """What ./lab setup found for this machine, a small share where another lab runs, nothing where none is wanted."""
-    wanted = lab.machine_file()
-    whole = {name: wanted[name] for name in RT_BUDGETS if wanted.get(name, "0") != "0"}
-    if not whole:
-        return {}
-    left_us = budget_left_us()
-    for choice in (whole, {"LAB_RT_RUNTIME_BROKER_US": "20000", "LAB_RT_RUNTIME_CONTROLLER_US": "30000"}):
-        if sum(map(int, choice.values())) <= left_us:
-            # A budget is the engine's own group's.
-            return {**choice, "LAB_FAR_GROUP": wanted.get("LAB_FAR_GROUP", "")}
-    pytest.skip(f"another lab holds the real-time budget: {left_us} us are left")
