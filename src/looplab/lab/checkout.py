@@ -154,7 +154,9 @@ class Lab:
             say(note)
         if own.must_build(images.base):
             images.ensure_base()
-            own.build(images.variables)
+            # As for the run itself: the options choose the broker's file, and with it what Compose builds.
+            decided = {name: value for name, value in images.variables.items() if not os.environ.get(name)}
+            own.build({**decided, **self._options})
         limits = probe_limits(engine, own.references[PROBE], self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         passwords = ensure_passwords(self.root, EXPERIMENTS.values())

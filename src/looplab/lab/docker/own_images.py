@@ -66,13 +66,12 @@ class OwnImages:
         return bool(self._missing()) or (is_here(base) and not self._is_stamped())
 
     def build(self, variables: Mapping[str, str]) -> None:
-        """Build them all; the builder keeps what has not changed. Compose gets `variables`, which may name images."""
+        """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
         share_authorities(self._root)
-        environment = {name: value for name, value in variables.items() if not os.environ.get(name)}
-        base, folder = variables.get(BASE) or BASE_IMAGE, self._root / "images" / FLOOD
+        base, folder = {**os.environ, **variables}.get(BASE) or BASE_IMAGE, self._root / "images" / FLOOD
         flood = [reference for name, reference in self.references.items() if name == FLOOD]
         beside = [build_command(folder, reference, base) for reference in flood]
-        build_with_compose(self._root, self.references, beside, environment, self._profiles)
+        build_with_compose(self._root, self.references, beside, variables, self._profiles)
         self.write_stamp()
 
     def fingerprint(self) -> str:
