@@ -1,4 +1,4 @@
-"""./lab report as a process: what it prints, its exit code, what it leaves."""
+"""./lab report as the process in its image: what it prints, its exit code, what it leaves."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from support.simulated_runs import nine_scenarios
 def lab(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "looplab.lab.cli", *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "LAB_ROOT": str(root)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "LAB_ROOT": str(root), "LOOPLAB_INSIDE": "1"},
         capture_output=True,
         text=True,
         timeout=120,
