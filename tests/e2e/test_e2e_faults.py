@@ -19,7 +19,7 @@ from support.waiting import until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 
-FIRST_REPETITION = "20 ms QoS 0 1/"
+FIRST_REPETITION = "20 ms, QoS 0"
 
 
 def start(lab: Lab, scenario: str, repetitions: int, *options: str, **variables: str) -> Background:

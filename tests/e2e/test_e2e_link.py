@@ -31,7 +31,7 @@ def test_a_killed_emulator_makes_the_run_invalid(lab: Lab) -> None:
         "run", "scenario0", "--intervals", "20", "--messages", "100", "--repetitions", "3", "--link", "wifi", "--json",
         "--allow-invalid",
     )  # fmt: skip
-    running.wait_for("20 ms QoS 0 1/")
+    running.wait_for("20 ms, QoS 0")
     lab.kill_process("link")
     code, output, _said = running.finish()
     run = lab.stored(output)

@@ -31,7 +31,7 @@ def test_a_dead_emulator_spoils_one_cell_and_the_sweep_goes_on(lab: Lab) -> None
         "--fidelity", "corrected", "--json",
     )  # fmt: skip
     assert "2 cells, 5 s of sending" in running.wait_for("cells")
-    running.wait_for("8-8 ms QoS 2")
+    running.wait_for("8 + 8 ms, QoS 2")
     for service, container in lab.containers().items():
         judge_container(service, container)
     lab.kill_process("qos-delay-link")

@@ -74,7 +74,7 @@ def start(lab: Lab, seconds: float, interval_ms: int = INTERVAL_MS) -> Backgroun
     repetitions = str(int(seconds * 1000 / interval_ms / 100) + 1)
     words = ["--intervals", str(interval_ms), "--messages", "100", "--repetitions", repetitions]
     running = lab.start("run", "scenario1", *words, "--json", "--allow-invalid", ROBOT_FRAMING="line")
-    running.wait_for(f"{interval_ms} ms QoS 0 1/")
+    running.wait_for(f"{interval_ms} ms, QoS 0")
     return running
 
 
