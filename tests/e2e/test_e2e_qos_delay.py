@@ -41,7 +41,7 @@ def test_a_dead_emulator_spoils_one_cell_and_the_sweep_goes_on(lab: Lab) -> None
     killed, after = run["cells"]
     assert not killed["valid"]
     assert any("link emulator" in why for why in killed["invalid_because"]), killed["invalid_because"]
-    assert any("8-8 ms, QoS 2: the link emulator" in why for why in run["invalid_because"])
+    assert any("QoS 2: the link emulator" in why for why in run["invalid_because"])
     # How long it took is another matter on a loaded machine; that its links were there from start to end is not.
     assert not any("emulator" in why for why in after["invalid_because"])
     check_whole(run, after)

@@ -213,9 +213,13 @@ def _lines(title: str, parts: Sequence[Part], rest: Sequence[Mapping[str, Any]])
             ", ".join(part.limits),
             *map(_treatment, part.treatments),
         ):
-            yield fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+            yield _line(text)
     if rest:
-        yield from ("", "treatments of the whole run", *(f"  {_treatment(one)}" for one in rest))
+        yield from ("", "treatments of the whole run", *(_line(_treatment(one)) for one in rest))
+
+
+def _line(text: str) -> str:
+    return fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _treatment(one: Mapping[str, Any]) -> str:
