@@ -171,14 +171,18 @@ def _limits(given: Mapping[str, Any]) -> Iterator[str]:
     yield from given.get("cap_add") or []
 
 
-def _add_treatments(parts: Iterable[Part], settings: Mapping[str, str]) -> list[dict[str, Any]]:
+def _add_treatments(parts: Sequence[Part], settings: Mapping[str, str]) -> list[dict[str, Any]]:
     """Give each part the treatments of the run that goes on which begin with its name; return the others."""
     try:
         page = parse(fetch(f"{exporter_url(settings)}/metrics/live"))
     except OSError:
         return []
     rest = []
+    running = {part.name for part in parts}
     for labels, verified in page["loop_treatment_verified"]:
+        # Until a run has looked, the exporter still shows the one before it.
+        if labels["scenario"] not in running:
+            continue
         treatment: dict[str, Any] = {name: labels[name] for name in ("what", "wanted", "found")}
         treatment["verified"] = verified == 1
         what = _kinds().get(re.split(r"\W", labels["what"])[0])
