@@ -66,10 +66,10 @@ def cell_document(cell: Cell, columns: Columns, rows: Sequence[int], more: Mappi
         for one in own.latencies()
         if one.made
     }
-    return _with_figures(own, {**cell.key_document, own.total().name: len(sent), **counts, **latencies, **more})
+    return with_figures(own, {**cell.key_document, own.total().name: len(sent), **counts, **latencies, **more})
 
 
-def _with_figures(own: type[Cell], document: dict[str, Any]) -> dict[str, Any]:
+def with_figures(own: type[Cell], document: dict[str, Any]) -> dict[str, Any]:
     """Return a cell of run.json with each figure of its spec: those that it derives, null for one that is unknown."""
     cell = own(document)
     missing = ((one.path[0], one.of(cell)) for one in own.figures() if one.path[0] not in document)

@@ -7,6 +7,7 @@ from typing import Any
 
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.histogram import Histogram, merged
+from looplab.run.document import with_figures
 from looplab.run.record import File
 from looplab.treatments.judgement import Treatment
 
@@ -140,7 +141,7 @@ def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
     trials = sorted(trials, key=lambda trial: trial.repetition)
     why = [f"repetition {trial.repetition}: {reason}" for trial in trials for reason in trial.invalid_because]
     fates = {name: sum(getattr(trial, name) for trial in trials) for name in ("requests", *FATES)}
-    return {
+    document = {
         **trials[0].cell.key_document,
         **fates,
         "processed": sum(trial.processed for trial in trials),
@@ -156,6 +157,7 @@ def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
         "valid": not why,
         "invalid_because": why,
     }
+    return with_figures(LoadCell, document)
 
 
 def merged_times(trials: Sequence[Trial]) -> dict[str, Histogram]:

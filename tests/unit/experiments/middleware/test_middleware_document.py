@@ -33,6 +33,8 @@ def test_a_cell_holds_its_repetitions_and_their_sums() -> None:
     assert first["requests"] == first["succeeded"] + first["failed"] + first["unfinished"] == 480
     assert first["response_us"]["n"] == 480
     assert first["cpu_s_per_request"] == pytest.approx(0.0015)
+    # What the table derives is in run.json, too.
+    assert (first["processed_per_s"], first["cpu_per_request"]) == (pytest.approx(120), pytest.approx(1500))
     # Devices are not the middleware.
     assert first["memory_bytes_at_start"] == 2 * 50 * 2**20
     assert (first["posted"], first["stored"], first["lost"]) == (480, 478, 2)
