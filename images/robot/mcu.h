@@ -19,7 +19,7 @@ struct mcu_observer {
 /* Loads an Intel HEX firmware into a processor of this name; exits with a clear sentence if it cannot. */
 void mcu_start(const char *processor, const char *firmware_path, struct mcu_observer observer);
 
-/* The reset pin: registers and peripherals start anew, RAM and the cycle count go on. */
+/* The reset pin: registers and peripherals start from zero, RAM and the cycle count go on. */
 void mcu_reset(void);
 
 /* Runs to `target_cycle`, at most one instruction beyond. False: the firmware halted the processor. */

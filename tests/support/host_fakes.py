@@ -117,7 +117,11 @@ case "$1 $2" in
     printf 'Step 1/1 : FROM x\nSuccessfully tagged %s\n' "$3"
     echo "${3%:*} ${3##*:} <none> sha256:built" >"$(place images "$3")"
     ;;
-"compose "*) printf '%s' "$LAB_TAG" >"$here/tag"; fails compose && exit 1 ;;
+"compose "*)
+    printf '%s' "$LAB_TAG" >"$here/tag"
+    fails compose && exit 1
+    case "$*" in *" build"*) /bin/mv "$here"/compose-builds/* "$here/images/" 2>/dev/null ;; esac
+    ;;
 "load --quiet") /bin/cat >"$here/loaded"; fails load && exit 1 ;;
 "save "*) fails save && exit 1; /bin/cat "$here/payload" ;;
 esac
@@ -133,7 +137,7 @@ class Docker:
     def __init__(self, programs: Programs) -> None:
         self.place = programs.folder / ".docker"
         self._programs = programs
-        for name in ("images", "registry-has"):
+        for name in ("images", "registry-has", "compose-builds"):
             (self.place / name).mkdir(parents=True)
         self.registry(answers=False)
         programs.script("docker", f"here={self.place}", _DOCKER)
@@ -142,9 +146,9 @@ class Docker:
         """Whether the registries answer."""
         (self.place / "registry").write_text(ANSWERS if answers else SILENT)
 
-    def has(self, *names: str, digest: str = "") -> None:
-        """Put images there; their id is `sha256:` and the name."""
-        self._put("images", names, digest)
+    def has(self, *names: str, digest: str = "", content: str = "") -> None:
+        """Put images there; their id is `sha256:`, the name and `content`."""
+        self._put("images", names, digest, content)
 
     def lost(self, name: str) -> None:
         """Remove an image."""
@@ -154,6 +158,10 @@ class Docker:
         """Let the registry give images."""
         self.registry(answers=True)
         self._put("registry-has", names, "")
+
+    def compose_builds(self, *names: str) -> None:
+        """Let the next build by Compose make images."""
+        self._put("compose-builds", names, "")
 
     def fails(self, command: str, said: str) -> None:
         """Let build, compose, load or save fail with these words."""
@@ -171,11 +179,11 @@ class Docker:
         """The LAB_TAG that Compose last found in its environment."""
         return (self.place / "tag").read_text()
 
-    def _put(self, folder: str, names: tuple[str, ...], digest: str) -> None:
+    def _put(self, folder: str, names: tuple[str, ...], digest: str, content: str = "") -> None:
         for name in names:
             tagged, _, pinned = name.partition("@")
             repository, _, tag = tagged.rpartition(":")
-            line = f"{repository} {'<none>' if pinned else tag} {pinned or digest or '<none>'} sha256:{name}\n"
+            line = f"{repository} {'<none>' if pinned else tag} {pinned or digest or '<none>'} sha256:{name}{content}\n"
             self._file(folder, name).write_text(line)
 
     def _file(self, folder: str, name: str) -> Path:

@@ -199,8 +199,8 @@ class Lab:
             say(note)
         if own.must_build(images.base):
             images.ensure_base()
-            build_image(self.root / "images" / REPORT, reference, images.base, self.root / "src")
-            own.write_stamp()
+            with own.replacing():
+                build_image(self.root / "images" / REPORT, reference, images.base, self.root / "src")
         return reference
 
     def check_ports(self, done: SetUp) -> None:

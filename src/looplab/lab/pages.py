@@ -76,7 +76,7 @@ class Renderer:
             self._shown = found
 
     def render(self) -> bool:
-        """Make the site anew and put it in place as a whole; return False if a run began meanwhile."""
+        """Render the whole site, then serve it; return False if a run began meanwhile."""
         fresh = self._site / f"{time.monotonic_ns()}"
         command = [sys.executable, *COMMAND, str(fresh)]
         # Those who draw belong to its session, and end with it.
@@ -137,12 +137,12 @@ def elsewhere(settings: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 def _reports(root: Path, out: Path) -> list[dict[str, str]]:
     """Write the reports on all runs; return for each its title, its page and the figure of its claims."""
-    from looplab.report.shell import write_reports
+    from looplab.report.shell import page_name, write_reports
 
     pages = {path.name for path in write_reports(root / "results", (), out, EXPERIMENTS).pages}
     found = []
     for experiment in EXPERIMENTS.values():
-        name = experiment.part("report").PAGE
+        name = page_name(experiment)
         figure = f"figures/{experiment.name.replace('-', '_')}_claims.svg"
         if name in pages:
             title = experiment.title.removeprefix("The experiment ")

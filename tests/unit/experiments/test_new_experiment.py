@@ -15,6 +15,7 @@ import looplab.experiments
 from looplab.exercises.exercise import value_names
 from looplab.exporter.host import HostWatch
 from looplab.exporter.server import Exporter
+from looplab.lab import pages
 from looplab.lab.data_page import cell_keys
 from looplab.lab.handouts import words
 from looplab.report.schema import fault
@@ -84,3 +85,13 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     with (tmp_path / "report/counter-cells.csv").open(newline="") as file:
         assert all(float(row["tail"]) > 0 for row in csv.DictReader(file))
     assert "A sleep takes at least as long as asked" in (tmp_path / "report/counter.html").read_text()
+
+
+def test_the_lab_s_pages_show_it(
+    counter: Experiments, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "EXPERIMENTS", counter)
+    pages.write_site(tmp_path, tmp_path / "site")
+    front = (tmp_path / "site/index.html").read_text()
+    assert "reports/counter.html" in front
+    assert "Newest run: counter" in front

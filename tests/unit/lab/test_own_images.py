@@ -88,10 +88,11 @@ def test_without_a_registry_none_is_asked(docker: fakes.Docker, tmp_path: Path) 
     ours.fetch(images)
     assert docker.calls("pull") == []
     assert ours.must_build()
+    docker.compose_builds(*(reference for name, reference in ours.references.items() if name != "flood"))
     ours.build({})
     assert docker.built() == [f"looplab/flood:{__version__}"]
     assert len(docker.calls("compose --profile * build")) == 1
-    docker.has(*ours.references.values())
+    assert docker.calls("rmi") == []
     assert (ours.must_build(), images.notes) == (False, [])
 
 
@@ -179,3 +180,17 @@ def test_what_was_built_for_another_run_stays_built(docker: fakes.Docker, tmp_pa
     OwnImages(tmp_path, few).write_stamp()
     assert not OwnImages(tmp_path, few).must_build()
     assert OwnImages(tmp_path, every).must_build()
+
+
+def test_what_another_checkout_built_under_the_name_is_replaced(docker: fakes.Docker, tmp_path: Path) -> None:
+    ours = own(tmp_path, {})
+    docker.has(BASE, *ours.references.values())
+    ours.write_stamp()
+    assert not ours.must_build()
+    bridge = ours.references["bridge"]
+    docker.has(bridge, content="-theirs")
+    assert ours.must_build()
+    docker.compose_builds(bridge)
+    ours.build({})
+    assert not ours.must_build()
+    assert f"sha256:{bridge}-theirs" in docker.calls("rmi")[0].split()

@@ -1,15 +1,17 @@
 """Have the lab's own images: from the registry that .env names for them, else built from this checkout."""
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from looplab.lab.docker.builds import EVERY_PROFILE, build_command, build_with_compose
 from looplab.lab.docker.images import Images, is_here, local_images
 from looplab.lab.image_names import BASE, BASE_IMAGE, is_published
+from looplab.lab.programs import call
 
 # The rooms that containers run; .dockerignore keeps out the others.
 IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "run", "spec", "system", "treatments")
@@ -71,8 +73,19 @@ class OwnImages:
         base, folder = {**os.environ, **variables}.get(BASE) or BASE_IMAGE, self._root / "images" / FLOOD
         flood = [reference for name, reference in self.references.items() if name == FLOOD]
         beside = [build_command(folder, reference, base) for reference in flood]
-        build_with_compose(self._root, self.references, beside, variables, self._profiles)
+        with self.replacing():
+            build_with_compose(self._root, self.references, beside, variables, self._profiles)
+
+    @contextlib.contextmanager
+    def replacing(self) -> Iterator[None]:
+        """Stamp what is built inside the block, and remove the images whose names it took."""
+        before = local_images(self.references.values())
+        yield
         self.write_stamp()
+        after = local_images(self.references.values())
+        if replaced := {image for name, image in before.items() if image != after.get(name)}:
+            # The engine keeps those that a container or another name uses.
+            call(["docker", "rmi", *sorted(replaced)])
 
     def fingerprint(self) -> str:
         """Return a digest of the files that .dockerignore lets into the builds of own images."""
@@ -84,19 +97,22 @@ class OwnImages:
         return digest.hexdigest()
 
     def write_stamp(self) -> None:
-        """Note that the images are those of the sources as they are now."""
+        """Record the ids of the images that are built from the sources as they are now."""
         stamp = self._root / STAMP
         stamp.parent.mkdir(exist_ok=True)
-        stamped = {**_read_stamps(stamp), **dict.fromkeys(self.references.values(), self.fingerprint())}
-        stamp.write_text(json.dumps(stamped, indent=1))
+        stamp.write_text(json.dumps({**_read_stamps(stamp), **self._stamps()}, indent=1))
 
     def _missing(self) -> list[str]:
         here = local_images(self.references.values())
         return [reference for reference in self.references.values() if reference not in here]
 
     def _is_stamped(self) -> bool:
-        stamped, now = _read_stamps(self._root / STAMP), self.fingerprint()
-        return all(stamped.get(name) == now for name in self.references.values())
+        return self._stamps().items() <= _read_stamps(self._root / STAMP).items()
+
+    def _stamps(self) -> dict[str, str]:
+        """Return sources and id of each image that is here; another checkout may build other sources as this name."""
+        sources = self.fingerprint()
+        return {name: f"{sources} {image}" for name, image in local_images(self.references.values()).items()}
 
 
 def share_authorities(root: Path) -> None:
@@ -110,7 +126,7 @@ def share_authorities(root: Path) -> None:
 
 
 def _read_stamps(path: Path) -> dict[str, str]:
-    """Return the fingerprint that each image was built from; {} where the file is missing or no such list."""
+    """Return the stamp of each image; {} where the file is missing or no such list."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -68,7 +68,7 @@ def test_stamps_that_never_come_do_not_fill_the_memory() -> None:
     assert told(sent)[0] == 2 * MOST_LEAVING
 
 
-def test_another_run_begins_anew() -> None:
+def test_another_run_starts_from_zero() -> None:
     sent = AnswerTimes()
     sent.add(b"warm-up", times(7))
     assert told(sent, stamped=False) == (-1, -1, -1)
