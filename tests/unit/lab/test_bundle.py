@@ -1,6 +1,6 @@
 """Bundles: whole or not at all, refused when damaged; the engine is a stand-in that keeps what it was given."""
 
-import gzip
+import io
 import os
 import tarfile
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
-from looplab.lab.bundle_file import load_bundle, platform_name, read_bundle, write_bundle
+from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
 from looplab.lab.class_archives import checkout_files
 from looplab.lab.commands.bundle import decisions, tag_pinned
 
@@ -19,9 +19,12 @@ IMAGES = ("looplab/robot:1", "eclipse-mosquitto:2")
 
 @pytest.fixture
 def docker(docker_beside: fakes.Docker) -> fakes.Docker:
-    """An engine that has IMAGES and saves PAYLOAD."""
+    """An engine that has IMAGES and saves PAYLOAD as `layer` of an archive."""
     docker_beside.has(*IMAGES)
-    (docker_beside.place / "payload").write_bytes(PAYLOAD)
+    with tarfile.open(docker_beside.place / "payload", "w") as archive:
+        member = tarfile.TarInfo("layer")
+        member.size = len(PAYLOAD)
+        archive.addfile(member, io.BytesIO(PAYLOAD))
     return docker_beside
 
 
@@ -32,23 +35,15 @@ def file(docker: fakes.Docker, tmp_path: Path) -> Path:
     return path
 
 
-def test_what_was_saved_is_what_the_engine_gets(docker: fakes.Docker, file: Path, tmp_path: Path) -> None:
+def test_the_engine_gets_the_saved_images_behind_the_manifest(docker: fakes.Docker, file: Path) -> None:
     manifest = load_bundle(file)
-    assert gzip.decompress((docker.place / "loaded").read_bytes()) == PAYLOAD
     assert manifest["images"] == {name: f"sha256:{name}" for name in IMAGES}
-
-
-def test_a_platform_has_the_name_that_docker_gives_it() -> None:
-    assert platform_name("aarch64") == platform_name("arm64") == "linux/arm64"
-    assert platform_name("x86_64") == platform_name("linux/amd64") == "linux/amd64"
-    assert platform_name("riscv64") == "riscv64"
-
-
-def test_a_bundle_of_an_earlier_lab_names_the_processor_only(docker: fakes.Docker, tmp_path: Path) -> None:
-    path = tmp_path / "earlier.bundle"
-    write_bundle(path, IMAGES, {"lab": "0.1.0", "architecture": os.uname().machine})
-    load_bundle(path)
-    assert (docker.place / "loaded").exists()
+    assert manifest["architecture"] == "linux/amd64"
+    with tarfile.open(docker.place / "loaded") as archive:
+        assert archive.getnames() == ["bundle.json", "layer"]
+        content = archive.extractfile("layer")
+        assert content is not None
+        assert content.read() == PAYLOAD
 
 
 def test_without_git_an_archive_holds_no_results_and_no_secrets(tmp_path: Path) -> None:
@@ -58,43 +53,25 @@ def test_without_git_an_archive_holds_no_results_and_no_secrets(tmp_path: Path) 
     assert checkout_files(tmp_path) == ["docs/answers.md", "lab"]
 
 
-def test_a_bundle_can_be_unpacked_by_hand(file: Path) -> None:
-    manifest = read_bundle(file)
-    with tarfile.open(file) as archive:
-        assert archive.getnames() == ["images.tar.gz", "bundle.json"]
-        assert archive.getmember("images.tar.gz").size == manifest["archive"]["bytes"]
-        member = archive.extractfile("images.tar.gz")
-        assert member is not None
-        assert gzip.decompress(member.read()) == PAYLOAD
-
-
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 0.978, 0.99])
-def test_one_changed_byte_is_refused_and_nothing_is_loaded(
-    docker: fakes.Docker, file: Path, tmp_path: Path, share: float
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99, 0.999999])
+@pytest.mark.parametrize("cut", [True, False], ids=["cut", "one byte changed"])
+def test_a_damaged_copy_is_refused_and_nothing_is_loaded(
+    docker: fakes.Docker, file: Path, share: float, cut: bool
 ) -> None:
     content = bytearray(file.read_bytes())
     at = int(share * len(content))
     content[at] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(LabError) as error:
+    file.write_bytes(content[:at] if cut else content)
+    with pytest.raises(LabError, match=r"is damaged.*Nothing was loaded") as error:
         load_bundle(file)
     assert error.value.exit_code == 1
-    assert not (docker.place / "loaded").exists()
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
-def test_a_cut_copy_is_refused(docker: fakes.Docker, file: Path, tmp_path: Path, share: float) -> None:
-    content = file.read_bytes()
-    file.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(LabError, match=r"not a whole bundle|damaged"):
-        load_bundle(file)
     assert not (docker.place / "loaded").exists()
 
 
 @pytest.mark.parametrize(
     ("change", "word", "kind"),
     [
-        ({"schema": 2}, "schema 2", UsageError),
+        ({"schema": 3}, "schema 3", UsageError),
         ({"architecture": "pdp11"}, "images for pdp11", MachineError),
         ({"images": {IMAGES[0]: "sha256:other"}}, "not the image of the bundle", MachineError),
     ],
@@ -110,13 +87,13 @@ def test_a_bundle_of_another_kind_is_named(
 
 def test_what_is_no_bundle_at_all(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear bundle")
-    with pytest.raises(LabError, match="not a whole bundle"):
+    with pytest.raises(LabError, match="no bundle of this lab"):
         read_bundle(tmp_path / "letter.txt")
     with pytest.raises(LabError, match="There is no file"):
         read_bundle(tmp_path / "nothing")
-    with tarfile.open(tmp_path / "other.tar", "w") as archive:
+    with tarfile.open(tmp_path / "other.tar", "w:gz") as archive:
         archive.add(tmp_path / "letter.txt", "bundle.json")
-    with pytest.raises(LabError, match="not a whole bundle"):
+    with pytest.raises(LabError, match="no bundle of this lab"):
         read_bundle(tmp_path / "other.tar")
 
 
