@@ -1,13 +1,10 @@
-"""./lab test: which tests it runs after which set-up, with the linters before or beside them."""
+"""./lab test: which tests it runs after which set-up and linters."""
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.waiting import until
 
 from looplab.errors import EXIT_INVALID
 from looplab.lab.commands import test as testing
@@ -35,14 +32,15 @@ def test_a_page_is_spelt_and_linked(
     assert lint(tmp_path, programs, [chosen])
 
 
-def no_set_up(taken: list[str], lint: Callable[[Path, Path], bool] = lambda _root, _programs: True) -> testing.Steps:
-    """Return steps that set nothing up; each is noted in `taken`."""
-    return testing.Steps(
-        make_ready=lambda _root: taken.append("machine"),
-        make_environment=lambda _root: taken.append("environment"),
-        python=lambda _root: Path(sys.executable),
-        lint=lint,
-    )
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Set nothing up, and let the linters pass; return what was asked for."""
+    taken: list[str] = []
+    monkeypatch.setattr(testing, "make_ready", lambda _root: taken.append("machine"))
+    monkeypatch.setattr(testing, "make_environment", lambda _root: taken.append("environment"))
+    monkeypatch.setattr(testing, "python_of", lambda _root: Path(sys.executable))
+    monkeypatch.setattr(testing, "lint", lambda _root, _programs: not taken.append("lint"))
+    return taken
 
 
 @pytest.fixture
@@ -55,54 +53,32 @@ def small_project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("unit", "rest", "steps", "code"),
+    ("unit", "rest", "set_up", "code"),
     [
-        (True, ["-n0"], ["environment"], 0),
-        (False, ["-n0"], ["machine"], EXIT_INVALID),
-        (False, ["tests/unit/test_good.py"], ["environment"], 0),
-        (False, ["tests/unit/test_good.py", "tests/test_bad.py"], ["machine"], EXIT_INVALID),
-        (True, ["-n0", "-k", "nothing"], ["environment"], EXIT_INVALID),
+        (True, ["-n0"], "environment", 0),
+        (False, ["-n0"], "machine", EXIT_INVALID),
+        (False, ["tests/unit/test_good.py"], "environment", 0),
+        (False, ["tests/unit/test_good.py", "tests/test_bad.py"], "machine", EXIT_INVALID),
+        (True, ["-n0", "-k", "nothing"], "environment", EXIT_INVALID),
     ],
 )
 def test_which_tests_are_run_and_what_they_need(
-    small_project: Path, unit: bool, rest: list[str], steps: list[str], code: int
+    small_project: Path, steps: list[str], unit: bool, rest: list[str], set_up: str, code: int
 ) -> None:
-    taken: list[str] = []
-    assert testing.run_tests(no_set_up(taken), small_project, unit, rest, lint_alone=False) == code
-    assert taken == steps
+    assert testing.test(small_project, unit, rest, lint_alone=False) == code
+    assert steps == [set_up, "lint"]
 
 
-def test_the_linters_run_alone(small_project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    taken: list[str] = []
-    assert testing.run_tests(no_set_up(taken), small_project, False, [], lint_alone=True) == 0
-    assert taken == ["environment"]
+def test_the_linters_run_alone(small_project: Path, steps: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert testing.test(small_project, False, [], lint_alone=True) == 0
+    assert steps == ["environment", "lint"]
     assert "passed" not in capfd.readouterr().out
 
 
-def test_lint_and_tests_both_count(small_project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    steps = no_set_up([], lint=lambda _root, _programs: False)
-    assert testing.run_tests(steps, small_project, True, ["-n0"], lint_alone=False) == EXIT_INVALID
-    assert "1 passed" in capfd.readouterr().out.splitlines()[-1]
-
-
-@pytest.mark.parametrize("unit", [True, False])
-def test_the_linters_run_beside_unit_tests_printed_first(
-    small_project: Path, capfd: pytest.CaptureFixture[str], unit: bool
+@pytest.mark.usefixtures("steps")
+def test_lint_and_tests_both_count(
+    small_project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    begun = small_project / "begun"
-    (small_project / "tests/test_bad.py").unlink()
-    (small_project / "tests/unit/test_good.py").write_text(f"def test_good():\n    open({str(begun)!r}, 'w').close()\n")
-
-    def linter(_root: Path, _programs: Path) -> bool:
-        if unit:
-            until(begun.exists, "the tests beside the linters", 20)
-        else:
-            # As long as pytest needs to begin, if it were not kept back.
-            time.sleep(1)
-        print("lint", begun.exists(), flush=True)
-        return True
-
-    assert testing.run_tests(no_set_up([], linter), small_project, unit, ["-n0"], lint_alone=False) == 0
-    first, *_, last = capfd.readouterr().out.splitlines()
-    assert first == f"lint {unit}"
-    assert "1 passed" in last
+    monkeypatch.setattr(testing, "lint", lambda _root, _programs: False)
+    assert testing.test(small_project, True, ["-n0"], lint_alone=False) == EXIT_INVALID
+    assert "1 passed" in capfd.readouterr().out.splitlines()[-1]

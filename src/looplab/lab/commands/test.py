@@ -6,19 +6,16 @@ import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.errors import EXIT_INVALID, MachineError
+from looplab.errors import EXIT_GOOD, EXIT_INVALID, MachineError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.checkout import Lab
 from looplab.lab.commands.lint import lint
 from looplab.lab.docker.engine import NO_CLIENT, find_engine
-from looplab.lab.machine.installing import engine_packages, ensure_engine
-from looplab.lab.machine.test_packages import Package, install, missing_packages, require_installable
+from looplab.lab.machine.installing import engine_packages
+from looplab.lab.machine.test_packages import install, missing_packages, require_installable
 from looplab.lab.programs import call
 from looplab.system.terminal import Step
 
@@ -29,24 +26,15 @@ INSTALL_TIMEOUT_S = 900.0
 
 
 def make_ready(root: Path) -> None:
-    """Install packages, engine and images; the images are built while most packages are installed."""
+    """Install packages, the engine, and the tests' Python environment; have every image of the lab."""
     missing = missing_packages(root)
     engine = engine_packages() if find_engine().trouble == NO_CLIENT else []
-    require_installable([package for packages in missing.values() for package in packages], engine)
-    install(missing["setup"], "what the set-up needs")
-    ensure_engine()
-    with ThreadPoolExecutor(1) as beside:
-        installed = beside.submit(install_for_tests, root, missing["tests"])
-        lab = Lab(root, wanted=EXPERIMENTS.values())
-        lab.make_ready()
-        lab.ready_report()
-        installed.result()
-
-
-def install_for_tests(root: Path, packages: Sequence[Package]) -> None:
-    """Install packages and the Python environment of the tests."""
-    install(packages, "what the tests need")
+    require_installable(missing, engine)
+    install(missing)
     make_environment(root)
+    lab = Lab(root, wanted=EXPERIMENTS.values())
+    lab.make_ready()
+    lab.ready_report()
 
 
 def python_of(root: Path) -> Path:
@@ -84,64 +72,28 @@ def _create(root: Path) -> None:
         raise MachineError("Python's venv module is incomplete.", remedy) from error
 
 
-@dataclass(frozen=True)
-class Steps:
-    """What comes before the tests: set-up of the machine or of Python alone, the Python that then runs, the linters."""
-
-    make_ready: Callable[[Path], None] = make_ready
-    make_environment: Callable[[Path], None] = make_environment
-    python: Callable[[Path], Path] = python_of
-    lint: Callable[[Path, Path], bool] = lint
-
-
 def test(root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
-    """Set up this machine, lint and test; return 0 if both pass."""
-    return run_tests(Steps(), root, unit, rest, lint_alone)
-
-
-def run_tests(steps: Steps, root: Path, unit: bool, rest: Sequence[str], lint_alone: bool) -> int:
-    """Set up, lint and test; return 0 if both pass. Both always run: one mistake must not hide another."""
+    """Set up this machine, lint and test; return 0 if both pass. Both always run: one mistake must not hide another."""
+    programs = python_of(root).parent
     if lint_alone:
-        steps.make_environment(root)
-        return 0 if steps.lint(root, steps.python(root).parent) else EXIT_INVALID
+        make_environment(root)
+        return EXIT_GOOD if lint(root, programs) else EXIT_INVALID
     paths = [word.partition("::")[0] for word in rest if not word.startswith("-")]
     named = [path for path in paths if (root / path).exists()]
     unit_alone = unit or bool(named and all(path.startswith(UNIT) for path in named))
-    if unit_alone:
-        steps.make_environment(root)
-    else:
-        steps.make_ready(root)
-    python = steps.python(root)
-    linters = partial(steps.lint, root, python.parent)
+    (make_environment if unit_alone else make_ready)(root)
+    # Some of the tests measure: the linters end first.
+    clean = lint(root, programs)
     chosen = [] if named else [UNIT if unit else "tests", *AT_ONCE]
-    colour = ["--color=yes"] if sys.stdout.isatty() and "NO_COLOR" not in os.environ else []
-    command = [str(python), "-m", "pytest", *colour, *chosen, *rest]
+    command = [str(python_of(root)), "-m", "pytest", *chosen, *rest]
     # Debian keeps some programs outside a user's PATH.
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PATH": path}
     # Every process of a test would compile its modules, and each worker all tests.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    if unit_alone:
-        clean, code = _both(linters, command, root, environment)
-    else:
-        # Some of these tests measure: the linters end first.
-        clean = linters()
-        code = subprocess.run(command, cwd=root, env=environment, check=False).returncode
+    code = subprocess.run(command, cwd=root, env=environment, check=False).returncode
     # pytest's own codes (5: nothing collected) mean a failed check, too.
-    return 0 if clean and code == 0 else EXIT_INVALID
-
-
-def _both(
-    linters: Callable[[], bool], command: Sequence[str], root: Path, environment: Mapping[str, str]
-) -> tuple[bool, int]:
-    """Run the tests beside the linters, print the linters' lines first, and return both results."""
-    with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE) as tests:
-        assert tests.stdout is not None
-        clean = linters()
-        for chunk in iter(partial(os.read, tests.stdout.fileno(), 1 << 16), b""):
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.flush()
-    return clean, tests.returncode
+    return EXIT_GOOD if clean and code == 0 else EXIT_INVALID
 
 
 # pytest would take this module's function for a test where a test module imports it.

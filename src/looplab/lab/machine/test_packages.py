@@ -30,10 +30,9 @@ class Package:
         return shutil.which(self.proof, path=PROGRAM_PATH) is None
 
 
-def missing_packages(root: Path) -> dict[str, list[Package]]:
-    tables = tomllib.loads((root / LIST).read_text(encoding="utf-8"))
-    packages = {table: [Package(name, *facts) for name, facts in lines.items()] for table, lines in tables.items()}
-    return {table: [package for package in lines if package.missing] for table, lines in packages.items()}
+def missing_packages(root: Path) -> list[Package]:
+    lines = tomllib.loads((root / LIST).read_text(encoding="utf-8")).items()
+    return [package for name, facts in lines if (package := Package(name, *facts)).missing]
 
 
 def require_installable(missing: Collection[Package], engine: Collection[str] = ()) -> None:
@@ -52,14 +51,15 @@ def require_installable(missing: Collection[Package], engine: Collection[str] = 
     raise MachineError(f"The tests need packages that are missing: {reasons or 'the Docker engine'}.", remedy)
 
 
-def install(packages: Collection[Package], title: str) -> None:
+def install(packages: Collection[Package]) -> None:
     """Install with progress, and with no service started; LabError (exit code 3) names what is still missing."""
     if not packages:
         return
     # Releases of Debian and Ubuntu divide programs into packages differently.
     known = [word for package in packages for word in ("--if-known", package.name)]
     names = " ".join(package.name for package in packages)
-    run_script("install-packages", "--no-services", *known, title=f"Installing {title} ({names})", expected_s=60)
+    title = f"Installing what the tests need ({names})"
+    run_script("install-packages", "--no-services", *known, title=title, expected_s=60)
     if left := " ".join(package.name for package in packages if package.missing):
         raise MachineError(
             f"After the installation these packages are still missing: {left}.",
