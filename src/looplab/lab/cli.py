@@ -150,7 +150,7 @@ COMMANDS = {
         "setup:setup",
         _arguments(_one("scenarios", "also prepare images that only these need", nargs="*", metavar="SCENARIO")),
     ),
-    "down": Command("stop and remove all containers; results stay", "down:down"),
+    "down": Command("stop and remove all containers; results stay", "setup:down"),
     "pair": Command(
         "write one file with all that a Raspberry Pi needs to reach this broker",
         "pair:pair",

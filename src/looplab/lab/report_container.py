@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from looplab.errors import MachineError
 from looplab.lab.checkout import Lab
-from looplab.lab.desktop import open_page
 
 HARDENED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=256")
 # What the shell may say over .env, or of the terminal.
@@ -35,8 +35,8 @@ def run_inside(root: Path, words: Sequence[str], options: Mapping[str, Any]) -> 
     if code >= NOT_STARTED:
         raise MachineError(f"The container of {reference} ended with exit code {code}.", "Read the lines above.")
     written = [page for page, at in _pages(out).items() if before.get(page) != at]
-    if options.get("show") and written:
-        open_page(written[0])
+    if options.get("show") and written and not webbrowser.open(address := written[0].resolve().as_uri()):
+        print(f"No browser was found here. Open this address in one:\n{address}")
     return code
 
 

@@ -22,6 +22,8 @@ from looplab.spec.experiment import Experiment
 from looplab.system.terminal import say
 from looplab.treatments.link import NO_LINK
 
+# Called with a run.json.
+After = Callable[[dict[str, Any]], None]
 # What may go on across runs: it neither measures nor joins the PID namespace of the treatments service.
 KEPT_BEFORE = ("prometheus", "grafana", "pages")
 # What stays after a run; the treatments service, because the exporter lives in its namespace.
@@ -55,8 +57,8 @@ class Session:
         facts = {**self.facts, "command_line": _command_line(lab.wanted)}
         self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(facts)}
 
-    def run(self, scenarios: Sequence[Scenario], after: Callable[[int, dict[str, Any]], None]) -> bool:
-        """Run scenarios one after another, call `after` with the number and the run.json of each; return whether all
+    def run(self, scenarios: Sequence[Scenario], after: After) -> bool:
+        """Run scenarios one after another, call `after` with the run.json of each; return whether all
         were run. An interruption keeps what was measured; an error stops the containers and is raised."""
         with _host_part(self.lab, scenarios[0]) as variables:
             compose = self.lab.compose({**self._variables, **variables})
@@ -64,9 +66,7 @@ class Session:
                 compose.leave_out("pages")
             return self._run(compose, scenarios, after)
 
-    def _run(
-        self, compose: Compose, scenarios: Sequence[Scenario], after: Callable[[int, dict[str, Any]], None]
-    ) -> bool:
+    def _run(self, compose: Compose, scenarios: Sequence[Scenario], after: After) -> bool:
         root, scenario = self.lab.root, scenarios[0]
         known = {**scenarios_of(root), **experiments(root)}
         try:
@@ -74,7 +74,7 @@ class Session:
             for number, scenario in enumerate(scenarios):
                 say(f"[{number + 1}/{len(scenarios)}] {scenario.name}: {scenario.title}")
                 stay = KEPT_AFTER if number + 1 == len(scenarios) else KEPT_BETWEEN
-                after(number, _one(root, compose, scenario, (*stay, *scenario.experiment.kept)))
+                after(_one(root, compose, scenario, (*stay, *scenario.experiment.kept)))
         except KeyboardInterrupt:
             _interrupted(compose, scenario, root)
             return False

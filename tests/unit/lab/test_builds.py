@@ -10,7 +10,7 @@ from support.terminal import Terminal
 from support.waiting import until
 
 from looplab.errors import LabError, MachineError
-from looplab.lab.docker.builds import build_command, build_image, build_with_compose, read_build_step
+from looplab.lab.docker.builds import build_command, build_image, build_with_compose
 
 
 @pytest.mark.parametrize(
@@ -67,19 +67,3 @@ def test_the_last_image_is_named_and_no_time_left_is_promised(
             release.touch()
         built.result()
     assert "about" not in stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("line", "step"),
-    [
-        ("Step 3/12 : RUN apt-get update", (3, 12)),
-        ("#7 [2/5] RUN apt-get update", (2, 5)),
-        ("#9 [build 4/6] COPY . /src", (4, 6)),
-        ("#5 [prepare base 2/5] RUN apt-get update", (2, 5)),
-        ("#1 [prepare internal] load build definition from Dockerfile", None),
-        (" ---> 3a1b2c", None),
-        ("#7 DONE 0.3s", None),
-    ],
-)
-def test_steps_of_a_build(line: str, step: tuple[int, int] | None) -> None:
-    assert read_build_step(line) == step

@@ -1,6 +1,7 @@
 """Commands that run in the image of the report: how its container is started; the engine is a stand-in."""
 
 import os
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,6 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.errors import EXIT_INVALID, EXIT_MACHINE
-from looplab.lab import report_container
 from looplab.lab.checkout import Lab
 from looplab.lab.cli import main, parser
 
@@ -76,14 +76,19 @@ def test_exit_codes_of_the_container_pass(
     assert f"The container of {IMAGE} ended with exit code 137" in capsys.readouterr().err
 
 
-def test_the_host_opens_the_page_that_was_written(start: Start, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[Path] = []
-    monkeypatch.setattr(report_container, "open_page", opened.append)
+def test_the_host_opens_the_page_that_was_written(
+    start: Start, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
     (root / "report").mkdir()
     (root / "report/older.html").write_text("")
     os.utime(root / "report/older.html", (1, 1))
     start("report", "--open")
-    assert opened == [root / "report/index.html"]
+    address = f"file://{root}/report/index.html"
+    assert opened == [address]
+    # It opened none.
+    assert capsys.readouterr().out.splitlines()[-1] == address
 
 
 def test_a_folder_that_cannot_be_made_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,7 +111,7 @@ def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:
 
 def test_runs_of_one_broker_share_a_session() -> None:
     asked: list[tuple[str, list[str]]] = []
-    done: list[tuple[int, str]] = []
+    done: list[str] = []
 
     class FakeSession:
         def __init__(self, broker: str) -> None:
@@ -119,13 +119,14 @@ def test_runs_of_one_broker_share_a_session() -> None:
 
         def run(self, scenarios: list[str], after: study.After) -> bool:
             asked.append((self.broker, scenarios))
-            for number, name in enumerate(scenarios):
-                after(number, {"scenario": name})
+            for name in scenarios:
+                after({"scenario": name})
             return self.broker != "stopped"
 
     sessions = {broker: FakeSession(broker) for broker in ("a", "b", "stopped")}
-    after = lambda number, document: done.append((number, document["scenario"]))  # noqa: E731
-    assert study._all_run(sessions, ["a", "a", "b", "a"], list("wxyz"), after)  # type: ignore[arg-type]
+    after = lambda document: done.append(document["scenario"])  # noqa: E731
+    assert study._all_run(sessions, zip("aaba", "wxyz", strict=True), after)  # type: ignore[arg-type]
     assert asked == [("a", ["w", "x"]), ("b", ["y"]), ("a", ["z"])]
-    assert done == list(enumerate("wxyz"))
-    assert not study._all_run(sessions, ["stopped", "a"], ["w", "x"], after)  # type: ignore[arg-type]
+    assert done == list("wxyz")
+    assert not study._all_run(sessions, [("stopped", "w"), ("a", "x")], after)  # type: ignore[arg-type]
+    assert asked[-1] == ("stopped", ["w"])

@@ -37,7 +37,7 @@ def run(
     session = study.begin(lab)
     runs: list[dict[str, Any]] = []
 
-    def after(_number: int, document: dict[str, Any]) -> None:
+    def after(document: dict[str, Any]) -> None:
         runs.append(document)
         if not as_json:
             print(table(document) + "\n", flush=True)

@@ -1,10 +1,11 @@
-"""./lab setup: what `./lab run` would do first, and asking again for what was not available before."""
+"""./lab setup: what `./lab run` would do first, asking again for what was missing; ./lab down: stop everything."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from looplab.errors import EXIT_GOOD
+from looplab.errors import EXIT_GOOD, MachineError
 from looplab.lab.checkout import Lab
+from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.scenarios import chosen
 from looplab.system.terminal import say
 
@@ -15,4 +16,14 @@ def setup(root: Path, scenarios: Sequence[str] = ()) -> int:
     lab.make_ready(ask_again=True)
     lab.ready_report()
     say(f"The lab is ready: ./lab run {next(iter(scenarios), 'scenario5')}")
+    return EXIT_GOOD
+
+
+def down(root: Path) -> int:
+    """Stop and remove every container and network of the lab; return the exit code."""
+    require_compose(find_engine())
+    done = Lab(root).compose().down()
+    if not done.good:
+        raise MachineError(f"Compose could not stop the lab: {done.said}", "See `docker ps`.")
+    say("Everything is stopped; results/ is unchanged.")
     return EXIT_GOOD

@@ -6,11 +6,11 @@ import secrets
 import string
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from looplab.lab.docker.images import is_here
 from looplab.lab.image_names import is_own
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
-from looplab.lab.session import Session, check_parts
+from looplab.lab.session import After, Session, check_parts
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
 from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
@@ -29,8 +29,6 @@ from looplab.system.identity import hashed, machine_id
 from looplab.system.machine_facts import boot_id
 from looplab.system.terminal import say, show_duration
 
-# Called with the number of a run, and its run.json.
-After = Callable[[int, dict[str, Any]], None]
 MOST_ARMS = len(string.ascii_uppercase)
 # Starting and stopping a scenario's containers, warm-up, looks.
 RUN_OVERHEAD_S = 7.0
@@ -137,17 +135,18 @@ def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scena
     documents: list[dict[str, Any]] = []
     begun_s = time.monotonic()
 
-    def after(number: int, document: dict[str, Any]) -> None:
-        block, arm = left[number]
+    def after(document: dict[str, Any]) -> None:
+        block, arm = left[len(documents)]
         documents.append(document)
         plan.runs.append({"block": block, "arm": arm, "run_id": document["run_id"], "valid": bool(document["valid"])})
         plan.write(results)
-        each_s = (time.monotonic() - begun_s) / (number + 1)
+        each_s = (time.monotonic() - begun_s) / len(documents)
         state = "valid" if document["valid"] else f"INVALID: {'; '.join(document['invalid_because'])}"
-        rest = show_duration(each_s * (len(left) - number - 1))
+        rest = show_duration(each_s * (len(left) - len(documents)))
         say(f"  round {block + 1} of {plan.rounds}: {document['run_id']}, {state}; about {rest} left")
 
-    if not _all_run(sessions, [plan.brokers.get(arm, "") for _, arm in left], scenarios, after):
+    brokers = [plan.brokers.get(arm, "") for _, arm in left]
+    if not _all_run(sessions, zip(brokers, scenarios, strict=True), after):
         say(f"The study is kept in {plan.path(results).name}; the same command goes on with it.")
         return EXIT_INVALID
     if options.as_json:
@@ -159,20 +158,10 @@ def _run(sessions: Mapping[str, Session], plan: Study, scenarios: Sequence[Scena
     return EXIT_GOOD if not invalid or options.allow_invalid else EXIT_INVALID
 
 
-def _all_run(
-    sessions: Mapping[str, Session], brokers: Sequence[str], scenarios: Sequence[Scenario], after: After
-) -> bool:
-    """Run `scenarios`, each with its broker, one session for neighbours with the same; return whether all were run."""
-    for broker, group in groupby(range(len(scenarios)), brokers.__getitem__):
-        numbers = list(group)
-        here = partial(_counted, after, numbers[0])
-        if not sessions[broker].run([scenarios[number] for number in numbers], here):
-            return False
-    return True
-
-
-def _counted(after: After, first: int, number: int, document: dict[str, Any]) -> None:
-    after(first + number, document)
+def _all_run(sessions: Mapping[str, Session], runs: Iterable[tuple[str, Scenario]], after: After) -> bool:
+    """Run each scenario with its broker, one session for neighbours with the same; return whether all were run."""
+    groups = groupby(runs, key=itemgetter(0))
+    return all(sessions[broker].run([scenario for _, scenario in group], after) for broker, group in groups)
 
 
 def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:

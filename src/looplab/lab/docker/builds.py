@@ -18,8 +18,6 @@ LAST_LINES = 15
 EVERY_PROFILE = ("*",)
 # Those of the image of the report.
 REPORT_SERVICES = ("report", "pages")
-# "Step 3/12 : RUN ..." of the classic builder, "#7 [robot build 2/5] RUN ..." of BuildKit.
-_STEP = re.compile(r"^(?:Step (\d+)/(\d+) :|#\d+ \[(?:[\w.-]+ )*(\d+)/(\d+)\])")
 # BuildKit writes the default registry out.
 _IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library/)?)?(\S+)")
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
@@ -34,12 +32,8 @@ def build_command(folder: Path, reference: str, base: str = BASE_IMAGE, context:
 def build_image(folder: Path, reference: str, base: str = BASE_IMAGE, context: Path | None = None) -> None:
     """Build the Dockerfile in `folder` as `reference`, as build_command does."""
     with Step(f"Building {reference}") as step:
-
-        def watch(line: str) -> None:
-            if at := read_build_step(line):
-                step.note(f"step {at[0]} of {at[1]}")
-
-        _check(reference, follow(build_command(folder, reference, base, context), watch, timeout_s=TIMEOUT_S))
+        command = build_command(folder, reference, base, context)
+        _check(reference, follow(command, lambda line: step.note(line[:40]), timeout_s=TIMEOUT_S))
 
 
 def build_with_compose(
@@ -76,15 +70,6 @@ def build_with_compose(
     check_yaml(root, ended[0].stdout if not ended[0].good else "")
     for done in ended:
         _check("the lab's images", done)
-
-
-def read_build_step(line: str) -> tuple[int, int] | None:
-    """Return (step, of how many) if the line opens a step of a build."""
-    found = _STEP.match(line)
-    if found is None:
-        return None
-    number, total = (found[1], found[2]) if found[1] else (found[3], found[4])
-    return int(number), int(total)
 
 
 def _check(what: str, done: Outcome) -> None:
