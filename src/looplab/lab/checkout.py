@@ -28,6 +28,8 @@ from looplab.system.terminal import say
 
 FLOOD_VARIABLE = "FLOOD_IMAGE"
 UPSTREAM = ("MOSQUITTO_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE", FLOOD_VARIABLE)
+# What a set-up decides for this machine where an image is not available.
+DECIDED = {*UPSTREAM, BASE, "GRAFANA", *(name for experiment in EXPERIMENTS.values() for name in experiment.upstream)}
 PORTS = ("LAB_BROKER_PORT", "LAB_EXPORTER_PORT", "LAB_PROMETHEUS_PORT", "LAB_GRAFANA_PORT", "LAB_PAGES_PORT")
 TLS_PORT = "LAB_TLS_PORT"
 REMOTE = "remote"
@@ -64,7 +66,7 @@ class Lab:
     def settings(self, *, original: bool = False) -> dict[str, str]:
         """Return every variable Compose sees: .env, over it this machine's, the shell's, the options'.
 
-        `original` leaves out the images that this machine uses in place of others.
+        `original` leaves out what this machine decided about images.
         """
         try:
             fixed = read_env(self.root / ".env")
@@ -72,7 +74,7 @@ class Lab:
             raise UsageError(f"{self.root} has no .env.", "Restore it: git checkout .env") from error
         machine = read_machine_file(self.root)
         if original:
-            machine = {name: value for name, value in machine.items() if name not in (*UPSTREAM, BASE)}
+            machine = {name: value for name, value in machine.items() if name not in DECIDED}
         return {**fixed, **machine, **os.environ, **self._options}
 
     def compose(self, extra: Mapping[str, str] | None = None) -> Compose:
@@ -83,10 +85,12 @@ class Lab:
         return Compose(self.root, {**read_machine_file(self.root), **os.environ, **given})
 
     def upstream_images(self, *, original: bool = False) -> dict[str, str]:
-        """Return the upstream references by variable; for `original` see settings."""
+        """Return the upstream references by variable, without Grafana's if that is off; for `original` see settings."""
         settings = self.settings(original=original)
-        own = [name for experiment in self.wanted for name in experiment.upstream]
-        return {name: settings[name] for name in dict.fromkeys((*UPSTREAM, *own)) if settings.get(name)}
+        names = dict.fromkeys((*UPSTREAM, *(name for experiment in self.wanted for name in experiment.upstream)))
+        if settings.get("GRAFANA") == "off":
+            del names["GRAFANA_IMAGE"]
+        return {name: settings[name] for name in names if settings.get(name)}
 
     def own_images(self) -> dict[str, str]:
         """Return the references of the lab's own images by name."""
@@ -132,8 +136,9 @@ class Lab:
         # A port that is no number is named before Compose reads it.
         self.ports()
         (self.root / "results").mkdir(exist_ok=True)
-        settled = {} if ask_again else read_machine_file(self.root)
-        images = Images(self.root, base=self.settings(original=ask_again).get(BASE) or BASE_IMAGE)
+        known = {} if ask_again else read_machine_file(self.root)
+        settled = {name: value for name, value in known.items() if name in DECIDED}
+        images = Images(self.root, self.settings(original=ask_again).get(BASE) or BASE_IMAGE, settled)
         engine = ensure_compose(ensure_engine(), images.ensure_base)
         every, upstream = self.own_images(), self.upstream_images(original=ask_again)
         needed, flood = every, every[FLOOD]
@@ -149,7 +154,7 @@ class Lab:
         needed.pop(REPORT, None)
         own = OwnImages(self.root, needed, self._scenarios or self.profiles())
         own.fetch(images)
-        images.ensure_upstream(upstream, flood, settled)
+        images.ensure_upstream(upstream, flood)
         for note in images.notes:
             say(note)
         if own.must_build(images.base):
@@ -160,8 +165,7 @@ class Lab:
         limits = probe_limits(engine, own.references[PROBE], self.root / CACHE)
         administrator = {} if images.variables.get("GRAFANA") == "off" else ensure_grafana_password(self.root)
         passwords = ensure_passwords(self.root, EXPERIMENTS.values())
-        given = {**self._undecided(settled, upstream), **images.variables, **administrator, **passwords}
-        variables = {**machine_variables(limits), **given}
+        variables = {**machine_variables(limits), **images.variables, **administrator, **passwords}
         write_machine_file(self.root, variables)
         return SetUp(engine, variables)
 
@@ -176,13 +180,6 @@ class Lab:
         if broker in (DEFAULT, *BROKER_IMAGES):
             return {}
         return dict.fromkeys([f"{broker.upper()}_IMAGE"], *sorted(others)[:1])
-
-    @staticmethod
-    def _undecided(settled: Mapping[str, str], upstream: Mapping[str, str]) -> dict[str, str]:
-        """Return what an earlier set-up decided about images that this one does not need."""
-        named = {*UPSTREAM, *(name for experiment in EXPERIMENTS.values() for name in experiment.upstream)}
-        known = {name: name for name in named} | {"GRAFANA": "GRAFANA_IMAGE"}
-        return {name: settled[name] for name, image in known.items() if name in settled and image not in upstream}
 
     def has_report(self) -> bool:
         """Return whether the image of the report is here."""

@@ -18,8 +18,8 @@ OWN = f"{REGISTRY}looplab/robot"
 
 
 def ensured(root: Path, references: dict[str, str], settled: dict[str, str] | None = None) -> Images:
-    images = Images(root)
-    images.ensure_upstream(references, FLOOD, settled or {})
+    images = Images(root, settled=settled)
+    images.ensure_upstream(references, FLOOD)
     return images
 
 
@@ -51,8 +51,7 @@ def test_a_silent_registry_is_asked_once_and_stand_ins_are_built(docker: fakes.D
 
 
 def test_what_was_settled_is_not_asked_again(docker: fakes.Docker, tmp_path: Path) -> None:
-    references = {"GRAFANA_IMAGE": "grafana/grafana:12.4.0", "FLOOD_IMAGE": FLOOD}
-    images = ensured(tmp_path, references, {"GRAFANA": "off"})
+    images = ensured(tmp_path, {"FLOOD_IMAGE": FLOOD}, {"GRAFANA": "off"})
     assert images.variables == {"GRAFANA": "off", "FLOOD_IMAGE": FLOOD}
     assert images.notes == docker.calls("pull") == []
 
@@ -83,9 +82,9 @@ def test_images_are_built_upon_the_base_that_stands_in(
     assert f"--build-arg BASE_IMAGE={BASE_STAND_IN}" in docker.calls("build")[0]
     # The next set-up takes what this one has chosen, and asks nobody.
     asked = docker.calls("pull")
-    again = Images(tmp_path, base=BASE_STAND_IN)
+    again = Images(tmp_path, BASE_STAND_IN, images.variables)
     again.ensure_base()
-    assert again.variables == {"BASE_IMAGE": BASE_STAND_IN}
+    assert again.variables == images.variables
     assert docker.calls("pull") == asked
 
 

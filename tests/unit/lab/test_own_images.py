@@ -129,9 +129,11 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 
 def test_a_stand_in_holds_until_set_up_asks_again(lab: Lab) -> None:
-    (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\n")
+    with (lab.root / ".env").open("a") as file:
+        file.write("GRAFANA_IMAGE=c/d:1\n")
+    (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\nGRAFANA=off\n")
     assert lab.upstream_images() == {"FLOOD_IMAGE": "a/b:1"}
-    assert lab.upstream_images(original=True) == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}"}
+    assert lab.upstream_images(original=True) == {"FLOOD_IMAGE": f"a/b:1@{DIGEST}", "GRAFANA_IMAGE": "c/d:1"}
 
 
 @pytest.fixture

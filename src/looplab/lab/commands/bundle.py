@@ -56,7 +56,10 @@ def load(root: Path, file: Path) -> int:
     require_compose(find_engine())
     manifest = load_bundle(file)
     decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
-    write_machine_file(root, {**read_machine_file(root), **decided})
+    machine = read_machine_file(root)
+    # The bundle may bring its image.
+    machine.pop("GRAFANA", None)
+    write_machine_file(root, {**machine, **decided})
     every = Lab(root, wanted=EXPERIMENTS.values()).own_images()
     here = local_images(every.values())
     loaded = {name: reference for name, reference in every.items() if reference in here}

@@ -31,11 +31,9 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     found = [*checks.check_host(host), checks.check_line_ends(root), *checks.check_engine(engine)]
     found += checks.check_ports(lab.ports(), lab.port_owners(engine))
     if engine.serves:
-        upstream = lab.upstream_images()
-        if lab.settings().get("GRAFANA") == "off":
-            upstream.pop("GRAFANA_IMAGE", None)
-        here = local_images(upstream.values())
-        missing = [reference for reference in upstream.values() if reference not in here]
+        upstream = lab.upstream_images().values()
+        here = local_images(upstream)
+        missing = [reference for reference in upstream if reference not in here]
         found += [*checks.check_limits(limits, engine), checks.check_images(missing)]
     found.append(checks.check_serial(host))
     if as_json:

@@ -72,12 +72,12 @@ def _listed_name(reference: str) -> str:
 class Images:
     """What one set-up does about images: `variables` for Compose, `notes` for the user.
 
-    `base` is what own images are built from, as an earlier set-up chose it. `silent` holds why, of each registry that
-    did not answer: it is asked once.
+    `base` is what own images are built from, `settled` the variables that an earlier set-up decided. `silent` holds the
+    reason of each registry that did not answer: it is asked once.
     """
 
-    def __init__(self, root: Path, base: str = BASE_IMAGE) -> None:
-        self.variables: dict[str, str] = {} if base == BASE_IMAGE else {BASE: base}
+    def __init__(self, root: Path, base: str = BASE_IMAGE, settled: Mapping[str, str] | None = None) -> None:
+        self.variables = dict(settled or {})
         self.base = base
         self.notes: list[str] = []
         self.silent: dict[str, str] = {}
@@ -111,22 +111,16 @@ class Images:
             self.notes.append(f"{self.base} was built from Debian's packages: no registry gave {BASE_IMAGE}.")
         return self.base
 
-    def ensure_upstream(self, references: Mapping[str, str], flood_stand_in: str, settled: Mapping[str, str]) -> None:
+    def ensure_upstream(self, references: Mapping[str, str], flood_stand_in: str) -> None:
         """Make each of `references` ({variable: upstream image}) usable, or do without it.
 
-        `flood_stand_in` is the lab's own flood. `settled` holds the variables of an earlier set-up: an image that was
-        replaced then stays replaced.
+        `flood_stand_in` is the lab's own flood.
         """
         for variable, reference in references.items():
-            repository = repository_of(reference)
-            if repository == GRAFANA_REPOSITORY and settled.get("GRAFANA") == "off" and not is_here(reference):
-                self.variables["GRAFANA"] = "off"
-            elif repository == repository_of(flood_stand_in):
+            if repository_of(reference) == repository_of(flood_stand_in):
                 self.variables[variable] = flood_stand_in
             else:
                 self._ensure(variable, reference, flood_stand_in)
-                if settled.get(variable) == reference:
-                    self.variables.setdefault(variable, reference)
 
     def _ensure(self, variable: str, reference: str, flood_stand_in: str) -> None:
         # An image that was built or loaded has no digest of the registry: its name goes without the pinned one.
