@@ -1,21 +1,28 @@
-"""The files of a run as its controller writes them: live, and stored."""
+"""The files of a run as its controller writes them, live and stored: what its spec makes of known numbers."""
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.parameters import read_parameters
-from looplab.run.samples import ANSWERED, WAITING, SampleStore
+from looplab.run.cells import Measured, entry
+from looplab.run.document import sample_lines, samples_header
+from looplab.run.samples import ABSENT, ANSWERED, WAITING, SampleStore
 from looplab.spec.cell import Cell
-from support.run_checks import SAMPLES_HEADER
-from support.simulated_runs import MACHINE
 
+MACHINE = {"cpu": "Simulated", "cores": 4, "kernel": "6.1.0", "load_before": [0.1, 0.1, 0.1], "revision": "abc"}
 MS = 1_000_000
+# How much later than due each message of a stored run left.
+LATENESS_NS = 30_000
 
 
 def parameters(**changes: Any) -> dict[str, Any]:
@@ -78,6 +85,62 @@ def answer_at_once(store: SampleStore, latencies_ns: Iterable[int]) -> None:
         store["state"][row] = ANSWERED
 
 
+def fill(store: SampleStore, rows: range, **columns: Any) -> None:
+    """Set columns of neighbouring rows: arrays, or one value for all."""
+    for name, values in columns.items():
+        np.asarray(store[name])[rows.start : rows.stop] = values
+
+
+def asked(cells: Sequence[Cell], messages: int, repetitions: int = 1, **more: Any) -> Any:
+    """Return what the documents of a run ask of its parameters."""
+    size = messages * repetitions
+    return SimpleNamespace(
+        cells=cells,
+        messages=messages,
+        repetitions=repetitions,
+        rows=lambda at: range(at * size, (at + 1) * size),
+        **more,
+    )
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A cell whose messages are known: the latency of each in ns, further columns of its rows, `more` in run.json.
+
+    The last `lost` messages have no answer.
+    """
+
+    cell: Cell
+    total_ns: Any
+    interval_ms: float
+    lost: int = 0
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def sample(simulated: Sequence[Simulated]) -> SampleStore:
+    """Return the rows of all cells, one after the other."""
+    size = len(simulated[0].total_ns)
+    store = SampleStore(size * len(simulated), more=tuple(simulated[0].columns))
+    for at, one in enumerate(simulated):
+        rows = range(at * size, (at + 1) * size)
+        due_ns = 10**12 + np.asarray(rows) * round(one.interval_ms * MS)
+        sent_ns, answered = due_ns + LATENESS_NS, np.arange(size) < size - one.lost
+        received_ns = np.where(answered, sent_ns + one.total_ns, ABSENT)
+        state = np.where(answered, ANSWERED, WAITING)
+        fill(store, rows, due_ns=due_ns, sent_ns=sent_ns, received_ns=received_ns, state=state, **one.columns)
+    return store
+
+
+def measured(simulated: Sequence[Simulated], repetitions: int = 1) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return `cells` of run.json and the lines of samples.csv, as the spec of the cells says."""
+    store, size = sample(simulated), len(simulated[0].total_ns)
+    p = asked([one.cell for one in simulated], size // repetitions, repetitions)
+    cells = [entry(Measured(one.cell, dict(one.more)), store, p.rows(at)) for at, one in enumerate(simulated)]
+    lines = sample_lines(p, store, range(size * len(simulated)))
+    return cells, [samples_header(type(simulated[0].cell)), *lines]
+
+
 @contextlib.contextmanager
 def edited(folder: Path) -> Iterator[dict[str, Any]]:
     """Give the document of a stored run, and store what becomes of it."""
@@ -115,33 +178,15 @@ def treatment(what: str, found: str) -> dict[str, Any]:
 
 
 def store(results: Path, run_id: str, fidelity: str = "thesis", messages: int = 3, **changes: Any) -> Path:
-    """A whole run, as a controller leaves it."""
-    folder = results / run_id
-    folder.mkdir(parents=True)
+    """A whole run of the loop, as a controller leaves it."""
+    columns = {"robot_ns": 4 * MS, "wire_robot_ns": ABSENT, "wait_ns": ABSENT}
+    cells, lines = measured([Simulated(LoopCell.keyed(20, 0), np.full(messages, 5 * MS), 20, columns=columns)])
     scenario = run_id.partition("-")[2]
-    lines = [
-        f"20,0,0,{k},{k * 20_000_000},{k * 20_000_000 + 1000},{k * 20_000_000 + 5_001_000},"
-        "5000.000,4000.000,1000.000,answered"
-        for k in range(messages)
-    ]
-    (folder / "samples.csv").write_text("\n".join([SAMPLES_HEADER, *lines]) + "\n")
-    run = {
-        "schema": 1,
-        "run_id": run_id,
-        "scenario": scenario,
-        "fidelity": fidelity,
-        "valid": True,
-        "parameters": {
-            "scenario": scenario,
-            "fidelity": fidelity,
-            "intervals_ms": [20],
-            "qos": [0],
-            "messages": messages,
-            "repetitions": 1,
-        },
-        "cells": [{"interval_ms": 20, "qos": 0, "sent": messages}],
-        "treatments": [{"what": "w", "wanted": "a", "found": "a", "verified": True, "required": True}],
-        **changes,
-    }
-    (folder / "run.json").write_text(json.dumps(run))
-    return folder
+    asked = {
+        "scenario": scenario, "fidelity": fidelity, "intervals_ms": [20], "qos": [0], "messages": messages,
+    }  # fmt: skip
+    treatments = [treatment("w", "a")]
+    return finish(
+        results / run_id, "loop", cells, asked, {"samples.csv": lines}, fidelity=fidelity,
+        **{"treatments": treatments, **changes},
+    )  # fmt: skip

@@ -6,20 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.asip import NAME, THROUGHPUT, LatencyCell, ThroughputCell
-from looplab.experiments.asip.document import COLUMNS, EDGES_HEADER
+from looplab.experiments.asip import NAME, THROUGHPUT, AsipCell, LatencyCell, ThroughputCell
+from looplab.experiments.asip.document import COLUMNS, Measured, files, measured_cell
+from looplab.experiments.asip.oscilloscope import BoardCounts
+from looplab.experiments.asip.waves import Row
 from looplab.run.accounting import summarise
-from looplab.run.document import samples_header
-from looplab.run.samples import SampleStore
-from support.run_files import answer_at_once, begin, finish, treatment
+from looplab.run.samples import ANSWERED, WAITING, SampleStore
+from support.run_files import Simulated, answer_at_once, asked, begin, fill, finish, sample, treatment
 
 # As the board's own counter sees them: 9 bytes in and 10 out, 170 us each; a wave's two reports are 19 bytes.
 WIRE_US, WIRE_HZ = 3230.0, 309.6
 BYTES = {"to_board": 9, "to_client": 10}
 CELLS = tuple((la, tr, "one") for la in ("python", "java") for tr in ("serial", "tcp", "mqtt"))
 CYCLES_PER_US = 16
-# Columns of a step beside those that every experiment has.
-STEPS = ("frequency_hz", "seconds", "edges_in", "edges_out")
+INTERVAL_MS = 40
+# What is asked of the parameters of either kind of run.
+SETTINGS = {
+    "board": "mega", "qos": 0, "tcp_nodelay": True, "adapter": "none", "jit": True, "client_cpus": 0, "seconds": 1,
+    "interval_ms": INTERVAL_MS,
+}  # fmt: skip
 
 # (language, transport, placement) -> a figure
 Figure = Callable[[str, str, str], float]
@@ -49,27 +54,20 @@ def write_latency_run(
 ) -> Path:
     """A folder as the experiment leaves it; the last `lost` tests of each cell have no answer."""
     rng = np.random.default_rng(int(start[6:8]))
-    folder = results / f"{start}-{NAME}"
-    lines, edges, held = [samples_header(LatencyCell, ["edge_latency_us"])], [EDGES_HEADER], []
+    warmup = {"tests": 200, "first_us": 5210.0, "last_us": 3600.0}
+    simulated, measured = [], []
     for key in cells:
         spread = 1 + 0.01 * rng.standard_normal(tests)
         latency_ns = np.round(mean_us(*key) * 1000 * spread / spread.mean()).astype(int)
-        word = ",".join(key)
-        for k, latency in enumerate(latency_ns.tolist()):
-            due = 10**12 + k * 40_000_000
-            answer = f"{due + 20_000 + latency},{latency / 1000:.3f}" if k < tests - lost else ","
-            outcome = "answered" if k < tests - lost else "lost"
-            lines.append(f"{word},0,{k},{due},{due + 20_000},{answer},{latency / 1000 - 60:.3f},{outcome}")
-            edges += _edges(word, -1, 1_000_000 + k * 640_000, [round(CYCLES_PER_US * (latency / 1000 - 60))])
-        known = latency_ns[: tests - lost].tolist()
-        held.append({
-            **_cell(key), "interval_ms": 40, "tests": tests, "sent": tests, "answered": tests - lost, "lost": lost,
-            "latency_us": summarise(known), "edge_tests": tests, "edge_answered": tests, "edge_lost": 0,
-            "edge_latency_us": summarise((latency_ns - 60_000).tolist()),
-            "wire_us": wire_us, "wire_bytes": BYTES, "send_lateness_us": summarise([20_000] * tests),
-            "warmup": {"tests": 200, "first_us": 5210.0, "last_us": 3600.0},
-        })  # fmt: skip
-    return _write(folder, fidelity, lines, edges, held, {"messages": tests, **(changes or {})})
+        # The board's pin follows 60 us before its client hears of it.
+        waves = 1_000_000 + 640_000 * np.arange(tests)
+        copies = waves + np.round(CYCLES_PER_US * (latency_ns / 1000 - 60)).astype(int)
+        columns = {**dict.fromkeys(COLUMNS, -1), "edge_in_cycle": waves, "edge_out_cycle": copies}
+        simulated.append(Simulated(LatencyCell.keyed(*key), latency_ns, INTERVAL_MS, lost, columns))
+        edges = [edge for pair in zip(waves.tolist(), copies.tolist(), strict=True) for edge in _edges(*pair)]
+        more = {"wire_us": wire_us, "wire_bytes": BYTES, "warmup": warmup}
+        measured.append(_measured(simulated[-1].cell, edges, more))
+    return _write(results / f"{start}-{NAME}", fidelity, sample(simulated), measured, tests, changes)
 
 
 def write_throughput_run(
@@ -82,36 +80,34 @@ def write_throughput_run(
     changes: dict[str, Any] | None = None,
 ) -> Path:
     """A bisection that ends within 1 % of each cell's `tracked_hz`; above it, the surplus edges are missing."""
-    folder = results / f"{start}-{THROUGHPUT}"
-    lines, edges, held = [samples_header(ThroughputCell, STEPS)], [EDGES_HEADER], []
-    for key in cells:
-        limit, word, steps = tracked_hz(*key), ",".join(key), []
-        for number, hz in enumerate(_bisection(limit)):
+    tried = {key: _bisection(tracked_hz(*key)) for key in cells}
+    most, measured = max(map(len, tried.values())), []
+    store = SampleStore(most * len(cells), more=COLUMNS)
+    for at, (key, frequencies) in enumerate(tried.items()):
+        limit = tracked_hz(*key)
+        steps: list[dict[str, Any]] = []
+        edges: list[Row] = []
+        for number, hz in enumerate(frequencies):
             wanted = 2 * round(hz)
             out = wanted if hz <= limit else round(wanted * limit / hz)
-            tracked = out == wanted
             steps.append({
-                "frequency_hz": hz, "seconds": 1.0, "edges_in": wanted, "edges_out": out, "tracked": tracked,
+                "frequency_hz": hz, "seconds": 1.0, "edges_in": wanted, "edges_out": out, "tracked": out == wanted,
                 "edge_latency_us": summarise([3_000_000] * out),
             })  # fmt: skip
-            outcome = "answered" if tracked else "lost"
-            lines.append(f"{word},0,{number},{number},{number},,{hz:.6f},1,{wanted},{out},{outcome}")
+            row, state = at * most + number, ANSWERED if out == wanted else WAITING
+            fill(
+                store, range(row, row + 1), due_ns=row, sent_ns=row, state=state, frequency_uhz=round(hz * 1e6),
+                edges_in=wanted, edges_out=out,
+            )  # fmt: skip
             half = round(16_000_000 / hz / 2)
             for k in range(wanted):
-                at, level = 1_000_000 + k * half, (k + 1) % 2
-                edges.append(f"{word},{number},2,{level},{at}")
+                cycle, level = 1_000_000 + k * half, (k + 1) % 2
+                edges.append((number, 2, level, cycle))
                 # Those in the middle are missing.
                 if abs(k - wanted / 2) >= (wanted - out) / 2:
-                    edges.append(f"{word},{number},13,{level},{at + 48_000}")
-        good = [s["frequency_hz"] for s in steps if s["tracked"]]
-        bad = [s["frequency_hz"] for s in steps if not s["tracked"]]
-        held.append({
-            **_cell(key), "tests": len(steps), "sent": len(steps), "answered": len(good), "lost": len(bad),
-            "tracked_hz": max(good, default=None), "untracked_hz": min(bad, default=None), "wire_hz": WIRE_HZ,
-            "steps": steps,
-        })  # fmt: skip
-    most = max(cell["tests"] for cell in held)
-    return _write(folder, fidelity, lines, edges, held, {"messages": most, **(changes or {})})
+                    edges.append((number, 13, level, cycle + 48_000))
+        measured.append(_measured(ThroughputCell.keyed(*key), edges, {"wire_hz": WIRE_HZ, "steps": steps}))
+    return _write(results / f"{start}-{THROUGHPUT}", fidelity, store, measured, most, changes)
 
 
 def _bisection(limit: float) -> list[float]:
@@ -122,40 +118,36 @@ def _bisection(limit: float) -> list[float]:
     return tried
 
 
-def _edges(word: str, step: int, cycle: int, delays: list[int]) -> list[str]:
+def _edges(wave: int, copy: int) -> list[Row]:
     """Pin 2 rises and pin 13 after it; both fall 160000 cycles later."""
     return [
-        f"{word},{step},{pin},{level},{cycle + fall + behind}"
-        for delay in delays
-        for level, fall in ((1, 0), (0, 160_000))
-        for pin, behind in ((2, 0), (13, delay))
+        (-1, pin, level, at + fall) for level, fall in ((1, 0), (0, 160_000)) for pin, at in ((2, wave), (13, copy))
     ]
 
 
-def _cell(key: tuple[str, str, str]) -> dict[str, Any]:
-    language, transport, placement = key
-    runtime = "Python 3.13.5" if language == "python" else "OpenJDK 21.0.9, JIT"
-    return {
-        "language": language, "transport": transport, "placement": placement, "board": "mega",
-        "qos": 0, "runtime": runtime, "board_lag_us": {"max": 120.0, "mean": 3.0}, "late": 0, "robot_errors": 0,
-        "factors": {
-            "tcp_nodelay": True, "adapter": "none", "jit": True, "cpus": 0,
-        },
-        "valid": True, "invalid_because": [],
-    }  # fmt: skip
+def _measured(cell: AsipCell, edges: list[Row], more: dict[str, Any]) -> Measured:
+    runtime = "Python 3.13.5" if cell.language == "python" else "OpenJDK 21.0.9, JIT"
+    board = BoardCounts({"max": 120.0, "mean": 3.0}, 0.0, "ATmega2560")
+    return Measured(cell, {"runtime": runtime, **more}, board=board, edges=edges)
 
 
 def _write(
     folder: Path,
     fidelity: str,
-    lines: list[str],
-    edges: list[str],
-    cells: list[dict[str, Any]],
-    parameters: dict[str, Any],
+    store: SampleStore,
+    measured: list[Measured],
+    tests: int,
+    changes: dict[str, Any] | None,
 ) -> Path:
-    treatments = [treatment("board clock", "16 MHz")]
-    files = {"samples.csv": lines, "edges.csv": edges}
-    return finish(folder, NAME, cells, parameters, files, fidelity=fidelity, treatments=treatments)
+    throughput = isinstance(measured[0].cell, ThroughputCell)
+    p = asked([one.cell for one in measured], tests, throughput=throughput, **SETTINGS)
+    cells = [measured_cell(p, store, p.rows(at), one) for at, one in enumerate(measured)]
+    rows = range(store.count)
+    return finish(
+        folder, NAME, cells, {"messages": tests, **(changes or {})},
+        {file.name: [file.header, *file.lines(store, rows)] for file in files(p, measured)},
+        fidelity=fidelity, treatments=[treatment("board clock", "16 MHz")],
+    )  # fmt: skip
 
 
 def begin_run(live: Path, run_id: str) -> None:

@@ -1,16 +1,15 @@
 """Runs of qos-delay made of known numbers, in the very files that the experiment writes."""
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from looplab.experiments.qos_delay import DelayCell
-from looplab.run.accounting import summarise
-from looplab.run.document import samples_header
 from looplab.run.samples import SampleStore
-from support.run_files import answer_at_once, begin, finish
+from support.run_files import Simulated, answer_at_once, begin, finish, measured, treatment
 
 SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
 PLACES = ((0, 20), (2, 18), (10, 10), (18, 2), (20, 0))
@@ -51,48 +50,31 @@ def write_delay_run(
 ) -> Path:
     """A folder as the experiment leaves it; `ratio` is each cell's mean latency over its delay."""
     rng = np.random.default_rng(7)
-    folder = results / f"{start}-qos-delay"
-    lines, cells, sequence = [samples_header(DelayCell)], [], 0
-    for pb, bs in dict.fromkeys(pairs):
-        for qos in (0, 1, 2):
-            made_ms = float(pb + bs)
-            mean_us = 1000 * made_ms * ratio(pb, bs, qos)
-            total_ns = np.round(mean_us * 1000 * (1 + 0.1 * rng.standard_normal(messages))).astype(int)
-            for k, total in enumerate(total_ns.tolist()):
-                due = 10**12 + sequence * round(INTERVAL_MS * 1e6)
-                sent = due + 30_000
-                repetition = k * repetitions // messages
-                lines.append(
-                    f"{pb:g},{bs:g},{qos},{repetition},{sequence},{due},{sent},{sent + total},"
-                    f"{total / 1000:.3f},answered"
-                )
-                sequence += 1
-            carried = packets(pb, bs, qos) if packets else max(1.0, 2 * made_ms / INTERVAL_MS)
-            cell = {
-                "delay_pb_ms": pb, "delay_bs_ms": bs, "distribution": "normal", "jitter_ms": 0.1 * made_ms,
-                "interval_ms": INTERVAL_MS, "qos": qos, "sent": messages, "answered": messages, "late": 0, "lost": 0,
-                "robot_errors": 0, "duplicates": 0, "out_of_order": 0, "disconnects": 0,
-                "L_us": summarise(total_ns.tolist()), "T_us": summarise(total_ns.tolist()),
-                "send_lateness_us": summarise([30_000] * messages),
-                "L_over_delay": float(np.mean(total_ns)) / 1e6 / made_ms,
-                "end_to_end_ms": {"pb": float(pb), "bs": float(bs), "total": made_ms},
-                "segments": {"publisher": {
-                    "segments": round(messages / carried), "mqtt_packets": messages,
-                    "mqtt_packets_per_segment": {"mean": carried, "max": round(2 * carried)},
-                    "size_bytes": {"mean": 25 * carried, "max": 25 * carried}, "histogram": {},
-                }},
-                "packets_per_message": {"PUBLISH": 2.0, "PUBACK": 2.0 if qos == 1 else 0.0},
-                "valid": True, "invalid_because": [],
-            }  # fmt: skip
-            cell.update((cell_changes or {}).get((pb, bs, qos), {}))
-            cells.append(cell)
+    simulated = []
+    for (pb, bs), qos in product(dict.fromkeys(pairs), (0, 1, 2)):
+        made_ms = float(pb + bs)
+        mean_ns = 1e6 * made_ms * ratio(pb, bs, qos)
+        total_ns = np.round(mean_ns * (1 + 0.1 * rng.standard_normal(messages))).astype(int)
+        carried = packets(pb, bs, qos) if packets else max(1.0, 2 * made_ms / INTERVAL_MS)
+        more = {
+            "distribution": "normal", "jitter_ms": 0.1 * made_ms, "interval_ms": INTERVAL_MS, "duplicates": 0,
+            "out_of_order": 0, "disconnects": 0,
+            "end_to_end_ms": {"pb": float(pb), "bs": float(bs), "total": made_ms},
+            "segments": {"publisher": {
+                "segments": round(messages / carried), "mqtt_packets": messages,
+                "mqtt_packets_per_segment": {"mean": carried, "max": round(2 * carried)},
+                "size_bytes": {"mean": 25 * carried, "max": 25 * carried}, "histogram": {},
+            }},
+            "packets_per_message": {"PUBLISH": 2.0, "PUBACK": 2.0 if qos == 1 else 0.0},
+        }  # fmt: skip
+        simulated.append(Simulated(DelayCell.keyed(pb, bs, qos), total_ns, INTERVAL_MS, more=more))
+    cells, lines = measured(simulated, repetitions)
+    for one, cell in zip(simulated, cells, strict=True):
+        cell.update((cell_changes or {}).get(one.cell.key, {}))
     return finish(
-        folder, "qos-delay", cells, {"messages": messages // repetitions, "repetitions": repetitions},
-        {"samples.csv": lines}, **{
-            "fidelity": fidelity,
-            "treatments": [{"what": "link backend", "wanted": "any", "found": "nfqueue", "verified": True}],
-            **(changes or {}),
-        },
+        results / f"{start}-qos-delay", "qos-delay", cells,
+        {"messages": messages // repetitions, "repetitions": repetitions}, {"samples.csv": lines},
+        **{"fidelity": fidelity, "treatments": [treatment("link backend", "nfqueue")], **(changes or {})},
     )  # fmt: skip
 
 

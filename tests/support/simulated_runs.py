@@ -1,15 +1,16 @@
-"""Runs made of known numbers, in the very files that the lab writes."""
+"""Runs of the loop made of known numbers, in the very files that the lab writes."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from looplab.run.accounting import summarise
-from support.run_checks import SAMPLES_HEADER
+from looplab.experiments.loop import LoopCell
+from looplab.run.samples import ABSENT
+from support.run_files import Simulated, finish, measured, treatment
 
-MACHINE = {"cpu": "Simulated", "cores": 4, "kernel": "6.1.0", "load_before": [0.1, 0.1, 0.1], "revision": "abc"}
+# What each scenario gives its priority to.
+PRIORITY = {"broker": ("scenario4", "scenario5", "scenario6"), "controller": ("scenario5", "scenario8")}
 
 
 def simulated_cell(
@@ -35,96 +36,44 @@ def write_run(
 ) -> Path:
     """A folder as the controller leaves it; `lost` messages of a cell (the last ones) have no answer."""
     run_id = f"{start}-{scenario}"
-    folder = results / run_id
-    folder.mkdir(parents=True)
-    documents, lines, sequence = [], [SAMPLES_HEADER], 0
-    for (interval_ms, qos), (overhead, robot) in cells.items():
-        repetitions, messages = overhead.shape
-        gone = (lost or {}).get((interval_ms, qos), 0)
-        kept, period = overhead.size - gone, round(interval_ms * 1e6)
-        # In nanoseconds, as three decimals of a microsecond have it.
-        o_ns, r_ns = (np.rint(ns.ravel() * 1000).astype(np.int64) for ns in (overhead, robot))
-        for k, (total, r, o) in enumerate(zip((o_ns + r_ns).tolist(), r_ns.tolist(), o_ns.tolist(), strict=True)):
-            sent = 10**12 + sequence * period + 30_000
-            head = f"{interval_ms:g},{qos},{k // messages},{sequence},{sent - 30_000},{sent}"
-            if k < kept:
-                lines.append(f"{head},{sent + total},{total / 1000:.3f},{r / 1000:.3f},{o / 1000:.3f},answered")
-            else:
-                lines.append(f"{head},,,,,lost")
-            sequence += 1
-        documents.append(_cell(interval_ms, qos, overhead.ravel()[:kept], robot.ravel()[:kept], gone))
-    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
+    simulated = [_cell(*key, *times, (lost or {}).get(key, 0)) for key, times in cells.items()]
     repetitions, messages = next(iter(cells.values()))[0].shape
+    documents, lines = measured(simulated, repetitions)
     corrected = fidelity == "corrected"
-    document = {
-        "schema": 1,
-        "run_id": run_id,
+    asked = {
         "scenario": scenario,
         "fidelity": fidelity,
-        "valid": True,
-        "invalid_because": [],
-        "token": f"{abs(hash(run_id)) % 2**32:08x}",
-        "parameters": {
-            "scenario": scenario,
-            "fidelity": fidelity,
-            "intervals_ms": sorted({i for i, _ in cells}, reverse=True),
-            "qos": sorted({q for _, q in cells}),
-            "messages": messages,
-            "repetitions": repetitions,
-            "command": "E" if scenario in ("scenario0", "scenario3", "scenario6") else "T",
-            "load": "none",
-            "priority_broker": 90 if scenario in ("scenario4", "scenario5", "scenario6") else 0,
-            "priority_controller": 99 if scenario in ("scenario5", "scenario8") else 0,
-            "tcp_nodelay": corrected,
-            "robot_framing": "line" if corrected else "burst",
-            "apply_priority": corrected,
-            **(parameters or {}),
-        },
-        "cells": documents,
-        "treatments": _treatments(scenario, corrected),
-        "environment": dict(MACHINE),
-        **(changes or {}),
+        "intervals_ms": sorted({i for i, _ in cells}, reverse=True),
+        "qos": sorted({q for _, q in cells}),
+        "messages": messages,
+        "repetitions": repetitions,
+        "command": "E" if scenario in ("scenario0", "scenario3", "scenario6") else "T",
+        "load": "none",
+        "priority_broker": 90 if scenario in PRIORITY["broker"] else 0,
+        "priority_controller": 99 if scenario in PRIORITY["controller"] else 0,
+        "tcp_nodelay": corrected,
+        "robot_framing": "line" if corrected else "burst",
+        "apply_priority": corrected,
+        **(parameters or {}),
     }
-    (folder / "run.json").write_text(json.dumps(document))
-    return folder
-
-
-def _cell(interval_ms: float, qos: int, overhead: np.ndarray, robot: np.ndarray, lost: int) -> dict[str, Any]:
-    def figures(values_us: np.ndarray) -> dict[str, Any]:
-        return summarise(np.rint(values_us * 1000).astype(np.int64).tolist())
-
-    return {
-        "interval_ms": interval_ms,
-        "qos": qos,
-        "sent": overhead.size + lost,
-        "answered": overhead.size,
-        "late": 0,
-        "lost": lost,
-        "robot_errors": 0,
-        "duplicates": 0,
-        "out_of_order": 0,
-        "disconnects": 0,
-        "T_us": figures(overhead + robot),
-        "R_us": figures(robot),
-        "O_us": figures(overhead),
-        "send_lateness_us": figures(np.full(max(overhead.size, 1), 30.0)),
-    }
-
-
-def _treatments(scenario: str, corrected: bool) -> list[dict[str, Any]]:
-    prioritised = {"broker": ("scenario4", "scenario5", "scenario6"), "controller": ("scenario5", "scenario8")}
-    return [
-        {
-            "what": f"{role} scheduling policy",
-            "wanted": policy,
-            "found": policy,
-            "verified": True,
-            "required": True,
-            "note": "",
-        }
-        for role, scenarios in prioritised.items()
-        for policy in ["SCHED_FIFO 90" if corrected and scenario in scenarios else "SCHED_OTHER"]
+    treatments = [
+        treatment(f"{role} scheduling policy", "SCHED_FIFO 90" if corrected and scenario in those else "SCHED_OTHER")
+        for role, those in PRIORITY.items()
     ]
+    more = {"fidelity": fidelity, "token": f"{abs(hash(run_id)) % 2**32:08x}", "treatments": treatments}
+    return finish(
+        results / run_id, "loop", documents, asked, {"samples.csv": lines}, **{**more, **(changes or {})}
+    )  # fmt: skip
+
+
+def _cell(interval_ms: float, qos: int, overhead: np.ndarray, robot: np.ndarray, lost: int) -> Simulated:
+    # In nanoseconds, as three decimals of a microsecond have it.
+    o_ns, r_ns = (np.rint(us.ravel() * 1000).astype(np.int64) for us in (overhead, robot))
+    total_ns = o_ns + r_ns
+    r_ns[r_ns.size - lost :] = ABSENT
+    columns = {"robot_ns": r_ns, "wire_robot_ns": ABSENT, "wait_ns": ABSENT}
+    more = dict.fromkeys(("duplicates", "out_of_order", "disconnects"), 0)
+    return Simulated(LoopCell.keyed(interval_ms, qos), total_ns, interval_ms, lost, columns, more)
 
 
 # What the nine scenarios are like, in microseconds: (O median, O spread, R).

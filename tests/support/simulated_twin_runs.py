@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.document import queues_and_rates, samples
 from looplab.run.cells import Measured, entry
 from looplab.run.samples import ANSWERED, FAILED, WAITING, SampleStore
-from support.run_files import answer_at_once, begin, finish, treatment
+from support.run_files import answer_at_once, asked, begin, finish, treatment
 
 # The paper's figure as a service time: 14.85 messages a second.
 PUBLISHED_S = 1 / 14.85
@@ -90,11 +89,9 @@ def fill(store: SampleStore, rows: range, truth: Truth) -> None:
 def parameters(truths: Sequence[Truth], messages: int, **more: Any) -> Any:
     """Return what document.py asks of the parameters of a run."""
     cells = [truth.cell for truth in truths]
-    return SimpleNamespace(
-        cells=cells,
-        messages=messages,
-        repetitions=1,
-        rows=lambda at: range(at * messages, (at + 1) * messages),
+    return asked(
+        cells,
+        messages,
         broker_of=lambda row: row % messages % cells[row // messages].brokers + 1,
         device_of=lambda _row: 1,
         **more,
@@ -113,15 +110,15 @@ def write_twin_run(
 ) -> Path:
     """A folder as the experiment leaves it."""
     store = SampleStore(len(truths) * messages, more=("copies",))
-    asked = parameters(truths, messages)
+    p = parameters(truths, messages)
     for at, truth in enumerate(truths):
-        fill(store, asked.rows(at), truth)
+        fill(store, p.rows(at), truth)
     cells = []
     for at, truth in enumerate(truths):
-        rows = asked.rows(at)
-        more = {**queues_and_rates(asked, store, rows, truth.cell), **truth.more}
+        rows = p.rows(at)
+        more = {**queues_and_rates(p, store, rows, truth.cell), **truth.more}
         cells.append(entry(Measured(truth.cell, more, truth.faults), store, rows))
-    file = samples(asked)
+    file = samples(p)
     lines = [file.header, *file.lines(store, range(len(truths) * messages))]
     return finish(
         results / f"{start}-{scenario}", "twin", cells,

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import yaml
 from support.places import ROOT
+from support.run_files import MACHINE
 from support.simulated_delay_runs import write_delay_run
-from support.simulated_runs import MACHINE, simulated_cell, write_run
+from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import single, write_twin_run
 
 from looplab.errors import LabError, UsageError

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.reports import Shown, shown
-from support.simulated_runs import MACHINE, nine_scenarios, simulated_cell, write_run
+from support.run_files import MACHINE
+from support.simulated_runs import nine_scenarios, simulated_cell, write_run
 
 from looplab.report.study_file import Study
 from looplab.report.verdicts import (
