@@ -22,8 +22,8 @@ STALL_NS = 1_000_000
 _PER_OCTAVE = 8
 _BINS = 40 * _PER_OCTAVE
 _STALLS = 512
-# In 64-bit numbers: wake-ups, stalls, bins, then (due, lateness) of the last stalls.
-_WAKE_UPS, _COUNT, _FIRST_BIN = 0, 1, 2
+# In 64-bit numbers: stalls, bins of wake-ups, then (due, lateness) of the last stalls.
+_COUNT, _FIRST_BIN = 0, 1
 _FIRST_STALL = _FIRST_BIN + _BINS
 _NUMBERS = _FIRST_STALL + 2 * _STALLS
 
@@ -73,7 +73,6 @@ def _watch(row: memoryview, parent: int) -> None:
         time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
         late_ns = time.monotonic_ns() - due
         row[_FIRST_BIN + _bin(late_ns)] += 1
-        row[_WAKE_UPS] += 1
         if late_ns >= STALL_NS:
             at = _FIRST_STALL + 2 * (row[_COUNT] % _STALLS)
             row[at], row[at + 1] = due, late_ns
@@ -103,7 +102,7 @@ def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
     return {
         "processor": processor,
         "policy": policy,
-        "wakeups": row[_WAKE_UPS],
+        "wakeups": sum(bins),
         "stalls": row[_COUNT],
         "bins": {str(number): count for number, count in enumerate(bins) if count},
         "latest": [[due, late] for due, late in zip(held[::2], held[1::2], strict=True) if late],
