@@ -131,40 +131,50 @@ def test_interrupting_before_the_first_message_leaves_nothing(lab: Lab) -> None:
     assert set((lab.root / "results").iterdir()) == before
 
 
-# Stress takes the processors on purpose, from the test as well.
-@pytest.mark.loaded
-@needs_root
-def test_a_run_whose_stress_died_is_invalid(lab: Lab) -> None:
-    """Exit code 1; that --allow-invalid makes it 0 is seen with a link that died, in test_e2e_link.py."""
-    running = start(lab, "scenario3", 2, "--json")
+def stress_dies(lab: Lab) -> None:
     lab.kill_process("stress")
-    code, output, said = running.finish()
-    assert code == 1, said
-    run = lab.stored(output)
-    assert not run["valid"]
-    assert re.fullmatch(r"seen in [12] of [23] looks", treatments(run)["stress load"]["found"])
-    assert any("stress load" in why for why in run["invalid_because"])
 
 
-# The same stress, until it is paused.
-@pytest.mark.loaded
-def test_a_run_whose_stress_was_paused_is_invalid(lab: Lab) -> None:
+def stress_is_paused(lab: Lab) -> None:
     """Its processes are there at every look; `docker pause` for a good part of the cell shows in its strength."""
-    running = start(lab, "scenario3", 3, "--json")
     stress = lab.container("stress")
     # The engine gives up freezing busy processes at times.
     pause = ["docker", "pause", stress]
     until(lambda: subprocess.run(pause, capture_output=True, check=False).returncode == 0, "the pause", 10)
     time.sleep(4)
     docker("unpause", stress)
+
+
+def flood_is_stopped(lab: Lab) -> None:
+    lab.kill_process("flood", signal.SIGSTOP)
+
+
+# What happens, in which scenario of how many repetitions; what is wanted then, and what is found or noted.
+WEAKENED = [
+    (stress_dies, "scenario3", 2, "stress load", r"seen in [12] of [23] looks"),
+    (stress_is_paused, "scenario3", 3, "stress not paused", "paused or limited"),
+    (flood_is_stopped, "scenario7", 8, "flood in every cell", "messages/s in cell 1 of 1"),
+]
+
+
+# Stress takes the processors on purpose, from the test as well.
+@pytest.mark.loaded
+@needs_root
+@pytest.mark.parametrize(("weaken", "scenario", "repetitions", "what", "words"), WEAKENED)
+def test_a_run_whose_load_was_weakened_is_invalid(
+    lab: Lab, weaken: Callable[[Lab], None], scenario: str, repetitions: int, what: str, words: str
+) -> None:
+    """Exit code 1; that --allow-invalid makes it 0 is seen with a link that died, in test_e2e_link.py."""
+    running = start(lab, scenario, repetitions, "--json")
+    weaken(lab)
     code, output, said = running.finish()
     assert code == 1, said
     run = lab.stored(output)
     found = treatments(run)
-    assert found["stress load"]["verified"]
-    assert not found["stress not paused"]["verified"]
-    assert "paused or limited" in found["stress not paused"]["note"]
-    assert any(why.startswith("stress not paused") for why in run["invalid_because"])
+    assert found[f"{what.partition(' ')[0]} load"]["verified"] == (weaken is not stress_dies)
+    assert not found[what]["verified"]
+    assert re.search(words, f"{found[what]['found']}; {found[what]['note']}")
+    assert any(why.startswith(what) for why in run["invalid_because"])
 
 
 @pytest.mark.loaded
@@ -183,18 +193,6 @@ def test_a_run_whose_stress_was_throttled_is_invalid(lab: Lab) -> None:
     assert "paused or limited" in found["stress in every cell"]["note"]
     (cell,) = run["cells"]
     assert cell["load"]["stress_cpu_s"] < 0.4 * cell["load"]["seconds"]
-
-
-@needs_root
-def test_a_run_whose_flood_was_stopped_is_invalid(lab: Lab) -> None:
-    running = start(lab, "scenario7", 8, "--json")
-    lab.kill_process("flood", signal.SIGSTOP)
-    code, output, said = running.finish()
-    assert code == 1, said
-    run = lab.stored(output)
-    assert treatments(run)["flood load"]["verified"]
-    assert "messages/s in cell 1 of 1" in treatments(run)["flood in every cell"]["found"]
-    assert not treatments(run)["flood in every cell"]["verified"]
 
 
 @needs_root

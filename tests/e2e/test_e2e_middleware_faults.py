@@ -12,24 +12,51 @@ import time
 from typing import Any
 
 import pytest
+from support.containers import docker
 from support.e2e_lab import Background, Lab
 from support.middleware import bare_metal, exhaust_memory, kill_service, load_host
 from support.ports import free_port
 from support.waiting import until
 
 pytestmark = pytest.mark.flag("LAB_MIDDLEWARE_FAULTS")
-SHORT = ("--devices", "20", "--seconds", "5", "--allow-invalid", "--json")
+# What most runs have; the last of an option given twice counts.
+ONE_CORE = "middleware --cores 1 --where container --devices 20 --seconds 5 --repetitions 1 --json"
+NODES = "middleware-nodes --layouts 1x1 --devices 20 --seconds 5 --repetitions 1 --json"
 PARTS = {
     **dict.fromkeys(("spicedb", "auth", "users", "things", "http"), "middleware-node-1"),
     **{name: f"middleware-{name}" for name in ("postgres", "nats", "redis", "writer")},
 }
 
 
+def start(lab: Lab, words: str, until_it_says: str, **variables: str) -> Background:
+    """A run in the background that has said so; INVALID ones are allowed."""
+    running = lab.start("run", *words.split(), "--allow-invalid", WARM_UP_S="3", **variables)
+    running.wait_for(until_it_says)
+    return running
+
+
 def ended(running: Background) -> dict[str, Any]:
     code, output, progress = running.finish(540)
     assert code == 0, progress
+    return one_run(output)
+
+
+def whole(lab: Lab, words: str, **variables: str) -> dict[str, Any]:
+    """A run from beginning to end."""
+    return one_run(lab.run("run", *words.split(), timeout_s=500, **{"WARM_UP_S": "3", **variables}).stdout)
+
+
+def one_run(output: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(output)["runs"][0]
     return found
+
+
+def only_trial(run: dict[str, Any]) -> dict[str, Any]:
+    """The only repetition of the only cell, its accounts checked."""
+    (cell,) = run["cells"]
+    (trial,) = cell["by_repetition"]
+    check_accounts(trial)
+    return dict(trial)
 
 
 def check_accounts(trial: dict[str, Any]) -> None:
@@ -39,13 +66,11 @@ def check_accounts(trial: dict[str, Any]) -> None:
 
 
 def test_each_killed_service_is_named(lab: Lab) -> None:
-    running = lab.start(
-        *("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", str(len(PARTS))),
-        WARM_UP_S="3",
-        DEADLINE_MS="2000",
-    )
+    words = f"{ONE_CORE} --repetitions {len(PARTS)}"
+    running = start(lab, words, "0%", DEADLINE_MS="2000")
     for number, (service, part) in enumerate(PARTS.items()):
-        running.wait_for(f"{round(100 * number / len(PARTS))}%")
+        if number:
+            running.wait_for(f"{round(100 * number / len(PARTS))}%")
         kill_service(lab, part, service, after="http")
     run = ended(running)
     (cell,) = run["cells"]
@@ -57,12 +82,7 @@ def test_each_killed_service_is_named(lab: Lab) -> None:
 
 def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
     port = free_port()
-    running = lab.start(
-        *("run", "middleware-nodes", "--layouts", "1x1", *SHORT, "--repetitions", "1"),
-        WARM_UP_S="4",
-        LAB_BALANCER_PORT=str(port),
-    )
-    running.wait_for("1 core, balancer")
+    running = start(lab, NODES, "1 core, balancer", LAB_BALANCER_PORT=str(port))
     context = ssl._create_unverified_context()
     statuses: dict[str, int] = {}
 
@@ -94,42 +114,22 @@ def test_bad_input_at_the_balancer_changes_no_count(lab: Lab) -> None:
 
 
 def test_tokens_that_expire_are_refreshed(lab: Lab) -> None:
-    words = ("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", "1")
-    run = json.loads(lab.run(*words, TOKEN_LIFE_S="10", DROP_PROBABILITY="0.5").stdout)["runs"][0]
-    (trial,) = run["cells"][0]["by_repetition"]
-    check_accounts(trial)
+    # With the usual warm-up, which is longer than a token's life.
+    trial = only_trial(whole(lab, ONE_CORE, TOKEN_LIFE_S="10", DROP_PROBABILITY="0.5", WARM_UP_S=""))
     assert trial["refreshes"] > 0
     assert trial["succeeded"] == trial["requests"], trial["failed_by"]
 
 
 def test_a_stopped_database_loses_acknowledged_messages(lab: Lab) -> None:
-    running = lab.start(
-        *("run", "middleware", "--cores", "1", "--where", "container", "--devices", "20", "--seconds", "20"),
-        *("--repetitions", "1", "--allow-invalid", "--json"),
-        WARM_UP_S="3",
-    )
-    running.wait_for("1 core, container")
+    running = start(lab, f"{ONE_CORE} --seconds 20", "1 core, container")
     kill_service(lab, "middleware-postgres", "postgres", after="postgres", number=19)
     threading.Timer(10, kill_service, (lab, "middleware-postgres", "postgres"), {"number": 18, "wait_s": 0}).start()
-    run = ended(running)
-    (trial,) = run["cells"][0]["by_repetition"]
-    check_accounts(trial)
-    assert trial["posted"] is not None
+    assert only_trial(ended(running))["posted"] is not None
 
 
 def test_devices_refuse_a_certificate_that_has_expired(lab: Lab) -> None:
-    run = one_run(
-        lab.run(
-            *("run", "middleware-nodes", "--layouts", "1x1", "--devices", "20", "--seconds", "20"),
-            *("--repetitions", "1", "--allow-invalid", "--json"),
-            WARM_UP_S="3",
-            DROP_PROBABILITY="0.5",
-            CERTIFICATE_LIFE_S="12",
-            LAB_BALANCER_PORT=str(free_port()),
-        ).stdout
-    )
-    (trial,) = run["cells"][0]["by_repetition"]
-    check_accounts(trial)
+    variables = {"DROP_PROBABILITY": "0.5", "CERTIFICATE_LIFE_S": "12", "LAB_BALANCER_PORT": str(free_port())}
+    trial = only_trial(whole(lab, f"{NODES} --seconds 20 --allow-invalid", **variables))
     assert trial["succeeded"] > 0
     assert set(trial["failed_by"]) == {"authorise_tls"}
     assert trial["failed_by"]["authorise_tls"] == trial["failed"] > 0
@@ -141,23 +141,12 @@ def test_a_full_disk_of_the_database_counts_what_is_lost(lab: Lab) -> None:
     assert compose.read_text().count(before) == 1
     small = before + '    tmpfs: ["/tmp:mode=1777", "/data:size=400m,uid=10021"]\n'
     compose.write_text(compose.read_text().replace(before, small))
-    running = lab.start(
-        *("run", "middleware", "--cores", "1", "--where", "container", "--devices", "60", "--seconds", "20"),
-        *("--repetitions", "1", "--allow-invalid", "--json"),
-        WARM_UP_S="3",
-    )
-    running.wait_for("1 core, container")
+    running = start(lab, f"{ONE_CORE} --devices 60 --seconds 20", "1 core, container")
     container = lab.container("middleware-postgres")
     time.sleep(8)
-    fill = subprocess.run(
-        ["docker", "exec", container, "sh", "-c", "cat /dev/zero >/data/full"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "No space left" in fill.stderr
-    (trial,) = ended(running)["cells"][0]["by_repetition"]
-    check_accounts(trial)
+    fill = ["docker", "exec", container, "sh", "-c", "cat /dev/zero >/data/full"]
+    assert "No space left" in subprocess.run(fill, capture_output=True, text=True, check=False).stderr
+    trial = only_trial(ended(running))
     if trial["posted"] is None:
         assert any("postgres" in name for name in trial["dead"])
     else:
@@ -165,76 +154,51 @@ def test_a_full_disk_of_the_database_counts_what_is_lost(lab: Lab) -> None:
 
 
 def test_too_few_file_descriptors_fail_requests_and_no_account(lab: Lab) -> None:
-    words = ("run", "middleware", "--cores", "1", "--where", "container", "--devices", "100", "--seconds", "5")
-    done = lab.run(*words, "--repetitions", "1", "--allow-invalid", "--json", WARM_UP_S="3", MIDDLEWARE_FILES="150")
-    (trial,) = one_run(done.stdout)["cells"][0]["by_repetition"]
-    check_accounts(trial)
+    trial = only_trial(whole(lab, f"{ONE_CORE} --devices 100 --allow-invalid", MIDDLEWARE_FILES="150"))
     assert trial["requests"] == 500
     assert trial["failed"] + trial["unfinished"] > 0, trial["failed_by"]
 
 
 def test_a_node_with_2_gb_of_memory_serves(lab: Lab) -> None:
-    words = ("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", "1")
-    (cell,) = one_run(lab.run(*words, WARM_UP_S="3", MEMORY_LIMIT_MB="2000").stdout)["cells"]
-    (trial,) = cell["by_repetition"]
-    check_accounts(trial)
-    assert cell["out_of_memory"] is False
+    run = whole(lab, ONE_CORE, MEMORY_LIMIT_MB="2000")
+    trial = only_trial(run)
+    assert run["cells"][0]["out_of_memory"] is False
     assert trial["succeeded"] == trial["requests"], trial["failed_by"]
 
 
 def test_to_run_out_of_memory_is_a_result(lab: Lab) -> None:
-    running = lab.start(
-        *("run", "middleware", "--cores", "1", "--where", "container", *SHORT, "--repetitions", "1"),
-        WARM_UP_S="3",
-        DEADLINE_MS="2000",
-        MEMORY_LIMIT_MB="400",
-    )
-    running.wait_for("1 core, container")
+    running = start(lab, ONE_CORE, "1 core, container", DEADLINE_MS="2000", MEMORY_LIMIT_MB="400")
     exhaust_memory(lab, "middleware-node-1", "http", megabytes=400)
-    (cell,) = ended(running)["cells"]
-    (trial,) = cell["by_repetition"]
-    check_accounts(trial)
-    assert cell["out_of_memory"] is True, trial
+    run = ended(running)
+    trial = only_trial(run)
+    assert run["cells"][0]["out_of_memory"] is True, trial
     assert any("http" in name for name in trial["dead"]), trial["dead"]
     assert trial["invalid_because"] == []
     assert trial["failed"] + trial["unfinished"] > 0
 
 
 def test_memory_that_ends_while_devices_register_is_a_result(lab: Lab) -> None:
-    running = lab.start(
-        *("run", "middleware", "--cores", "1", "--where", "container", "--devices", "400", "--seconds", "3"),
-        *("--repetitions", "2", "--json"),
-        MEMORY_LIMIT_MB="400",
-    )
-    running.wait_for("to know 400 devices")
+    words = f"{ONE_CORE} --devices 400 --seconds 3 --repetitions 2"
+    running = start(lab, words, "to know 400 devices", MEMORY_LIMIT_MB="400")
     exhaust_memory(lab, "middleware-node-1", "things", megabytes=400, after="http")
     check_starved(ended(running), requests=2400)
 
 
 @pytest.mark.parametrize("megabytes", ["65", "85"])
 def test_too_little_memory_to_start_is_a_result(lab: Lab, megabytes: str) -> None:
-    words = ("run", "middleware", "--cores", "1", "--where", "container", "--devices", "20", "--seconds", "3")
-    done = lab.run(*words, "--repetitions", "2", "--json", code=0, timeout_s=500, MEMORY_LIMIT_MB=megabytes)
+    words = f"run {ONE_CORE} --seconds 3 --repetitions 2"
+    done = lab.run(*words.split(), code=0, timeout_s=500, MEMORY_LIMIT_MB=megabytes)
     check_starved(one_run(done.stdout), requests=120)
 
 
 def test_a_node_that_restarts_behind_the_balancer_is_named(lab: Lab) -> None:
-    running = lab.start(
-        *("run", "middleware-nodes", "--layouts", "2x1", "--devices", "20", "--seconds", "10"),
-        *("--repetitions", "1", "--allow-invalid", "--json"),
-        WARM_UP_S="4",
-        DEADLINE_MS="2000",
-        LAB_BALANCER_PORT=str(free_port()),
-    )
-    running.wait_for("2 nodes x 1 core")
+    words = f"{NODES} --layouts 2x1 --seconds 10"
+    running = start(lab, words, "2 nodes x 1 core", DEADLINE_MS="2000", LAB_BALANCER_PORT=str(free_port()))
     # 3 s after its last program.
     kill_service(lab, "middleware-node-2", "http", number=0)
-    subprocess.run(
-        ["docker", "restart", "-t", "0", lab.container("middleware-node-2")], check=True, capture_output=True
-    )
+    docker("restart", "-t", "0", lab.container("middleware-node-2"))
     run = ended(running)
-    (trial,) = run["cells"][0]["by_repetition"]
-    check_accounts(trial)
+    trial = only_trial(run)
     assert any("http of node-2" in name for name in trial["dead"]), trial["dead"]
     assert not run["valid"]
     # nginx goes on with the other node.
@@ -242,14 +206,14 @@ def test_a_node_that_restarts_behind_the_balancer_is_named(lab: Lab) -> None:
 
 
 def test_bare_metal_ends_with_a_lab_that_is_killed(lab: Lab) -> None:
-    running = lab.start("run", "middleware", "--cores", "1", "--where", "bare", *SHORT, WARM_UP_S="3")
-    running.wait_for("1 core, bare metal")
+    running = start(lab, ONE_CORE.replace("container", "bare"), "1 core, bare metal")
     until(bare_metal, "bare metal", 60)
     running.process.kill()
     until(lambda: not bare_metal(), "the end of bare metal", 30)
 
 
 def test_devices_on_another_host_drive_the_nodes(lab: Lab) -> None:
+    words = ("run", *f"{NODES} --layouts 1x1,2x1 --allow-invalid".split())
     with load_host("secret", processes=2) as host:
         settings = {
             "LAB_BIND": host.lab,
@@ -257,9 +221,7 @@ def test_devices_on_another_host_drive_the_nodes(lab: Lab) -> None:
             "LOAD_HOSTS": f"{host.address},{host.address}:9211",
             "WARM_UP_S": "3",
         }
-        words = ("run", "middleware-nodes", "--layouts", "1x1,2x1", *SHORT, "--repetitions", "1")
-        refused = lab.run(*words, code=2, LOAD_TOKEN="wrong", **settings)
-        assert "LOAD_TOKEN" in refused.stderr
+        assert "LOAD_TOKEN" in lab.run(*words, code=2, LOAD_TOKEN="wrong", **settings).stderr
         run = one_run(lab.run(*words, code=0, LOAD_TOKEN="secret", **settings).stdout)
         assert host.processor_s() > 0.5
     assert run["valid"], run["invalid_because"]
@@ -272,8 +234,7 @@ def test_devices_on_another_host_drive_the_nodes(lab: Lab) -> None:
 def test_a_port_that_is_taken_is_named(lab: Lab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        words = ("run", "middleware-nodes", "--layouts", "1x1", *SHORT, "--repetitions", "1")
-        done = lab.run(*words, code=3, LAB_BALANCER_PORT=str(port))
+        done = lab.run("run", *NODES.split(), code=3, LAB_BALANCER_PORT=str(port))
     assert str(port) in done.stderr
     assert "LAB_BALANCER_PORT" in done.stderr
 
@@ -285,11 +246,6 @@ def check_starved(run: dict[str, Any], requests: int) -> None:
     assert (cell["requests"], cell["unfinished"]) == (requests, requests)
     assert cell["dead"], cell
     assert run["valid"], run["invalid_because"]
-
-
-def one_run(output: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(output)["runs"][0]
-    return found
 
 
 def fuzz(port: int, noise: bytes) -> None:
