@@ -40,10 +40,9 @@ def append(path: Path, line: str) -> None:
 
 
 PARAMS = "compose/scenarios/scenario0/params.env"
-SLIPS = [(PARAMS, "MESSAGES=${MESSAGES:-abc}\n"), (PARAMS, "MESSAGES=abc\n"), (".env", "\nMESSAGES=abc\n")]
 
 
-@pytest.mark.parametrize(("file", "line"), SLIPS)
+@pytest.mark.parametrize(("file", "line"), [(PARAMS, "MESSAGES=${MESSAGES:-abc}\n"), (".env", "\nMESSAGES=abc\n")])
 def test_a_slip_in_a_file_names_variable_and_file(own_lab: Lab, file: str, line: str) -> None:
     append(own_lab.root / file, line)
     check_said(own_lab.run("run", "scenario0"), 2, "MESSAGES='abc'", file)

@@ -1,4 +1,4 @@
-"""The handouts as their readers see them: sections, commands, panels."""
+"""The handouts as their readers see them: commands, panels."""
 
 import re
 import shlex
@@ -25,10 +25,6 @@ def name_of(handout: Path) -> str:
 @cache
 def exercise_of(handout: Path) -> Exercise:
     return read_exercise(ROOT, name_of(handout), EXPERIMENTS)
-
-
-def sections(handout: Path) -> list[str]:
-    return re.findall(r"^## (.+)$", handout.read_text(), re.MULTILINE)
 
 
 def commands(handout: Path) -> list[str]:

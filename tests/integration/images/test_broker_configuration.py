@@ -21,17 +21,6 @@ def running_broker(image: str, start: Starter, *factors: str) -> Container:
     return broker
 
 
-def written(broker: Container) -> list[str]:
-    return broker.execute("cat", "/tmp/1883.conf").splitlines()
-
-
-@pytest.mark.engine
-def test_fidelities_differ_in_nodelay_alone(mosquitto_image: str, start: Starter) -> None:
-    files = [written(running_broker(mosquitto_image, start, name)) for name in ("thesis", "corrected")]
-    pairs = zip(*files, strict=True)
-    assert [pair for pair in pairs if pair[0] != pair[1]] == [("set_tcp_nodelay false", "set_tcp_nodelay true")]
-
-
 @pytest.mark.engine
 @pytest.mark.parametrize("factors", FACTORS)
 def test_starts_without_a_warning_and_logs_no_message(

@@ -35,16 +35,3 @@ def test_each_cpu_worker_burns(stress_image: str, start: Starter, workers: int) 
     until(lambda: sum(seconds >= 1 for seconds in burnt_s()) == workers, "CPU time of every worker", LIMIT_S)
     assert len(burnt_s()) == workers + 1
     assert burnt_s()[0] == 0, "the dispatcher only waits"
-
-
-def test_ends_by_itself_and_says_so(stress_image: str, start: Starter) -> None:
-    stress = start(stress_image, "--cpu", "1", "--timeout", "1s")
-    assert stress.wait_for_end(20) == 0
-    assert "1 cpu, 0 io, 0 vm" in stress.logs()
-    assert "successful run completed" in stress.logs()
-
-
-def test_wrong_option_fails(stress_image: str, start: Starter) -> None:
-    stress = start(stress_image, "--no-such-option")
-    assert stress.wait_for_end(20) != 0
-    assert "no-such-option" in stress.logs()

@@ -116,12 +116,3 @@ def test_piped_it_prints_one_picture(measured: Lab) -> None:
     assert done.returncode == 0, done.stderr
     assert "O p50" in done.stdout
     assert "\x1b" not in done.stdout
-
-
-def test_piped_without_an_exporter_is_exit_code_3() -> None:
-    variables = {**os.environ, "LAB_EXPORTER_PORT": "1", "PYTHONPATH": "src"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=variables, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 3
-    assert "LAB_EXPORTER_PORT" in done.stdout

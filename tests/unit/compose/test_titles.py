@@ -1,8 +1,5 @@
 """One title for each scenario: TITLE in its params.env, and wherever else it is shown."""
 
-import re
-from pathlib import Path
-
 import pytest
 import yaml
 from support.places import ROOT
@@ -15,9 +12,6 @@ from looplab.run import prepare
 
 TITLES = {name: scenario.title for name, scenario in {**scenarios(ROOT), **experiments(ROOT)}.items()}
 FOLDERS = {path.parent.name: path.parent for path in ROOT.glob("compose/*/[!_]*/params.env")}
-PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("compose/*/[!_]*/README.md")]
-# Where a link names a part of what it leads to.
-IN_OTHER_WORDS = re.compile(r"\d|handout|latency|throughput|nodes|cores and containers|asip")
 
 
 @pytest.mark.parametrize("name", TITLES)
@@ -32,16 +26,3 @@ def test_the_report_and_the_list_of_a_bare_up_have_it() -> None:
     assert published.titles().items() <= TITLES.items()
     listed = [*prepare.scenarios(ROOT / "compose/scenarios"), *prepare.scenarios(ROOT / "compose/experiments")]
     assert dict(listed) == TITLES
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_that_names_a_scenario_has_it(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for words, there in re.findall(r"\[([^\]]+)\]\(([^)]+)/README\.md\)", text):
-        folder = (page.parent / there).resolve()
-        if folder in FOLDERS.values() and not IN_OTHER_WORDS.fullmatch(words):
-            assert words == TITLES[folder.name]
-    for name, words in re.findall(r"^\| (scenario\d) \| ([^|]+) \|.* \| [\d ]+ \|$", text, re.MULTILINE):
-        assert words == TITLES[name]
-    for number, words in re.findall(r"^#+ Scenario (\d): (.+)$", text, re.MULTILINE):
-        assert words == TITLES[f"scenario{number}"]

@@ -1,4 +1,4 @@
-"""Handouts: one form for all; what they name is there, what they tell to type can be typed."""
+"""Handouts: what they name is there, what they tell to type can be typed."""
 
 import json
 from functools import cache
@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.handouts import HANDOUTS, commands, exercise_of, name_of, panels, runs_of, sections, words_of
+from support.handouts import HANDOUTS, commands, exercise_of, name_of, panels, runs_of, words_of
 from support.places import ROOT
 
 from looplab.exercises.exercise import Exercise, WantedRun
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.lab.cli import parser
 from looplab.spec.parameters import RunParameters
-
-FORM = ["Before you start", "Predict", "Run", "Observe", "Look inside", "Questions", "Hand in", "Check", "Stop"]
 
 
 @cache
@@ -39,17 +37,6 @@ def titles() -> set[str]:
             }
     # As they are read: with the values of their variables.
     return {title for title in names if "$" not in title}
-
-
-@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
-def test_all_have_the_same_form(handout: Path) -> None:
-    assert sections(handout) == FORM
-
-
-@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
-def test_the_score_before_starting_is_the_one_the_handout_names(handout: Path) -> None:
-    total = exercise_of(handout).total
-    assert f"`score: 0 of {total}`" in handout.read_text()
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)

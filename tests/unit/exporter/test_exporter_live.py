@@ -154,14 +154,3 @@ def test_a_run_whose_controller_was_killed_does_not_stay_active(writer: Writer, 
     writer.send(1, ago_ms=SILENCE_NS // MS + 100)
     run.advance()
     assert not run.active
-
-
-def test_treatments_found_so_far_are_shown(tmp_path: Path) -> None:
-    Writer(tmp_path)
-    found = [{"what": "stress load", "wanted": "running", "found": "not running", "verified": False}]
-    publish_state(tmp_path, "running", treatments=found)
-    folder = LiveFolder(tmp_path, EXPERIMENTS)
-    run = folder.run(frozenset())
-    assert run is not None
-    text = folder.texts(run)["loop_treatment_verified"]
-    assert samples(text, "loop_treatment_verified", what="stress load", found="not running") == [0]

@@ -1,6 +1,5 @@
 """Broker, processes and pages of the exporter."""
 
-import json
 import socket
 import threading
 import urllib.error
@@ -71,10 +70,6 @@ def forgetful() -> Iterator[WatchedBroker]:
     made = WatchedBroker(silence_s=0.5)
     yield made
     made.close()
-
-
-def test_broker_that_never_spoke_is_down_and_shows_nothing_else(broker: WatchedBroker) -> None:
-    assert "".join(broker.watch.texts().values()) == DOWN
 
 
 def test_broker_values_vanish_with_the_connection(broker: WatchedBroker) -> None:
@@ -175,6 +170,8 @@ def test_a_run_is_on_one_page_at_a_time(tmp_path: Path, exporter: Exporter) -> N
     assert keys(exporter.stored_page()) == {("scenario1", 0), ("scenario2", 0)}
     assert keys(exporter.live_page()) == set(), "the stored page has told it"
     assert keys(exporter.whole_page()) == {("scenario1", 0), ("scenario2", 0)}
+    types = [line for line in exporter.whole_page().splitlines() if line.startswith(b"# TYPE")]
+    assert len(types) == len(set(types)), "each family once"
 
 
 def test_after_a_restart_a_finished_run_is_not_waited_for(tmp_path: Path, exporter: Exporter) -> None:
@@ -183,14 +180,6 @@ def test_after_a_restart_a_finished_run_is_not_waited_for(tmp_path: Path, export
     exporter.stored.refresh()
     assert keys(exporter.live_page()) == {("scenario2", 0)}
     assert keys(exporter.whole_page()) == {("scenario1", 0), ("scenario2", 0)}
-
-
-def test_every_family_appears_once(tmp_path: Path, exporter: Exporter) -> None:
-    for scenario in ("scenario1", "scenario2"):
-        store(tmp_path / "results", f"20260101T000000Z-{scenario}")
-    exporter.stored.refresh()
-    types = [line for line in exporter.whole_page().decode().splitlines() if line.startswith("# TYPE")]
-    assert len(types) == len(set(types))
 
 
 def test_http(tmp_path: Path, exporter: Exporter) -> None:
@@ -239,8 +228,3 @@ def test_port_in_use_names_the_variable(exporter: Exporter, tmp_path: Path) -> N
         with pytest.raises(MachineError) as caught:
             server(exporter, taken.getsockname(), tmp_path)
     assert "EXPORTER_PORT" in caught.value.remedy
-
-
-def test_state_of_the_wrong_shape_leaves_the_pages_alone(tmp_path: Path, exporter: Exporter) -> None:
-    (tmp_path / "live" / "state.json").write_text(json.dumps(["running"]))
-    assert keys(exporter.whole_page()) == set()

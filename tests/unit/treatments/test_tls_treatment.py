@@ -31,11 +31,6 @@ def test_who_has_tls(settings: dict[str, str], controller: bool, bridge: bool) -
     assert (found.broker_tls, found.bridge_tls) == (controller, bridge)
 
 
-def test_a_word_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="BROKER_TLS='maybe'"):
-        parameters(BROKER_TLS="maybe")
-
-
 @pytest.mark.parametrize(
     ("wanted", "found", "verified"),
     [
