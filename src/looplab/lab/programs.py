@@ -119,21 +119,20 @@ def follow(
             lines.append(line)
             on_line(line.rstrip("\n"))
         code = process.wait()
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
+        if out_of_time.is_set():
+            return Outcome(words, TIMED_OUT, "".join(lines), f"{words[0]}: not finished within {timeout_s:g} s")
+        return Outcome(words, code, "".join(lines), "")
     finally:
         watchdog.cancel()
-    if out_of_time.is_set():
-        return Outcome(words, TIMED_OUT, "".join(lines), f"{words[0]}: not finished within {timeout_s:g} s")
-    return Outcome(words, code, "".join(lines), "")
+        process.kill()
+        process.wait()
 
 
 def run_script(
     name: str, *words: str, title: str, expected_s: float = 0.0, environment: Mapping[str, str] | None = None
-) -> None:
-    """Run scripts/`name` with progress; LabError (exit code 3) with the message and remedy that it ends with.
+) -> str:
+    """Run scripts/`name` with progress, return what it prints; LabError (exit code 3) with the message and remedy that
+    it ends with.
 
     The scripts end with two lines: "name: what happened" and, indented, what to do.
     """
@@ -145,6 +144,7 @@ def run_script(
             reason = message.rpartition("\n")[2].partition(": ")[2] or done.said
             remedy = remedy.strip() or f"Run scripts/{name} by hand to see everything."
             raise MachineError(reason, remedy)
+    return done.stdout
 
 
 def _settings(environment: Mapping[str, str] | None) -> dict[str, str]:

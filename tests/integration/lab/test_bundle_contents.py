@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.places import ROOT
 
-from looplab.lab.class_archives import FOR_TEACHERS, checkout_files, write_archives
+from looplab.lab.class_archives import FOR_TEACHERS, NOTE, checkout_files, write_archives
 
 
 def test_students_get_no_answers_and_teachers_get_those(tmp_path: Path) -> None:
@@ -19,7 +19,8 @@ def test_students_get_no_answers_and_teachers_get_those(tmp_path: Path) -> None:
     with tarfile.open(teachers) as archive:
         archive.extractall(tmp_path / "t")
     place = tmp_path / "s/looplab"
-    assert {path for path in checkout_files(ROOT) if not (place / path).is_file()} == set(FOR_TEACHERS)
+    assert all((place / path).is_file() for path in checkout_files(ROOT))
+    assert {(place / path).read_text() for path in FOR_TEACHERS} == {NOTE}
     assert (place / ".students").is_file()
     assert os.access(place / "lab", os.X_OK)
     pages = [place / name for name in checkout_files(ROOT) if name.endswith(".md") and name not in FOR_TEACHERS]

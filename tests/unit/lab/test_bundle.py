@@ -10,7 +10,6 @@ from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
-from looplab.lab.class_archives import checkout_files
 from looplab.lab.commands.bundle import decisions, tag_pinned
 
 PAYLOAD = os.urandom(1_500_000)
@@ -44,13 +43,6 @@ def test_the_engine_gets_the_saved_images_behind_the_manifest(docker: fakes.Dock
         content = archive.extractfile("layer")
         assert content is not None
         assert content.read() == PAYLOAD
-
-
-def test_without_git_an_archive_holds_no_results_and_no_secrets(tmp_path: Path) -> None:
-    for name in ("lab", "docs/answers.md", "results/r/run.json", "secrets/key", ".env.machine", "answers/s.yaml"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("x")
-    assert checkout_files(tmp_path) == ["docs/answers.md", "lab"]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99, 0.999999])

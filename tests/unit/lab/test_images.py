@@ -76,7 +76,7 @@ def test_a_pinned_image_here_by_its_tag_was_loaded(docker: fakes.Docker, tmp_pat
 def test_images_are_built_upon_the_base_that_stands_in(
     docker: fakes.Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("looplab.lab.docker.images.make_base_image", docker.has)
+    monkeypatch.setattr("looplab.lab.docker.images.run_script", lambda _name, image, **_: docker.has(image))
     images = ensured(tmp_path, {"MOSQUITTO_IMAGE": BROKER})
     assert images.variables == {"BASE_IMAGE": BASE_STAND_IN, "MOSQUITTO_IMAGE": BROKER_STAND_IN}
     assert f"--build-arg BASE_IMAGE={BASE_STAND_IN}" in docker.calls("build")[0]

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from looplab.errors import MachineError
-from looplab.lab.docker.base_image import make_base_image
 from looplab.lab.docker.builds import BUNDLE_REMEDY, build_image
 from looplab.lab.image_names import (
     BASE,
@@ -16,8 +15,8 @@ from looplab.lab.image_names import (
     repository_of,
     without_digest,
 )
-from looplab.lab.programs import TIMED_OUT, call, follow
-from looplab.system.terminal import Step
+from looplab.lab.programs import TIMED_OUT, call, follow, run_script
+from looplab.system.terminal import Step, say
 
 GRAFANA_REPOSITORY = "grafana/grafana"
 FLOOD_REPOSITORY = "inovex/mqtt-stresser"
@@ -107,7 +106,9 @@ class Images:
             return self.base
         self.base = self.variables[BASE] = STAND_INS[repository_of(BASE_IMAGE)]
         if not is_here(self.base):
-            make_base_image(self.base)
+            title = "Building a base image from Debian's packages"
+            if notes := run_script("make-base-image", self.base, title=title, expected_s=20):
+                say(notes.strip())
             self.notes.append(f"{self.base} was built from Debian's packages: no registry gave {BASE_IMAGE}.")
         return self.base
 
