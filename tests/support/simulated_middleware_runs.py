@@ -59,11 +59,7 @@ def trial(
     return Trial(
         cell=cell,
         repetition=repetition,
-        seconds=SECONDS,
-        requests=requests,
-        succeeded=succeeded,
-        failed=failed,
-        unfinished=requests - succeeded - failed,
+        processed=succeeded,
         failed_by={"timeout": failed} if failed else {},
         histograms={
             "response": counted(sent_ns + late_ns[:succeeded]),
@@ -76,7 +72,7 @@ def trial(
         cpu_s={"http": 0.001 * succeeded * slower, "auth": 0.0005 * succeeded * slower, "devices": 2.0},
         memory_start_bytes=dict.fromkeys(under_test, 50 * 2**20 * cell.nodes),
         memory_end_bytes=dict.fromkeys(under_test, 60 * 2**20 * cell.nodes),
-        wanted_processors={"middleware": range(cell.cores)},
+        wanted_processors=range(cell.cores),
         affinity={name: list(range(cell.cores)) for name in under_test},
         processor_share=0.5,
         warm_up=[Second(at, 10, 10, 10, cpu_us=40_000 - 5000 * at) for at in range(6)],

@@ -80,26 +80,30 @@ def first_figure(_claim: Claim, found: Verdict) -> tuple[Interval | None, float 
 
 
 def show(value: float, unit: str) -> str:
-    """Return a figure for a table, a dash for NaN; latencies are in us."""
+    """Return a figure for a table, a dash for NaN; latencies are in us, shares ("%") and changes are parts of 1."""
 
-    def form(held: float) -> str:
-        whole = unit in ("bytes", "messages") or abs(held) >= 1000
-        return f"{held:,.0f}" if whole else f"{held:.3g}" if abs(held) < 1 else f"{held:.2f}"
+    def form(number: float) -> str:
+        rounded = unit in ("bytes", "messages", "devices") or abs(number) >= 1000
+        return f"{number:,.0f}" if rounded else f"{number:.3g}" if abs(number) < 1 else f"{number:.2f}"
 
-    return show_figure(value, show_ms if unit == "us" else form)
+    forms: Mapping[str, Callable[[float], str]] = {
+        "us": show_ms,
+        "%": "{:.2%}".format,
+        "change": lambda change: f"{round(change, 3) + 0.0:+.1%}".replace("-", "−"),
+    }
+    return show_figure(value, forms.get(unit, form))
 
 
 def parts(cell: MeasuredCell) -> Iterator[tuple[str, str]]:
-    """Yield what a part of a cell means and its numbers in words, of those that run.json holds by name."""
+    """Yield what a part of a cell means and its value in words: numbers by name, words, or yes."""
     for part in cell.of_kind(Part):
-        held = part.of(cell)
-        said = [f"{name} {text}" for name, value in held.items() if (text := _in_words(value))] if _named(held) else []
-        if said:
-            yield part.about, ", ".join(said)
-
-
-def _named(held: Any) -> bool:
-    return isinstance(held, Mapping)
+        value = part.of(cell)
+        if isinstance(value, Mapping):
+            numbers = [f"{name} {text}" for name, one in value.items() if (text := _in_words(one))]
+        else:
+            numbers = ["yes"] if value is True else [one for one in value or () if isinstance(one, str)]
+        if numbers:
+            yield part.about, ", ".join(numbers)
 
 
 def _in_words(value: Any) -> str:

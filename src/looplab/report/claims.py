@@ -87,9 +87,10 @@ def every(
             UNDECIDED: f"The intervals hold both {wanted} and something else",
         }[outcome]
         named = f": {'; '.join(out[:3])}{' and others' if len(out) > 3 else ''}" if out else ""
-        estimates = [value.estimate / (1000 if unit == "us" else 1) for value in values.values()]
+        scale, written = {"us": (0.001, " ms"), "%": (100, " %")}.get(unit, (1, ""))
+        estimates = [scale * value.estimate for value in values.values()]
         ends = " to ".join(dict.fromkeys(f"{end:.3g}" for end in (min(estimates), max(estimates))))
-        reason = f"{reason} ({ends}{' ms' if unit == 'us' else ''}){named}."
+        reason = f"{reason} ({ends}{written}){named}."
         lines = [Line(str(cell), value, printed(cell), unit) for cell, value in values.items()]
         return Finding(outcome, reason, lines=lines)
 

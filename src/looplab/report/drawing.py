@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from looplab.report.samples import Measured
     from looplab.report.statistics import Interval
 
 SIZE_INCHES = (4.7, 3.3)
@@ -29,6 +30,7 @@ STYLES = (
     ("#2b8cc4", ":", "P"),
     ("#a87200", ":", "X"),
 )
+GREY = "#777777"
 
 
 @dataclass(frozen=True)
@@ -58,17 +60,6 @@ def point(x: float, value: Interval, unit: float = 1.0) -> Point:
     """Return the mark of an estimate in `unit`; no bar is drawn where an end is unknown or infinite."""
     y, low, high = value.estimate / unit, value.low / unit, value.high / unit
     return Point(x, y, *((end if math.isfinite(end) else 0.0) for end in (y - low, high - y)))
-
-
-def errorbars(axes: Axes, name: str, held: Sequence[Point], style: tuple[str, str, str], **more: Any) -> None:
-    """Draw a series of marks with their intervals, joined by a line; `style` is one of STYLES."""
-    colour, line, mark = style
-    axes.errorbar(
-        [p.x for p in held],
-        [p.y for p in held],
-        yerr=[[p.below for p in held], [p.above for p in held]],
-        **{"color": colour, "linestyle": line, "marker": mark, "capsize": 2.5, "label": name, **more},
-    )
 
 
 # A heading, a text and the figures below it.
@@ -105,6 +96,13 @@ class Plot:
     place: tuple[float, float, float, float] = PLACE
     legend_columns: int = 4
 
+    @classmethod
+    def of(cls, run: Measured, figure: str, caption: str, text: str, put: Callable[[Axes], None], **more: Any) -> Self:
+        """Return the plot of a figure of the publication from a run; `text` are its numbers in words."""
+        fidelity = run.run.fidelity
+        name = f"{run.run.experiment.replace('-', '_')}_figure_{figure}_{fidelity}"
+        return cls(name, figure, fidelity, caption, f"{caption} {text}", put, **more)
+
     def draw(self) -> Drawing:
         made = images(self._fill, SIZE_INCHES, self.place)
         return Drawing(self.name, self.figure, self.fidelity, self.caption, self.alternative, *made)
@@ -123,6 +121,85 @@ class Plot:
             handlelength=2.4,
             borderaxespad=0.2,
         )
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What most plots draw: named series of points over x, with their intervals.
+
+    `levels` are horizontal lines, `slopes` named lines through the origin, `best` vertical lines by series; `ticks`
+    name the places 0, 1, … on x. With `percent`, y is a share.
+    """
+
+    series: Mapping[str, Sequence[Point]]
+    x_label: str
+    y_label: str
+    levels: tuple[float, ...] = ()
+    slopes: Mapping[str, float] = field(default_factory=dict)
+    best: Mapping[str, float] = field(default_factory=dict)
+    ticks: tuple[str, ...] = ()
+    percent: bool = False
+
+    def plot(self, run: Measured, figure: str, caption: str, **more: Any) -> list[Plot]:
+        """Return the plot of a figure of the publication from a run, none without a point."""
+        return [Plot.of(run, figure, caption, str(self), self.put, **more)] if any(self.series.values()) else []
+
+    def __str__(self) -> str:
+        """The numbers of the figure, for readers who do not see it."""
+        form = ".1%" if self.percent else ".4g"
+
+        def at(x: float) -> str:
+            return self.ticks[int(x)] if self.ticks else f"{x:.4g}"
+
+        each = [
+            f"{name}: " + ", ".join(f"{p.y:{form}} at {at(p.x)}" for p in points)
+            for name, points in self.series.items()
+        ]
+        best = "".join(f" Best of {name}: {x:g}." for name, x in self.best.items())
+        return f"{self.y_label} over {self.x_label}. {'; '.join(each)}.{best}"
+
+    def put(self, axes: Axes) -> None:
+        """Draw it."""
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+        right = max(p.x for points in self.series.values() for p in points)
+        for name, factor in self.slopes.items():
+            axes.plot([0, right], [0, factor * right], color=GREY, linewidth=0.8)
+            axes.annotate(name, (right, factor * right), fontsize=7.5, color="#555555", ha="right", va="bottom")
+        for level in self.levels:
+            axes.axhline(level, color=GREY, linewidth=0.9)
+        for at, (name, points) in enumerate(self.series.items()):
+            colour, line, mark = STYLES[at % len(STYLES)]
+            if name in self.best:
+                axes.axvline(self.best[name], color=colour, linestyle=":", linewidth=1.1)
+            # Every second series is larger and hollow: both are seen where two agree.
+            hollow = at % 2 == 1
+            axes.errorbar(
+                [p.x for p in points],
+                [p.y for p in points],
+                yerr=[[p.below for p in points], [p.above for p in points]],
+                color=colour,
+                linestyle=line,
+                linewidth=1.5,
+                marker=mark,
+                markersize=7 if hollow else 4.5,
+                markerfacecolor="none" if hollow else colour,
+                capsize=2.5,
+                label=name,
+            )
+        if self.ticks:
+            axes.set_xticks(range(len(self.ticks)), self.ticks)
+        else:
+            axes.set_xlim(0, right * 1.04)
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        if self.percent:
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        else:
+            axes.set_ylim(0, None)
+        if len(self.levels) > 1:
+            axes.set_yticks(self.levels)
+        axes.set_xlabel(self.x_label)
+        axes.set_ylabel(self.y_label)
 
 
 def shares(axes: Axes, metric: str, counted: str, *, logarithmic: bool) -> None:

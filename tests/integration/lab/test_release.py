@@ -34,7 +34,7 @@ IMPORTED = {
 DEVICES = [
     "looplab.experiments.middleware.devices.__main__",
     "looplab.experiments.middleware.controller",
-    "looplab.experiments.middleware.systems.magistrala.readback",
+    "looplab.experiments.middleware.systems.magistrala.client",
     "psycopg",
 ]
 # Experiments with images of their own need packages that no other image has.

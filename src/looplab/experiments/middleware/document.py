@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
 from looplab.experiments.middleware import LoadCell
@@ -12,16 +12,15 @@ from looplab.run.record import File
 from looplab.treatments.judgement import Treatment
 
 KEYS = tuple(key.name for key in LoadCell.key_columns())
-SAMPLES_HEADER = (
-    f"{','.join(KEYS)},repetition,second,due,sent,succeeded,failed,unfinished,response_p50_us,response_p99_us,cpu_us"
-)
-HISTOGRAMS_HEADER = f"{','.join(KEYS)},repetition,time,upper_ns,count"
 FATES = tuple(LoadCell.outcomes())
 # The times of one request: since it was due, since it was sent, inside the middleware; how late the device sent it.
 TIMES = ("response", "sent_response", "server", "send_lateness")
 STORED_TIMES = TIMES[:3]
 # What a repetition holds in run.json as it was measured.
-_OF_REPETITION = ("processor_share", "load_memory_bytes", "drops", "refreshes", "out_of_memory")
+_OF_REPETITION = (
+    *("repetition", "seconds", "processed", "processor_share", "load_memory_bytes"),
+    *("drops", "refreshes", "out_of_memory"),
+)
 # From this share of a processor on, the devices themselves may be the limit.
 SATURATED = 0.9
 # A request at the end of the warm-up may cost so many times as much as in the load: beyond, it had not ended.
@@ -45,10 +44,7 @@ class Second:
 
 @dataclass(frozen=True)
 class ReadBack:
-    """What the database held after a repetition: posted = stored + lost + duplicates.
-
-    `stored` were found once, `duplicates` more than once.
-    """
+    """What the database held after a repetition, of what was posted: found once, not at all, more than once."""
 
     posted: int
     stored: int
@@ -58,25 +54,21 @@ class ReadBack:
 
 @dataclass(kw_only=True)
 class Trial:
-    """One repetition of a cell: the middleware started once, warmed up, and loaded for `seconds`.
+    """One repetition of a cell: the middleware started once, warmed up, and loaded; a row for each of its seconds.
 
-    `in_time` are the requests that succeeded before the load ended, None where nobody counted them.
+    `processed` are the requests that succeeded before the load ended, as the paper counts them.
     `histograms` are by TIMES; `failed_by` counts the failed requests by cause. Processor seconds and memory are by
-    service, `under_test` names those of the middleware. `warm_up` and `loaded` hold what each second saw.
-    `wanted_processors` and `affinity` are processors by part and by service; `processor_share` is the load of the
-    busiest processor of the devices, from 0 to 1, `load_memory_bytes` their memory.
-    `dead` names services that ended during the repetition. Without `started` the middleware never got ready.
+    service, `under_test` names those of the middleware, which `wanted_processors` are for; `affinity` is by service.
+    `processor_share` is the load of the busiest processor of the devices, from 0 to 1, `load_memory_bytes` their
+    memory. `dead` names services that ended during the repetition. Without `started` the middleware never got ready.
     """
 
     cell: LoadCell
     repetition: int
-    seconds: float = 0.0
     started: bool = True
-    requests: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    unfinished: int = 0
-    in_time: int | None = None
+    warm_up: Sequence[Second] = ()
+    loaded: Sequence[Second] = ()
+    processed: int = 0
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     failed_by: Mapping[str, int] = field(default_factory=dict)
     read_back: ReadBack | None = None
@@ -84,39 +76,42 @@ class Trial:
     cpu_s: Mapping[str, float] = field(default_factory=dict)
     memory_start_bytes: Mapping[str, int] = field(default_factory=dict)
     memory_end_bytes: Mapping[str, int] = field(default_factory=dict)
-    wanted_processors: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    wanted_processors: Sequence[int] = ()
     affinity: Mapping[str, Sequence[int]] = field(default_factory=dict)
     shared: bool = False
     processor_share: float | None = None
     load_memory_bytes: int | None = None
     drops: int = 0
     refreshes: int = 0
-    warm_up: Sequence[Second] = ()
-    loaded: Sequence[Second] = ()
     dead: Sequence[str] = ()
     out_of_memory: bool = False
     faults: Sequence[str] = ()
 
     @property
+    def seconds(self) -> int:
+        return len(self.loaded)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The requests of the load and their fates, as in the table."""
+        names = {"requests": "due", **{name: name for name in FATES}}
+        return {name: sum(getattr(second, of) for second in self.loaded) for name, of in names.items()}
+
+    @property
+    def endless(self) -> int:
+        """The requests without a good answer: their response is infinite."""
+        return self.counts["failed"] + self.counts["unfinished"]
+
+    @property
     def invalid_because(self) -> list[str]:
         """Why this repetition counts for nothing, [] if it does."""
-        fates = self.succeeded + self.failed + self.unfinished
-        wrong = [] if fates == self.requests else [f"{self.requests} requests, {fates} accounted for"]
-        if self.read_back and self.read_back.posted != sum(astuple(self.read_back)[1:]):
-            posted, stored, lost, duplicates = astuple(self.read_back)
-            wrong.append(f"{posted} posted, {stored} stored, {lost} lost, {duplicates} stored more than once")
-        if self.saturated:
-            wrong.append(f"the devices used {self.processor_share:.0%} of a processor: they may be the limit")
-        return [*wrong, *self.faults]
+        if not self.saturated:
+            return list(self.faults)
+        return [f"the devices used {self.processor_share:.0%} of a processor: they may be the limit", *self.faults]
 
     def under_test_bytes(self, by_service: Mapping[str, int]) -> int:
         """Return the memory of the middleware's services together."""
         return sum(size for name, size in by_service.items() if name in self.under_test)
-
-    @property
-    def processed(self) -> int:
-        """The requests that succeeded before the load ended, as the paper counts them."""
-        return self.succeeded if self.in_time is None else self.in_time
 
     @property
     def saturated(self) -> bool:
@@ -132,7 +127,7 @@ class Trial:
     @property
     def misplaced(self) -> list[str]:
         """The services of the middleware that ran on other processors than wanted."""
-        wanted = sorted(self.wanted_processors.get("middleware", ()))
+        wanted = sorted(self.wanted_processors)
         return [name for name in self.under_test if name in self.affinity and sorted(self.affinity[name]) != wanted]
 
 
@@ -140,14 +135,13 @@ def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
     """Return one entry of `cells` in run.json from the repetitions of one cell, in any order."""
     trials = sorted(trials, key=lambda trial: trial.repetition)
     why = [f"repetition {trial.repetition}: {reason}" for trial in trials for reason in trial.invalid_because]
-    fates = {name: sum(getattr(trial, name) for trial in trials) for name in ("requests", *FATES)}
     document = {
         **trials[0].cell.key_document,
-        **fates,
+        **{name: sum(trial.counts[name] for trial in trials) for name in trials[0].counts},
         "processed": sum(trial.processed for trial in trials),
         "failed_by": dict(sum((Counter(trial.failed_by) for trial in trials), Counter())),
         **_read_back([trial.read_back for trial in trials]),
-        **_times(merged_times(trials), fates["failed"] + fates["unfinished"]),
+        **_times(merged_times(trials), sum(trial.endless for trial in trials)),
         "cpu_s_per_request": _per_request(trials),
         "memory_bytes_at_start": _mean([t.under_test_bytes(t.memory_start_bytes) for t in trials]),
         "memory_bytes_at_end": _mean([t.under_test_bytes(t.memory_end_bytes) for t in trials]),
@@ -186,11 +180,11 @@ def live(planned: int, trials: Iterable[Trial], running: Trial) -> dict[str, Any
     }
 
 
-def faults(planned: int, trials: Sequence[Trial], cut_short: str = "") -> list[str]:
-    """Return why a run is INVALID: each repetition that counts for nothing, and by `cut_short` why some are missing."""
+def faults(planned: int, trials: Sequence[Trial]) -> list[str]:
+    """Return why a run is INVALID: each repetition that counts for nothing, and whether some are missing."""
     wrong = [f"{trial.cell}, repetition {trial.repetition}: {why}" for trial in trials for why in trial.invalid_because]
     if len(trials) < planned:
-        wrong.append(f"ended after {len(trials)} of {planned} repetitions: {cut_short or 'unknown why'}")
+        wrong.append(f"ended after {len(trials)} of {planned} repetitions")
     return wrong
 
 
@@ -225,42 +219,45 @@ def judge(trials: Sequence[Trial]) -> list[Treatment]:
 
 def files(trials: Sequence[Trial]) -> list[File]:
     """Return the CSV files of a run; the rows that a record asks for are numbers of repetitions in `trials`."""
-    parts = (("samples.csv", SAMPLES_HEADER, sample_lines), ("histograms.csv", HISTOGRAMS_HEADER, histogram_lines))
+    columns = {
+        "samples.csv": ([one.name for one in fields(Second)], _seconds),
+        "histograms.csv": (["time", "upper_ns", "count"], _buckets),
+    }
 
-    def made_of(lines: Callable[[Trial], Iterator[str]]) -> Callable[[object, range], Iterator[str]]:
-        return lambda _store, rows: (line for trial in trials[rows.start : rows.stop] for line in lines(trial))
+    def made_of(rows: Callable[[Trial], Iterable[Sequence[object]]]) -> Callable[[object, range], Iterator[str]]:
+        return lambda _store, wanted: (
+            ",".join(
+                "" if value is None else str(value) for value in (*map(int, trial.cell.key), trial.repetition, *row)
+            )
+            for trial in trials[wanted.start : wanted.stop]
+            for row in rows(trial)
+        )
 
-    return [File(name, header, made_of(lines)) for name, header, lines in parts]
+    return [
+        File(name, ",".join([*KEYS, "repetition", *header]), made_of(rows)) for name, (header, rows) in columns.items()
+    ]
 
 
-def sample_lines(trial: Trial) -> Iterator[str]:
-    """Yield the lines of samples.csv for one repetition: one a second of its load."""
-    key = _key(trial)
-    for second in trial.loaded:
-        values = ("" if value is None else str(value) for value in astuple(second))
-        yield f"{key},{','.join(values)}"
+def _seconds(trial: Trial) -> Iterator[Sequence[object]]:
+    """Yield a row a second of a repetition's load."""
+    return map(astuple, trial.loaded)
 
 
-def histogram_lines(trial: Trial) -> Iterator[str]:
-    """Yield the lines of histograms.csv for one repetition: one a bucket that is not empty."""
-    key = _key(trial)
+def _buckets(trial: Trial) -> Iterator[Sequence[object]]:
+    """Yield a row for each bucket of a repetition's histograms that is not empty."""
     for name in (name for name in STORED_TIMES if name in trial.histograms):
         for upper, count in sorted(trial.histograms[name].counts.items()):
-            yield f"{key},{name},{upper},{count}"
-
-
-def _key(trial: Trial) -> str:
-    return ",".join(f"{int(value)}" for value in (*trial.cell.key, trial.repetition))
+            yield name, upper, count
 
 
 def _repetition(trial: Trial) -> dict[str, Any]:
     """Return one entry of a cell's `by_repetition`."""
     return {
-        **{name: getattr(trial, name) for name in ("repetition", "requests", *FATES, "processed", *_OF_REPETITION)},
-        "seconds": round(trial.seconds, 3),
+        **trial.counts,
+        **{name: getattr(trial, name) for name in _OF_REPETITION},
         "failed_by": dict(trial.failed_by),
         **_read_back([trial.read_back]),
-        **_times(trial.histograms, trial.failed + trial.unfinished),
+        **_times(trial.histograms, trial.endless),
         "cpu_s": {name: round(used_s, 3) for name, used_s in trial.cpu_s.items()},
         "cpu_s_per_request": _per_request([trial]),
         "memory_start_bytes": dict(trial.memory_start_bytes),

@@ -1,17 +1,93 @@
-"""The processes that drive the devices: one plan divided among them, what they count merged."""
+"""The load of one repetition: a plan divided among the processes of devices, and what became of each request."""
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
-from looplab.experiments.middleware.devices.requests import Plan
-from looplab.experiments.middleware.histogram import Histogram, merged
+from looplab.experiments.middleware.devices import Plan
+from looplab.experiments.middleware.document import Second
+from looplab.experiments.middleware.histogram import Histogram
 
-_TOTALS = ("in_time", "drops", "refreshes")
+SECOND_NS = 1_000_000_000
 PROVISION_TIMEOUT_S = 600.0
 END_TIMEOUT_S = 60.0
 # A process takes requests of 64 KiB at most.
 AT_ONCE = 20
+
+
+class Requests:
+    """What became of every request of a plan, counted by the second it was due in; times in ns from the start.
+
+    `times`, `failed_by` and `in_time`, the successes before the load's end, are those of the load without its warm-up.
+    `acknowledged` are (device, number) of its requests that succeeded.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._due_ns = {device: plan.due_ns(device) for device in plan.numbers}
+        seconds = -(-plan.end_ns // SECOND_NS)
+        self._counts = {name: [0] * seconds for name in ("due", "sent", "succeeded", "failed")}
+        self._responses = [Histogram() for _ in range(seconds)]
+        self._free_ns = dict.fromkeys(plan.numbers, 0)
+        self.times = {name: Histogram() for name in ("response", "sent_response", "send_lateness")}
+        self.failed_by: Counter[str] = Counter()
+        self.acknowledged: set[tuple[int, int]] = set()
+        self.in_time = 0
+        for dues_ns in self._due_ns.values():
+            for due_ns in dues_ns:
+                self._counts["due"][due_ns // SECOND_NS] += 1
+
+    def sent(self, device: int, number: int, sent_ns: int) -> None:
+        """Count a request that left."""
+        due_ns = self._due_ns[device][number]
+        self._counts["sent"][due_ns // SECOND_NS] += 1
+        # A device that is late because of its last answer says nothing about the process.
+        if due_ns >= self._plan.warm_up_ns and due_ns >= self._free_ns[device]:
+            self.times["send_lateness"].add(sent_ns - due_ns)
+
+    def ended(self, device: int, number: int, sent_ns: int, received_ns: int, cause: str) -> None:
+        """Count a request that left and ended; `cause` is "" for a success."""
+        self.sent(device, number, sent_ns)
+        self._free_ns[device] = received_ns
+        due_ns = self._due_ns[device][number]
+        second, loaded = due_ns // SECOND_NS, due_ns >= self._plan.warm_up_ns
+        self._counts["failed" if cause else "succeeded"][second] += 1
+        if not cause:
+            self._responses[second].add(received_ns - due_ns)
+        if loaded and cause:
+            self.failed_by[cause] += 1
+        elif loaded:
+            self.acknowledged.add((device, number))
+            self.in_time += received_ns <= self._plan.end_ns
+            self.times["response"].add(received_ns - due_ns)
+            self.times["sent_response"].add(received_ns - sent_ns)
+
+    @property
+    def count(self) -> int:
+        """The requests that ended so far, warm-up included."""
+        return self.succeeded + sum(self._counts["failed"])
+
+    @property
+    def succeeded(self) -> int:
+        """The successes so far, warm-up included."""
+        return sum(self._counts["succeeded"])
+
+    def seconds(self, cpu_s: Mapping[int, float]) -> list[Second]:
+        """Return a row for each second, at whose begin the CPU time was `cpu_s`; what has no end is unfinished."""
+        return [self._second(second, cpu_s) for second in range(len(self._responses))]
+
+    def _second(self, second: int, cpu_s: Mapping[int, float]) -> Second:
+        counts = {name: by_second[second] for name, by_second in self._counts.items()}
+        unfinished = counts["due"] - counts["succeeded"] - counts["failed"]
+        begun_s, ended_s = cpu_s.get(second), cpu_s.get(second + 1)
+        cpu_us = None if begun_s is None or ended_s is None else round((ended_s - begun_s) * 1e6)
+        # NaN without a response.
+        p50, p99 = (
+            None if math.isnan(one) else round(one / 1000, 3)
+            for one in self._responses[second].quantiles_ns((0.5, 0.99))
+        )
+        return Second(second, **counts, unfinished=unfinished, response_p50_us=p50, response_p99_us=p99, cpu_us=cpu_us)
 
 
 class Process(Protocol):
@@ -28,92 +104,51 @@ class Load:
     """
 
     def __init__(self, processes: Sequence[Process], drivers: Sequence[Process] = ()) -> None:
-        self._processes, self._drivers = processes, drivers or processes
+        self._first, self._drivers = processes[0], drivers or processes
         self._running: Sequence[Process] = []
-        self._responses: dict[int, Histogram] = {}
-        self._failures: list[list[int]] = []
 
     def provision(self, body: Mapping[str, Any]) -> None:
         """Have the first process make devices known to the middleware; drivers get the entries. Raises LabError."""
-        first = self._processes[0]
-        made = first.ask("provision", body, PROVISION_TIMEOUT_S)
+        made = self._first.ask("provision", body, PROVISION_TIMEOUT_S)
         for one in self._drivers:
-            if one is first:
+            if one is self._first:
                 continue
             for at in range(0, len(made["entries"]), AT_ONCE):
                 one.ask("entries", {"first": at, "entries": made["entries"][at : at + AT_ONCE]})
 
-    def begin(self, system: str, plan: Plan) -> None:
-        self._responses, self._failures = {}, []
-        parts = slices(plan, len(self._drivers))
+    def begin(self, system: str, plan: Plan) -> Requests:
+        """Start the devices; return what `progress` and `end` fill in."""
+        parts = plan.slices(len(self._drivers))
+        self.requests = Requests(plan)
         self._running = self._drivers[: len(parts)]
         for one, part in zip(self._running, parts, strict=True):
             one.ask("begin", {"system": system, "plan": vars(part)})
+        return self.requests
 
-    def progress(self) -> dict[str, Any]:
-        """Return `now_ns` from the start, `left` devices, rows by `seconds`, the `response` so far."""
+    def progress(self) -> tuple[float, int]:
+        """Count what has ended; return the seconds since the start, and how many devices still run."""
         answers = [one.ask("progress") for one in self._running]
-        self._take(answers)
-        return {
-            "now_ns": min(answer["now_ns"] for answer in answers),
-            "left": sum(answer["left"] for answer in answers),
-            "seconds": _rows([answer["seconds"] for answer in answers]),
-            "response": merged(Histogram.from_json(answer["response"]) for answer in answers),
-        }
+        self._count(answers)
+        return min(answer["now_ns"] for answer in answers) / 1e9, sum(answer["left"] for answer in answers)
 
-    def end(self) -> dict[str, Any]:
-        """Stop every device and return what became of every request."""
+    def end(self) -> tuple[list[str], dict[str, Any]]:
+        """Stop every device; return what is wrong with the count of requests, and what the processes used."""
         answers = [one.ask("end", timeout_s=END_TIMEOUT_S) for one in self._running]
-        self._take(answers)
+        self._count(answers)
+        for answer in answers:
+            for request in answer["waiting"]:
+                self.requests.sent(*request)
+        ended, counted = sum(answer["count"] for answer in answers), self.requests.count
         shares = [answer["processor_share"] for answer in answers]
-        failed_by = [answer["failed_by"] for answer in answers]
-        times = answers[0]["histograms"]
-        return {
-            **{name: sum(answer[name] for answer in answers) for name in _TOTALS},
-            "seconds": [{**row, **self._quantiles(row["second"])} for row in _rows([a["seconds"] for a in answers])],
-            "histograms": {
-                name: merged(Histogram.from_json(answer["histograms"][name]) for answer in answers) for name in times
-            },
-            "failed_by": {
-                cause: sum(one.get(cause, 0) for one in failed_by)
-                for cause in dict.fromkeys(cause for one in failed_by for cause in one)
-            },
-            "failures": self._failures,
-            "next_number": {device: n for answer in answers for device, n in answer["next_number"].items()},
+        wrong = [] if ended == counted else [f"the devices ended {ended} requests, and {counted} were reported"]
+        return wrong, {
+            "drops": sum(answer["drops"] for answer in answers),
+            "refreshes": sum(answer["refreshes"] for answer in answers),
             "processor_share": None if None in shares else max(shares),
-            "memory_bytes": sum(answer["memory_bytes"] for answer in answers),
+            "load_memory_bytes": sum(answer["memory_bytes"] for answer in answers),
         }
 
-    def _take(self, answers: Iterable[Mapping[str, Any]]) -> None:
-        """Keep what the processes forget once they have reported it."""
+    def _count(self, answers: Iterable[Mapping[str, Any]]) -> None:
         for answer in answers:
-            self._failures += answer["failures"]
-            for second, document in answer["responses"].items():
-                self._responses.setdefault(int(second), Histogram()).merge(Histogram.from_json(document))
-
-    def _quantiles(self, second: int) -> dict[str, float]:
-        responses = self._responses.get(second)
-        if responses is None:
-            return {}
-        p50_ns, p99_ns = responses.quantiles_ns((0.5, 0.99))
-        return {"response_p50_us": round(p50_ns / 1000, 3), "response_p99_us": round(p99_ns / 1000, 3)}
-
-
-def slices(plan: Plan, processes: int) -> list[Plan]:
-    """Return the plan of each process: its devices in turn, as equal in number as possible, never none."""
-    each, more = divmod(plan.devices, processes)
-    counts = [each + (number < more) for number in range(processes)]
-    return [
-        replace(plan, first=plan.first + sum(counts[:number]), devices=count)
-        for number, count in enumerate(counts)
-        if count
-    ]
-
-
-def _rows(by_process: Sequence[Sequence[Mapping[str, int]]]) -> list[dict[str, int]]:
-    """Return the sum of the rows of all processes, by second."""
-    return [
-        {name: row[name] if name == "second" else sum(one[name] for one in rows) for name in row}
-        for rows in zip(*by_process, strict=True)
-        for row in rows[:1]
-    ]
+            for request in answer["ended"]:
+                self.requests.ended(*request)

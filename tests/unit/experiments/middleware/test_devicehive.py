@@ -17,9 +17,7 @@ from looplab.errors import LabError
 from looplab.experiments.middleware.systems import SYSTEMS, Answer, Place, load, part
 
 SYSTEM = load("devicehive")
-ADAPTER, PROVISION, READBACK, PROGRAMS = (
-    part("devicehive", name) for name in ("adapter", "provision", "readback", "programs")
-)
+CLIENT, PROGRAMS = part("devicehive", "client"), part("devicehive", "programs")
 Api = tuple[DeviceHive, int]
 
 
@@ -63,54 +61,51 @@ def asking(port: int) -> Any:
 def test_every_system_has_the_same_modules() -> None:
     for name in SYSTEMS:
         assert load(name).name == name
-        for module, member in (
-            *(("adapter", "Adapter"), ("provision", "provision"), ("readback", "stored")),
-            *(("programs", "node"), ("programs", "data")),
-        ):
-            assert hasattr(part(name, module), member), f"{name}.{module}"
+        for module, members in (("client", "Adapter provision stored"), ("programs", "node data")):
+            assert set(members.split()) <= set(vars(part(name, module))), f"{name}.{module}"
 
 
 def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
     state, port = api
-    entries = PROVISION.provision(asking(port), "", 3, "t0")
+    entries = CLIENT.provision(asking(port), "", 3, "t0")
     assert json.loads(json.dumps(entries)) == entries
     client, posted = Plain(port), []
     for number, entry in enumerate(entries):
-        device = ADAPTER.Adapter(entry)
+        device = CLIENT.Adapter(entry)
         assert device.authorise(client) == Answer(200, True)
         for sequence in range(2):
             posted.append(f"t0-1-{number}-{sequence}")
             assert device.post(client, posted[-1], "x" * 36) == Answer(201, True)
-    assert ADAPTER.Adapter(entries[0]).post(client, "t0-2-0-0", "another repetition").good
-    found = READBACK.stored({"node": "127.0.0.1"}, {}, "t0-1-", (port, port))
+    assert CLIENT.Adapter(entries[0]).post(client, "t0-2-0-0", "another repetition").good
+    found = CLIENT.stored({"node": "127.0.0.1"}, {}, "t0-1-", (port, port))
     assert sorted(found) == posted
     state.notifications["lab-t0-1"].clear()
-    left = list(READBACK.stored({"node": "127.0.0.1"}, {}, "t0-1-", (port, port)))
+    left = list(CLIENT.stored({"node": "127.0.0.1"}, {}, "t0-1-", (port, port)))
     assert sorted(set(posted) - set(left)) == ["t0-1-1-0", "t0-1-1-1"]
 
 
 def test_an_expired_token_is_refused_and_refreshed(api: Api) -> None:
     state, port = api
-    [entry] = PROVISION.provision(asking(port), "", 1, "t1")
-    device, client = ADAPTER.Adapter(entry), Plain(port)
+    [entry] = CLIENT.provision(asking(port), "", 1, "t1")
+    device, client = CLIENT.Adapter(entry), Plain(port)
     state.expire()
     assert device.authorise(client) == Answer(401, False)
     assert device.post(client, "t1-0-0-0", "x") == Answer(401, False)
     assert device.refresh(client) == Answer(201, True)
     assert device.authorise(client).good
     assert device.post(client, "t1-0-0-1", "x").good
-    wrong = ADAPTER.Adapter({**entry, "refresh": "another"})
+    wrong = CLIENT.Adapter({**entry, "refresh": "another"})
     assert wrong.refresh(client) == Answer(401, False)
 
 
 def test_what_fails_says_so(api: Api) -> None:
     state, port = api
     client = Plain(port)
-    device = ADAPTER.Adapter({"device": "nobody", "access": state.token(), "refresh": "refresh"})
+    device = CLIENT.Adapter({"device": "nobody", "access": state.token(), "refresh": "refresh"})
     assert device.authorise(client) == Answer(404, False)
     assert device.post(client, "n", "x") == Answer(404, False)
     with pytest.raises(OSError, match="refused"):
-        list(READBACK.stored({"node": "127.0.0.1"}, {}, "t-", (1, 1)))
+        list(CLIENT.stored({"node": "127.0.0.1"}, {}, "t-", (1, 1)))
 
 
 def test_its_programs_know_where_their_data_are() -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.simulated_middleware_runs import by_cores, trial
 
 from looplab.experiments.middleware import EXPERIMENT, LoadCell
-from looplab.experiments.middleware.document import ReadBack, Second, Trial, contents, faults, files, judge, live
+from looplab.experiments.middleware.document import Second, Trial, contents, faults, files, judge, live
 from looplab.experiments.middleware.parts import Snapshot
 from looplab.experiments.middleware.trial import dead
 from looplab.run.life import run_table
@@ -48,7 +48,7 @@ def test_what_was_not_read_back_is_unknown() -> None:
 
 
 def test_requests_that_succeeded_too_late_are_not_processed() -> None:
-    [cell] = contents([made(in_time=100)], [])["cells"]
+    [cell] = contents([made(processed=100)], [])["cells"]
     assert (cell["succeeded"], cell["processed"]) == (120, 100)
     # What it cost was spent on these alone.
     assert cell["cpu_s_per_request"] == pytest.approx(0.0015 * 120 / 100)
@@ -57,8 +57,6 @@ def test_requests_that_succeeded_too_late_are_not_processed() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"succeeded": 119}, "120 requests, 119 accounted for"),
-        ({"read_back": ReadBack(120, 118, 1, 0)}, "120 posted, 118 stored, 1 lost, 0 stored more than once"),
         ({"processor_share": 0.95}, "the devices used 95% of a processor"),
         ({"faults": ["the clock went back"]}, "the clock went back"),
     ],
@@ -74,12 +72,8 @@ def test_a_repetition_that_counts_for_nothing_says_why(changes: dict[str, Any], 
     assert run_table(EXPERIMENT, {**RUN, "cells": [cell]}).count(" !") == 1
 
 
-def test_posted_is_stored_lost_and_duplicates() -> None:
-    assert not made(read_back=ReadBack(120, 110, 4, 6)).invalid_because
-
-
-def test_an_end_before_its_time_is_a_fault() -> None:
-    assert faults(3, [made()], "the node is gone") == ["ended after 1 of 3 repetitions: the node is gone"]
+def test_a_run_that_lacks_repetitions_says_so() -> None:
+    assert faults(3, [made()]) == ["ended after 1 of 3 repetitions"]
     assert faults(1, [made()]) == []
 
 
@@ -101,7 +95,7 @@ def test_a_warm_up_that_had_not_ended_is_told() -> None:
 
 def test_a_middleware_without_the_memory_to_start_is_a_result() -> None:
     starved = Trial(
-        cell=ONE, repetition=0, seconds=2, started=False, requests=60, unfinished=60, in_time=0, out_of_memory=True
+        cell=ONE, repetition=0, started=False, loaded=[Second(0, due=60, unfinished=60)], out_of_memory=True
     )
     assert all(one.verified or not one.required for one in judge([starved]))
     assert treatments(starved)["devices' processor"] == (True, "no repetition was loaded")
@@ -131,7 +125,7 @@ def test_files_hold_a_line_a_second_and_a_line_a_bucket() -> None:
     held = [line.split(",") for line in histograms.lines({}, range(2))]
     assert {line[6] for line in held} == {"response", "sent_response", "server"}
     counted = sum(int(line[8]) for line in held if line[6] == "response")
-    assert counted == sum(trial.succeeded for trial in trials)
+    assert counted == sum(trial.counts["succeeded"] for trial in trials)
 
 
 def test_the_live_state_is_that_of_the_running_cell() -> None:

@@ -2,61 +2,39 @@
 
 import argparse
 import os
-import queue
 import socket
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from looplab.errors import EXIT_GOOD, EXIT_MACHINE, LabError, UsageError
 from looplab.experiments.middleware.agent import PORT, balancer
 from looplab.experiments.middleware.agent.programs import Programs
 from looplab.experiments.middleware.placement import others
-from looplab.experiments.middleware.systems import Place, Program, load, part, read_secrets
+from looplab.experiments.middleware.systems import Place, load, part, read_secrets
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
 
 NODE, BALANCER = "node", "balancer"
 PROGRAMS = "/opt/magistrala"
+LOOK_S = 0.2
 REMEDY = "Another agent may hold it: `./lab down` ends it."
 
 
 class Agent:
-    """Carries out orders on the main thread: a program ends with the thread that started it."""
+    """Carries out orders one by one, on a thread that lasts: a program ends with the thread that started it."""
 
     def __init__(self, folder: str, token: str, public: str) -> None:
         self._folder = folder
         self._public = public
         self._token = token
-        self._programs = Programs()
-        self._orders: queue.Queue[tuple[Callable[[], object], queue.Queue[BaseException | None]]] = queue.Queue()
+        self.programs = Programs()
+        self.worker = ThreadPoolExecutor(1)
 
     def routes(self) -> dict[str, Callable[[Request], dict[str, Any]]]:
         return {"POST /start": self._start, "POST /stop": self._stop, "POST /facts": self._facts}
-
-    def work(self, stop: threading.Event) -> None:
-        """Carry out orders until `stop`, then stop the programs."""
-        while not stop.is_set():
-            try:
-                act, done = self._orders.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            try:
-                act()
-                done.put(None)
-            except Exception as error:
-                done.put(error)
-        self._programs.stop()
-
-    def run(self, program: Program, processors: list[int]) -> int:
-        """Start a data service and return its exit code once it ends."""
-        self._programs.start([program], processors)
-        print(f"{program.name} is ready on processors {processors}", flush=True)
-        return self._programs.wait()
-
-    def stop(self) -> None:
-        self._programs.stop()
 
     def _start(self, request: Request) -> dict[str, Any]:
         body = self._allowed(request)
@@ -67,31 +45,25 @@ class Agent:
                 self._folder, body["hosts"], body["secrets"], public=self._public, token_life_s=body["token_life_s"]
             )
             programs = part(body["system"], "programs").node(place)
-        self._order(lambda: self._programs.start(programs, body["processors"]))
+        self.worker.submit(self.programs.start, programs, body["processors"]).result()
         certificate = balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""
-        return {**self._programs.facts(), "certificate": certificate}
+        return {**self.programs.facts(), "certificate": certificate}
 
     def _stop(self, request: Request) -> dict[str, Any]:
         self._allowed(request)
-        self._order(self._programs.stop)
+        self.worker.submit(self.programs.stop).result()
         return {}
 
     def _facts(self, request: Request) -> dict[str, Any]:
         light = bool(self._allowed(request).get("light"))
-        durations = {} if light else self._programs.durations()
-        return {**self._programs.facts(light=light), "durations_us": durations}
+        durations = {} if light else self.programs.durations()
+        return {**self.programs.facts(light=light), "durations_us": durations}
 
     def _allowed(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = request.body or {}
         if body.get("token", "") != self._token:
             raise UsageError("The order has the wrong token.", "Only the run that started this agent may.")
         return body
-
-    def _order(self, act: Callable[[], object]) -> None:
-        done: queue.Queue[BaseException | None] = queue.Queue()
-        self._orders.put((act, done))
-        if (error := done.get()) is not None:
-            raise error
 
 
 def main() -> int:
@@ -104,14 +76,16 @@ def main() -> int:
     stop = processes.stop_event()
     try:
         serve(options.bind, options.port, agent.routes(), REMEDY)
-        if options.part in (NODE, BALANCER):
-            print("ready for orders", flush=True)
-            agent.work(stop)
-            return EXIT_GOOD
-        return _data(agent, options, stop)
+        if options.part not in (NODE, BALANCER):
+            return _data(agent, options, stop)
+        print("ready for orders", flush=True)
+        stop.wait()
+        return EXIT_GOOD
     except LabError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
+    finally:
+        agent.programs.stop()
 
 
 def _data(agent: Agent, options: argparse.Namespace, stop: threading.Event) -> int:
@@ -123,17 +97,15 @@ def _data(agent: Agent, options: argparse.Namespace, stop: threading.Event) -> i
     hosts = {name: _address(os.environ.get(f"{name.upper()}_HOST", name)) for name in load(options.system).data}
     place = Place(options.programs, hosts, read_secrets())
     program = part(options.system, "programs").data(options.part, place)
-    threading.Thread(target=_stop_when, args=(stop, agent), daemon=True).start()
-    code = agent.run(program, others(os.cpu_count() or 1))
-    if stop.is_set():
-        return EXIT_GOOD
-    print(f"{options.part} ended with exit code {code}", file=sys.stderr, flush=True)
-    return EXIT_MACHINE
-
-
-def _stop_when(stop: threading.Event, agent: Agent) -> None:
-    stop.wait()
-    agent.stop()
+    started = agent.worker.submit(agent.programs.start, [program], others(os.cpu_count() or 1))
+    while not stop.wait(LOOK_S):
+        if started.done():
+            # Raises what went wrong.
+            started.result()
+            if (code := agent.programs.ended()) is not None:
+                print(f"{options.part} ended with exit code {code}", file=sys.stderr, flush=True)
+                return EXIT_MACHINE
+    return EXIT_GOOD
 
 
 def _address(host: str) -> str:

@@ -1,6 +1,9 @@
 """The simulated devices: a process for each processor that drives them, on as many hosts as needed."""
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
 
 from looplab.experiments.middleware.placement import others
 
@@ -20,3 +23,46 @@ def processors() -> list[int]:
 def count() -> int:
     """Return the number of processes: LOAD_PROCESSES, or one for each processor that the devices may use."""
     return int(os.environ.get("LOAD_PROCESSES") or 0) or len(processors())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One repetition: devices number `first` up to `first + devices`, each posting every `period_ns`.
+
+    `routes` gives the address (http://host:port) for the longest beginning of a path that it names. The load is that
+    of the `seconds` after the warm-up; what is not answered `deadline_ns` after its end is unfinished.
+    """
+
+    name: str
+    first: int
+    devices: int
+    routes: Mapping[str, str]
+    certificate: str
+    period_ns: int
+    warm_up_ns: int
+    load_ns: int
+    deadline_ns: int
+    payload_bytes: int
+    drop_probability: float
+    seed: int
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its devices."""
+        return range(self.first, self.first + self.devices)
+
+    @property
+    def end_ns(self) -> int:
+        """When the load ends, from the start."""
+        return self.warm_up_ns + self.load_ns
+
+    def due_ns(self, device: int) -> range:
+        """Return when each request of a device is due, from the start: the first at random in the first period."""
+        return range(Random(f"{self.seed} {device}").randrange(self.period_ns), self.end_ns, self.period_ns)
+
+    def slices(self, processes: int) -> "list[Plan]":
+        """Return the plan of each process: its devices in turn, as equal in number as possible, never none."""
+        each, more = divmod(self.devices, processes)
+        counts = [each + (number < more) for number in range(processes)]
+        firsts = [self.first + sum(counts[:number]) for number in range(processes)]
+        return [replace(self, first=first, devices=size) for first, size in zip(firsts, counts, strict=True) if size]

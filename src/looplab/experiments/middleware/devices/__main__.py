@@ -19,9 +19,8 @@ import gevent
 from locust.env import Environment
 
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
-from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, count, processors
+from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, Plan, count, processors
 from looplab.experiments.middleware.devices.device import Device, Fleet
-from looplab.experiments.middleware.devices.requests import Plan
 from looplab.experiments.middleware.systems import part
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
@@ -58,7 +57,7 @@ class Service:
             address = next(address for start, address in routes if path.startswith(start))
             return _ask(address + path, method, bearer, document)
 
-        made = part(body["system"], "provision").provision(ask, body["password"], body["devices"], body["token"])
+        made = part(body["system"], "client").provision(ask, body["password"], body["devices"], body["token"])
         self._entries = dict(enumerate(made))
         return {"devices": len(made), "entries": made}
 
@@ -71,7 +70,7 @@ class Service:
         self._stop()
         body = request.body
         plan = Plan(**body["plan"])
-        adapter = part(body["system"], "adapter").Adapter
+        adapter = part(body["system"], "client").Adapter
         self._fleet = Device.fleet = Fleet(plan, self._entries, adapter)
         self._environment = Environment(user_classes=[Device], reset_stats=False)
         runner = self._environment.create_local_runner()
@@ -79,38 +78,28 @@ class Service:
         self._fleet.start_ns = time.perf_counter_ns()
         runner.start(plan.devices, spawn_rate=plan.devices)
         gevent.spawn_later(plan.warm_up_ns / 1e9, self._note_cpu)
-        gevent.spawn_later((plan.warm_up_ns + plan.load_ns) / 1e9, self._note_cpu)
+        gevent.spawn_later(plan.end_ns / 1e9, self._note_cpu)
         return {}
 
     def _note_cpu(self) -> None:
         self._load_cpu_s += [time.process_time(), time.perf_counter()]
 
     def _progress(self, _request: Request) -> dict[str, Any]:
+        """Return the requests that ended since last asked, which are then forgotten."""
         fleet = self._running()
-        now_ns = fleet.now_ns()
-        response = fleet.counts.times["response"].as_json()
-        return {
-            "now_ns": now_ns,
-            "seconds": fleet.counts.seconds(),
-            "left": self._left(),
-            "response": response,
-            **fleet.counts.drain(),
-        }
+        ended, fleet.ended = fleet.ended, []
+        return {"now_ns": fleet.now_ns(), "left": self._left(), "ended": ended}
 
-    def _end(self, _request: Request) -> dict[str, Any]:
-        """Stop every device, whatever it waits for, and return what became of every request."""
+    def _end(self, request: Request) -> dict[str, Any]:
+        """Stop every device, whatever it waits for; return the last requests, and what this process used."""
         fleet = self._running()
         self._stop()
-        counts = fleet.counts
         return {
-            "seconds": counts.seconds(fleet.now_ns()),
-            "histograms": {name: histogram.as_json() for name, histogram in counts.times.items()},
-            "failed_by": dict(counts.failed_by),
-            **counts.drain(),
-            "next_number": {str(device): number for device, number in fleet.next_number.items()},
-            "in_time": counts.in_time,
-            "drops": counts.drops,
-            "refreshes": counts.refreshes,
+            **self._progress(request),
+            "waiting": [(device, *sent) for device, sent in fleet.waiting.items()],
+            "count": fleet.count,
+            "drops": fleet.drops,
+            "refreshes": fleet.refreshes,
             "processor_share": self._share(),
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }

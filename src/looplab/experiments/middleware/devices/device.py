@@ -11,7 +11,7 @@ from geventhttpclient import HTTPClient
 from locust import User, task
 from locust.exception import StopUser
 
-from looplab.experiments.middleware.devices.requests import Plan, RequestCounts
+from looplab.experiments.middleware.devices import Plan
 from looplab.experiments.middleware.systems import Answer
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -67,18 +67,25 @@ def context(certificate: str) -> ssl.SSLContext:
 
 
 class Fleet:
-    """What the devices of one repetition share."""
+    """What the devices of one repetition share.
+
+    `count` are the requests that ended, `drops` the connections that devices dropped at random during the load,
+    `refreshes` fresh tokens.
+    """
 
     def __init__(self, plan: Plan, entries: Mapping[int, Mapping[str, Any]], adapter: type) -> None:
         self.plan, self.entries, self.adapter = plan, entries, adapter
-        self.counts = RequestCounts(plan)
-        self.next_number = dict.fromkeys(self.counts.devices(), 0)
+        # (device, number, sent_ns, received_ns, why it failed or "") of those that ended since last asked.
+        self.ended: list[tuple[int, int, int, int, str]] = []
+        # What each device waits for: (number, sent_ns).
+        self.waiting: dict[int, tuple[int, int]] = {}
+        self.count = self.drops = self.refreshes = 0
         self.start_ns = 0
-        self._waiting = iter(self.counts.devices())
+        self._idle = iter(plan.numbers)
 
     def take(self) -> int:
         """Return the number of a device that does not run yet."""
-        return next(self._waiting)
+        return next(self._idle)
 
     def now_ns(self) -> int:
         return perf_counter_ns() - self.start_ns
@@ -96,38 +103,34 @@ class Device(User):  # type: ignore[misc]
         self.adapter = self.fleet.adapter(self.fleet.entries[self.number])
         self.client = Connections(self.fleet.plan)
         self.authorised = False
-        self.last = self.fleet.plan.loading(self.number).stop
-        self.offset_ns = self.fleet.plan.offset_ns(self.number)
+        self.due_ns = self.fleet.plan.due_ns(self.number)
         self.next = 0
-        # When its last request ended, from the start.
-        self.free_ns = 0
         self._authorise()
 
     def wait_time(self) -> float:
         """Return the seconds until the next request is due, 0 if it should have left already."""
-        return max(0.0, (self._due_ns() - self.fleet.now_ns()) / 1e9)
+        if self.next >= len(self.due_ns):
+            return 0.0
+        return max(0.0, (self.due_ns[self.next] - self.fleet.now_ns()) / 1e9)
 
     @task  # type: ignore[untyped-decorator]
     def post(self) -> None:
         """Post the next notification, then perhaps drop the connection."""
-        if self.next >= self.last:
+        if self.next >= len(self.due_ns):
             self.client.close()
             raise StopUser
-        due_ns, now_ns = self._due_ns(), self.fleet.now_ns()
-        if now_ns < due_ns:
+        fleet, number, due_ns, sent_ns = self.fleet, self.next, self.due_ns[self.next], self.fleet.now_ns()
+        if sent_ns < due_ns:
             return
-        number, fleet = self.next, self.fleet
-        fleet.counts.sent(due_ns, now_ns, idle=self.free_ns <= due_ns)
+        fleet.waiting[self.number] = number, sent_ns
         cause = self._post(number)
-        self.free_ns = fleet.now_ns()
-        fleet.counts.ended(self.number, number, (due_ns, now_ns, self.free_ns), cause)
-        self.next = fleet.next_number[self.number] = number + 1
+        fleet.ended.append((self.number, number, sent_ns, fleet.now_ns(), cause))
+        fleet.count += 1
+        del fleet.waiting[self.number]
+        self.next += 1
         if self.random.random() < fleet.plan.drop_probability:
-            self.fleet.counts.drops += due_ns >= fleet.plan.warm_up_ns
+            fleet.drops += due_ns >= fleet.plan.warm_up_ns
             self._close()
-
-    def _due_ns(self) -> int:
-        return self.offset_ns + self.next * self.fleet.plan.period_ns
 
     def _post(self, number: int) -> str:
         """Return why the post failed, "" if it succeeded."""
@@ -139,15 +142,12 @@ class Device(User):  # type: ignore[misc]
 
     def _authorise(self) -> str:
         """Ask whether the device may post, with a fresh token if the old one has expired; return why not, or ""."""
-        begun_ns = perf_counter_ns()
         cause = self._ask(lambda: self.adapter.authorise(self.client))
         if cause in {f"http_{status}" for status in UNAUTHORISED}:
-            self.fleet.counts.refreshes += 1
+            self.fleet.refreshes += 1
             cause = self._ask(lambda: self.adapter.refresh(self.client))
             cause = cause or self._ask(lambda: self.adapter.authorise(self.client))
         self.authorised = not cause
-        if self.authorised:
-            self.fleet.counts.times["authorise"].add(perf_counter_ns() - begun_ns)
         return f"authorise_{cause}" if cause else ""
 
     def _ask(self, question: Any) -> str:

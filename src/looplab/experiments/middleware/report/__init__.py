@@ -1,32 +1,40 @@
 """The report on the middleware: cores, nodes, containers and the balancer, beside the paper's findings."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from looplab.experiments.middleware import LoadCell
-from looplab.experiments.middleware.histogram import Histogram, merged
+from looplab.experiments.middleware.document import FATES, KEYS
+from looplab.experiments.middleware.histogram import Histogram
 from looplab.report.cell import Key, MeasuredCell
-from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Interval, over_runs
 from looplab.report.stored import StoredRun, Unusable
-from looplab.report.verdicts import units
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PAGE = "middleware.html"
 # Where the middleware runs: container, balancer, nodes, cores of a node.
 Place = tuple[bool, bool, int, int]
-# A round of a run: the run's id, and the number of the repetition.
-Round = tuple[str, int]
+# What counts once in a verdict: a run (number 0), or a repetition of it by number.
+Unit = tuple[str, int]
+# Figures of a repetition; the median since a request was sent is the paper's time at the client.
+PROCESSED, CLIENT, SERVER = "processed_per_s", "sent_response.p50", "server.p50"
+_CELL = [*KEYS, "repetition"]
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 @dataclass(eq=False)
 class Repetition(MeasuredCell, LoadCell):
-    """One repetition of a cell: `round` names it in every cell of its run; `histograms` are by document.TIMES."""
+    """One repetition of a cell: `unit` names it in every cell of its run; `histograms` are by document.TIMES."""
 
-    round: Round = ("", 0)
+    unit: Unit = ("", 0)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
 
 
@@ -51,35 +59,31 @@ class MeasuredLoad(MeasuredCell, LoadCell):
         cells = [cell for cell in self.runs or (self,) if isinstance(cell, MeasuredLoad)]
         return [one for cell in cells for one in cell.repeated if not one.document.get("invalid_because")]
 
-    def by_round(self, name: str) -> dict[Round, float]:
+    def each(self, name: str) -> list[float]:
         """Return a figure of each sound repetition that has it."""
-        return {one.round: value for one in self.every if (value := one.figure(name)) is not None}
+        return [value for one in self.every if (value := one.figure(name)) is not None]
+
+    def by_unit(self, name: str) -> dict[Unit, float]:
+        """Return a figure of each run, the mean of its sound repetitions; of fewer than three runs, of each
+        repetition."""
+        by_run: dict[str, dict[Unit, float]] = {}
+        for one in self.every:
+            if (value := one.figure(name)) is not None:
+                by_run.setdefault(one.unit[0], {})[one.unit] = value
+        if len(by_run) >= FEWEST_RUNS:
+            return {(run, 0): sum(values.values()) / len(values) for run, values in by_run.items()}
+        return {unit: value for values in by_run.values() for unit, value in values.items()}
 
     def interval(self, name: str) -> Interval:
         """Return the geometric mean of a figure over the repetitions, or over three or more runs, with its interval."""
-        figures = self.by_round(name)
-        if len(figures) < len(self.every):
+        if len(self.each(name)) < len(self.every):
             return UNKNOWN
-        return over_runs(list(by_unit(figures).values())) or UNKNOWN
+        return over_runs(list(self.by_unit(name).values())) or UNKNOWN
 
     def quartiles(self) -> list[float]:
         """Return the first quartile, median and third quartile of the processed requests over the repetitions."""
-        values = list(self.by_round("processed_per_s").values())
+        values = self.each(PROCESSED)
         return [float(one) for one in np.quantile(values, (0.25, 0.5, 0.75))] if values else []
-
-    def without_extremes(self) -> float | None:
-        """Return the mean of the processed requests without the highest and the lowest, as published."""
-        values = sorted(self.by_round("processed_per_s").values())[1:-1]
-        return sum(values) / len(values) if values else None
-
-    def histogram(self, name: str) -> Histogram:
-        """Return one of the times of all repetitions together."""
-        return merged(one.histograms[name] for one in self.every if name in one.histograms)
-
-    def times_us(self, name: str) -> Mapping[str, float | int | None]:
-        """Return the figures of one of the times over all repetitions; a request without its answer takes for ever."""
-        without = sum(one.failed + one.unfinished for one in self.every)
-        return self.histogram(name).summary_us(without if name == "response" else 0)
 
     def figure(self, name: str) -> float | None:
         value = super().figure(name)
@@ -90,36 +94,45 @@ class MeasuredLoad(MeasuredCell, LoadCell):
 CELLS = {"": MeasuredLoad}
 
 
-def by_unit(figures: Mapping[Round, float]) -> dict[Round, float]:
-    """Return the figures of rounds by what counts once in a verdict: each run (round 0) or each round."""
-    runs: dict[str, dict[Round, float]] = {}
-    for name, figure in figures.items():
-        runs.setdefault(name[0], {})[name] = figure
-    counted = units([list(rounds.values()) for rounds in runs.values()])
-    names = [(run, 0) for run in runs] if len(runs) >= FEWEST_RUNS else list(figures)
-    return dict(zip(names, counted, strict=True))
-
-
-def load_cells(run: Measured | None) -> list[MeasuredLoad]:
-    return [cell for cell in run.cells.values() if isinstance(cell, MeasuredLoad)] if run else []
-
-
-def usable(run: Measured | None) -> list[MeasuredLoad]:
-    """Return the valid cells that did not run out of memory, by growing load."""
-    cells = [cell for cell in load_cells(run) if cell.valid and not cell.starved and cell.every]
-    return sorted(cells, key=lambda cell: cell.devices)
-
-
-def by_place(cells: Iterable[MeasuredLoad]) -> dict[Place, list[MeasuredLoad]]:
-    """Return the cells of each placement, in the order of cores."""
-    places: dict[Place, list[MeasuredLoad]] = {}
-    for cell in cells:
-        places.setdefault(cell.place, []).append(cell)
-    return dict(sorted(places.items()))
-
-
 def read(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
-    """Return the cells of a run by key; Unusable if its files do not agree."""
+    """Return the cells of a run by key; Unusable if samples.csv or histograms.csv does not agree with run.json."""
     # Imported late: a list of stored runs needs no columnar library.
-    cells: Mapping[Key, MeasuredCell] | Unusable = import_module(f"{__name__}.reading").read(run)
+    from looplab.report.csv_file import WORD, Unreadable, read_csv
+
+    numbers, counts = (*_CELL, "upper_ns", "count"), ["due", *FATES]
+    try:
+        samples = read_csv(run.path / "samples.csv", dict.fromkeys((*_CELL, *counts), "int64"))
+        lines = read_csv(run.path / "histograms.csv", {**dict.fromkeys(numbers, "int64"), "time": WORD})
+    except Unreadable as error:
+        return run.damaged(f"Its files cannot be read ({error}).")
+    counted = samples.groupby(_CELL)[counts].sum().T.to_dict("list")
+    histograms = _histograms(lines)
+    cells = {}
+    for key, document in run.cells.items():
+        repeated = []
+        for entry in document["by_repetition"] or ():
+            at = (*map(int, key), int(entry["repetition"]))
+            times = histograms.get(at, {})
+            if trouble := _disagreement(entry, counted.get(at, [0] * len(counts)), times):
+                return run.damaged(f"{trouble} at {run.layout.text(key)}. A file was cut short or edited.")
+            one = {**dict(zip(KEYS, key, strict=True)), **entry}
+            repeated.append(Repetition(one, _NOTHING, {}, unit=(run.run_id, at[-1]), histograms=times))
+        cells[key] = MeasuredLoad(document, _NOTHING, {}, repeated=tuple(repeated))
     return cells
+
+
+def _histograms(lines: pd.DataFrame) -> dict[tuple[int, ...], dict[str, Histogram]]:
+    """Return the histograms of each repetition, by the times that they are of."""
+    histograms: dict[tuple[int, ...], dict[str, Histogram]] = {}
+    for (*at, name), part in lines.groupby([*_CELL, "time"], observed=True):
+        counts = dict(zip(part["upper_ns"].tolist(), part["count"].tolist(), strict=True))
+        histograms.setdefault(tuple(at), {})[name] = Histogram(counts, min_ns=min(counts), max_ns=max(counts))
+    return histograms
+
+
+def _disagreement(entry: Mapping[str, Any], counted: list[int], times: Mapping[str, Histogram]) -> str:
+    for name, count in zip(("requests", *FATES), counted, strict=True):
+        if count != entry[name]:
+            return f"samples.csv and run.json disagree: {count} against {entry[name]} {name}"
+    timed = times["response"].count if "response" in times else 0
+    return "" if timed == entry["succeeded"] else f"histograms.csv holds {timed} of {entry['succeeded']} responses"

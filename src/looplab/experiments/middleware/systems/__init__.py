@@ -4,9 +4,9 @@
 |---|---|
 | `__init__.py` | `SYSTEM`: what it is, which services it has |
 | `programs.py` | `node(place)`, `data(name, place)`: the programs of a node and of each data service |
-| `provision.py` | `provision(ask, password, devices, token)`: an entry for each device |
-| `adapter.py` | `Adapter(entry)`: what one device asks of the middleware |
-| `readback.py` | `stored(hosts, secrets, prefix)`: the names of the messages in the database |
+| `client.py` | `provision(ask, password, devices, token)`: an entry for each device |
+| | `Adapter(entry)`: what one device asks of the middleware |
+| | `stored(hosts, secrets, prefix)`: the names of the messages that it keeps |
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,106 @@
+"""What is asked of Magistrala: to know devices, to take their notifications; and what its writer has stored."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from looplab.errors import LabError
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, Answer, Client
+
+JSON, SENML = "application/json", "application/senml+json"
+# Asks the middleware: method, path, bearer token, body as JSON; returns the answer's JSON. Raises LabError.
+Ask = Callable[[str, str, str, object], dict[str, Any]]
+EMAIL = "admin@looplab.invalid"
+BULK = 100
+AT_ONCE = 8
+# SpiceDB answers from a state that is up to 5 s old: what has just been made may be refused.
+PATIENCE_S = 15.0
+PAUSE_S = 0.5
+
+
+class Adapter:
+    """One device with the `entry` that its provisioning returned."""
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self._access, self._refresh = str(entry["access"]), str(entry["refresh"])
+        self._own = f"/{entry['domain']}/things/{entry['thing']}"
+        self._messages = f"/channels/{entry['channel']}/messages"
+        self._headers = {"Authorization": f"Thing {entry['key']}", "Content-Type": SENML}
+
+    def authorise(self, client: Client) -> Answer:
+        """Ask for the device's own thing: its owner's token, and SpiceDB, must allow it."""
+        status, _ = client.request("GET", self._own, {"Authorization": f"Bearer {self._access}"}, b"")
+        return Answer(status, status == 200)
+
+    def refresh(self, client: Client) -> Answer:
+        """Exchange the refresh token for a fresh pair."""
+        headers = {"Authorization": f"Bearer {self._refresh}", "Content-Type": JSON}
+        body = json.dumps({"refresh_token": self._refresh}).encode()
+        status, answer = client.request("POST", "/users/tokens/refresh", headers, body)
+        if status == 201:
+            pair = json.loads(answer)
+            self._access, self._refresh = pair["access_token"], pair["refresh_token"]
+        return Answer(status, status == 201)
+
+    def post(self, client: Client, name: str, payload: str) -> Answer:
+        """Post one notification as SenML; raw bytes would be refused with 415."""
+        body = b'[{"n":"%s","vs":"%s"}]' % (name.encode(), payload.encode())
+        status, _ = client.request("POST", self._messages, self._headers, body)
+        return Answer(status, status == 202)
+
+
+def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[str, Any]]:
+    """Make one user, one domain, one channel, and a thing for each device, connected to it; return the entries.
+
+    `token` names the run. Raises LabError if the middleware refuses.
+    """
+    ask = _patient(ask)
+    access = ask("POST", "/users/tokens/issue", "", {"identity": EMAIL, "secret": password})
+    bearer = access["access_token"]
+    domain = ask("POST", "/domains", bearer, {"name": f"lab {token}", "alias": f"lab-{token}"})["id"]
+    channel = ask("POST", f"/{domain}/channels", bearer, {"name": f"lab {token}"})["id"]
+    things: list[dict[str, Any]] = []
+    while len(things) < devices:
+        wanted = [{"name": f"device {number}"} for number in range(len(things), min(devices, len(things) + BULK))]
+        things += ask("POST", f"/{domain}/things/bulk", bearer, wanted)["things"]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        paths = [f"/{domain}/channels/{channel}/things/{thing['id']}/connect" for thing in things]
+        list(pool.map(lambda path: ask("POST", path, bearer, None), paths))
+    shared = {"domain": domain, "channel": channel, "access": bearer, "refresh": access["refresh_token"]}
+    return [{"thing": thing["id"], "key": thing["credentials"]["secret"], **shared} for thing in things]
+
+
+def _patient(ask: Ask) -> Ask:
+    """Return `ask` that tries again for PATIENCE_S."""
+
+    def asked(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
+        end_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return ask(method, path, bearer, document)
+            except LabError:
+                if time.monotonic() > end_s:
+                    raise
+            time.sleep(PAUSE_S)
+
+    return asked
+
+
+def stored(hosts: Mapping[str, str], secrets: Mapping[str, str], prefix: str) -> Iterator[str]:
+    """Yield the name of each row whose name begins with `prefix`. Raises OSError if the database cannot be read."""
+    # Only the container that measures has it.
+    import psycopg
+
+    where = f"host={hosts['postgres']} port={POSTGRES} user={OWNER} dbname=messages connect_timeout=5"
+    try:
+        with (
+            psycopg.connect(where, password=secrets["postgres"]) as connection,
+            connection.cursor("names") as cursor,
+        ):
+            cursor.execute("SELECT name FROM messages WHERE starts_with(name, %s)", (prefix,))
+            for (name,) in cursor:
+                yield name
+    except psycopg.Error as error:
+        raise OSError(str(error)) from error
