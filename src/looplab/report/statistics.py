@@ -89,7 +89,8 @@ def over_runs(figures: Sequence[float | None]) -> Interval | None:
     if values.size < FEWEST_REPETITIONS:
         return Interval(math.exp(middle), math.nan, math.nan)
     half = t_quantile(values.size - 1) * float(logs.std(ddof=1)) / math.sqrt(values.size)
-    return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+    # A float ends beyond exp(709).
+    return Interval(math.exp(middle), math.exp(middle - half), math.exp(min(middle + half, 700.0)))
 
 
 def compare(before: Sequence[float] | Floats, after: Sequence[float] | Floats) -> Comparison | None:
