@@ -152,7 +152,7 @@ def _reports(root: Path, out: Path) -> list[dict[str, str]]:
 
 def _handouts(root: Path, out: Path) -> list[tuple[str, str]]:
     """Write the handouts as pages to print; return name and title of each."""
-    from looplab.lab.printed import printed
+    from looplab.exercises.printed import printed
 
     out.mkdir()
     found = []
@@ -160,7 +160,7 @@ def _handouts(root: Path, out: Path) -> list[tuple[str, str]]:
         exercise = read_exercise(root, name, EXPERIMENTS)
         # Other exercises have no text to print.
         if exercise.card.goals:
-            (out / f"{name}.html").write_text(printed(root, name), encoding="utf-8")
+            (out / f"{name}.html").write_text(printed(root, name, EXPERIMENTS), encoding="utf-8")
             found.append((name, exercise.title))
     return found
 

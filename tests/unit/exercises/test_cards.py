@@ -8,10 +8,9 @@ from support.handouts import HANDOUTS, commands, exercise_of, name_of, paper_que
 from support.places import ROOT
 
 from looplab.exercises.exercise import exercises, experiment_of
+from looplab.exercises.handouts import DATA_PAGE, SAMPLES, claim_titles, data_page, handouts, sample_run, words
+from looplab.exercises.printed import LINES_TO_WRITE, printed
 from looplab.experiments.registry import EXPERIMENTS
-from looplab.lab.data_page import PAGE, data_page
-from looplab.lab.handouts import SAMPLES, claim_titles, handouts, sample_run, words
-from looplab.lab.printed import LINES_TO_WRITE, printed
 from looplab.run.life import run_table
 
 # Starting and stopping the containers of a run.
@@ -19,10 +18,10 @@ AROUND_A_RUN_S = 20
 
 
 def test_the_generator_leaves_no_difference() -> None:
-    pages = {**handouts(ROOT), ROOT / PAGE: data_page(ROOT)}
+    pages = {**handouts(ROOT, EXPERIMENTS), ROOT / DATA_PAGE: data_page(ROOT, EXPERIMENTS)}
     wrong = [str(path.relative_to(ROOT)) for path, text in pages.items() if path.read_text() != text]
     assert wrong == [], "run scripts/make-handouts"
-    assert set(handouts(ROOT)) == set(HANDOUTS)
+    assert set(handouts(ROOT, EXPERIMENTS)) == set(HANDOUTS)
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
@@ -67,7 +66,7 @@ def test_the_table_of_a_sample_has_what_is_explained(scenario: str) -> None:
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
 def test_the_printed_form_has_room_for_every_answer(handout: Path) -> None:
     exercise = exercise_of(handout)
-    page = printed(ROOT, exercise.name)
+    page = printed(ROOT, exercise.name, EXPERIMENTS)
     assert page.count('class="box"') == sum(len(q.options) for q in exercise.questions)
     assert page.count("write short") == 2 + sum(q.value is not None for q in exercise.questions)
     assert page.count('<div class="write">') == LINES_TO_WRITE * len(paper_questions(handout))

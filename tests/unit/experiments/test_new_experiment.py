@@ -13,11 +13,10 @@ from support.ports import free_port
 
 import looplab.experiments
 from looplab.exercises.exercise import value_names
+from looplab.exercises.handouts import cell_keys, words
 from looplab.exporter.host import HostWatch
 from looplab.exporter.server import Exporter
 from looplab.lab import pages
-from looplab.lab.data_page import cell_keys
-from looplab.lab.handouts import words
 from looplab.report.schema import fault
 from looplab.report.shell import write_reports
 from looplab.report.stored import StoredRun, read_run

@@ -1,7 +1,7 @@
-"""The handouts of exercises: what of a README follows from its expected.yaml, and what its readers are shown.
+"""The parts of pages that `scripts/make-handouts` writes: of each handout what its expected.yaml gives, and the keys of
+cells in docs/data.md.
 
-Card, prediction, sample table and links follow; the rest of a README is written by hand. `scripts/make-handouts` writes
-these parts; a test compares.
+Card, prediction, sample table and links of a handout are written; the rest is by hand. A test compares.
 """
 
 import json
@@ -13,12 +13,13 @@ from textwrap import fill
 from typing import Any
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.claims import claims
 from looplab.run.life import run_table
 from looplab.run.table import table_words
-from looplab.spec.experiment import Experiment
+from looplab.spec.columns import Column, Count, Word
+from looplab.spec.experiment import Experiment, Experiments
 
+DATA_PAGE = Path("docs/data.md")
 # A stored run of each experiment, cut to one cell: its table is shown in the handouts. A scenario may have its own.
 SAMPLES = Path("docs/exercises/samples")
 BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
@@ -27,14 +28,15 @@ PREDICTION_RULE = "Write the letter into the form before you run. Any prediction
 SAMPLE_HEAD = "### The table that you will read\n\nA run on another machine; yours has other figures."
 
 
-def handouts(root: Path) -> dict[Path, str]:
+def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
     """Return what the README of each exercise with a card must hold, by its path."""
-    known = [read_exercise(root, name, EXPERIMENTS) for name in exercises(root)]
+    known = [read_exercise(root, name, experiments) for name in exercises(root)]
     with_card = [exercise for exercise in known if exercise.card.goals]
     folders = exercises(root)
     texts = {}
     for before, exercise, after in zip([None, *with_card], with_card, [*with_card[1:], None], strict=False):
         folder = folders[exercise.name]
+        experiment = experiment_of(root, experiments, exercise.runs[-1].scenario)
         links = [
             f"{word}: [{other.title}]({os.path.relpath(folders[other.name], folder)}/README.md)"
             for word, other in (("Previous", before), ("Next", after))
@@ -42,8 +44,15 @@ def handouts(root: Path) -> dict[Path, str]:
         ]
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise)
         text = with_block(text, "links", " · ".join(links), after=r"^# .+\n")
-        text = with_block(text, "prediction", _prediction(root, exercise), before=r"^## Run\n")
-        texts[folder / "README.md"] = with_block(text, "sample", _sample(root, exercise), before=r"^## Look inside\n")
+        text = with_block(
+            text, "prediction", _prediction(exercise, experiment), before=r"^## Run\n"
+        )
+        texts[folder / "README.md"] = with_block(
+            text,
+            "sample",
+            _sample(root, exercise, _experiment(root, exercise, experiments)),
+            before=r"^## Look inside\n",
+        )
     return texts
 
 
@@ -74,21 +83,17 @@ def _with_card(text: str, exercise: Exercise) -> str:
     return re.sub(r"^(\| parts \|.*\n)", lambda match: match[1] + made, text, count=1, flags=re.MULTILINE)
 
 
-def _prediction(root: Path, exercise: Exercise) -> str:
+def _prediction(exercise: Exercise, experiment: Experiment) -> str:
     lines = []
     for question in (question for question in exercise.questions if question.predicts):
         options = [f"- {option}: {text}" for option, text in question.options.items()]
         lines += [f"**{question.asks}**", "", *options, ""]
     lines.append(fill(PREDICTION_RULE, WIDTH))
     if exercise.card.claims:
-        titles = claim_titles(_experiment(root, exercise))
+        titles = claim_titles(experiment)
         quoted = ", ".join(f"“{titles[claim]}”" for claim in exercise.card.claims)
         lines += ["", fill(f"The report judges the published claim by your runs: {quoted}.", WIDTH)]
     return "\n".join(lines)
-
-
-def _experiment(root: Path, exercise: Exercise) -> Experiment:
-    return experiment_of(root, EXPERIMENTS, exercise.runs[-1].scenario)
 
 
 def claim_titles(experiment: Experiment) -> dict[str, str]:
@@ -96,9 +101,9 @@ def claim_titles(experiment: Experiment) -> dict[str, str]:
     return {claim.name: claim.title for claim in claims(experiment)}
 
 
-def _sample(root: Path, exercise: Exercise) -> str:
+def _sample(root: Path, exercise: Exercise, experiment: Experiment) -> str:
     """Return the table of a stored run, and what the lines mean that the exercise asks about."""
-    experiment, scenario = _experiment(root, exercise), exercise.runs[-1].scenario
+    scenario = exercise.runs[-1].scenario
     meanings, headings = words(experiment, scenario)
     asked = [f"- `{line}`: {meanings[line]}" for line in _lines_read(exercise, meanings, headings)]
     table = run_table(experiment, sample_run(root, experiment, scenario))
@@ -124,3 +129,24 @@ def _lines_read(exercise: Exercise, lines: Iterable[str], headings: Mapping[str,
     wanted = {headings.get(name, headings.get(column, column)) for name, column in columns.items()}
     first, *rest = lines
     return [first, *(line for line in rest if line in wanted)]
+
+
+def data_page(root: Path, experiments: Experiments) -> str:
+    """Return docs/data.md with the keys of each experiment's cells as they must be."""
+    text = (root / DATA_PAGE).read_text(encoding="utf-8")
+    for name in experiments:
+        text = with_block(text, f"cell of {name}", cell_keys(experiments[name]), after=rf"^### A cell of {name}\n")
+    return text
+
+
+def cell_keys(experiment: Experiment) -> str:
+    """Return a table of the keys of an experiment's cells, those of all its scenarios."""
+    columns = [one for table in (experiment.cell, *experiment.tables.values()) for one in table.columns.values()]
+    lines = {".".join(one.path): f"{_unit(one)} | {one.about}" for one in columns if one.stored}
+    return "\n".join(["| key | unit | meaning |", "|---|---|---|", *(f"| `{k}` | {v} |" for k, v in lines.items())])
+
+
+def _unit(column: Column[object]) -> str:
+    if isinstance(column, Count | Word):
+        return "count" if isinstance(column, Count) else "word"
+    return {"us": "µs"}.get(column.unit, column.unit)

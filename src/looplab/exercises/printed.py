@@ -7,7 +7,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from looplab.exercises.exercise import Question, exercises, read_exercise
-from looplab.experiments.registry import EXPERIMENTS
+from looplab.spec.experiment import Experiments
 
 # A free-text answer: two sentences and a figure.
 LINES_TO_WRITE = 4
@@ -27,9 +27,9 @@ code { font-family: "DejaVu Sans Mono", monospace; font-size: 0.9em; }
 """
 
 
-def printed(root: Path, name: str) -> str:
+def printed(root: Path, name: str, experiments: Experiments) -> str:
     """Return the handout of exercise `name` with its form as one HTML page, nothing of which is fetched."""
-    exercise = read_exercise(root, name, EXPERIMENTS)
+    exercise = read_exercise(root, name, experiments)
     text = (exercises(root)[name] / "README.md").read_text(encoding="utf-8")
     body = MarkdownIt("commonmark").enable("table").render(_for_paper(text))
     fields = "".join(_field(question) for question in exercise.questions)
