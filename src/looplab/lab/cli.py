@@ -3,11 +3,13 @@
 import argparse
 import errno
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, EXIT_MACHINE, LabError
 from looplab.lab import run_options
@@ -58,8 +60,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_MACHINE
 
 
+class _Parser(argparse.ArgumentParser):
+    """Names the option that was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        options = {option for parser in (self, *_subparsers(self)) for option in parser._option_string_actions}
+        for word in re.findall(r"(?<=\s)--[\w-]+", message):
+            if near := get_close_matches(word, options, 1):
+                message += f" (did you mean {near[0]}?)"
+        super().error(message)
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParser]:
+    actions = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return [command for action in actions for command in action.choices.values()]
+
+
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog="./lab",
         description="Measure the response time of a robot controlled over MQTT.",
         epilog="Exit codes: 0 good; 1 invalid run or failed check; 2 wrong use; 3 the machine lacks something.",
@@ -110,11 +128,19 @@ def _seconds() -> tuple[str, dict[str, Any]]:
 
 
 COMMANDS = {
-    "run": Command("run scenarios and show their tables", "run:run", run_options.add_arguments),
+    "run": Command("run scenarios and print what they measured", "run:run", run_options.add_arguments),
     "study": Command(
         "repeat both sides of a claim in random order, until there are enough runs for a verdict",
         "study:study",
         run_options.add_study_arguments,
+    ),
+    "show": Command(
+        "print all that a stored run says of itself",
+        "show:show",
+        _arguments(
+            _one("run", "its id, folder or scenario (default: the newest)", nargs="?", default="", metavar="RUN"),
+            _flag("--treatments", "only what was done to the system: wanted, found"),
+        ),
     ),
     "list": Command("print what there is: scenarios, experiments, exercises", "list_all:list_all"),
     "inspect": Command(

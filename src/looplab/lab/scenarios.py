@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from looplab.errors import UsageError
@@ -58,10 +59,18 @@ def chosen(root: Path, names: Iterable[str]) -> list[Scenario]:
     wanted: list[str] = []
     for name in names:
         wanted += published(root) if name == "all" else [name]
-    for name in wanted:
-        if name not in known:
-            raise UsageError(f"There is no scenario {name!r}.", f"Known are: {', '.join(known)}.")
-    return [known[name] for name in dict.fromkeys(wanted)]
+    return [known[name] for name in dict.fromkeys(_known(name, known) for name in wanted)]
+
+
+def _known(name: str, known: Mapping[str, Scenario]) -> str:
+    """Return the name of the scenario that is meant: `Scenario5` and `5` are scenario5. Raises UsageError."""
+    for meant in (name, name.lower(), f"scenario{name}"):
+        if meant in known:
+            return meant
+    titled = [key for key, scenario in known.items() if name.lower() in scenario.title.lower()]
+    near = [*titled, *get_close_matches(name.lower(), known)][:3]
+    remedy = f"Did you mean {' or '.join(near)}? ./lab list names all." if near else "./lab list names all."
+    raise UsageError(f"There is no scenario {name!r}.", remedy)
 
 
 def check_one_kind(wanted: Iterable[Scenario]) -> Experiment:

@@ -19,7 +19,7 @@ from looplab.report.drawing import OVERVIEW
 from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
 from looplab.spec.experiment import Experiment, Experiments
-from looplab.system.terminal import fitted
+from looplab.system.terminal import fitted, plural
 
 if TYPE_CHECKING:
     from looplab.report.analysis import Analysis
@@ -101,7 +101,7 @@ def _write_report(
         ) from error
     _print_findings(experiment.name, measured, analysis.verdicts)
     for meaning, runs in Counter(problem.meaning for problem in apart).items():
-        print(fitted(f"apart: {runs} run(s) {meaning}", sys.stdout))
+        print(fitted(f"apart: {plural(runs, 'run')} {meaning}", sys.stdout))
     for problem in selection.unusable:
         print(fitted(str(problem), sys.stdout))
     # Never broken, so that it can be copied.
@@ -160,7 +160,7 @@ def _write_files(out: Path, page: str, analysis: Analysis, drawn: Sequence[Drawi
 
 def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> None:
     runs = [one.run for m in measured for one in m.runs]
-    print(f"{name}: {len(runs)} run(s), {sum(run.samples for run in runs):,} messages")
+    print(f"{name}: {plural(len(runs), 'run')}, {sum(run.samples for run in runs):,} messages")
     for claim, by_fidelity in verdicts:
         said = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in by_fidelity.items()]
         print(fitted(f"  {claim.title}\n      {', '.join(said)}", sys.stdout, " " * 6))

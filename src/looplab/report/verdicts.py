@@ -106,4 +106,4 @@ def why_undecided(found: Comparison, questions: int) -> str:
             f" With {before} and {after} runs, an exact permutation p{asked} cannot go below {least:.2g}: more runs a "
             "side are needed, whatever they show."
         )
-    return f" p is {found.p_value:.3g}, with {questions} question(s) asked together." if questions > 1 else ""
+    return f" p is {found.p_value:.3g}, with {questions} questions asked together." if questions > 1 else ""

@@ -56,8 +56,14 @@ def main(experiment: Experiment) -> int:
     """
     controller, environment = experiment.part("controller").Controller, os.environ
     return run_process(
-        lambda place: live(controller(experiment.read_parameters(environment), place)), partial(run_table, experiment)
+        lambda place: live(controller(experiment.read_parameters(environment), place)), partial(run_summary, experiment)
     )
+
+
+def run_summary(experiment: Experiment, run: dict[str, Any]) -> str:
+    """Return what a run (a run.json document) ends with in a terminal of 80 columns; its table if it has no summary."""
+    own = experiment.optional_part("summary")
+    return str(own.summary(run)) if own else run_table(experiment, run)
 
 
 def run_table(experiment: Experiment, run: dict[str, Any]) -> str:

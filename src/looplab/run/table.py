@@ -17,7 +17,7 @@ def cells_table(run: dict[str, Any], cell: type[Cell]) -> str:
     rows = [[text for column in shown for text in _texts(column, cell(entry))] for entry in run["cells"]]
     head = [heading for column in shown for heading in _headings(column)]
     marks = ["", *(invalid(entry) for entry in run["cells"])]
-    lines = [f"{line}{mark}" for line, mark in zip(columns([head, *rows]), marks, strict=True)]
+    lines = [f"{line}{mark}" for line, mark in zip(aligned([head, *rows], gap=" "), marks, strict=True)]
     return whole(run, [fill(cell.note, WIDTH), "", *lines, *cell.remarks(run), ""])
 
 
@@ -37,10 +37,14 @@ def table_words(cell: type[Cell]) -> tuple[dict[str, str], dict[str, str]]:
     return meanings, headings
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of as many texts each as lines, every column as wide as it must be."""
+def aligned(rows: Sequence[Sequence[str]], left: int = 0, gap: str = "  ") -> list[str]:
+    """Return rows of as many texts each as lines, every column as wide as it must be; the first `left` flush left."""
     widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
-    return [" ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    signs = ["<"] * left + [">"] * (len(widths) - left)
+    return [
+        gap.join(f"{text:{sign}{width}}" for text, sign, width in zip(row, signs, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def _headings(column: Column[Any]) -> list[str]:
@@ -69,7 +73,7 @@ def _in_ms(microseconds: float | None, digits: int) -> str:
 def whole(run: dict[str, Any], lines: Iterable[str]) -> str:
     """Return the table of a run: a title, `lines`, and whether it is valid; no line feed at its end."""
     title = f"{run['scenario']}, fidelity {run['fidelity']}, run {run['run_id']}"
-    return "\n".join([title, *lines, *_verdict(run)])
+    return "\n".join([title, *lines, *verdict(run)])
 
 
 def invalid(cell: dict[str, Any]) -> str:
@@ -77,7 +81,7 @@ def invalid(cell: dict[str, Any]) -> str:
     return "" if cell["valid"] else " !"
 
 
-def _verdict(run: dict[str, Any]) -> list[str]:
+def verdict(run: dict[str, Any]) -> list[str]:
     """Return the last lines of any run's table: valid, or why not; then what was not as wanted and is not required."""
     beside = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
     if run["valid"]:

@@ -22,6 +22,11 @@ def show_duration(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
 
 
+def plural(number: int, noun: str) -> str:
+    """Return a count with its noun: 1 run, 2 runs."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 class Step:
     """One piece of long work, used as a context; `expected_s` is an estimate for the time left.
 

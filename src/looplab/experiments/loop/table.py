@@ -19,7 +19,7 @@ _EXTRAS = (("duplicates", "dup."), ("out_of_order", "out of order"), ("disconnec
 _HEAD = f"{'interval':>9} {'QoS':>3} {'sent':>6} {'answ.':>6} {'lost':>5} {'late':>4} {'err.':>4}"
 _LATENCY_HEAD = f"{'':>14} {'min':>9} {'avg':>9} {'p50':>9} {'p95':>9} {'p99':>9} {'max':>9}"
 # Beside a figure that depends on a fitted constant.
-_FITTED = "*"
+FITTED = "*"
 
 
 def table(run: dict[str, Any]) -> str:
@@ -29,7 +29,7 @@ def table(run: dict[str, Any]) -> str:
     for cell in run["cells"]:
         lines += [_HEAD, *_counts(cell), _LATENCY_HEAD]
         for one in (column for column in LoopCell.latencies() if column.heading):
-            mark = _FITTED if depends(parameters, one.name) else ""
+            mark = FITTED if depends(parameters, one.name) else ""
             lines += [_latencies(one.heading + mark, cell[one.path[0]])] if one.path[0] in cell else []
         lines += _ledger(cell.get("ledger_us", {}))
         lines += [_latencies("R free", free)] if (free := robot_free_us(cell)) else []
@@ -91,13 +91,9 @@ def _load(load: dict[str, Any]) -> list[str]:
 
 def _remarks(run: dict[str, Any]) -> Iterator[str]:
     """Yield what the figures alone do not show, a sentence each."""
-    broker, left_out = (run.get("parameters", {}).get(name) for name in ("broker", "qos_left_out"))
-    if broker not in (None, DEFAULT):
-        yield f"Broker: {broker} {run['environment'].get('versions', {}).get('broker', '')}".rstrip() + "."
-    if left_out:
-        yield f"{broker} knows no QoS {', '.join(map(str, left_out))}: those cells are left out."
+    yield from notices(run)
     if constants := fitted(run.get("parameters", {})):
-        yield f"{_FITTED} fitted: {' '.join(map(str, constants))}"
+        yield f"{FITTED} fitted: {' '.join(map(str, constants))}"
     if any(cell.get("response_us") for cell in run["cells"]):
         yield "response: from due to answered; a lost message takes infinitely long (inf)."
     if expired := run.get("expired", 0):
@@ -106,12 +102,21 @@ def _remarks(run: dict[str, Any]) -> Iterator[str]:
         known = sum(cell["service_R_us"]["n"] for cell in run["cells"])
         yield f"R free: R of the requests that did not queue at the robot; {waited} of {known + waited} queued."
     yield from (f"What O is made of: {gap}" for gap in run.get("ledger_gaps", []))
+
+
+def notices(run: dict[str, Any]) -> Iterator[str]:
+    """Yield what happened that a reader of the run's figures must know, a sentence each."""
+    broker, left_out = (run.get("parameters", {}).get(name) for name in ("broker", "qos_left_out"))
+    if broker not in (None, DEFAULT):
+        yield f"Broker: {broker} {run['environment'].get('versions', {}).get('broker', '')}".rstrip() + "."
+    if left_out:
+        yield f"{broker} knows no QoS {', '.join(map(str, left_out))}: those cells are left out."
     yield from _absences(run.get("absences", []))
     if count := run.get("reconnects", 0):
         yield (
             f"The bridge reconnected {'once' if count == 1 else f'{count} times'} without the broker reporting a "
-            "disconnect: the broker rejected it (./lab pair --renew), or its network was cut for some seconds. "
-            "Requests sent meanwhile are lost."
+            "disconnect: the broker rejected it (make a new file with ./lab pair), or its network was cut for some "
+            "seconds. Requests sent meanwhile are lost."
         )
     if found := run.get("delayed"):
         yield (

@@ -12,15 +12,15 @@ from looplab.lab.commands import study
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import check_one_kind, chosen
 from looplab.run.folder import SCHEMA
-from looplab.run.life import run_table
+from looplab.run.life import run_summary
 from looplab.spec.parameters import RunParameters
-from looplab.system.terminal import say, show_duration
+from looplab.system.terminal import plural, say, show_duration
 
 
 def run(
     root: Path, scenarios: list[str], *, as_json: bool, allow_invalid: bool, quick: bool, rounds: int = 1, **given: str
 ) -> int:
-    """Run scenarios one after another, print their tables or one JSON document; return the exit code.
+    """Run scenarios one after another, print their summaries or one JSON document; return the exit code.
 
     `given` holds the other options of the command line, by variable. Several rounds are a study of these scenarios.
     """
@@ -31,7 +31,7 @@ def run(
     wanted = chosen(root, scenarios)
     experiment = check_one_kind(wanted)
     lab = Lab(root, variables(root, scenarios, given, quick), [experiment], [scenario.name for scenario in wanted])
-    table = partial(run_table, experiment)
+    summary = partial(run_summary, experiment)
     # Every parameter is read before anything is started: a slip of the pen costs no run.
     parameters = [scenario.parameters(lab.settings()) for scenario in wanted]
     session = study.begin(lab)
@@ -40,7 +40,7 @@ def run(
     def after(document: dict[str, Any]) -> None:
         runs.append(document)
         if not as_json:
-            print(table(document) + "\n", flush=True)
+            print(summary(document) + "\n", flush=True)
 
     say(_plan(parameters))
     if not session.run(wanted, after):
@@ -57,6 +57,6 @@ def _plan(parameters: Sequence[RunParameters]) -> str:
     sending_s, whole_s = sum(p.sending_s for p in parameters), sum(p.whole_s for p in parameters)
     whole = f", {show_duration(whole_s)} in all" if whole_s > sending_s else ""
     return (
-        f"{len(parameters)} scenario(s), {cells} cells, {show_duration(sending_s)} of sending{whole}, "
-        f"fidelity {parameters[0].fidelity}"
+        f"{plural(len(parameters), 'scenario')}, {plural(cells, 'cell')}, {show_duration(sending_s)} of "
+        f"sending{whole}, fidelity {parameters[0].fidelity}"
     )

@@ -27,7 +27,7 @@ from looplab.run.folder import SCHEMA
 from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
 from looplab.system.identity import hashed, machine_id
 from looplab.system.machine_facts import boot_id
-from looplab.system.terminal import say, show_duration
+from looplab.system.terminal import plural, say, show_duration
 
 MOST_ARMS = len(string.ascii_uppercase)
 # Starting and stopping a scenario's containers, warm-up, looks.
@@ -229,6 +229,6 @@ def _said(plan: Study, seconds: float) -> str:
     again = " twice" if not brokers else f" with {', '.join(brokers)}"
     listed = ", ".join(f"{name}{again if count > 1 else ''}" for name, count in sorted(counts.items()))
     return (
-        f"{plan.study}: {plan.rounds} round(s) of {len(plan.arms)} runs in random order ({listed}), seed {plan.seed}; "
-        f"about {show_duration(seconds)} left"
+        f"{plan.study}: {plural(plan.rounds, 'round')} of {len(plan.arms)} runs in random order ({listed}), "
+        f"seed {plan.seed}; about {show_duration(seconds)} left"
     )

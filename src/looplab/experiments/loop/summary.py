@@ -1,0 +1,137 @@
+"""What a run ends with: one row a latency, or one line a cell, what to doubt, and where the run is kept."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from functools import cache
+from math import floor, log10
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from looplab.experiments.loop.fitted import depends, fitted
+from looplab.experiments.loop.losses import CAUSES
+from looplab.experiments.loop.table import FITTED, notices
+from looplab.run.stalls import LATE_US
+from looplab.run.table import WIDTH, aligned, verdict
+from looplab.system.terminal import plural
+
+# The only file of that folder in the controller's image (.dockerignore).
+PUBLISHED = Path(__file__).with_name("report") / "published/thesis_tables.csv"
+ROWS = {"T": "response time", "R": "robot", "O": "MQTT and network"}
+QUANTILES = {"p50": "half within", "p95": "95 of 100", "p99": "99 of 100", "max": "slowest"}
+MEAN = "thesis mean"
+FIDELITIES = {"thesis": "as published", "corrected": "corrected"}
+CAUSE_WORDS = {
+    "merged": "the bridge read two answers as one",
+    "disconnected": "a connection was down",
+    "expired": "answered after the time limit",
+    "unknown": "for an unknown reason",
+}
+INDENT = "  "
+
+
+def summary(run: dict[str, Any]) -> str:
+    """Return the summary of a run (a run.json document) in 80 columns, latencies in ms; no line feed at its end.
+
+    With one cell at most 14 lines where nothing went wrong. `./lab show` prints all else.
+    """
+    cells = run["cells"]
+    lines = [*_head(run), "", *(_one(run, cells[0]) if len(cells) == 1 else _many(run)), ""]
+    if fitted(run.get("parameters", {})):
+        lines.append(f"{INDENT}{FITTED} depends on constants that were fitted to the thesis: ./lab show names them.")
+    for doubt in (*_doubts(run), *notices(run)):
+        lines += fill(f"! {doubt}", WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2).splitlines()
+    lines += [f"{INDENT}{line}" for line in verdict(run)]
+    return "\n".join([*lines, f"{INDENT}Kept in results/{run['run_id']}"])
+
+
+def _head(run: Mapping[str, Any]) -> list[str]:
+    title = run.get("parameters", {}).get("title", "")
+    cells = run["cells"]
+    how = FIDELITIES[run["fidelity"]]
+    if len(cells) == 1:
+        cell = cells[0]
+        how += f", {plural(cell['sent'], 'message')} at QoS {cell['qos']}, one each {cell['interval_ms']:g} ms"
+    return [f"{run['scenario']}  {title}".rstrip(), f"{INDENT}{how}, latencies in ms"]
+
+
+def _one(run: Mapping[str, Any], cell: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the latencies of a run with one cell, a row each, then its counts."""
+    means = published_ms().get((run["scenario"], cell["qos"], cell["interval_ms"]), {})
+    rows = [["", "", *QUANTILES.values(), *([MEAN] if means else [])]]
+    for name, about in ROWS.items():
+        published = [significant(means.get(name))] if means else []
+        rows.append([about, _marked(run, name), *(_text(cell[f"{name}_us"], q) for q in QUANTILES), *published])
+    yield from (f"{INDENT}{line}" for line in aligned(rows, left=1))
+    yield ""
+    yield from fill(_counts(cell), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2).splitlines()
+    if share := cell.get("beyond_interval"):
+        behind = round(share * cell["sent"])
+        yield f"{INDENT}{behind} of {cell['sent']} requests had no answer when the next one was due"
+
+
+def _many(run: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line a cell."""
+    shown = [(name, q) for name in ("T", "O") for q in ("p50", "p95", "max")]
+    heads = (f"{_marked(run, name)} {QUANTILES[q].split()[0]}" for name, q in shown)
+    rows = [["interval", "QoS", "sent", "lost", "late", *heads]]
+    for cell in run["cells"]:
+        counts = (cell[name] for name in ("qos", "sent", "lost", "late"))
+        figures = (_text(cell[f"{name}_us"], q) for name, q in shown)
+        rows.append([f"{cell['interval_ms']:g} ms", *map(str, counts), *figures])
+    yield from (f"{INDENT}{line}" for line in aligned(rows, gap=" "))
+    yield f"{INDENT}half, 95: within these times half, 95 of 100 messages were answered"
+
+
+def _counts(cell: Mapping[str, Any]) -> str:
+    lost_by = cell.get("lost_by", {})
+    causes = [CAUSE_WORDS[cause] for cause in CAUSES if lost_by.get(cause)]
+    if len(causes) > 1:
+        causes = [f"{lost_by[cause]}: {CAUSE_WORDS[cause]}" for cause in CAUSES if lost_by.get(cause)]
+    why = f" ({'; '.join(causes)})" if causes else ""
+    errors = f", {plural(cell['robot_errors'], 'error')} of the robot" if cell["robot_errors"] else ""
+    return f"{cell['answered']} answered, {cell['lost']} lost{why}, {cell['late']} late{errors}"
+
+
+def _doubts(run: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what makes the figures doubtful though the run may be VALID."""
+    latest_us = max((cell["send_lateness_us"]["p99"] or 0 for cell in run["cells"]), default=0)
+    if latest_us > LATE_US:
+        facts = run.get("environment", {})
+        load = facts.get("load_before", [0])[0]
+        before = f" (load {load:.1f} on {plural(facts['cores'], 'core')} before the run)" if load else ""
+        yield (
+            f"This machine was busy{before}: 1 of 100 requests left {significant(latest_us / 1000)} ms late or later."
+        )
+
+
+def _marked(run: Mapping[str, Any], name: str) -> str:
+    return name + (FITTED if depends(run.get("parameters", {}), name) else "")
+
+
+def _text(figures: Mapping[str, Any], statistic: str) -> str:
+    """A latency that is null although there are messages is that of a lost one."""
+    value = figures.get(statistic)
+    return ("lost" if figures.get("n") else "-") if value is None else significant(value / 1000)
+
+
+def significant(value: float | None) -> str:
+    """Return a figure with three significant digits, a dash where there is none."""
+    if value is None:
+        return "-"
+    decimals = 2 - floor(log10(abs(value))) if value else 2
+    return f"{value:.{min(max(decimals, 0), 3)}f}"
+
+
+@cache
+def published_ms() -> Mapping[tuple[str, int, float], Mapping[str, float]]:
+    """Return the thesis's means in ms by scenario, QoS and interval: tables 5.2 to 5.9."""
+    if not PUBLISHED.is_file():
+        return {}
+    with PUBLISHED.open(newline="", encoding="utf-8") as file:
+        return {
+            (f"scenario{row['scenario']}", int(row["qos"]), float(row["interval_ms"])): {
+                name: float(row[f"{name}_avg_us"]) / 1000 for name in ROWS if row[f"{name}_avg_us"]
+            }
+            for row in csv.DictReader(file)
+        }

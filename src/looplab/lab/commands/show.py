@@ -1,0 +1,46 @@
+"""./lab show: all that a stored run says of itself."""
+
+import json
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from looplab.errors import EXIT_GOOD, UsageError
+from looplab.experiments.registry import EXPERIMENTS
+from looplab.run.life import run_table
+from looplab.run.table import WIDTH
+
+
+def show(root: Path, run: str, *, treatments: bool) -> int:
+    """Print the table of the run `run` (its id, its folder or its scenario; "": the newest), or its treatments.
+
+    UsageError if there is no such run.
+    """
+    document = json.loads((_folder(root / "results", run) / "run.json").read_text(encoding="utf-8"))
+    experiment = EXPERIMENTS[document.get("experiment") or EXPERIMENTS.default]
+    print(_treatments(document) if treatments else run_table(experiment, document))
+    return EXIT_GOOD
+
+
+def _folder(results: Path, run: str) -> Path:
+    """Return the folder of the newest run that `run` names."""
+    stored = sorted(path.parent for path in results.glob("*/run.json"))
+    wanted = Path(run).name
+    found = [folder for folder in stored if wanted in ("", folder.name, folder.name.partition("-")[2])]
+    if found:
+        return found[-1]
+    if not stored:
+        raise UsageError(f"There is no run in {results}.", "Make one: ./lab run scenario1 --quick")
+    newest = ", ".join(folder.name for folder in stored[:-4:-1])
+    raise UsageError(f"There is no run {run!r} in {results}.", f"The newest are: {newest}.")
+
+
+def _treatments(document: dict[str, Any]) -> str:
+    """Return every treatment of a run: verified or not, what was wanted, what was found."""
+    lines = [f"{document['run_id']}: what was done to the system"]
+    for treatment in document["treatments"]:
+        mark = "ok" if treatment["verified"] else "NO" if treatment["required"] else "no"
+        note = f" ({treatment['note']})" if treatment["note"] else ""
+        text = f"{treatment['what']}: wanted {treatment['wanted']}, found {treatment['found']}{note}"
+        lines.append(fill(text, WIDTH, initial_indent=f"  {mark}  ", subsequent_indent="        "))
+    return "\n".join([*lines, "ok: as wanted; NO: not, the run is INVALID; no: not, and not required"])

@@ -1,0 +1,72 @@
+"""The summary that a run ends with: within 80 columns, and within a screen for one cell."""
+
+import json
+from typing import Any
+
+import pytest
+from support.places import ROOT
+
+from looplab.experiments.loop.summary import significant, summary
+
+
+@pytest.fixture
+def run() -> dict[str, Any]:
+    """The stored run of the handouts: scenario 1, one cell."""
+    document: dict[str, Any] = json.loads((ROOT / "docs/exercises/samples/loop.json").read_text())
+    return document
+
+
+def test_one_cell_fits_on_half_a_screen(run: dict[str, Any]) -> None:
+    lines = summary(run).splitlines()
+    assert len(lines) <= 14
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split()[-1] == f"results/{run['run_id']}"
+
+
+def test_latencies_stand_beside_the_thesis_means(run: dict[str, Any]) -> None:
+    rows = {line.split("  ")[1]: line.split() for line in summary(run).splitlines()[4:7]}
+    assert rows["response time"][-5:] == ["5.01", "5.55", "7.47", "10.0", "13.0"]
+    assert rows["MQTT and network"][-1] == "8.74"
+    assert "thesis mean" not in summary({**run, "scenario": "scenario9"})
+
+
+def test_losses_name_their_causes(run: dict[str, Any]) -> None:
+    (cell,) = run["cells"]
+    cell |= {"answered": 297, "lost": 3, "lost_by": {"merged": 3}, "beyond_interval": 0.25}
+    text = summary(run)
+    assert "297 answered, 3 lost (the bridge read two answers as one), 0 late" in text
+    assert "75 of 300 requests had no answer when the next one was due" in text
+    cell["lost_by"] = {"merged": 2, "unknown": 1}
+    assert "3 lost (2: the bridge read two answers as one; 1: for an unknown" in summary(run)
+
+
+def test_a_quantile_that_a_loss_reaches_is_lost(run: dict[str, Any]) -> None:
+    run["cells"][0]["T_us"] |= {"p99": None, "max": None}
+    assert summary(run).splitlines()[4].split()[-3:] == ["lost", "lost", "13.0"]
+
+
+def test_a_late_sender_is_a_doubt(run: dict[str, Any]) -> None:
+    assert "busy" not in summary(run)
+    run["cells"][0]["send_lateness_us"]["p99"] = 67_000
+    run["environment"] = {"load_before": [9.5], "cores": 2}
+    text = " ".join(summary(run).split())
+    assert "busy (load 9.5 on 2 cores before the run): 1 of 100 requests left 67.0 ms late or later." in text
+
+
+def test_an_invalid_run_says_why(run: dict[str, Any]) -> None:
+    text = summary({**run, "valid": False, "invalid_because": ["stress load: wanted running, found not running"]})
+    assert "INVALID:\n    - stress load: wanted running" in text
+
+
+def test_several_cells_are_a_line_each(run: dict[str, Any]) -> None:
+    run["cells"] *= 3
+    lines = summary(run).splitlines()
+    assert [line.split()[0] for line in lines[4:7]] == ["20"] * 3
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(158.4, "158"), (46.61, "46.6"), (5.0, "5.00"), (0.07123, "0.071"), (0, "0.00"), (None, "-")]
+)
+def test_figures_have_three_digits(value: float | None, text: str) -> None:
+    assert significant(value) == text

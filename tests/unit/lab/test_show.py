@@ -1,0 +1,57 @@
+"""./lab show: which run is meant, and what it prints."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from looplab.errors import UsageError
+from looplab.lab.commands.show import show
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("20260101T000000Z-scenario1", "20260102T000000Z-scenario2"):
+        folder = tmp_path / "results" / name
+        folder.mkdir(parents=True)
+        run = json.loads((ROOT / "docs/exercises/samples/loop.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**run, "run_id": name, "scenario": name.partition("-")[2]}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("", "20260102T000000Z-scenario2"),
+        ("scenario1", "20260101T000000Z-scenario1"),
+        ("results/20260101T000000Z-scenario1/", "20260101T000000Z-scenario1"),
+    ],
+)
+def test_a_run_is_named_by_id_folder_or_scenario(
+    root: Path, word: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(root, word, treatments=False) == 0
+    out = capsys.readouterr().out
+    assert f"run {shown}" in out
+    assert "send lateness" in out
+
+
+def test_treatments_are_listed_with_what_was_found(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = root / "results/20260102T000000Z-scenario2/run.json"
+    run = json.loads(path.read_text())
+    limit = {"what": "rtprio limit", "wanted": "99", "found": "0", "verified": False, "required": False, "note": "low"}
+    path.write_text(json.dumps({**run, "treatments": [limit, {**limit, "what": "stress", "verified": True}]}))
+    show(root, "", treatments=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:3] == ["  no  rtprio limit: wanted 99, found 0 (low)", "  ok  stress: wanted 99, found 0 (low)"]
+
+
+def test_a_run_that_is_not_there_is_named_with_the_newest(root: Path) -> None:
+    with pytest.raises(UsageError, match="no run 'scenario7'") as error:
+        show(root, "scenario7", treatments=False)
+    assert "20260102T000000Z-scenario2" in error.value.remedy
+    shutil.rmtree(root / "results")
+    with pytest.raises(UsageError, match="no run in"):
+        show(root, "", treatments=False)
