@@ -67,7 +67,7 @@ def _known(name: str, known: Mapping[str, Scenario]) -> str:
     for meant in (name, name.lower(), f"scenario{name}"):
         if meant in known:
             return meant
-    titled = [key for key, scenario in known.items() if name.lower() in scenario.title.lower()]
+    titled = [key for key, scenario in known.items() if name and name.lower() in scenario.title.lower()]
     near = [*titled, *get_close_matches(name.lower(), known)][:3]
     remedy = f"Did you mean {' or '.join(near)}? ./lab list names all." if near else "./lab list names all."
     raise UsageError(f"There is no scenario {name!r}.", remedy)

@@ -259,8 +259,9 @@ def test_an_observer_gets_its_arguments_with_and_without_chrt(service: str, path
 
 def written(tmp_path: Path, **variables: str) -> Iterator[tuple[str, str]]:
     """Yield what compose/mosquitto/start writes: each setting with its value, in order."""
-    text = (COMPOSE / "mosquitto/start").read_text().replace("/mosquitto/lab/", f"{COMPOSE}/mosquitto/")
-    script = text.replace("/tmp/", f"{tmp_path}/").replace("exec /usr/sbin/mosquitto", "exec true")
+    # In this order: the checkout may itself be below /tmp.
+    text = (COMPOSE / "mosquitto/start").read_text().replace("/tmp/", f"{tmp_path}/")
+    script = text.replace("/mosquitto/lab/", f"{COMPOSE}/mosquitto/").replace("exec /usr/sbin/mosquitto", "exec true")
     done = subprocess.run(["sh", "-c", script], env={"PATH": "/usr/bin:/bin", **variables}, check=False)
     if done.returncode:
         raise ValueError(done.returncode)

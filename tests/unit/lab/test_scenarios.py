@@ -52,11 +52,25 @@ def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["scenario99", "_template", "", "../scenarios/scenario1", "Scenario1"])
-def test_an_unknown_scenario_is_named_with_those_there_are(name: str) -> None:
+@pytest.mark.parametrize("name", ["_template", "", "../scenarios/scenario1", "nothing"])
+def test_an_unknown_scenario_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="no scenario") as caught:
         chosen(ROOT, [name])
-    assert "scenario8" in caught.value.remedy
+    assert "./lab list names all." in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("scenario99", "scenario"), ("qosdelay", "qos-delay"), ("stresser", "scenario7 or scenario8")]
+)
+def test_the_nearest_scenarios_are_named(name: str, near: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        chosen(ROOT, [name])
+    assert f"Did you mean {near}" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["Scenario5", "5"])
+def test_what_a_person_may_type_is_understood(name: str) -> None:
+    assert [scenario.name for scenario in chosen(ROOT, [name])] == ["scenario5"]
 
 
 def test_the_shell_overrides_what_params_env_leaves_open() -> None:

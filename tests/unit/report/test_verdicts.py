@@ -36,7 +36,7 @@ def test_a_page_of_questions_needs_a_smaller_p(others: int, outcome: str) -> Non
     assert found.tested is not None
     assert 0.002 < found.tested.p_value < 0.025
     assert found.outcome == outcome, found.reason
-    assert ("14 question(s) asked together" in found.reason) == (outcome == UNDECIDED)
+    assert ("14 questions asked together" in found.reason) == (outcome == UNDECIDED)
 
 
 def test_a_question_without_an_answer_costs_nothing() -> None:

@@ -138,8 +138,12 @@ def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
     child.wait()
     listener.close()
     run = Run(lab.run)
-    assert [(cell["late"], cell["lost"]) for cell in run.document["cells"]] == [(1, 1), (1, 0)], child.said()
-    assert (run.outcomes("late"), run.outcomes("lost")) == ([5, 25], [6])
+    late = run.outcomes("late")
+    # A busy machine may answer others late, too.
+    assert {5, 25} <= {*late}, child.said()
+    assert run.outcomes("lost") == [6]
+    counts = [(sum(number < 20 for number in late), 1), (sum(number >= 20 for number in late), 0)]
+    assert [(cell["late"], cell["lost"]) for cell in run.document["cells"]] == counts
     assert run.document["expired"] == 1
     assert lost_by(run) == {"expired": 1}
 
