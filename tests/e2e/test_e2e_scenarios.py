@@ -172,7 +172,7 @@ def test_plain_compose_runs_by_itself(lab: Lab, published: Published) -> None:
     check_run(folder, run)
     check_as_published(run, published)
     logs = lab.compose("logs", "--no-log-prefix", published.scenario).stdout
-    assert f"stored in results/{run['run_id']}" in logs
+    assert f"Kept in results/{run['run_id']}" in logs
     assert "VALID" in logs
     # The run is over and its metrics are still served.
     assert {"prometheus", "exporter"} <= set(lab.containers(running=False))

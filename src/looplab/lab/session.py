@@ -85,7 +85,7 @@ class Session:
         return True
 
     def where(self) -> None:
-        """Say where the runs are to be seen."""
+        """Print what to do next, and where the runs are shown."""
         settings = self.lab.settings()
         address = settings.get("LAB_BIND", "127.0.0.1")
         seen = [f"Prometheus http://{address}:{settings['LAB_PROMETHEUS_PORT']}"]
@@ -93,7 +93,7 @@ class Session:
             seen.insert(0, f"Grafana http://{address}:{settings['LAB_GRAFANA_PORT']}")
         if self.lab.has_report():
             seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
-        say(f"Runs are in results/; ./lab down stops everything. To look at them:\n  {', '.join(seen)}")
+        say(f"Next: ./lab report --open    ./lab show    ./lab down stops everything\n  {', '.join(seen)}")
         sys.stdout.flush()
 
 

@@ -61,9 +61,9 @@ def main(experiment: Experiment) -> int:
 
 
 def run_summary(experiment: Experiment, run: dict[str, Any]) -> str:
-    """Return what a run (a run.json document) ends with in a terminal of 80 columns; its table if it has no summary."""
+    """Return what a run (a run.json document) ends with in 80 columns: its experiment's summary, else its table."""
     own = experiment.optional_part("summary")
-    return str(own.summary(run)) if own else run_table(experiment, run)
+    return f"{own.summary(run) if own else run_table(experiment, run)}\n  Kept in results/{run['run_id']}"
 
 
 def run_table(experiment: Experiment, run: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from looplab.errors import EXIT_GOOD, EXIT_INVALID, LabError
 from looplab.run.record import Place
 from looplab.system import processes
+from looplab.system.terminal import plural, show_duration
 
 PROCESS_NAME = "lab-controller"
 REPEAT_INTERRUPT_S = 1.0
@@ -20,7 +21,7 @@ class Interrupted(Exception):
     """A signal asked the run to stop."""
 
 
-def run_process(run: Callable[[Place], dict[str, Any]], table: Callable[[dict[str, Any]], str]) -> int:
+def run_process(run: Callable[[Place], dict[str, Any]], summary: Callable[[dict[str, Any]], str]) -> int:
     """Have `run` make a run.json document and show it; progress is words for a person, or one JSON object a line
     for ./lab. Return 0 for a valid run, 1 for an invalid or interrupted one, else the exit code of its LabError."""
     processes.set_name(PROCESS_NAME)
@@ -43,10 +44,7 @@ def run_process(run: Callable[[Place], dict[str, Any]], table: Callable[[dict[st
     if as_json:
         say("finished", run_id=document["run_id"], valid=document["valid"])
     else:
-        print(
-            f"\n{table(document)}\nstored in results/{document['run_id']}; metrics are served until you stop the lab",
-            flush=True,
-        )
+        print(f"\n{summary(document)}\nMetrics are served until you stop the lab.", flush=True)
     return EXIT_GOOD if document["valid"] else EXIT_INVALID
 
 
@@ -65,7 +63,8 @@ def _say_plain(event: str, **facts: Any) -> None:
     elif event == "text":
         text = facts["text"]
     elif event == "plan":
-        text = f"{facts['cells']} cells, {facts['messages']} messages: about {facts['seconds'] / 60:.0f} min"
+        size = f"{plural(facts['cells'], 'cell')}, {plural(facts['messages'], 'message')}"
+        text = f"{size}: about {show_duration(facts['seconds'])}"
     elif event == "repetition":
         done = f"{facts['messages_done']}/{facts['messages']} sent, about {facts['seconds_left']:.0f} s left"
         text = f"{facts['scenario']}: {facts['cell']}: {facts['answered']} answered, {done}"

@@ -6,6 +6,7 @@ from typing import Any
 
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Column, Figure, Key, Latency
+from looplab.system.terminal import plural
 
 WIDTH = 80
 STATISTIC_WORDS = {"avg": "mean", "p50": "half take less", "p95": "95 of 100 take less", "p99": "99 of 100 take less"}
@@ -81,14 +82,17 @@ def invalid(cell: dict[str, Any]) -> str:
     return "" if cell["valid"] else " !"
 
 
-def verdict(run: dict[str, Any]) -> list[str]:
-    """Return the last lines of any run's table: valid, or why not; then what was not as wanted and is not required."""
+def verdict(run: dict[str, Any], *, brief: bool = False) -> list[str]:
+    """Return whether a run is valid, or why not; then what was not as wanted and is not required, `brief`: how many."""
     beside = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
     if run["valid"]:
         lines = [f"VALID: every treatment {'that is required ' if beside else ''}was found as wanted."]
     else:
         lines = ["INVALID:", *_items(run["invalid_because"])]
-    lines += ["Not required, and not as wanted:", *_items(map(_as_found, beside))] if beside else []
+    if beside and brief:
+        lines.append(f"{plural(len(beside), 'treatment')} not as wanted, and not required: ./lab show --treatments")
+    elif beside:
+        lines += ["Not required, and not as wanted:", *_items(map(_as_found, beside))]
     looked = dict.fromkeys(entry["command"] for entry in run.get("inspections", []))
     return [*lines, *([f"Looked inside meanwhile: {', '.join(looked)}."] if looked else [])]
 

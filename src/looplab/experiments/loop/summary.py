@@ -1,4 +1,4 @@
-"""What a run ends with: one row a latency, or one line a cell, what to doubt, and where the run is kept."""
+"""What a run ends with: one row a latency, or one line a cell, and what to doubt."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ INDENT = "  "
 def summary(run: dict[str, Any]) -> str:
     """Return the summary of a run (a run.json document) in 80 columns, latencies in ms; no line feed at its end.
 
-    With one cell at most 14 lines where nothing went wrong. `./lab show` prints all else.
+    With one cell at most 13 lines where nothing went wrong. `./lab show` prints all else.
     """
     cells = run["cells"]
     lines = [*_head(run), "", *(_one(run, cells[0]) if len(cells) == 1 else _many(run)), ""]
@@ -41,8 +41,7 @@ def summary(run: dict[str, Any]) -> str:
         lines.append(f"{INDENT}{FITTED} depends on constants that were fitted to the thesis: ./lab show names them.")
     for doubt in (*_doubts(run), *notices(run)):
         lines += fill(f"! {doubt}", WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2).splitlines()
-    lines += [f"{INDENT}{line}" for line in verdict(run)]
-    return "\n".join([*lines, f"{INDENT}Kept in results/{run['run_id']}"])
+    return "\n".join([*lines, *(f"{INDENT}{line}" for line in verdict(run, brief=True))])
 
 
 def _head(run: Mapping[str, Any]) -> list[str]:
