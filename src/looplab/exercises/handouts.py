@@ -44,15 +44,9 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         ]
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise)
         text = with_block(text, "links", " · ".join(links), after=r"^# .+\n")
-        text = with_block(
-            text, "prediction", _prediction(exercise, experiment), before=r"^## Run\n"
-        )
-        texts[folder / "README.md"] = with_block(
-            text,
-            "sample",
-            _sample(root, exercise, _experiment(root, exercise, experiments)),
-            before=r"^## Look inside\n",
-        )
+        text = with_block(text, "prediction", _prediction(exercise, experiment), before=r"^## Run\n")
+        sample = _sample(root, exercise, experiment)
+        texts[folder / "README.md"] = with_block(text, "sample", sample, before=r"^## Look inside\n")
     return texts
 
 
