@@ -57,4 +57,4 @@ def start_command(tmp_path: Path) -> Iterator[Callable[..., Child]]:
 @pytest.fixture
 def start_child(start_command: Callable[..., Child]) -> Callable[..., Child]:
     """Return a function that starts one of the lab's modules with these variables."""
-    return lambda module, **variables: start_command(python(module), **variables)
+    return lambda module, *arguments, **variables: start_command(python(module, *arguments), **variables)

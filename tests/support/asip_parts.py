@@ -116,7 +116,7 @@ class AsipParts:
         results.mkdir(exist_ok=True)
         ways = {f"ASIP_{name.upper()}": address for name, address in self.addresses.items()}
         child = Child(
-            python("looplab.experiments.asip"),
+            python("looplab.experiments", "asip"),
             self.folder / "controller.log",
             {
                 **self._variables,

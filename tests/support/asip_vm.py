@@ -47,7 +47,7 @@ python3 -m looplab.experiments.asip.bridge >/run/bridge.log 2>&1 &
 python3 -m looplab.experiments.asip.worker >/run/python.log 2>&1 &
 # As Compose: a worker whose port hung up ends, to be started again.
 (while :; do WORKER_PORT=5101 start; done) >/run/java.log 2>&1 &
-python3 -m looplab.experiments.asip
+python3 -m looplab.experiments asip
 echo "RESULT exit_code {\\"code\\": $?}"
 for run in /results/*/run.json; do
     echo "RESULT run $(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' $run)"

@@ -57,7 +57,7 @@ in_controller python3 -m looplab.capture >/run/capture.log 2>&1 &
 in_controller python3 -m looplab.treatments.service >/run/treatments.log 2>&1 &
 for log in link link-broker; do await /run/$log.log "0 links" 60; done
 export FIDELITY=corrected RESULTS_DIR=/results @SETTINGS@
-in_controller python3 -m looplab.experiments.qos_delay
+in_controller python3 -m looplab.experiments qos-delay
 echo "RESULT exit_code {\\"code\\": $?}"
 for end in controller broker; do
     echo "RESULT $end {\\"left\\": \\"$(queues_left $end)\\"}"

@@ -46,7 +46,7 @@ class LoopLab:
             "REPETITIONS": "2", "WARMUP_MESSAGES": "5", "LOOPLAB_EVENTS": "json", "PARTS_TIMEOUT_S": "20",
             "TREATMENTS_URL": self.treatments.url,
         }  # fmt: skip
-        words = command or python("looplab.experiments.loop")
+        words = command or python("looplab.experiments", "loop")
         child = self.start(words, **{**settings, **variables})
         self.pids["controller"] = [child.pid]
         return child

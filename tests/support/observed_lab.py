@@ -101,7 +101,7 @@ class Lab:
         """Start a controller with the emulated robot; few messages unless told otherwise."""
         few = {"COMMAND": "E", "INTERVALS_MS": "20 10", "MESSAGES": 40, "REPETITIONS": 1, "WARMUP_MESSAGES": 5}
         chosen = {name: str(value) for name, value in {**few, **settings, "SCENARIO": scenario}.items()}
-        return self._start(f"controller-{scenario}", python("looplab.experiments.loop"), "controller", **chosen)
+        return self._start(f"controller-{scenario}", python("looplab.experiments", "loop"), "controller", **chosen)
 
     def run_to_its_end(self, scenario: str, **settings: object) -> Path:
         """One whole run; its folder. Invalid by exit code 1, for no treatments service is here."""

@@ -341,8 +341,8 @@ class TreatmentsDouble:
         self._server.server_close()
 
 
-def python(module: str) -> list[str]:
-    return [sys.executable, "-m", module]
+def python(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
 
 
 def bridge_command() -> list[str]:

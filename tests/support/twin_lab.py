@@ -74,7 +74,7 @@ class TwinLab:
             "DATABASE": self.postgres.conninfo("twin_reader"), "TREATMENTS_URL": self._treatments.url,
             "PARTS_TIMEOUT_S": "30", "DRAIN_TIMEOUT_S": "60",
         }  # fmt: skip
-        self.children["controller"] = self.start(python("looplab.experiments.twin"), **{**settings, **variables})
+        self.children["controller"] = self.start(python("looplab.experiments", "twin"), **{**settings, **variables})
         return self.children["controller"]
 
     def whole(self, **variables: str) -> dict[str, Any]:

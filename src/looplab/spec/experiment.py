@@ -5,7 +5,6 @@ Its other files are imported when asked for, so that nothing heavy is imported w
 | file | what it gives |
 |---|---|
 | `__init__.py` | the table (looplab.spec.columns), `EXPERIMENT` |
-| `__main__.py` | the process of the container that measures |
 | `parameters.py` | `PARAMETERS`, `read_parameters(environment)` |
 | `controller.py` | `Controller`: one run, the steps that `looplab.run.life` goes through |
 | `live.py` | only if a running cell shows more than its spec says: see looplab.metrics.cells |

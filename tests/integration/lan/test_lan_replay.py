@@ -61,7 +61,8 @@ def run(
 
     def run_once() -> dict[str, Any]:
         controller = start_child(
-            "looplab.experiments.loop",
+            "looplab.experiments",
+            "loop",
             BROKER_TLS="on", BROKER_PAIRING=str(lan.pairing_file("controller")), TREATMENTS_URL=double.url,
             RESULTS_DIR=str(results), SCENARIO="scenario0", FIDELITY="corrected", COMMAND="E", INTERVALS_MS="20",
             MESSAGES=str(MESSAGES), REPETITIONS="1", WARMUP_MESSAGES="0", LOOPLAB_EVENTS="json", PARTS_TIMEOUT_S="20",

@@ -15,7 +15,7 @@ from looplab.treatments.loads import loads
 SOURCE = ROOT / "src/looplab"
 FOLDERS = {name: ROOT / "src" / EXPERIMENTS[name].package.replace(".", "/") for name in EXPERIMENTS}
 MOST_LINES = 350
-FILES = ("__init__", "__main__", "parameters", "controller", "report/__init__", "report/claims")
+FILES = ("__init__", "parameters", "controller", "report/__init__", "report/claims")
 SHARED = ("scripts/*", "compose/*.yaml", "grafana/*.py", "grafana/generator/*.py", ".ci/*")
 # Compose has neither profiles with a wildcard nor secrets and data sources that another file could add to Grafana.
 NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml"}

@@ -313,10 +313,10 @@ class Output:
         '"repetition"' in text and Dying()
         return sys.__stdout__.write(text)
 sys.stdout = Output()
-runpy.run_module("looplab.experiments.loop", run_name="__main__")
+runpy.run_module("looplab.experiments", run_name="__main__")
 """
     lab.bridge()
-    child = lab.controller([sys.executable, "-c", program], MESSAGES="20", REPETITIONS="1000")
+    child = lab.controller([sys.executable, "-c", program, "loop"], MESSAGES="20", REPETITIONS="1000")
     assert child.wait() == 1
     assert "Exception ignored in" in child.said()
     assert event(child, "interrupted")

@@ -55,9 +55,10 @@ class Ledger(Run):
 
 def patched(command: list[str], before: str) -> list[str]:
     """Return the command with a line of Python before it."""
-    module = command[command.index("-m") + 1] if "-m" in command else ""
-    code = f"{before}import runpy; runpy.run_module({module!r}, run_name='__main__')" if module else ""
-    return [command[0], "-c", code or f"{before}{command[-1]}"]
+    if command[1] == "-c":
+        return [command[0], "-c", f"{before}{command[2]}"]
+    code = f"{before}import runpy; runpy.run_module({command[2]!r}, run_name='__main__')"
+    return [command[0], "-c", code, *command[3:]]
 
 
 @pytest.mark.parametrize("nodelay", ["on", "off"])
@@ -189,7 +190,7 @@ def check_stall(lab: LoopLab, controller: Any, part: str) -> None:
 @pytest.mark.parametrize("old", ["controller", "bridge"])
 def test_without_kernel_stamps_the_run_says_why_it_has_no_ledger(lab: LoopLab, old: str) -> None:
     commands: dict[str, Callable[..., Any]] = {"bridge": lab.bridge, "controller": lab.controller}
-    words = {"bridge": bridge_command(), "controller": python("looplab.experiments.loop")}
+    words = {"bridge": bridge_command(), "controller": python("looplab.experiments", "loop")}
     words[old] = patched(words[old], OLD_KERNEL)
     commands["bridge"](words["bridge"])
     lab.listener.wait_online()
