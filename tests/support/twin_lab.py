@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from looplab.system import processes
-from support.parts import HOST, Broker, Child, TreatmentsDouble, python
-from support.ports import free_port
+from support.parts import Broker, Child, TreatmentsDouble, python
 from support.postgres import Postgres
 from support.twin_second import SecondInstance
 from support.waiting import until
@@ -31,16 +30,13 @@ class TwinLab:
         self.live, self.results = folder / "live", folder / "results"
         self.live.mkdir()
         self.results.mkdir()
-        self._port = free_port()
         self.children: dict[str, Child] = {}
         self._treatments = TreatmentsDouble(self._pids)
         self.instance()
 
-    def instance(self) -> Child:
-        """Start the instance, or its successor."""
-        variables = {
-            "LIVE_DIR": str(self.live), "INSTANCE_PORT": str(self._port), "DATABASE": self.postgres.conninfo(),
-        }  # fmt: skip
+    def instance(self, folder: Path | None = None) -> Child:
+        """Start the instance, or its successor; it follows the orders in `folder`."""
+        variables = {"LIVE_DIR": str(folder or self.live), "DATABASE": self.postgres.conninfo()}
         self.children["instance"] = self.start(python(INSTANCE), **variables)
         return self.children["instance"]
 
@@ -48,7 +44,9 @@ class TwinLab:
     def second_instance(self) -> Iterator[SecondInstance]:
         """Have another instance store the messages of each order, too, until the end of the block."""
         start = partial(self.start, DATABASE=self.postgres.conninfo())
-        second = SecondInstance(f"http://{HOST}:{self._port}", self.live, self.live.parent / "second", start)
+        second = SecondInstance(self.live, self.live.parent / "second", start)
+        self.kill_instance()
+        self.instance(second.first)
         try:
             yield second
         finally:
@@ -70,7 +68,7 @@ class TwinLab:
         settings = {
             "BROKER_HOSTS": hosts, "RESULTS_DIR": str(self.results), "LIVE_DIR": str(self.live),
             "SCENARIO": "twin", "FIDELITY": "corrected", "INTERVALS_MS": "5", "MESSAGES": "300",
-            "WRITE_MODE": "row", "INSTANCE_URL": f"http://{HOST}:{self._port}", "LOOPLAB_EVENTS": "json",
+            "WRITE_MODE": "row", "LOOPLAB_EVENTS": "json",
             "DATABASE": self.postgres.conninfo("twin_reader"), "TREATMENTS_URL": self._treatments.url,
             "PARTS_TIMEOUT_S": "30", "DRAIN_TIMEOUT_S": "60",
         }  # fmt: skip

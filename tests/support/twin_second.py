@@ -2,15 +2,14 @@
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from looplab.experiments.twin.instance.orders import COUNTS, Counts, Order
+from looplab.experiments.twin.instance.orders import COUNTS_FILE, Counts, Order, end_order, read_order
 from looplab.run.samples import SharedSamples
-from looplab.system.json_service import Request, Service, serve
-from support.parts import HOST, Child
+from support.parts import Child
 from support.waiting import until
 
 # Its client has a name of its own at the broker: else it would take the first one's session.
@@ -24,59 +23,50 @@ LIMIT_S = 10.0
 
 
 class SecondInstance:
-    """Serves the instance's interface at `url`: hands each request on to the first, has its own worker store, too.
+    """Has a worker for each order in `live`; the first instance follows the orders in `first`, which come later.
 
-    Both stamp the samples in `live`; the worker's counts and order are in `folder`.
+    Both stamp the samples in `live`; the second one's counts and order are in `folder`.
     """
 
-    def __init__(self, first_url: str, live: Path, folder: Path, start: Callable[[list[str]], Child]) -> None:
-        folder.mkdir()
-        (folder / "samples.bin").symlink_to(live / "samples.bin")
-        self._first = Service("first instance", "")
-        self._first_url, self._folder, self._start = first_url, folder, start
+    def __init__(self, live: Path, folder: Path, start: Callable[[list[str]], Child]) -> None:
+        self.first = folder / "first"
+        self.first.mkdir(parents=True)
+        for place in (folder, self.first):
+            (place / "samples.bin").symlink_to(live / "samples.bin")
+        (self.first / COUNTS_FILE).symlink_to(live / COUNTS_FILE)
+        self._live, self._folder, self._start = live, folder, start
         self._counts = Counts(folder)
-        self._worker: Child | None = None
-        self._order: Order | None = None
-        routes = {"POST /begin": self._begin, "GET /state": self._state, "POST /end": self._end}
-        self._server = serve(HOST, 0, routes, "free a port")
-        self.url = f"http://{HOST}:{self._server.server_address[1]}"
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow)
+        self._thread.start()
 
-    def _begin(self, request: Request) -> dict[str, Any]:
-        found = self._first.ask(f"{self._first_url}/begin", "POST", request.body)
-        self._order = Order(**request.body)
-        self._counts.clear()
-        self._order.write(self._folder)
-        self._worker = self._start([sys.executable, "-c", _PROGRAM, str(self._folder)])
-        return found
+    def _follow(self) -> None:
+        worker: Child | None = None
+        order: Order | None = None
+        while not self._stop.wait(0.02):
+            now = read_order(self._live)
+            if now is not None and order is None:
+                self._counts.clear()
+                now.write(self._folder)
+                worker = self._start([sys.executable, "-c", _PROGRAM, str(self._folder)])
+                with contextlib.suppress(AssertionError):
+                    until(lambda: self._counts.ready, "the second instance", LIMIT_S)
+                now.write(self.first)
+            elif now is None and order is not None and worker is not None:
+                self._wait_for_copies(order)
+                worker.close()
+                end_order(self.first)
+            order = now
 
-    def _state(self, _request: Request) -> dict[str, Any]:
-        """Return the first one's state; not ready before this one is."""
-        found = self._first.ask(f"{self._first_url}/state", "GET")
-        for worker in found["workers"]:
-            worker["ready"] = min(worker["ready"], self._counts.row(0)[COUNTS.index("ready")])
-        return found
-
-    def _end(self, request: Request) -> dict[str, Any]:
-        """End the order once each of its messages was stored by one and found by the other; the test counts them."""
-        order = self._order
-        assert order is not None
+    def _wait_for_copies(self, order: Order) -> None:
+        """Wait until each message was stored by one and found by the other; the test counts them."""
         copies = SharedSamples(self._folder / "samples.bin")["copies"]
+        rows = range(order.first, order.last + 1)
         with contextlib.suppress(AssertionError):
-            until(
-                lambda: all(copies[row] > 0 for row in range(order.first, order.last + 1)),
-                "a copy of every message",
-                LIMIT_S,
-            )
+            until(lambda: all(copies[row] > 0 for row in rows), "a copy of every message", LIMIT_S)
         # A copy too many has time to show, too.
         time.sleep(0.1)
-        self._close_worker()
-        return self._first.ask(f"{self._first_url}/end", "POST", request.body)
 
     def close(self) -> None:
-        self._close_worker()
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _close_worker(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
+        self._stop.set()
+        self._thread.join()

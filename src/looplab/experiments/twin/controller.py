@@ -7,11 +7,12 @@ from typing import Any
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.experiments.twin import EXPERIMENT, TwinCell
 from looplab.experiments.twin.brokers import HEADER, windows
-from looplab.experiments.twin.database import Database, conninfo
+from looplab.experiments.twin.database import Database
 from looplab.experiments.twin.document import queues_and_rates, samples
+from looplab.experiments.twin.instance.store import conninfo
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
-from looplab.experiments.twin.sending import INSTANCE, Parts, Sending, Sent, clear, new_token
+from looplab.experiments.twin.sending import Parts, Sending, Sent, clear, new_token
 from looplab.experiments.twin.treatments import judge, used_hosts
 from looplab.experiments.twin.usage import usage
 from looplab.run.cells import CellRun, Measured, entry
@@ -33,18 +34,16 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         self._lines: list[str] = []
         super().__init__(parameters, place)
         self.broker = used_hosts(parameters)[0]
-        self._database = Database(conninfo(parameters, dict(os.environ)))
-        self._parts = Parts(parameters, self.record, self._database, self.look, self._lines)
+        self._database = Database(conninfo(os.environ, "twin_reader"))
+        self._parts = Parts(parameters, self.record, self._database, place.live, self.look, self._lines)
         self._started: set[str] = set()
 
     def files(self) -> list[File]:
         return [samples(self.parameters), File("sys.csv", HEADER, lambda _columns, _rows: self._lines)]
 
     def prepare(self) -> None:
-        p = self.parameters
-        self.record.say("waiting", what="database and twin instance")
-        wait_for(self._database.answers, p.parts_timeout_s, _no_database)
-        wait_for(self._instance_answers, p.parts_timeout_s, _no_instance)
+        self.record.say("waiting", what="database")
+        wait_for(self._database.answers, self.parameters.parts_timeout_s, _no_database)
 
     def conclude(self, index: int) -> None:
         """Store the samples; the treatments were read while the cell's connections were there."""
@@ -94,24 +93,17 @@ class Controller(CellRun[TwinParameters, TwinCell]):
             step = judge_step(p, store, sent.rows, rate_per_s)
             return step, limit(p, cell, sent, step)
 
-        found = search(p, attempt)
+        result = search(p, attempt)
         faults = [fault for one in made for fault in one.faults]
-        if not found["steps"][-1]["sustained"]:
+        if not result["steps"][-1]["sustained"]:
             faults.append("no rate was sustained")
-        return Measured(cell, {**counts(made[-1]), **usage(p, cell, made[-1]), **found}, faults)
+        return Measured(cell, {**counts(made[-1]), **usage(p, cell, made[-1]), **result}, faults)
 
     def _settled(self, index: int, cell: TwinCell) -> None:
         """Report how many messages of a cell are stored or refused."""
         rows = self.parameters.rows(index)
         state = self.record.store["state"][rows.start : rows.stop].tolist()
         self.progress(index, cell, sum(value > 1 for value in state))
-
-    def _instance_answers(self) -> bool:
-        try:
-            INSTANCE.ask(f"{self.parameters.instance_url}/state", "GET")
-        except LabError:
-            return False
-        return True
 
 
 def counts(sent: Sent) -> Mapping[str, int]:
@@ -127,7 +119,3 @@ def counts(sent: Sent) -> Mapping[str, int]:
 
 def _no_database() -> LabError:
     return MachineError("The database does not answer.", "See `docker compose logs twin-database`.")
-
-
-def _no_instance() -> LabError:
-    return MachineError("The twin instance does not answer.", "See `docker compose logs` of the instance.")

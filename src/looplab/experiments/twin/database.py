@@ -1,13 +1,11 @@
 """What the controller asks the database: which messages are in the table, and what their commits cost."""
 
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
 
 from looplab.errors import MachineError
-from looplab.experiments.twin.parameters import TwinParameters
 
 CONNECT_TIMEOUT_S = 2
 _STORED = "SELECT sequence FROM message WHERE run = %s AND sequence BETWEEN %s AND %s"
@@ -87,11 +85,3 @@ class Database:
         except psycopg.Error:
             self.close()
             raise
-
-
-def conninfo(parameters: TwinParameters, environment: dict[str, str]) -> str:
-    """Return libpq's connection string of the reading user."""
-    if found := environment.get("DATABASE"):
-        return found
-    password = Path(environment["DATABASE_PASSWORD_FILE"]).read_text(encoding="ascii").strip()
-    return f"host={parameters.database_host} dbname=twin user=twin_reader password={password}"

@@ -5,24 +5,24 @@ A cell is one sending; a search makes several for a cell, each with a token of i
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from time import perf_counter_ns
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter_ns, sleep
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.brokers import BrokerCounters
 from looplab.experiments.twin.database import Cost, Database
 from looplab.experiments.twin.device import Devices
+from looplab.experiments.twin.instance.orders import Counts, Order, end_order
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages, OpenLoop
 from looplab.run.record import Record
 from looplab.run.samples import ABSENT, ANSWERED, NOT_SENT, WAITING, SampleStore
 from looplab.spec.parameters import SLEEP
-from looplab.system.json_service import Service
 from looplab.treatments.looks import Look
 
-INSTANCE = Service("twin instance", "See `docker compose logs` of the instance.")
 LOOK_NS = 50_000_000
 # A queue that has not changed for so long is given up, before the drain timeout.
 STILL_NS = 30_000_000_000
@@ -51,11 +51,15 @@ class Sent:
 
 @dataclass(frozen=True)
 class Parts:
-    """What all sendings of a run share; `look` reads the live processes, `lines` collects the lines of sys.csv."""
+    """What all sendings of a run share.
+
+    The folder `live` is shared with the instance, `look` reads the live processes, `lines` collects those of sys.csv.
+    """
 
     parameters: TwinParameters
     record: Record
     database: Database
+    live: Path
     look: Callable[[], Look | None]
     lines: list[str]
 
@@ -67,7 +71,12 @@ class Sending:
         p = parts.parameters
         self._parts, self._index, self._cell, self._token = parts, index, cell, token
         self._hosts = p.hosts(cell)
-        self._taken = p.taken(cell)
+        self._counts = Counts(parts.live)
+        self._order = Order(
+            token=token, cell=index, brokers=[list(place) for place in p.taken(cell)], qos=cell.qos,
+            write_mode=cell.write_mode, sleep_ms=p.sleep(cell), session=p.session_of(cell), batch_rows=p.batch_of(cell),
+            batch_ms=p.batch_ms, tcp_nodelay=p.tcp_nodelay, workers=p.workers, prefix=p.prefix(cell),
+        )  # fmt: skip
         self._counters = BrokerCounters(self._hosts, token, tcp_nodelay=p.tcp_nodelay)
         self._devices = Devices(
             self._hosts,
@@ -98,32 +107,34 @@ class Sending:
         return sent
 
     def _begin(self, rows: range) -> None:
-        p, cell = self._parts.parameters, self._cell
-        order = {
-            "token": self._token, "cell": self._index, "first": rows.start, "last": rows.stop - 1,
-            "brokers": self._taken, "qos": cell.qos, "write_mode": cell.write_mode, "sleep_ms": p.sleep(cell),
-            "session": p.session_of(cell), "batch_rows": p.batch_of(cell), "batch_ms": p.batch_ms,
-            "tcp_nodelay": p.tcp_nodelay, "workers": p.workers, "prefix": p.prefix(cell),
-        }  # fmt: skip
-        INSTANCE.ask(f"{p.instance_url}/begin", "POST", order)
-        self._devices.begin(self._token, self._index, p.prefix(cell))
+        p = self._parts.parameters
+        # That of a controller that was killed.
+        self._close_order()
+        self._counts.clear()
+        replace(self._order, first=rows.start, last=rows.stop - 1).write(self._parts.live)
+        self._devices.begin(self._token, self._index, self._order.prefix)
         if not self._devices.connect(p.parts_timeout_s):
             raise MachineError(
                 f"No broker: {self._devices.last_error} after {p.parts_timeout_s} s.",
                 "See `docker compose logs` of the brokers.",
             )
-        wait_for(self._workers_ready, p.parts_timeout_s, self._not_ready, self._pause)
+        self._wait_for_workers(self._order.count, self._pause)
 
-    def _workers_ready(self) -> bool:
-        p = self._parts.parameters
-        workers = INSTANCE.ask(f"{p.instance_url}/state", "GET")["workers"]
-        return len(workers) == len(self._taken) * p.workers and all(worker["ready"] for worker in workers)
+    def _close_order(self) -> None:
+        end_order(self._parts.live)
+        self._wait_for_workers(0, lambda: sleep(LOOK_NS / 1e9))
 
-    def _not_ready(self) -> LabError:
-        return MachineError(
-            f"The twin instance was not ready within {self._parts.parameters.parts_timeout_s} s.",
-            "See `docker compose logs` of the instance and of twin-database.",
-        )
+    def _wait_for_workers(self, ready: int, pause: Callable[[], object]) -> None:
+        """Wait until so many workers are ready. Raises LabError (exit code 3)."""
+        timeout_s = self._parts.parameters.parts_timeout_s
+
+        def fault() -> LabError:
+            return MachineError(
+                f"The twin instance has {self._counts.ready} workers ready after {timeout_s} s, wanted {ready}.",
+                "See `docker compose logs` of the instance and of twin-database.",
+            )
+
+        wait_for(lambda: self._counts.ready == ready, timeout_s, fault, pause)
 
     def _send(self, rows: range, interval_ns: int) -> None:
         p, store = self._parts.parameters, self._parts.record.store
@@ -155,13 +166,13 @@ class Sending:
             self._devices.wait(perf_counter_ns() + LOOK_NS)
 
     def _end(self) -> list[dict[str, int]]:
-        p, cell = self._parts.parameters, self._cell
+        cell = self._cell
         self._devices.close()
         self._counters.close()
         key = f"{cell.interval_ms:g},{cell.brokers},{cell.placement},{cell.write_mode},{cell.qos},{cell.repetition}"
         self._parts.lines.extend(self._counters.lines(key))
-        found: list[dict[str, int]] = INSTANCE.ask(f"{p.instance_url}/end", "POST", {})["workers"]
-        return found
+        self._close_order()
+        return self._counts.as_json(self._order.count)
 
     def _reconcile(self, sent: Sent) -> None:
         """Let the table decide which messages are stored: a stamp alone stores nothing."""

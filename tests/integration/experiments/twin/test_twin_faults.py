@@ -171,8 +171,8 @@ def test_a_network_cut_for_ten_seconds_loses_nothing(
 
 def test_a_second_instance_stores_nothing_twice(lab: TwinLab) -> None:
     """It subscribes to the same topics, with a session of its own."""
-    with lab.second_instance() as second:
-        lab.controller(WRITE_MODE="row,copy", MESSAGES="100", INSTANCE_URL=second.url)
+    with lab.second_instance():
+        lab.controller(WRITE_MODE="row,copy", MESSAGES="100")
         lab.children["controller"].wait()
     for cell in lab.run["cells"]:
         account(cell, [row for row in lab.samples() if row["write_mode"] == cell["write_mode"]])

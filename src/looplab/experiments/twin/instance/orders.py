@@ -1,4 +1,4 @@
-"""What the controller orders from the instance, and what the instance counts: both survive the instance's death."""
+"""The files between controller and instance: an order, and what each worker counts. Both survive the instance."""
 
 import json
 import mmap
@@ -27,8 +27,6 @@ class Order:
 
     token: str
     cell: int
-    first: int
-    last: int
     brokers: list[list[object]]
     qos: int
     write_mode: str
@@ -39,6 +37,8 @@ class Order:
     tcp_nodelay: bool
     workers: int = 1
     prefix: str = ""
+    first: int = 0
+    last: int = 0
 
     @property
     def count(self) -> int:
@@ -46,7 +46,7 @@ class Order:
         return len(self.brokers) * self.workers
 
     def write(self, folder: Path) -> None:
-        """Put it where the instance looks for it when it starts."""
+        """Open the order: the instance starts its workers."""
         fresh = folder / f"{ORDER_FILE}.new"
         fresh.write_text(json.dumps(asdict(self)))
         fresh.replace(folder / ORDER_FILE)
@@ -61,7 +61,7 @@ def read_order(folder: Path) -> Order | None:
 
 
 def end_order(folder: Path) -> None:
-    """Take the open order away."""
+    """Close the open order: the instance ends its workers."""
     (folder / ORDER_FILE).unlink(missing_ok=True)
 
 
@@ -80,6 +80,11 @@ class Counts:
     def row(self, worker: int) -> memoryview:
         """Return one worker's counts, in the order of COUNTS."""
         return self._numbers[worker * len(COUNTS) : (worker + 1) * len(COUNTS)]
+
+    @property
+    def ready(self) -> int:
+        """How many workers are ready."""
+        return sum(self.row(worker)[0] for worker in range(MOST_WORKERS))
 
     def clear(self) -> None:
         self._numbers[:] = memoryview(struct.pack("<q", 0) * len(self._numbers)).cast("q")

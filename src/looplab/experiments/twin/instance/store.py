@@ -1,6 +1,7 @@
 """How messages reach PostgreSQL: a row, a pipeline or a COPY at a time; each commit is confirmed before it returns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
@@ -16,6 +17,15 @@ ON CONFLICT DO NOTHING RETURNING device, sequence"""
 CONNECT_TIMEOUT_S = 2
 # Of a database that is gone without a word.
 STATEMENT_TIMEOUT_MS = 10_000
+
+
+def conninfo(environment: Mapping[str, str], user: str) -> str:
+    """Return libpq's connection string of DATABASE; else of `user`, with the password in DATABASE_PASSWORD_FILE."""
+    if given := environment.get("DATABASE"):
+        return given
+    password = Path(environment["DATABASE_PASSWORD_FILE"]).read_text(encoding="ascii").strip()
+    host = environment.get("DATABASE_HOST") or "twin-database"
+    return f"host={host} dbname=twin user={user} password={password} application_name={user}"
 
 
 class Row(NamedTuple):
@@ -50,14 +60,14 @@ class Store:
         connection = self._session()
         begun_ns = perf_counter_ns()
         try:
-            found = self._write(connection, rows)
+            new = self._write(connection, rows)
         except psycopg.Error:
             self.close()
             raise
         self.store_ns += perf_counter_ns() - begun_ns
         if not self._keeps:
             self.close()
-        return found
+        return new
 
     def check(self) -> None:
         """Raise psycopg.Error unless the database answers."""
@@ -116,10 +126,10 @@ def _insert_many(connection: psycopg.Connection[Any], rows: Sequence[Row]) -> li
     columns = list(zip(*rows, strict=True))
     cursor = connection.execute(_INSERT_MANY, (columns[0][0], *map(list, columns[1:])))
     fresh = set(cursor.fetchall())
-    found = []
+    new = []
     for row in rows:
         key = (row.device, row.sequence)
-        found.append(key in fresh)
+        new.append(key in fresh)
         # A second copy in the same batch is none.
         fresh.discard(key)
-    return found
+    return new

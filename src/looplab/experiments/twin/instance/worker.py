@@ -33,7 +33,7 @@ SHARED = "$share/twin/"
 ) = range(len(COUNTS))  # fmt: skip
 
 
-class Held(NamedTuple):
+class Queued(NamedTuple):
     """A message that is not stored yet, and what confirms it."""
 
     row: Row
@@ -54,7 +54,7 @@ class Worker:
         self._state, self._arrived = samples["state"], samples["arrived_ns"]
         self._received, self._copies = samples["received_ns"], samples["copies"]
         self._store = Store(conninfo, order.write_mode, keeps=order.session == "kept")
-        self._queue: deque[Held] = deque()
+        self._queue: deque[Queued] = deque()
         # Not a memory of the instance's own: what was confirmed, or needs no storing.
         self._done: list[bytes] = []
         self._client = MqttClient(
@@ -85,7 +85,7 @@ class Worker:
                 time.sleep(order.sleep_ms / 1000)
                 counts[SLEEP_NS] += round(order.sleep_ms * 1e6)
             self._client.wait(0)
-        self._refuse_held()
+        self._refuse_queued()
         self._store.close()
         self._client.close()
 
@@ -94,19 +94,19 @@ class Worker:
         now = perf_counter_ns()
         counts, order = self._counts, self._order
         counts[RECEIVED] += 1
-        found = parse(self._token, payload)
-        if found is None:
+        message = parse(self._token, payload)
+        if message is None:
             counts[MALFORMED] += 1
-        elif not order.first <= found.sequence <= order.last:
+        elif not order.first <= message.sequence <= order.last:
             counts[FOREIGN] += 1
         elif len(payload) > MOST_BYTES:
             counts[REFUSED] += 1
-            if self._state[found.sequence] == WAITING:
-                self._arrived[found.sequence] = now
-                self._state[found.sequence] = FAILED
+            if self._state[message.sequence] == WAITING:
+                self._arrived[message.sequence] = now
+                self._state[message.sequence] = FAILED
         else:
-            row = Row(order.token, found.device, found.sequence, found.sent_ns, now, payload)
-            self._queue.append(Held(row, self._client.message_id))
+            row = Row(order.token, message.device, message.sequence, message.sent_ns, now, payload)
+            self._queue.append(Queued(row, self._client.message_id))
             counts[UNACKNOWLEDGED_MAX] = max(counts[UNACKNOWLEDGED_MAX], len(self._queue))
             return
         self._done.append(self._client.message_id)
@@ -117,9 +117,9 @@ class Worker:
         while len(self._queue) < self._order.batch_rows and perf_counter_ns() < end_ns:
             self._client.wait(end_ns, ())
 
-    def _write(self, held: list[Held], stop: Event) -> None:
+    def _write(self, batch: list[Queued], stop: Event) -> None:
         """Commit a batch and stamp its rows; try until the database takes it or `stop` is set."""
-        rows = [message.row for message in held]
+        rows = [message.row for message in batch]
         again = False
         while True:
             try:
@@ -130,11 +130,11 @@ class Worker:
                 print(f"The database did not take {len(rows)} messages: {str(error).strip()}", flush=True)
                 again = True
                 if stop.wait(RETRY_S):
-                    self._queue.extendleft(reversed(held))
+                    self._queue.extendleft(reversed(batch))
                     return
                 self._client.wait(0)
         self._stamp(rows, fresh, again)
-        self._done += [message.message_id for message in held]
+        self._done += [message.message_id for message in batch]
         self._counts[BATCHES] += 1
 
     def _stamp(self, rows: list[Row], fresh: list[bool], again: bool) -> None:
@@ -177,7 +177,7 @@ class Worker:
                 self._store.close()
             self._counts[READY] = 1
 
-    def _refuse_held(self) -> None:
+    def _refuse_queued(self) -> None:
         """What the worker has and the database did not take is refused, and not confirmed."""
         for message in self._queue:
             if self._state[message.row.sequence] == WAITING:
