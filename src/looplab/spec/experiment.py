@@ -5,7 +5,7 @@ Its other files are imported when asked for, so that nothing heavy is imported w
 | file | what it gives |
 |---|---|
 | `__init__.py` | the table (looplab.spec.columns), `EXPERIMENT` |
-| `parameters.py` | `PARAMETERS`, `read_parameters(environment)` |
+| `parameters.py` | `PARAMETERS`, a class of RunParameters |
 | `controller.py` | `Controller`: one run, the steps that `looplab.run.life` goes through |
 | `live.py` | only if a running cell shows more than its spec says: see looplab.metrics.cells |
 | `report/` | `claims.py`, `figures.py`, `page.html.j2` |
@@ -83,7 +83,8 @@ class Experiment:
     def read_parameters(self, environment: Mapping[str, str]) -> RunParameters:
         """Read and check every parameter of a run. Raises LabError (exit code 2) naming the variable at fault."""
         own = getattr(self.part("parameters"), "read_parameters", None)
-        found: RunParameters = own(environment) if own else self.parameters.read(environment, self.scenarios, self.name)
+        folder = self.scenarios.rstrip("*")
+        found: RunParameters = own(environment) if own else self.parameters.read(environment, folder, self.name)
         return found
 
     def table(self, scenario: str) -> type[Cell]:

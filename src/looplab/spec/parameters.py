@@ -81,7 +81,7 @@ class Param:
 
 
 def param(read: Read | None = None, default: object = None, **more: Any) -> Any:
-    """Return a field that `read` reads; without it, one that `read_parameters` gives itself. `more` is as in Param."""
+    """Return a field that `read` reads; without it, one that the class gives itself. `more` is as in Param."""
     return field(metadata={"param": Param(read, default, **more)})
 
 
@@ -193,6 +193,8 @@ class RunParameters(Settings):
     """
 
     cell: ClassVar[type[Cell]] = Cell
+    # The variables to lower if the messages are more than a run can hold.
+    lower: ClassVar[str] = "MESSAGES, or the number of cells"
     scenario: str = param(matters=False)
     title: str = matching("", r".{0,120}", "at most 120 letters", matters=False)
     fidelity: str = choice("thesis", FIDELITIES, option=FIDELITY, matters=False)
@@ -202,11 +204,18 @@ class RunParameters(Settings):
     parts_timeout_s: int = integer(60, 1, 3600, matters=False)
 
     @classmethod
-    def read(cls, environment: Mapping[str, str], folder: str, scenario: str) -> Self:
+    def read(cls, environment: Mapping[str, str], folder: str = "", scenario: str = "") -> Self:
         """Read and check every parameter; `folder` holds params.env. Raises LabError (exit code 2)."""
-        parameters = cls.of(Reader(environment, folder), scenario=environment.get("SCENARIO", "").strip() or scenario)
-        check_samples(parameters, "MESSAGES, or the number of cells")
+        given = (
+            {} if cls.params()["scenario"].read else {"scenario": environment.get("SCENARIO", "").strip() or scenario}
+        )
+        parameters = cls.of(Reader(environment, folder), **given).checked(environment)
+        check_samples(parameters, cls.lower)
         return parameters
+
+    def checked(self, environment: Mapping[str, str]) -> Self:
+        """Return them if they fit together, with what follows from that. Raises LabError (exit code 2)."""
+        return self
 
     @property
     def cells(self) -> Sequence[Cell]:

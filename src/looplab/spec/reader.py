@@ -52,6 +52,10 @@ class Reader:
     def fidelity(self) -> str:
         return self.choice("FIDELITY", "thesis", FIDELITIES)
 
+    def given(self, name: str) -> bool:
+        """Return whether a variable is set."""
+        return bool(self._environment.get(name, "").strip())
+
     def default(self, default: Any) -> Any:
         """Return a default, of several that of the run's fidelity."""
         return default[self.fidelity] if isinstance(default, Mapping) else default

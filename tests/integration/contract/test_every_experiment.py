@@ -87,7 +87,7 @@ def test_every_experiment_has_runs_here() -> None:
 @pytest.mark.parametrize(("experiment", "variable"), VARIABLES)
 def test_a_wrong_value_names_its_variable(experiment: Experiment, variable: str) -> None:
     with pytest.raises(UsageError) as caught:
-        experiment.part("parameters").read_parameters({**SCENARIO.get(experiment.name, {}), variable: NONSENSE})
+        experiment.read_parameters({**SCENARIO.get(experiment.name, {}), variable: NONSENSE})
     assert caught.value.message.startswith(variable)
     assert f"{variable} in compose/" in caught.value.remedy
     assert "params.env" in caught.value.remedy

@@ -1,8 +1,8 @@
 """The parameters of one run of asip or asip-throughput, read from the environment of its container."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from looplab import __version__
 from looplab.errors import UsageError
@@ -13,17 +13,14 @@ from looplab.spec.parameters import (
     Option,
     RunParameters,
     Settings,
-    check_samples,
     choice,
     integer,
     number,
     switch,
     words,
 )
-from looplab.spec.reader import Reader
 from looplab.treatments.judgement import on_off
 
-FOLDER = f"compose/experiments/{NAME}"
 LANGUAGES = ("python", "java")
 TRANSPORTS = ("serial", "tcp", "mqtt")
 # What runs elsewhere, over the lab's emulated link, and the transports that pass there.
@@ -53,6 +50,7 @@ class Shared(Settings):
 class AsipParameters(Shared, RunParameters):
     """What one run does; `messages` are the tests of a cell, or the most steps of its bisection on frequency."""
 
+    lower: ClassVar[str] = "MESSAGES"
     scenario: str = choice(NAME, (NAME, THROUGHPUT))
     messages: int = integer(100, 1, 100_000, option=MESSAGES, quick="20")
     deadline_ms: int = integer(1000, 10, 60_000)
@@ -111,42 +109,37 @@ class AsipParameters(Shared, RunParameters):
     def overhead_s(self) -> float:
         return CELL_OVERHEAD_S + self.warmup_tests * self.interval_ms / 1000
 
+    def checked(self, environment: Mapping[str, str]) -> Self:
+        parameters = self
+        if self.robot == "remote":
+            self._check_remote(environment)
+            # Where it is, not what is emulated.
+            parameters = replace(self, placements=("bridge",))
+        if not parameters.cells:
+            raise UsageError(
+                f"No transport of {', '.join(self.transports)} passes what is elsewhere: {', '.join(self.placements)}.",
+                "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
+            )
+        if self.throughput and self.robot != "virtual":
+            raise UsageError(
+                f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.",
+                "Set ROBOT=virtual.",
+            )
+        if self.low_hz >= self.high_hz:
+            raise UsageError(
+                f"LOW_HZ={self.low_hz:g} is not below HIGH_HZ={self.high_hz:g}.",
+                "The bisection needs a range: set LOW_HZ below HIGH_HZ.",
+            )
+        return parameters
+
+    def _check_remote(self, environment: Mapping[str, str]) -> None:
+        """Raise LabError (exit code 2) for what a board on a Pi does not have."""
+        if "serial" in self.transports:
+            raise UsageError("The board's serial port is on the Pi.", "Add --transports tcp,mqtt.")
+        if self.placements not in (("one",), ("bridge",)):
+            raise UsageError("PLACEMENTS emulates nothing beside ROBOT=remote.", "Add --placements bridge.")
+        if not environment.get("LAB_PI", "").strip():
+            raise UsageError("LAB_PI is not set.", "Set it to the Pi's address, in .env or the shell.")
+
 
 PARAMETERS = AsipParameters
-
-
-def read_parameters(environment: Mapping[str, str] = os.environ) -> AsipParameters:
-    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
-    get = Reader(environment, FOLDER)
-    parameters = AsipParameters.of(get)
-    if parameters.robot == "remote":
-        _check_remote(parameters, environment)
-        # Where it is, not what is emulated.
-        parameters = replace(parameters, placements=("bridge",))
-    if not parameters.cells:
-        raise UsageError(
-            f"No transport of {', '.join(parameters.transports)} passes what is elsewhere: "
-            f"{', '.join(parameters.placements)}.",
-            "Set TRANSPORTS to tcp,mqtt for PLACEMENTS=bridge, to mqtt for broker.",
-        )
-    if parameters.throughput and parameters.robot != "virtual":
-        raise UsageError(
-            f"{THROUGHPUT} needs generator and oscilloscope, which only the simulated board has.", "Set ROBOT=virtual."
-        )
-    if parameters.low_hz >= parameters.high_hz:
-        raise UsageError(
-            f"LOW_HZ={parameters.low_hz:g} is not below HIGH_HZ={parameters.high_hz:g}.",
-            "The bisection needs a range: set LOW_HZ below HIGH_HZ.",
-        )
-    check_samples(parameters, "MESSAGES")
-    return parameters
-
-
-def _check_remote(parameters: AsipParameters, environment: Mapping[str, str]) -> None:
-    """Raise LabError (exit code 2) for what a board on a Pi does not have."""
-    if "serial" in parameters.transports:
-        raise UsageError("The board's serial port is on the Pi.", "Add --transports tcp,mqtt.")
-    if parameters.placements not in (("one",), ("bridge",)):
-        raise UsageError("PLACEMENTS emulates nothing beside ROBOT=remote.", "Add --placements bridge.")
-    if not environment.get("LAB_PI", "").strip():
-        raise UsageError("LAB_PI is not set.", "Set it to the Pi's address, in .env or the shell.")

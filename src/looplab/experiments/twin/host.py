@@ -7,7 +7,7 @@ from pathlib import Path
 
 from looplab.errors import UsageError
 from looplab.experiments.twin.machines import DISTRIBUTED_MACHINES, VCPUS, Machines, fitting_scale
-from looplab.experiments.twin.parameters import CONFINEMENTS, CPUSET, FOLDER, LIMIT, QUOTA, read_scale
+from looplab.experiments.twin.parameters import CONFINEMENTS, CPUSET, FOLDER, LIMIT, QUOTA
 from looplab.spec.reader import Reader
 
 
@@ -25,7 +25,7 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
     Raises LabError (exit code 2) if a machine would have more than this computer's `processors`.
     """
     get = Reader(settings, FOLDER)
-    scale = read_scale(get, fitting_scale(len(processors)))
+    scale = get.number("MACHINE_SCALE", fitting_scale(len(processors)), 0.01, 100)
     machines = Machines(scale)
     if settings.get("SCENARIO") != LIMIT and machines.sizes(3).cpus > len(processors):
         raise UsageError(
@@ -34,17 +34,17 @@ def variables(settings: Mapping[str, str], processors: Sequence[int]) -> dict[st
             f"Set MACHINE_SCALE={fitting_scale(len(processors)):g}, or leave it empty, in .env.",
         )
     sets = get.choice("CONFINEMENT", QUOTA, CONFINEMENTS) == CPUSET
-    found = {"MACHINE_SCALE": f"{scale:g}"}
+    given = {"MACHINE_SCALE": f"{scale:g}"}
     for kind in VCPUS:
         sizes = machines.sizes(kind)
-        found[f"TWIN_MEMORY_{kind}"] = str(sizes.memory_bytes)
+        given[f"TWIN_MEMORY_{kind}"] = str(sizes.memory_bytes)
         # 0: no quota.
-        found[f"TWIN_CPUS_{kind}"] = "0" if sets else f"{sizes.cpus:g}"
-        found[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus) if sets else ""
+        given[f"TWIN_CPUS_{kind}"] = "0" if sets else f"{sizes.cpus:g}"
+        given[f"TWIN_CPUSET_{kind}"] = _set(processors, 0, sizes.whole_cpus) if sets else ""
     for place in range(DISTRIBUTED_MACHINES):
         one = _set(processors, machines.first_cpu(place), machines.sizes(1).whole_cpus)
-        found[f"TWIN_CPUSET_BROKER_{place + 1}"] = one if sets else ""
-    return found
+        given[f"TWIN_CPUSET_BROKER_{place + 1}"] = one if sets else ""
+    return given
 
 
 def _set(processors: Sequence[int], first: int, count: int) -> str:

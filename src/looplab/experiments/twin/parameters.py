@@ -1,14 +1,12 @@
 """The parameters of one run of twin, read from the environment that params.env and .env give its container."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import product
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
-from looplab.errors import UsageError
 from looplab.experiments.twin import NAME, TwinCell
 from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
 from looplab.spec.cell import Cell
@@ -21,10 +19,9 @@ from looplab.spec.parameters import (
     SCHEDULE,
     Option,
     RunParameters,
-    check_samples,
     choice,
-    host,
     integer,
+    matching,
     number,
     param,
     qos_list,
@@ -53,6 +50,32 @@ PUBLISHED_STORE_MS = 10.0
 CELL_OVERHEAD_S = 2.0
 # MACHINE_SCALE of plain Compose: as the defaults of compose/experiments/twin.
 PLAIN_SCALE = 0.5
+DRAIN_S, RATES_PER_S, STEPS_S = (1, 3600), (10, 100_000), (1, 600)
+_PLACE = rf"{HOST}:[0-9]{{1,5}}"
+
+
+def _searches(get: Reader, _name: str = "") -> bool:
+    return get.choice("SCENARIO", NAME, (NAME, BROKERS, LIMIT)) == LIMIT
+
+
+def _messages(get: Reader, name: str) -> int:
+    """Return the messages of a cell; of a search those of a step at the highest rate."""
+    if not _searches(get):
+        return get.integer(name, 1000, 5, 1_000_000)
+    return ceil(get.integer("MAX_RATE_PER_S", 10_000, *RATES_PER_S) * get.number("STEP_S", 10, *STEPS_S))
+
+
+def _intervals(get: Reader, name: str) -> tuple[float, ...]:
+    if _searches(get):
+        return (1000 / get.integer("MAX_RATE_PER_S", 10_000, *RATES_PER_S),)
+    expected = "milliseconds from 0.05 to 60000, e.g. 100,50,10"
+    return get.list(name, "100 80 67 50 40 20 10", _interval, expected)
+
+
+def _interval(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or not 0.05 <= float(text) <= 60_000:
+        raise ValueError(text)
+    return read_number(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +85,11 @@ class TwinParameters(RunParameters):
     With `search` a cell's rate is searched in steps of `step_s`, and the rows of a cell are those of its last step.
     """
 
+    lower: ClassVar[str] = "MESSAGES, REPETITIONS, MAX_RATE_PER_S or the number of INTERVALS_MS, BROKERS and WRITE_MODE"
+    scenario: str = choice(NAME, (NAME, BROKERS, LIMIT), matters=False)
     # Five ways of placing brokers: more than the published interval takes longer than three minutes.
-    intervals_ms: tuple[float, ...] = param(option=INTERVALS, quick={"": "100,50,10", BROKERS: "10"})
-    messages: int = param(option=MESSAGES, quick="200")
+    intervals_ms: tuple[float, ...] = param(_intervals, option=INTERVALS, quick={"": "100,50,10", BROKERS: "10"})
+    messages: int = param(_messages, option=MESSAGES, quick="200")
     brokers: tuple[int, ...] = param(
         lambda get, name: tuple(map(int, get.words(name, "1", ("1", "2", "4")))),
         option=Option("--brokers", "BROKERS", "1,2,4", "number of brokers, one cell each"),
@@ -77,24 +102,24 @@ class TwinParameters(RunParameters):
     workers: int = integer(1, 1, 4)
     payload_bytes: int = integer(64, LEAST_BYTES, 100_000)
     pacing: str = choice(SCHEDULE, PACINGS, option=PACING)
-    sleep_ms: float | None
-    session: str
+    sleep_ms: float | None = param(lambda get, name: get.number(name, 0, 0, 10_000) if get.given(name) else None)
+    session: str = choice("", SESSIONS)
     batch_rows: int = integer(5000, 1, 100_000)
     batch_ms: float = number(10, 0, 10_000)
     max_inflight: int = integer({"thesis": 20, "corrected": 0}, 0, 65_535)
     persistence: bool = switch(False)
     confinement: str = choice(QUOTA, CONFINEMENTS, option=CONFINEMENT)
     machine_scale: float = number(PLAIN_SCALE, 0.01, 100, option=SCALE)
-    drain_timeout_s: int
-    search: bool
-    step_s: float = param(quick="3")
+    drain_timeout_s: int = integer(300, *DRAIN_S)
+    deadline_ms: int = param(lambda get, name: 1000 * get.integer(name, 300, *DRAIN_S), variable="DRAIN_TIMEOUT_S")
+    search: bool = param(_searches, variable="SCENARIO")
+    step_s: float = number(10, *STEPS_S, quick="3")
     search_steps: int = integer(8, 3, 100, quick="5")
-    max_rate_per_s: int = param(quick="4000")
+    max_rate_per_s: int = integer(10_000, *RATES_PER_S, quick="4000")
     delay_limit_ms: int = integer(100, 1, 60_000)
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
-    broker_hosts: str
-    database_host: str = host("twin-database")
-    instance_url: str
+    # Of each broker, for a run without Compose.
+    broker_hosts: str = matching("", rf"({_PLACE}(,{_PLACE})*)?", "host:port,…")
 
     @cached_property
     def cells(self) -> list[TwinCell]:
@@ -165,57 +190,3 @@ class TwinParameters(RunParameters):
 
 
 PARAMETERS = TwinParameters
-
-
-def read_parameters(environment: Mapping[str, str]) -> TwinParameters:
-    """Read and check every parameter; raises LabError (exit code 2) naming the variable at fault."""
-    get = Reader(environment, FOLDER)
-    scenario = get.choice("SCENARIO", NAME, (NAME, BROKERS, LIMIT))
-    search = scenario == LIMIT
-    step_s, max_rate = get.number("STEP_S", 10, 1, 600), get.integer("MAX_RATE_PER_S", 10_000, 10, 100_000)
-    messages = ceil(max_rate * step_s) if search else get.integer("MESSAGES", 1000, 5, 1_000_000)
-    sleep = environment.get("SLEEP_MS", "").strip()
-    drain_s = get.integer("DRAIN_TIMEOUT_S", 300, 1, 3600)
-    parameters = TwinParameters.of(
-        get,
-        scenario=scenario,
-        messages=messages,
-        deadline_ms=drain_s * 1000,
-        intervals_ms=(1000 / max_rate,) if search else _intervals(get),
-        sleep_ms=get.number("SLEEP_MS", 0, 0, 10_000) if sleep else None,
-        session=get.choice("SESSION", "", SESSIONS) if environment.get("SESSION", "").strip() else "",
-        drain_timeout_s=drain_s,
-        search=search,
-        step_s=step_s,
-        max_rate_per_s=max_rate,
-        broker_hosts=_hosts(environment.get("BROKER_HOSTS", "").strip()),
-        instance_url=environment.get("INSTANCE_URL", "").strip() or "http://instance:9108",
-    )
-    check_samples(
-        parameters, "MESSAGES, REPETITIONS, MAX_RATE_PER_S or the number of INTERVALS_MS, BROKERS and WRITE_MODE"
-    )
-    return parameters
-
-
-def read_scale(get: Reader, default: float) -> float:
-    """Return MACHINE_SCALE, which multiplies the published machines."""
-    return get.number("MACHINE_SCALE", default, 0.01, 100)
-
-
-def _intervals(get: Reader) -> tuple[float, ...]:
-    return get.list(
-        "INTERVALS_MS", "100 80 67 50 40 20 10", _interval, "milliseconds from 0.05 to 60000, e.g. 100,50,10"
-    )
-
-
-def _interval(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or not 0.05 <= float(text) <= 60_000:
-        raise ValueError(text)
-    return read_number(text)
-
-
-def _hosts(text: str) -> str:
-    """Return BROKER_HOSTS, host:port of each broker, for a run without Compose."""
-    if text and not re.fullmatch(rf"{HOST}:[0-9]{{1,5}}(,{HOST}:[0-9]{{1,5}})*", text):
-        raise UsageError(f"BROKER_HOSTS={text!r}: expected host:port,…", "Correct it where it is set.")
-    return text

@@ -9,10 +9,10 @@ import pytest
 from looplab.errors import MachineError
 from looplab.experiments.qos_delay import network
 from looplab.experiments.qos_delay.network import Made
-from looplab.experiments.qos_delay.parameters import read_parameters
+from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.system.json_service import Request, serve
 
-P = read_parameters({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
+P = QosDelayParameters.read({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
 CELL = P.cells[0]
 FIGURES = {"n": 400, "mean": 20.1, "sd": 2.0, "min": 15.0, "p50": 20.0, "p95": 23.0, "p99": 24.0, "max": 26.0}
 Serve = Callable[[dict[str, Any] | None], str]

@@ -9,7 +9,7 @@ from support.parts import HOST, LIMIT_S, Broker, Listener, until
 
 from looplab.experiments.qos_delay.controller import transport_lines
 from looplab.experiments.qos_delay.delivery import TOPIC, Delivery, Ends
-from looplab.experiments.qos_delay.parameters import QosDelayParameters, read_parameters
+from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
 
 TOKEN = "0123abcd"
@@ -17,7 +17,7 @@ MESSAGES = 60
 
 
 def parameters(port: int, **more: str) -> QosDelayParameters:
-    return read_parameters(
+    return QosDelayParameters.read(
         {
             "BROKER_PB": HOST, "BROKER_BS": HOST, "BROKER_PORT": str(port), "MESSAGES": str(MESSAGES),
             "INTERVAL_MS": "2", "DELAYS_MS": "0", "FIDELITY": "corrected",

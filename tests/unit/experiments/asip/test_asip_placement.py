@@ -11,10 +11,10 @@ from support.places import ROOT
 from looplab.errors import LabError, UsageError
 from looplab.experiments.asip import LatencyCell, placement
 from looplab.experiments.asip.bridge import read_settings
-from looplab.experiments.asip.parameters import read_parameters
+from looplab.experiments.asip.parameters import AsipParameters
 from looplab.system.json_service import Request, serve
 
-P = read_parameters({"PLACEMENTS": "one,bridge,broker", "BRIDGE_DELAY_MS": "0.5", "BROKER_DELAY_MS": "6"})
+P = AsipParameters.read({"PLACEMENTS": "one,bridge,broker", "BRIDGE_DELAY_MS": "0.5", "BROKER_DELAY_MS": "6"})
 TCP, MQTT, FAR = (
     LatencyCell.keyed("java", "tcp", "bridge"),
     LatencyCell.keyed("java", "mqtt", "bridge"),
@@ -41,7 +41,7 @@ ON_PI = {"ROBOT": "remote", "LAB_PI": "192.0.2.7:9199", "TRANSPORTS": "tcp,mqtt"
 
 
 def test_a_board_on_a_pi_is_reached_at_its_bridge_there() -> None:
-    p = read_parameters(ON_PI)
+    p = AsipParameters.read(ON_PI)
     found = placement.addresses(p, ON_PI)
     assert (found["tcp"], found["mqtt"]) == ("192.0.2.7:5000", "broker:1883/asip/pi")
     assert "ASIP_TOPIC: asip/pi" in (ROOT / "rpi/compose.yaml").read_text()
@@ -54,7 +54,7 @@ def test_a_board_on_a_pi_is_reached_at_its_bridge_there() -> None:
 @pytest.mark.parametrize("other", [{"TRANSPORTS": "serial"}, {"PLACEMENTS": "broker"}, {"LAB_PI": ""}])
 def test_what_a_board_on_a_pi_does_not_have_is_wrong_use(other: dict[str, str]) -> None:
     with pytest.raises(UsageError):
-        read_parameters({**ON_PI, **other})
+        AsipParameters.read({**ON_PI, **other})
 
 
 Serve = Callable[..., str]
@@ -78,16 +78,16 @@ def answering_bridge() -> Iterator[Serve]:
 
 def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(bridge: Serve) -> None:
     address = bridge("off")
-    missing = placement.Bridge(read_parameters(ON_PI), address).missing()
+    missing = placement.Bridge(AsipParameters.read(ON_PI), address).missing()
     assert missing is not None
     assert "has not connected to the broker" in missing.message
-    assert placement.Bridge(read_parameters(ON_PI), bridge("on")).missing() is None
+    assert placement.Bridge(AsipParameters.read(ON_PI), bridge("on")).missing() is None
     over_tcp = {**ON_PI, "TRANSPORTS": "tcp"}
-    assert placement.Bridge(read_parameters(over_tcp), bridge("off")).missing() is None
+    assert placement.Bridge(AsipParameters.read(over_tcp), bridge("off")).missing() is None
 
 
 def test_a_bridge_that_is_silent_is_named() -> None:
-    missing = placement.Bridge(read_parameters(ON_PI), "127.0.0.1:9").missing()
+    missing = placement.Bridge(AsipParameters.read(ON_PI), "127.0.0.1:9").missing()
     assert missing is not None
     assert "127.0.0.1:9 does not answer" in missing.message
     assert "asip-bridge" in missing.remedy
@@ -98,13 +98,13 @@ def test_a_bridge_that_is_silent_is_named() -> None:
     [{"FIDELITY": "corrected"}, {"ASIP_QOS": "1"}],
 )
 def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
-    p = read_parameters(ON_PI)
+    p = AsipParameters.read(ON_PI)
     with pytest.raises(LabError, match=r"runs with \w+=\w+, this run with") as error:
         placement.Bridge(p, bridge("on", **there)).missing()
     (name,) = there
     assert ("TCP_NODELAY" if name == "FIDELITY" else f"{name}={there[name]}") in error.value.message
     # Here Compose gives both the same, and the treatments are judged by what they did.
-    here = read_parameters({"TRANSPORTS": "tcp,mqtt"})
+    here = AsipParameters.read({"TRANSPORTS": "tcp,mqtt"})
     assert placement.Bridge(here, bridge("on", **there)).missing() is None
 
 

@@ -7,19 +7,19 @@ import pytest
 
 from looplab.experiments.asip.document import Measured
 from looplab.experiments.asip.oscilloscope import BoardCounts
-from looplab.experiments.asip.parameters import read_parameters
+from looplab.experiments.asip.parameters import AsipParameters
 from looplab.experiments.asip.treatments import judge
 from looplab.treatments.judgement import Treatment
 
 
 def judged(what: str, variables: dict[str, str], measured: Sequence[Measured], looks: Sequence[Any] = ()) -> Treatment:
-    p = read_parameters({"LANGUAGES": "python", "TRANSPORTS": "serial", **variables})
+    p = AsipParameters.read({"LANGUAGES": "python", "TRANSPORTS": "serial", **variables})
     return next(found for found in judge(p, looks, measured) if found.what == what)
 
 
 def cell(*, held_us: float = 0.0, processor: str = "atmega2560", faults: Sequence[str] = ()) -> Measured:
     counts = BoardCounts({"max": 90.0, "mean": 10.0}, held_us, processor)
-    first = read_parameters({"LANGUAGES": "python"}).cells[0]
+    first = AsipParameters.read({"LANGUAGES": "python"}).cells[0]
     return Measured(first, board=counts, faults=list(faults))
 
 

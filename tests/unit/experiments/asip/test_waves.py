@@ -3,7 +3,7 @@
 import pytest
 
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
-from looplab.experiments.asip.waves import bisection, copied, settle
+from looplab.experiments.asip.waves import bisection, copied
 
 WAVE, COPY = 2, 13
 
@@ -51,7 +51,7 @@ class Slow(Oscilloscope):
 
 def test_settling_waits_for_the_generator_and_for_late_copies() -> None:
     scope = Slow([(0, 4), (2, 2), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0)])
-    settle(scope, 0, 1)
+    scope.settle(0, 1)
     assert scope.states == [(8, 0)]
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from looplab.experiments.qos_delay import network
-from looplab.experiments.qos_delay.controller import MeasuredDelay, found
+from looplab.experiments.qos_delay.controller import MeasuredDelay, more_figures
 from looplab.experiments.qos_delay.network import Made
-from looplab.experiments.qos_delay.parameters import QosDelayParameters, read_parameters
+from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.experiments.qos_delay.treatments import capture_faults, judge
 from looplab.run.cells import entry
 from looplab.run.samples import ANSWERED, LATE, WAITING, SampleStore
@@ -27,7 +27,7 @@ COUNTS = {"duplicates": 0, "out_of_order": 0, "disconnects": 0}
 
 
 def parameters(**more: str) -> QosDelayParameters:
-    return read_parameters(
+    return QosDelayParameters.read(
         {"DELAYS_MS": "20", "QOS": "1", "MESSAGES": "5", "REPETITIONS": "2", "FIDELITY": "corrected", **more}
     )
 
@@ -49,7 +49,7 @@ def samples() -> SampleStore:
 def measured(p: QosDelayParameters) -> MeasuredDelay:
     made = Made("nfqueue", delays_ms={"pb": 20.5, "bs": 19.5})
     cell = MeasuredDelay(p.cells[0], dict(COUNTS), made=made, captured=CAPTURED)
-    cell.more.update(found(p, cell))
+    cell.more.update(more_figures(p, cell))
     return cell
 
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from looplab.errors import LabError, UsageError
-from looplab.experiments.qos_delay.parameters import read_parameters
+from looplab.errors import UsageError
+from looplab.experiments.qos_delay.parameters import QosDelayParameters
 
 SYMMETRICAL = [(d, d) for d in (2, 5, 10, 15, 20, 25, 30, 40, 50, 60)]
 OTHERS = [(0, 20), (2, 18), (18, 2), (20, 0)]
 
 
 def test_by_default_the_published_sweep() -> None:
-    p = read_parameters({})
+    p = QosDelayParameters.read({})
     assert list(p.pairs_ms) == SYMMETRICAL + OTHERS
     assert (p.messages * p.repetitions, p.interval_ms, p.payload_bytes) == (10_000, 10, 20)
     assert (p.qos, p.distribution) == ((0, 1, 2), "normal")
@@ -30,17 +30,17 @@ def test_by_default_the_published_sweep() -> None:
     ],
 )
 def test_what_is_set_alone_is_run(given: dict[str, str], pairs: list[tuple[float, float]]) -> None:
-    assert list(read_parameters(given).pairs_ms) == pairs
+    assert list(QosDelayParameters.read(given).pairs_ms) == pairs
 
 
 def test_fidelity_and_the_factor_alone() -> None:
-    assert read_parameters({"FIDELITY": "corrected"}).tcp_nodelay is True
-    assert read_parameters({"FIDELITY": "corrected", "TCP_NODELAY": "off"}).tcp_nodelay is False
+    assert QosDelayParameters.read({"FIDELITY": "corrected"}).tcp_nodelay is True
+    assert QosDelayParameters.read({"FIDELITY": "corrected", "TCP_NODELAY": "off"}).tcp_nodelay is False
 
 
 def test_jitter_is_a_share_of_the_mean_if_delays_vary() -> None:
-    assert read_parameters({"JITTER_SHARE": "0.25"}).jitter_ms(20) == 5
-    assert read_parameters({"DISTRIBUTION": "constant"}).jitter_ms(20) == 0
+    assert QosDelayParameters.read({"JITTER_SHARE": "0.25"}).jitter_ms(20) == 5
+    assert QosDelayParameters.read({"DISTRIBUTION": "constant"}).jitter_ms(20) == 0
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,4 @@ def test_jitter_is_a_share_of_the_mean_if_delays_vary() -> None:
 )
 def test_a_wrong_value_is_named(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=name):
-        read_parameters({name: value})
-
-
-def test_more_than_a_run_can_hold_is_refused() -> None:
-    with pytest.raises(LabError, match="more than one run can hold"):
-        read_parameters({"MESSAGES": "1000000"})
+        QosDelayParameters.read({name: value})

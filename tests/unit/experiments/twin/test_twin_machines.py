@@ -10,7 +10,7 @@ from looplab.errors import UsageError
 from looplab.experiments.twin.database import Facts
 from looplab.experiments.twin.host import beside, variables
 from looplab.experiments.twin.machines import fitting_scale
-from looplab.experiments.twin.parameters import read_parameters
+from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.treatments import judge
 from looplab.system.containers import container_facts, files_of
 
@@ -76,7 +76,7 @@ def judged(brokers: list[dict[str, Any]], **settings: str) -> dict[str, tuple[st
             ("broker", brokers), ("instance", other), ("controller", other), ("stress", []), ("flood", []),
         )
     }  # fmt: skip
-    parameters = read_parameters({"FIDELITY": "corrected", **settings})
+    parameters = TwinParameters.read({"FIDELITY": "corrected", **settings})
     found = judge(parameters, [{"roles": roles}, {"roles": roles}], FACTS, {"1"})
     return {one.what: (one.wanted, one.found, one.verified) for one in found}
 

@@ -7,18 +7,18 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
-from looplab.experiments.twin.parameters import PARAMETERS, read_parameters
+from looplab.experiments.twin.parameters import PARAMETERS, TwinParameters
 from looplab.lab.run_options import variables
 
 
 def test_the_published_sweep_is_the_default() -> None:
-    p = read_parameters({})
+    p = TwinParameters.read({})
     assert [cell.interval_ms for cell in p.cells] == [100, 80, 67, 50, 40, 20, 10]
     assert {(cell.brokers, cell.placement, cell.write_mode, cell.qos) for cell in p.cells} == {
         (1, "single", "published", 1)
     }
     assert (p.messages, p.payload_bytes, p.max_inflight, p.tcp_nodelay) == (1000, 64, 20, False)
-    corrected = read_parameters({"FIDELITY": "corrected"})
+    corrected = TwinParameters.read({"FIDELITY": "corrected"})
     assert (corrected.write_modes, corrected.max_inflight, corrected.tcp_nodelay) == (("row",), 0, True)
 
 
@@ -33,7 +33,7 @@ def test_the_published_sweep_is_the_default() -> None:
 def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str], cells: int) -> None:
     """`own` is what params.env sets beside."""
     quick = variables(ROOT, [scenario], {}, quick=True)
-    p = read_parameters({"SCENARIO": scenario, **own, **quick})
+    p = TwinParameters.read({"SCENARIO": scenario, **own, **quick})
     assert len(p.cells) == cells
     assert p.whole_s < 170
     assert (
@@ -50,15 +50,15 @@ def test_a_quick_run_ends_within_three_minutes(scenario: str, own: dict[str, str
     ],
 )  # fmt: skip
 def test_each_mode_is_made_of_its_causes(mode: str, sleep_ms: float, session: str, batch: int) -> None:
-    p = read_parameters({"WRITE_MODE": mode, "BATCH_ROWS": "7"})
+    p = TwinParameters.read({"WRITE_MODE": mode, "BATCH_ROWS": "7"})
     cell = p.cells[0]
     assert (p.sleep(cell), p.session_of(cell), p.batch_of(cell)) == (sleep_ms, session, batch)
-    alone = read_parameters({"WRITE_MODE": mode, "SLEEP_MS": "3", "SESSION": "kept"})
+    alone = TwinParameters.read({"WRITE_MODE": mode, "SLEEP_MS": "3", "SESSION": "kept"})
     assert (alone.sleep(cell), alone.session_of(cell)) == (3, "kept")
 
 
 def test_iterations_follow_each_other_one_broker_is_one_cell() -> None:
-    p = read_parameters(
+    p = TwinParameters.read(
         {"BROKERS": "1 2", "PLACEMENTS": "central distributed", "INTERVALS_MS": "10", "REPETITIONS": "2"}
     )
     ways = [(cell.repetition, cell.brokers, cell.placement) for cell in p.cells]
@@ -69,14 +69,14 @@ def test_iterations_follow_each_other_one_broker_is_one_cell() -> None:
 
 
 def test_messages_are_spread_over_devices_then_brokers() -> None:
-    p = read_parameters({"BROKERS": "2", "DEVICES": "3", "MESSAGES": "12", "INTERVALS_MS": "10"})
+    p = TwinParameters.read({"BROKERS": "2", "DEVICES": "3", "MESSAGES": "12", "INTERVALS_MS": "10"})
     rows = p.rows(0)
     assert [p.device_of(row) for row in rows] == [1, 2, 3] * 4
     assert [p.broker_of(row) for row in rows] == [1, 1, 1, 2, 2, 2] * 2
 
 
 def test_the_live_state_names_the_cells() -> None:
-    document = json.loads(json.dumps(read_parameters(PARAMETERS.preset("quick")).as_json()))
+    document = json.loads(json.dumps(TwinParameters.read(PARAMETERS.preset("quick")).as_json()))
     assert len(document["cells"]) == 3
     assert document["cells"][0] == {
         "interval_ms": 100, "brokers": 1, "placement": "single", "write_mode": "published", "qos": 1, "repetition": 0,
@@ -84,7 +84,7 @@ def test_the_live_state_names_the_cells() -> None:
 
 
 def test_a_search_keeps_the_rows_of_its_fastest_step() -> None:
-    p = read_parameters({"SCENARIO": "twin-limit", "STEP_S": "2", "MAX_RATE_PER_S": "500"})
+    p = TwinParameters.read({"SCENARIO": "twin-limit", "STEP_S": "2", "MAX_RATE_PER_S": "500"})
     assert (p.search, p.messages, p.intervals_ms) == (True, 1000, (2.0,))
 
 
@@ -97,7 +97,7 @@ def test_a_search_keeps_the_rows_of_its_fastest_step() -> None:
 )  # fmt: skip
 def test_a_wrong_value_is_named(wrong: dict[str, str]) -> None:
     with pytest.raises(UsageError) as caught:
-        read_parameters(wrong)
+        TwinParameters.read(wrong)
     assert any(name in caught.value.message + caught.value.remedy for name in wrong)
 
 

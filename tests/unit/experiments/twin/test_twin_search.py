@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from looplab.experiments.twin.database import Cost
-from looplab.experiments.twin.parameters import TwinParameters, read_parameters
+from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.search import Step, judge_step, limit, search
 from looplab.experiments.twin.sending import Sent
 from looplab.experiments.twin.usage import usage
@@ -15,7 +15,7 @@ MS = 1_000_000
 
 
 def parameters(**more: str) -> TwinParameters:
-    return read_parameters({"SCENARIO": "twin-limit", "STEP_S": "4", "MAX_RATE_PER_S": "1000", **more})
+    return TwinParameters.read({"SCENARIO": "twin-limit", "STEP_S": "4", "MAX_RATE_PER_S": "1000", **more})
 
 
 def queueing(p: TwinParameters, rate_per_s: float, capacity_per_s: float) -> Step:

@@ -42,6 +42,11 @@ def test_one_run_shows_a_ratio_and_gives_no_verdict(tmp_path: Path) -> None:
     truth = math.prod(near_the_wire("java", t, "one") / near_the_wire("python", t, "one") for t in published.TRANSPORTS)
     assert verdict.lines[0].value.estimate == pytest.approx(truth ** (1 / 3), rel=1e-6)
     assert "A verdict needs 3 runs." in verdict.reason
+    # Published rows come before those of the run.
+    tracked, latency = (dict(rows) for _heading, _unit, rows in analysed(tmp_path).context["beside"][::-1])
+    assert [value and value.estimate for value in tracked["MacBook Pro"]] == [200, 80, 80, 90, 80, 50]
+    here = [near_the_wire(la, t, "one") / 1000 for la in published.LANGUAGES for t in published.TRANSPORTS]
+    assert [value.estimate for value in latency["here: one machine"]] == pytest.approx(here, rel=1e-3)
 
 
 def test_two_runs_are_too_few(tmp_path: Path) -> None:
