@@ -83,7 +83,7 @@ def show(value: float, unit: str) -> str:
     """Return a figure for a table, a dash for NaN; latencies are in us, shares ("%") and changes are parts of 1."""
 
     def form(number: float) -> str:
-        rounded = unit in ("bytes", "messages", "devices") or abs(number) >= 1000
+        rounded = unit in ("bytes", "messages", "devices", "Hz") or abs(number) >= 1000
         return f"{number:,.0f}" if rounded else f"{number:.3g}" if abs(number) < 1 else f"{number:.2f}"
 
     forms: Mapping[str, Callable[[float], str]] = {

@@ -3,6 +3,7 @@
 import contextlib
 import secrets
 import socket
+import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +12,9 @@ from looplab.experiments.asip.board import CLOCK_HZ
 
 TIMEOUT_S = 0.5
 TRIES = 10
+POLL_S = 0.05
+# No edge for this long: what the client had to copy it has copied.
+QUIET_S = 0.3
 # Any other question asks for what a part has counted.
 COUNTS = b"?"
 
@@ -90,6 +94,16 @@ class Oscilloscope:
 
     def state(self) -> Scope:
         return self._edges_from(1 << 62)[0]
+
+    def settle(self, wave_s: float, most_s: float) -> None:
+        """Wait until the wave of `wave_s` has ended and no edge follows; `most_s` after its end at most."""
+        time.sleep(wave_s)
+        state, quiet_since = self.state(), time.monotonic()
+        while state.left or time.monotonic() - quiet_since < min(QUIET_S, most_s):
+            time.sleep(POLL_S)
+            last, state = state, self.state()
+            if state.count != last.count:
+                quiet_since = time.monotonic()
 
     def counts(self) -> BoardCounts:
         """Return what the board has counted: lags since the last question, the rest since its port was opened."""

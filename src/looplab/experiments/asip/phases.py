@@ -19,7 +19,7 @@ from looplab.experiments.asip.board import (
 from looplab.experiments.asip.document import Measured
 from looplab.experiments.asip.oscilloscope import Oscilloscope, Scope
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.experiments.asip.waves import Row, bisection, copied, settle
+from looplab.experiments.asip.waves import Row, bisection, copied
 from looplab.experiments.asip.workers import WorkerClient
 from looplab.run.accounting import summarise
 from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
@@ -109,7 +109,7 @@ class Phases:
         """Have a wave of `count` edges copied; return its exact frequency and the edges that were seen."""
         first = self._scope.state().count
         exact_hz = self._scope.wave(frequency_hz, count)
-        settle(self._scope, count / 2 / exact_hz, self._p.deadline_ms / 1000)
+        self._scope.settle(count / 2 / exact_hz, self._p.deadline_ms / 1000)
         number = self._board.number
         return exact_hz, [(step, number(pin), level, cycle) for pin, level, cycle in self._scope.edges(first)]
 

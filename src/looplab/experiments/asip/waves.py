@@ -1,16 +1,10 @@
 """A square wave at the board: which of its edges a client copied, and the search for the fastest that it copies."""
 
-import time
 from bisect import bisect_right
 from collections.abc import Generator, Sequence
 
-from looplab.experiments.asip.oscilloscope import Oscilloscope
-
 # (step, pin, level, cycle).
 Row = tuple[int, int, int, int]
-POLL_S = 0.05
-# No edge for this long: what the client had to copy it has copied.
-QUIET_S = 0.3
 
 
 def bisection(low_hz: float, high_hz: float, resolution: float) -> Generator[float, bool, None]:
@@ -52,14 +46,3 @@ def copied(edges: Sequence[Row], wave_pin: int) -> list[tuple[int, int | None]]:
 def _next(cycles: Sequence[int], after: int) -> int | None:
     at = bisect_right(cycles, after)
     return cycles[at] if at < len(cycles) else None
-
-
-def settle(scope: Oscilloscope, wave_s: float, most_s: float) -> None:
-    """Wait until the generator has ended and nothing follows; `most_s` after its end at most without an edge."""
-    time.sleep(wave_s)
-    state, quiet_since = scope.state(), time.monotonic()
-    while state.left or time.monotonic() - quiet_since < min(QUIET_S, most_s):
-        time.sleep(POLL_S)
-        last, state = state, scope.state()
-        if state.count != last.count:
-            quiet_since = time.monotonic()

@@ -77,7 +77,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         if not measured.faults:
             self._capturing(measured, lambda: self._end_capture(measured, connections))
         measured.faults[:0] = measured.made.faults
-        measured.more.update(found(self.parameters, measured))
+        measured.more.update(more_figures(self.parameters, measured))
         return measured
 
     def _repetition(self, index: int, number: int, measured: MeasuredDelay) -> Connections:
@@ -191,7 +191,7 @@ def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
             yield f"{row},{latency_ns / 1e3:.3f}"
 
 
-def found(p: QosDelayParameters, measured: MeasuredDelay) -> dict[str, Any]:
+def more_figures(p: QosDelayParameters, measured: MeasuredDelay) -> dict[str, Any]:
     """Return what run.json holds of a cell beside its samples and counts: its links, and what the capture counted."""
     cell, made, captured = measured.cell, measured.made, measured.captured or {}
     sent = p.messages * p.repetitions

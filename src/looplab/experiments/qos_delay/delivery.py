@@ -47,8 +47,8 @@ class Ends:
 
     def ports(self) -> tuple[int, int]:
         """The local TCP ports of publisher and subscriber; 0 where there is no connection just now."""
-        found = [client.sock.getsockname()[1] if client.sock is not None else 0 for client in self._clients]
-        return found[0], found[1]
+        ports = [client.sock.getsockname()[1] if client.sock is not None else 0 for client in self._clients]
+        return ports[0], ports[1]
 
     @property
     def last_error(self) -> str:

@@ -99,7 +99,7 @@ def set_up(p: QosDelayParameters, cell: DelayCell, emulators: Emulators) -> Made
 
 def judge(p: QosDelayParameters, cell: DelayCell, made: Made, emulators: Emulators) -> None:
     """Ask the emulators after a cell, and fill in what they made and what is wrong with it."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    by_way: dict[tuple[str, str], dict[str, Any]] = {}
     for at, url in emulators.items():
         try:
             state = client.state(url)
@@ -110,10 +110,10 @@ def judge(p: QosDelayParameters, cell: DelayCell, made: Made, emulators: Emulato
         if state["instance"] != made.instances[at] or settings != [link.as_json() for link in links(p, cell, at)]:
             made.faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
             return
-        found.update({(at, link["settings"]["peer"]): link for link in state["links"]})
+        by_way.update({(at, link["settings"]["peer"]): link for link in state["links"]})
     for way in ways(p, cell):
         if way.delay_ms:
-            _judge_way(way, found[way.at, way.peer], made)
+            _judge_way(way, by_way[way.at, way.peer], made)
         elif way.forward:
             made.delays_ms[way.link] = 0.0
 

@@ -31,13 +31,13 @@ def judge(
     captured: Sequence[Mapping[str, Any] | None],
 ) -> list[Treatment]:
     """Judge every treatment from the looks of each repetition, and from links and capture of each measured cell."""
-    found = [judge_process(looks, role) for role in _ROLES]
-    found += [judge_policy(looks, role, 0) for role in _ROLES]
-    found += [judge_nodelay(looks, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
-    found += [_time_out(parameters, looks, role) for role in _ROLES]
-    found.append(_sent_again(parameters, looks))
-    found += [load.judge(looks, wanted=False) for load in loads().values()]
-    return [*found, *(_links(links) if links else []), _capture(captured)]
+    treatments = [judge_process(looks, role) for role in _ROLES]
+    treatments += [judge_policy(looks, role, 0) for role in _ROLES]
+    treatments += [judge_nodelay(looks, role, parameters.tcp_nodelay, parameters.broker_port) for role in _ROLES]
+    treatments += [_time_out(parameters, looks, role) for role in _ROLES]
+    treatments.append(_sent_again(parameters, looks))
+    treatments += [load.judge(looks, wanted=False) for load in loads().values()]
+    return [*treatments, *(_links(links) if links else []), _capture(captured)]
 
 
 def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> list[dict[str, Any]]:
@@ -52,14 +52,14 @@ def _sockets(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -
 
 def _time_out(parameters: QosDelayParameters, looks: Sequence[Look], role: str) -> Treatment:
     """TCP must never send again because of the delay alone."""
-    found = [entry["rto_ms"] for entry in _sockets(parameters, looks, role)]
-    least = min(found, default=0.0)
+    time_outs = [entry["rto_ms"] for entry in _sockets(parameters, looks, role)]
+    least = min(time_outs, default=0.0)
     return Treatment(
         f"{role} retransmission time-out",
         f"{parameters.rto_min_ms} ms at least",
-        f"{least:.0f} ms at least" if found else "no MQTT connection seen",
-        bool(found) and least >= parameters.rto_min_ms,
-        note="" if found and least >= parameters.rto_min_ms else "the link's sidecars set it: see LINK_RTO_MIN_MS",
+        f"{least:.0f} ms at least" if time_outs else "no MQTT connection seen",
+        bool(time_outs) and least >= parameters.rto_min_ms,
+        note="" if time_outs and least >= parameters.rto_min_ms else "the link's sidecars set it: see LINK_RTO_MIN_MS",
     )
 
 
@@ -88,5 +88,5 @@ def _links(links: Sequence[tuple[str, Made]]) -> list[Treatment]:
 def _capture(captured: Sequence[Mapping[str, Any] | None]) -> Treatment:
     known = [one for one in captured if one is not None]
     lost = sum(one["dropped"] for one in known)
-    found = f"{len(known)} of {len(captured)} cells, {lost} packets lost"
-    return Treatment("capture", "every cell, no packet lost", found, not lost and len(known) == len(captured))
+    captures = f"{len(known)} of {len(captured)} cells, {lost} packets lost"
+    return Treatment("capture", "every cell, no packet lost", captures, not lost and len(known) == len(captured))

@@ -90,10 +90,10 @@ def windows(hosts: Sequence[tuple[str, int]], wanted: int, timeout_ns: int = TIM
     One that does not answer is waited for until `timeout_ns`.
     """
     count = min(wanted + EXTRA, MOST) if wanted else PLENTY
-    found = _received(hosts, count, timeout_ns)
+    counts = _received(hosts, count, timeout_ns)
     return [
         Treatment(f"{host}:{port} window", _shown(wanted or count, count), _shown(got, count), got == (wanted or count))
-        for (host, port), got in zip(hosts, found, strict=True)
+        for (host, port), got in zip(hosts, counts, strict=True)
     ]
 
 

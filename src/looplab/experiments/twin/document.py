@@ -92,10 +92,10 @@ def _brokers(
 
 
 def _by_broker(parameters: TwinParameters, columns: Columns, rows: Sequence[int], name: str) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    by_broker: dict[int, list[int]] = {}
     for row in rows:
-        found.setdefault(parameters.broker_of(row), []).append(columns[name][row])
-    return found
+        by_broker.setdefault(parameters.broker_of(row), []).append(columns[name][row])
+    return by_broker
 
 
 def _times(columns: Columns, name: str, rows: Sequence[int]) -> list[int]:

@@ -48,10 +48,10 @@ def fitting_scale(processors: int) -> float:
 
 def broker_machines(p: TwinParameters) -> dict[str, Sizes | None]:
     """Return the machine that each broker's container must be, by host name; None for one without limits."""
-    found: dict[str, Sizes | None] = {}
+    machines_by_host: dict[str, Sizes | None] = {}
     machines = Machines(p.machine_scale)
     for cell in p.cells:
         kind = (2 if cell.brokers == 2 else 3) if cell.placement == CENTRAL else {NAME: 3, BROKERS: 1}.get(p.scenario)
         for host, _port in p.hosts(cell):
-            found[host] = None if p.scenario == LIMIT or kind is None else machines.sizes(kind)
-    return found
+            machines_by_host[host] = None if p.scenario == LIMIT or kind is None else machines.sizes(kind)
+    return machines_by_host

@@ -33,10 +33,10 @@ def payload(token: bytes, device: int, sequence: int, sent_ns: int, length: int)
 
 def parse(token: bytes, data: bytes) -> Message | None:
     """Return what a payload of the run `token` says, None for any other bytes."""
-    found = _READ.fullmatch(data)
-    if found is None or found[1] != token:
+    match = _READ.fullmatch(data)
+    if match is None or match[1] != token:
         return None
-    return Message(int(found[2]), int(found[3]), int(found[4]))
+    return Message(int(match[2]), int(match[3]), int(match[4]))
 
 
 def topic(token: str, cell: int, device: str, prefix: str = "") -> str:

@@ -75,12 +75,12 @@ def search(p: TwinParameters, attempt: Attempt) -> dict[str, Any]:
         good, why = bad, {**why, "limited_by": TRIED}
     rate = _within(p, FIRST_SHARE * step.stored_per_s)
     while rates < p.search_steps - 1 and not (good and bad / good < CLOSE):
-        step, found = _attempted(attempt, rate, steps)
+        step, cause = _attempted(attempt, rate, steps)
         rates += 1
         if step.sustained:
             good = max(good, rate)
         elif rate <= bad:
-            bad, why = rate, found
+            bad, why = rate, cause
         rate = _within(p, _next(good, bad))
     repeated = len(steps) - rates
     good = _confirmed(attempt, good, steps, p.search_steps + 2 + repeated)

@@ -19,40 +19,44 @@ def judge(
 ) -> list[Treatment]:
     """Judge every treatment of a run from the looks taken before and after each sending."""
     ports = {port for _host, port in used_hosts(parameters)}
-    found = [judge_process(good, role) for role in _ROLES]
-    found += [judge_policy(good, role, 0) for role in _ROLES]
-    found.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
-    found.append(judge_nodelay([_accepted(look, ports) for look in good], "broker", parameters.tcp_nodelay, *ports))
-    found += [*_machines(parameters, good), *_persistence(parameters, good), *_bridges(parameters, good)]
-    found.append(_committed(database))
+    treatments = [judge_process(good, role) for role in _ROLES]
+    treatments += [judge_policy(good, role, 0) for role in _ROLES]
+    treatments.append(judge_nodelay(good, "controller", parameters.tcp_nodelay, *ports))
+    treatments.append(
+        judge_nodelay([_accepted(look, ports) for look in good], "broker", parameters.tcp_nodelay, *ports)
+    )
+    treatments += [*_machines(parameters, good), *_persistence(parameters, good), *_bridges(parameters, good)]
+    treatments.append(_committed(database))
     same = "the same in every cell"
-    found.append(Treatment("database process", same, same if len(started) == 1 else "restarted", len(started) == 1))
-    return [*found, *(load.judge(good, wanted=False) for load in loads().values())]
+    treatments.append(
+        Treatment("database process", same, same if len(started) == 1 else "restarted", len(started) == 1)
+    )
+    return [*treatments, *(load.judge(good, wanted=False) for load in loads().values())]
 
 
 def _machines(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatment]:
     """Judge processors and memory of each broker's container; none where the brokers are not the lab's own."""
     if parameters.broker_hosts:
         return []
-    found: dict[str, tuple[set[str], set[str]]] = {}
+    by_host: dict[str, tuple[set[str], set[str]]] = {}
     for look in looks:
         for process in processes(look, "broker"):
-            seen = found.setdefault(str(process["container"]["hostname"]), (set(), set()))
+            seen = by_host.setdefault(str(process["container"]["hostname"]), (set(), set()))
             seen[0].add(_processors(parameters.confinement, process))
             seen[1].add(_memory(process["container"]["memory_limit"]))
     judged = []
     for host, sizes in broker_machines(parameters).items():
-        seen = found.get(host, (set(), set()))
+        seen = by_host.get(host, (set(), set()))
         judged.append(_machine(f"{host} processors", _wanted_processors(parameters.confinement, sizes), seen[0]))
         judged.append(_machine(f"{host} memory", _memory(sizes and sizes.memory_bytes), seen[1]))
     return judged
 
 
-def _machine(what: str, wanted: str, found: set[str]) -> Treatment:
-    seen = ", ".join(sorted(found)) or "not running"
+def _machine(what: str, wanted: str, sizes: set[str]) -> Treatment:
+    seen = ", ".join(sorted(sizes)) or "not running"
     note = "" if seen == wanted else "only `./lab run` scales machines: with plain Compose leave MACHINE_SCALE empty"
     # Without a limit any set of processors will do.
-    unlimited = wanted == NO_LIMIT and bool(found) and all(word.startswith("set of") for word in found)
+    unlimited = wanted == NO_LIMIT and bool(sizes) and all(word.startswith("set of") for word in sizes)
     verified = seen == wanted or unlimited
     return Treatment(what, wanted, seen, verified, note=note)
 
@@ -91,8 +95,8 @@ def _persistence(parameters: TwinParameters, looks: Sequence[Look]) -> list[Trea
     for host, own in ports.items():
         files = set(kept.get(host, []))
         there = [f"mosquitto/data/{port}/mosquitto.db" in files for port in sorted(own)]
-        found = on_off(there[0]) if len(set(there)) == 1 else "on for some of its brokers"
-        judged.append(Treatment(f"{host} persistence", wanted, found, found == wanted))
+        kept_by = on_off(there[0]) if len(set(there)) == 1 else "on for some of its brokers"
+        judged.append(Treatment(f"{host} persistence", wanted, kept_by, kept_by == wanted))
     return judged
 
 
@@ -106,9 +110,9 @@ def _bridges(parameters: TwinParameters, looks: Sequence[Look]) -> list[Treatmen
         sum(not isinstance(entry, str) and _dialled(entry, ports) for entry in mqtt_sockets([look], "broker", ports))
         for look in looks
     ]
-    wanted, found = most - 1, min(counts)
+    wanted, fewest = most - 1, min(counts)
     note = "TCP_NODELAY stays off on them: Mosquitto sets it on connections that it accepts"
-    return [Treatment("bridges to the first broker", f"{wanted}", f"{found}", found >= wanted, note=note)]
+    return [Treatment("bridges to the first broker", f"{wanted}", f"{fewest}", fewest >= wanted, note=note)]
 
 
 def _accepted(look: Look, ports: Collection[int]) -> Look:
@@ -135,6 +139,6 @@ def used_hosts(parameters: TwinParameters) -> list[tuple[str, int]]:
 
 def _committed(database: Facts) -> Treatment:
     """Judge whether a confirmed commit is on disk."""
-    found = f"fsync {database.fsync}, synchronous_commit {database.synchronous_commit}"
+    settings = f"fsync {database.fsync}, synchronous_commit {database.synchronous_commit}"
     wanted = "fsync on, synchronous_commit on"
-    return Treatment("commit on disk", wanted, found, found == wanted, note=f"PostgreSQL {database.version}")
+    return Treatment("commit on disk", wanted, settings, settings == wanted, note=f"PostgreSQL {database.version}")

@@ -69,9 +69,8 @@ def _group_share(before: Look, after: Look, role: str, elapsed_ns: int) -> float
 
 
 def _group_ns(look: Look, role: str) -> int | None:
-    found = [process["container"]["cpu_ns"] for process in processes(look, role)]
-    known = [cpu_ns for cpu_ns in found if cpu_ns is not None]
-    return max(known) if known else None
+    readings = (process["container"]["cpu_ns"] for process in processes(look, role))
+    return max((cpu_ns for cpu_ns in readings if cpu_ns is not None), default=None)
 
 
 def _share(first_ns: int, last_ns: int, elapsed_ns: int) -> float:
@@ -80,11 +79,8 @@ def _share(first_ns: int, last_ns: int, elapsed_ns: int) -> float:
 
 def largest(shares: Mapping[str, Any]) -> dict[str, float]:
     """Return the share of each part's busiest process."""
-    found = {}
-    for name, value in shares.items():
-        if value is not None and value != []:
-            found[name] = float(max(value) if isinstance(value, list) else value)
-    return found
+    known = {name: value for name, value in shares.items() if value is not None and value != []}
+    return {name: float(max(value) if isinstance(value, list) else value) for name, value in known.items()}
 
 
 def busy(before: Look | None, after: Look | None) -> float:

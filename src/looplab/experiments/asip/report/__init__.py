@@ -5,8 +5,6 @@ from looplab.report.cell import MeasuredCell
 from looplab.report.samples import Measured
 from looplab.report.statistics import UNKNOWN, Interval
 
-PAGE = "asip.html"
-
 
 class MeasuredAsip(MeasuredCell, AsipCell):
     """One client over one transport."""

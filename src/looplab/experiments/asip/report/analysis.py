@@ -10,7 +10,6 @@ from looplab.experiments.asip.report.claims import add_causes, claims
 from looplab.experiments.asip.report.figures import NAMES, TITLES, rows, sketches
 from looplab.report.analysis import Analysis, analysis
 from looplab.report.finding import Finding
-from looplab.report.page import show_figure, show_ms
 from looplab.report.samples import Measured, by_fidelity
 from looplab.report.statistics import Interval
 from looplab.report.verdicts import Claim, Verdict, judge
@@ -27,14 +26,11 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     titles = ("claims", "Claims"), ("published", "Published and measured"), ("factors", "Factors"), ("cells", "Cells")
     context = {
         "sections": titles,
-        "show": show,
         "beside": [_beside(m) for m in usual],
         "factored": factored(measured),
         "columns": [(language, NAMES[t]) for language in published.LANGUAGES for t in published.TRANSPORTS],
-        "latency_runs": [m for m in measured if m.run.scenario == NAME],
-        "throughput_runs": [m for m in measured if m.run.scenario == THROUGHPUT],
     }
-    return replace(common, context=context)
+    return replace(common, context={**common.context, **context})
 
 
 def _compared(_claim: Claim, finding: Verdict) -> tuple[Interval | None, float | None]:
@@ -70,8 +66,3 @@ def factored(measured: Sequence[Measured]) -> list[tuple[str, str, MeasuredAsip]
     return sorted(
         rows_of_cells, key=lambda row: ("tracked_hz" in row[2].columns, row[0], row[2].text, row[1] != "as usual")
     )
-
-
-def show(value: float | None, unit: str) -> str:
-    """Return a figure for a table, a dash for none and NaN; `unit`: us (shown as ms), Hz, ms or × (a ratio)."""
-    return show_figure(value, show_ms if unit == "us" else ("{:.0f}" if unit == "Hz" else "{:.2f}").format)

@@ -33,56 +33,27 @@ Pair = tuple[MeasuredAsip, MeasuredAsip]
 
 def claims() -> list[Claim]:
     """Return the claims in the order of the source."""
-    languages, serial = [("python", "java")], [("tcp", "serial"), ("mqtt", "serial")]
-    ways = [("serial", "tcp"), ("serial", "mqtt")]
+    languages, over_mqtt = [("python", "java")], [("tcp", "mqtt")]
+    to_serial, from_serial = [("tcp", "serial"), ("mqtt", "serial")], [("serial", "tcp"), ("serial", "mqtt")]
     faster, more = (partial(directed, f"The frequency tracked {where}", +1) for where in ("by Java", "over serial"))
-    near = every(
-        "tracked_share",
-        CLOSE,
-        math.inf,
-        f"at {CLOSE:.0%} of the wire's limit or above",
-        lambda run: [cell for cell in usable(run) if cell.transport == "serial" and cell.figure("wire_hz")],
-        "no valid cell over serial",
-        printed=lambda cell: _printed(THROUGHPUT_HZ, cell, "Hz"),
+    over, java, networks = map(
+        _alike, ("frequency tracked over MQTT", "latency from Java", "latency over TCP and MQTT")
     )
-    answers = (
-        (
-            THROUGHPUT,
-            "java-tracks-more",
-            "Java clients outperform Python clients",
-            _compared(TRACKED, 0, languages, faster),
-        ),
-        (
-            THROUGHPUT,
-            "serial-tracks-more",
-            "Serial carries more than TCP and MQTT",
-            _compared(TRACKED, 1, serial, more),
-        ),
-        (
-            THROUGHPUT,
-            "tcp-tracks-like-mqtt",
-            "TCP and MQTT carry about as much",
-            _compared(TRACKED, 1, [("tcp", "mqtt")], _alike("The frequency tracked over MQTT")),
-        ),
-        (THROUGHPUT, "near-capacity", "Serial comes very close to the capacity of the wire", near),
-        (
-            NAME,
-            "language-hardly",
-            "Latency hardly depends on the language",
-            _compared(LATENCY, 0, languages, _alike("The latency from Java")),
-        ),
-        (
-            NAME,
-            "channel-hardly",
-            "Latency hardly depends on the channel",
-            _compared(LATENCY, 1, ways, _alike("The latency over TCP and MQTT")),
-        ),
-        (NAME, "below-15-ms", "Latency stays below 15 ms", _below_bound),
+    tracked = (
+        ("java-tracks-more", "Java clients outperform Python clients", _compared(TRACKED, 0, languages, faster)),
+        ("serial-tracks-more", "Serial carries more than TCP and MQTT", _compared(TRACKED, 1, to_serial, more)),
+        ("tcp-tracks-like-mqtt", "TCP and MQTT carry about as much", _compared(TRACKED, 1, over_mqtt, over)),
+        ("near-capacity", "Serial comes very close to the capacity of the wire", _near_capacity()),
     )
-    floor = asked("floor", "The wire alone takes about 6.7 ms", NAME, _floor)
+    latency = (
+        ("language-hardly", "Latency hardly depends on the language", _compared(LATENCY, 0, languages, java)),
+        ("channel-hardly", "Latency hardly depends on the channel", _compared(LATENCY, 1, from_serial, networks)),
+        ("below-15-ms", "Latency stays below 15 ms", _below_bound),
+    )
     return [
-        *(asked(name, title, where, _with_lags(several_runs(answer))) for where, name, title, answer in answers),
-        floor,
+        *(asked(name, title, THROUGHPUT, _over_runs(answer)) for name, title, answer in tracked),
+        *(asked(name, title, NAME, _over_runs(answer)) for name, title, answer in latency),
+        asked("floor", "The wire alone takes about 6.7 ms", NAME, _floor),
     ]
 
 
@@ -123,7 +94,15 @@ def _over_tcp_ms(run: Measured) -> float:
 
 
 def _alike(what: str) -> Callable[[float], Rule]:
-    return lambda _share: alike(what, ALIKE)
+    return lambda _share: alike(f"The {what}", ALIKE)
+
+
+def _near_capacity() -> Answer:
+    def serial(run: Measured) -> list[MeasuredAsip]:
+        return [cell for cell in usable(run) if cell.transport == "serial" and cell.figure("wire_hz")]
+
+    near, missing = f"at {CLOSE:.0%} of the wire's limit or above", "no valid cell over serial"
+    return every("tracked_share", CLOSE, math.inf, near, serial, missing, printed=_printed)
 
 
 def _compared(figure: str, at: int, words: Sequence[tuple[str, str]], rule: Callable[[float], Rule]) -> Answer:
@@ -178,16 +157,17 @@ def _pair_text(pair: Pair) -> str:
     return ", ".join([*(f"{b} over {a}" for a, b in keys if a != b), *(a for a, b in keys if a == b)])
 
 
-def _printed(measure: str, cell: MeasuredAsip, unit: str) -> str:
+def _printed(cell: MeasuredAsip) -> str:
+    measure, unit = (LATENCY_MS, "ms") if "latency" in cell.columns else (THROUGHPUT_HZ, "Hz")
     value = published.value(measure, *cell.key)
     return f"{value:g} {unit}" if value else ""
 
 
-def _with_lags(answer: Answer) -> Answer:
-    """Name beside a finding each run whose simulated board was behind real time."""
+def _over_runs(answer: Answer) -> Answer:
+    """Return `answer` for several runs, and name beside it each run whose simulated board was behind real time."""
 
     def shown(run: Measured) -> Finding:
-        finding = answer(run)
+        finding = several_runs(answer)(run)
         clocks = [(one.run.run_id, one.run.treatment("board clock")) for one in run.runs]
         finding.beside += [
             f"{run_id}: the simulated board was {clock['found']}; its latencies hold that."
@@ -200,16 +180,11 @@ def _with_lags(answer: Answer) -> Answer:
 
 
 def _below_bound(run: Measured) -> Finding:
-    finding = every(
-        LATENCY,
-        0,
-        BOUND_MS * 1000,
-        f"below {BOUND_MS:g} ms",
-        lambda run: [cell for cell in usable(run) if cell.latency_us["latency"].size],
-        "no valid cell with an answer",
-        printed=lambda cell: _printed(LATENCY_MS, cell, "ms"),
-        unit="us",
-    )(run)
+    def answered(run: Measured) -> list[MeasuredAsip]:
+        return [cell for cell in usable(run) if cell.latency_us["latency"].size]
+
+    below, missing = f"below {BOUND_MS:g} ms", "no valid cell with an answer"
+    finding = every(LATENCY, 0, BOUND_MS * 1000, below, answered, missing, printed=_printed, unit="us")(run)
     above = [f.value for f in published.figures() if f.measure == LATENCY_MS and f.value > BOUND_MS]
     finding.beside = [f"Of the published means {len(above)} are above {BOUND_MS:g} ms, up to {max(above):g} ms."]
     return finding

@@ -9,4 +9,3 @@ class MeasuredDelay(MeasuredCell, DelayCell):
 
 
 CELLS = {"": MeasuredDelay}
-PAGE = "qos-delay.html"

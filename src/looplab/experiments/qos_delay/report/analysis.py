@@ -15,7 +15,7 @@ from looplab.report.verdicts import Claim, Verdict, judge
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what these runs show: one of each fidelity."""
-    runs = {fidelity: next(iter(held.values())) for fidelity, held in by_fidelity(measured).items()}
+    runs = {fidelity: next(iter(by_scenario.values())) for fidelity, by_scenario in by_fidelity(measured).items()}
     verdicts = judge(claims(), by_fidelity(measured))
     add_causes(runs, verdicts)
     return analysis(
@@ -30,10 +30,10 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     )
 
 
-def _compared(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
+def _compared(_claim: Claim, finding: Verdict) -> tuple[Interval | None, float | None]:
     """Return how far the figures are from the published ones, as a share; None where none was published."""
-    assert isinstance(found, Finding)
-    over = [line.value.over(float(line.published.split()[-1])) for line in found.lines if line.published]
+    assert isinstance(finding, Finding)
+    over = [line.value.over(float(line.published.split()[-1])) for line in finding.lines if line.published]
     if not over:
         return None, None
     mean = Interval(*(float(np.mean([getattr(one, end) for one in over])) for end in ("estimate", "low", "high")))

@@ -100,11 +100,11 @@ def add_causes(runs: Mapping[str, Measured], verdicts: Verdicts) -> None:
     """Where the corrected run shows another cause, put it beside the finding."""
     if not {"thesis", "corrected"} <= runs.keys():
         return
-    findings = {claim.name: found for claim, found in verdicts}
+    findings = {claim.name: by_fidelity for claim, by_fidelity in verdicts}
     for name in ("round-trip-beyond", "aggregation-grows"):
-        found = findings[name]
-        if found["thesis"].outcome == REPRODUCED and found["corrected"].outcome == NOT_REPRODUCED:
-            found["thesis"].beside.append(
+        by_fidelity = findings[name]
+        if by_fidelity["thesis"].outcome == REPRODUCED and by_fidelity["corrected"].outcome == NOT_REPRODUCED:
+            by_fidelity["thesis"].beside.append(
                 "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
                 "holds a small packet back until the one before it was acknowledged, makes it."
             )
@@ -182,13 +182,13 @@ def _by_qos(run: Measured) -> Finding:
     for cell in (c for qos in QOS for c in symmetrical(run, qos)):
         if cell.packets_per_segment is not None:
             carried.setdefault(cell.wanted_ms, []).append(cell.packets_per_segment)
-    shares = {delay: max(found) / min(found) for delay, found in sorted(carried.items()) if len(found) == len(QOS)}
+    shares = {delay: max(means) / min(means) for delay, means in sorted(carried.items()) if len(means) == len(QOS)}
     lines = [Line(f"{delay:g} ms: most over least", exact(share), "about 1") for delay, share in shares.items()]
     if not shares:
         return Finding(NO_RUN, "No delay was measured at all three qualities of service.")
     middle = float(np.exp(np.mean(np.log([*shares.values()]))))
-    said = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
-    return Finding(REPRODUCED if middle <= 1 + MATTERS else NOT_REPRODUCED, said, lines=lines)
+    reason = f"Between the qualities of service it differs by a factor {middle:.2f} (geometric mean over the delays)."
+    return Finding(REPRODUCED if middle <= 1 + MATTERS else NOT_REPRODUCED, reason, lines=lines)
 
 
 def _place(run: Measured) -> Finding:
@@ -205,8 +205,8 @@ def _place(run: Measured) -> Finding:
             if abs(share.estimate - 1) > abs(worst[1]):
                 worst = (f"{delay:g} ms, QoS {qos}", share.estimate - 1)
     outcome = outcome_of(verdicts)
-    said = f"The places differ from their group's mean by {abs(worst[1]):.0%} at most ({worst[0]})."
-    return Finding(outcome, f"{said} Less than {PLACE_MATTERS:.0%} counts as no matter.", lines=lines)
+    reason = f"The places differ from their group's mean by {abs(worst[1]):.0%} at most ({worst[0]})."
+    return Finding(outcome, f"{reason} Less than {PLACE_MATTERS:.0%} counts as no matter.", lines=lines)
 
 
 def _p(value: float) -> str:

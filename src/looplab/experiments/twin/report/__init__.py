@@ -28,4 +28,3 @@ class MeasuredTwin(MeasuredCell, TwinCell):
 
 
 CELLS = {"": MeasuredTwin}
-PAGE = "twin.html"

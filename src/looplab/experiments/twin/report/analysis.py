@@ -18,7 +18,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
         "twin",
         measured,
         judge(claims(), runs),
-        sketches=[sketch for held in runs.values() for sketch in sketches(held)],
+        sketches=[sketch for by_scenario in runs.values() for sketch in sketches(by_scenario)],
         titles=TITLES,
         files={"twin-brokers.csv": _broker_rows(measured)},
     )

@@ -78,9 +78,9 @@ def rate_of(runs: Sequence[Sequence[MeasuredTwin]]) -> tuple[Interval, bool] | N
 def _rates(run: Measured) -> Iterator[tuple[str, Interval, bool]]:
     by_run = [by_mode(one) for one in run.runs]
     for mode in by_mode(run):
-        found = rate_of([modes.get(mode, []) for modes in by_run])
-        if found:
-            yield (mode, *found)
+        rate = rate_of([modes.get(mode, []) for modes in by_run])
+        if rate:
+            yield (mode, *rate)
 
 
 def _rate_lines(run: Measured) -> list[Line]:
@@ -97,18 +97,18 @@ def _rate_lines(run: Measured) -> list[Line]:
 
 
 def _fifteen(run: Measured) -> Finding:
-    found = list(_rates(run))
-    if not found:
+    rates = list(_rates(run))
+    if not rates:
         return Finding(NO_RUN, "The run has no valid cell of one broker.")
-    mode, rate, full = found[0]
+    mode, rate, full = rates[0]
     limit = published()["rate-limit", 1, ""]
     lines = _rate_lines(run)
-    said = f"{rate.estimate:.1f} messages a second leave ({mode}); published are {limit:g} at most."
+    reason = f"{rate.estimate:.1f} messages a second leave ({mode}); published are {limit:g} at most."
     if not full:
         above = rate.estimate > limit * NEAR
-        return Finding(NOT_REPRODUCED if above else UNDECIDED, f"{said} No cell has a queue.", lines=lines)
+        return Finding(NOT_REPRODUCED if above else UNDECIDED, f"{reason} No cell has a queue.", lines=lines)
     outcome = outcome_of([within(rate, limit / NEAR, limit * NEAR)])
-    return Finding(outcome, said, beside=[*_spent(by_mode(run)[mode]), *_causes(found)], lines=lines)
+    return Finding(outcome, reason, beside=[*_spent(by_mode(run)[mode]), *_causes(rates)], lines=lines)
 
 
 def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
@@ -121,23 +121,23 @@ def _spent(cells: Sequence[MeasuredTwin]) -> list[str]:
         name: 1000 * sum(cell.instance_s.get(name) or 0 for cell in full) / stored
         for name in ("sleep", "session", "store")
     }
-    said = (
+    sentence = (
         f"While a queue waited, the instance slept {per_ms['sleep']:.1f} ms for each message, opened a session for "
         f"{per_ms['session']:.1f} ms and stored for {per_ms['store']:.1f} ms"
     )
     busy = [share for cell in full for share in cell.cpu_share.get("broker") or [] if share]
-    return [f"{said}; the broker used {max(busy):.1%} of a processor at most." if busy else f"{said}."]
+    return [f"{sentence}; the broker used {max(busy):.1%} of a processor at most." if busy else f"{sentence}."]
 
 
-def _causes(found: Sequence[tuple[str, Interval, bool]]) -> list[str]:
+def _causes(rates: Sequence[tuple[str, Interval, bool]]) -> list[str]:
     """Return, as a sentence each, what the rate is with a cause of the published limit taken away."""
-    first = found[0]
+    first = rates[0]
     if first[0] != PUBLISHED:
         return []
     return [
         f"{MODES[mode][0].upper()}{MODES[mode][1:]}: {'' if full else 'at least '}{rate.estimate:.4g} a second, "
         f"{rate.estimate / first[1].estimate:.1f} times as many."
-        for mode, rate, full in found[1:]
+        for mode, rate, full in rates[1:]
         if mode in MODES
     ]
 
@@ -159,47 +159,47 @@ def _no_queue(run: Measured) -> Finding:
     below = [cell.queues for cell in cells if cell.interval_ms < at]
     if not above or not below:
         return Finding(NO_RUN, f"Needs intervals above and below {at:g} ms.", lines=lines)
-    said = f"A queue at {sum(below)} of {len(below)} shorter intervals, at {sum(above)} of {len(above)} longer ones."
-    return Finding(outcome_of([*below, *(not queue for queue in above)]), said, lines=lines)
+    reason = f"A queue at {sum(below)} of {len(below)} shorter intervals, at {sum(above)} of {len(above)} longer ones."
+    return Finding(outcome_of([*below, *(not queue for queue in above)]), reason, lines=lines)
 
 
 def _broker_limits(run: Measured) -> Finding:
-    found = {mode: (rate, full) for mode, rate, full in _rates(run)}
-    first = found.pop(PUBLISHED, None)
-    if first is None or not first[1] or not found:
+    others = {mode: (rate, full) for mode, rate, full in _rates(run)}
+    first = others.pop(PUBLISHED, None)
+    if first is None or not first[1] or not others:
         return Finding(
             NO_RUN, "Needs the published instance with a queue and another: --write-mode published,sleep,session,row"
         )
-    mode, (rate, _full) = max(found.items(), key=lambda one: one[1][0].estimate)
+    mode, (rate, _full) = max(others.items(), key=lambda one: one[1][0].estimate)
     times = rate.estimate / first[0].estimate
-    said = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({MODES.get(mode, mode)})"
-    said = f"{said}: {times:.1f} times as many."
-    return Finding(outcome_of([times <= NEAR]), said, lines=_rate_lines(run))
+    reason = f"The same broker passed on {rate.estimate:.4g} a second to another instance ({MODES.get(mode, mode)})"
+    reason = f"{reason}: {times:.1f} times as many."
+    return Finding(outcome_of([times <= NEAR]), reason, lines=_rate_lines(run))
 
 
 def _more_brokers(run: Measured) -> Finding:
-    held = groups(run)
+    all_groups = groups(run)
     lines = [
         Line(f"{group}: {what}", value, group.printed(name), "/s")
-        for group in held
+        for group in all_groups
         for what, name, values in (("each", "broker-rate", group.each), ("total", "total-rate", group.total))
         if (value := over_runs(values)) and not (group.brokers == 1 and what == "total")
     ]
-    steps = list(_steps(held))
+    steps = list(_steps(all_groups))
     if not steps:
         return Finding(NO_RUN, "Needs at least two numbers of brokers.", lines=lines)
     total, each = ([_changed(getattr(a, name), getattr(b, name)) for a, b in steps] for name in ("total", "each"))
-    said = f"The total {_words(total, 1)}, the rate of each broker {_words(each, -1)}."
+    reason = f"The total {_words(total, 1)}, the rate of each broker {_words(each, -1)}."
     if None in total or None in each:
-        return Finding(UNDECIDED, said, lines=lines)
+        return Finding(UNDECIDED, reason, lines=lines)
     holds = all(way == 1 for way in total) and all(way == -1 for way in each)
-    return Finding(REPRODUCED if holds else NOT_REPRODUCED, said, lines=lines)
+    return Finding(REPRODUCED if holds else NOT_REPRODUCED, reason, lines=lines)
 
 
-def _steps(held: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
+def _steps(all_groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
     """Yield the pairs with which more brokers are compared: each placement in the order of its brokers, from one on."""
     for placement in (CENTRAL, DISTRIBUTED):
-        row = [group for group in held if group.brokers == 1 or group.placement == placement]
+        row = [group for group in all_groups if group.brokers == 1 or group.placement == placement]
         yield from pairwise(row)
 
 
@@ -208,10 +208,10 @@ def _changed(before: Sequence[float], after: Sequence[float]) -> int | None:
 
     Neither: the interval of the change lies within SAME.
     """
-    found = compare(before, after)
-    if found is None:
+    comparison = compare(before, after)
+    if comparison is None:
         return None
-    share = found.share
+    share = comparison.share
     if share.low > 0 or share.high < 0:
         return 1 if share.low > 0 else -1
     return 0 if share.low > -SAME and share.high < SAME else None
@@ -224,23 +224,25 @@ def _words(ways: Sequence[int | None], wanted: int) -> str:
 
 
 def _varies(run: Measured) -> Finding:
-    held = {(group.brokers, group.placement): group for group in groups(run)}
-    numbers = sorted({brokers for brokers, _placement in held if brokers > 1})
+    by_place = {(group.brokers, group.placement): group for group in groups(run)}
+    numbers = sorted({brokers for brokers, _placement in by_place if brokers > 1})
     lines = [
         Line(f"{group}: variance", value, group.printed("variance"), "s²")
-        for group in held.values()
+        for group in by_place.values()
         if group.brokers > 1 and (value := group.variance)
     ]
-    found = {n: ratio for n in numbers if (ratio := _ratio(held.get((n, CENTRAL)), held.get((n, DISTRIBUTED))))}
-    if not found:
+    ratios = {
+        n: ratio for n in numbers if (ratio := _ratio(by_place.get((n, CENTRAL)), by_place.get((n, DISTRIBUTED))))
+    }
+    if not ratios:
         return Finding(NO_RUN, "Needs both placements, each at least twice.", lines=lines)
     lines[:0] = [
-        Line(f"{n} brokers: distributed over central", ratio.value, _published_over(n)) for n, ratio in found.items()
+        Line(f"{n} brokers: distributed over central", ratio.value, _published_over(n)) for n, ratio in ratios.items()
     ]
-    outcome = outcome_of([within(ratio.value, 1.0, math.inf) for ratio in found.values()])
-    said = ", ".join(f"{n} brokers: p {ratio.p_value:.2g}" for n, ratio in found.items())
+    outcome = outcome_of([within(ratio.value, 1.0, math.inf) for ratio in ratios.values()])
+    p_values = ", ".join(f"{n} brokers: p {ratio.p_value:.2g}" for n, ratio in ratios.items())
     how = "by F" if len(run.runs) < FEWEST_RUNS else "run by run"
-    return Finding(outcome, f"Variances compared {how}, {said}.", beside=_as_printed(), lines=lines)
+    return Finding(outcome, f"Variances compared {how}, {p_values}.", beside=_as_printed(), lines=lines)
 
 
 def _published_over(brokers: int) -> str:
@@ -259,15 +261,15 @@ def _ratio(central: Group | None, distributed: Group | None) -> Ratio | None:
 
 def _as_printed() -> list[str]:
     """Return what the published variances show by themselves: five values a side decide nothing."""
-    said = []
+    sentences = []
     for brokers in (2, 4):
         ratio = published_ratio(brokers)
         ends = f"{ratio.value.low:.2g} to {ratio.value.high:.2g}"
-        said.append(
+        sentences.append(
             f"As printed, {brokers} brokers: {ratio.value.estimate:.2g} times the variance, 95 % interval {ends} from "
             f"{ITERATIONS} iterations, p {ratio.p_value:.2g}."
         )
-    return said
+    return sentences
 
 
 def _limit(run: Measured) -> Finding:
@@ -280,12 +282,12 @@ def _limit(run: Measured) -> Finding:
     ]
     by = [cell.limited_by for cell in cells]
     known = [one for one in by if one not in OPEN]
-    said = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
-    said += f", {len(by) - len(known)} left open." if len(known) < len(by) else "."
+    reason = f"The broker's processor is the limit in {by.count('broker')} of {len(by)} searches"
+    reason += f", {len(by) - len(known)} left open." if len(known) < len(by) else "."
     if not known:
-        return Finding(UNDECIDED, said, lines=lines)
+        return Finding(UNDECIDED, reason, lines=lines)
     outcome = REPRODUCED if set(known) == {"broker"} else NOT_REPRODUCED if "broker" not in known else UNDECIDED
-    return Finding(outcome, said, lines=lines)
+    return Finding(outcome, reason, lines=lines)
 
 
 def searched(cell: MeasuredTwin) -> str:

@@ -45,19 +45,19 @@ _TIME = "from the first message sent to the last one stored, in s"
 
 def sketches(runs: Mapping[str, Measured]) -> list[Plot]:
     """Return the figures for which the runs of one fidelity, by scenario, have cells."""
-    found: list[Plot | None] = []
+    plots: list[Plot | None] = []
     if "twin" in runs:
-        found += [_by_interval(runs["twin"]), _by_mode(runs["twin"])]
+        plots += [_by_interval(runs["twin"]), _by_mode(runs["twin"])]
     if "twin-brokers" in runs:
-        found += [_times(runs["twin-brokers"], "2", CENTRAL), _times(runs["twin-brokers"], "3", DISTRIBUTED)]
+        plots += [_times(runs["twin-brokers"], "2", CENTRAL), _times(runs["twin-brokers"], "3", DISTRIBUTED)]
     if "twin-limit" in runs:
-        found.append(_limits(runs["twin-limit"]))
-    return [sketch for sketch in found if sketch is not None]
+        plots.append(_limits(runs["twin-limit"]))
+    return [sketch for sketch in plots if sketch is not None]
 
 
-def _plot(run: Measured, figure: str, caption: str, told: str, put: Callable[[Axes], None], **more: Any) -> Plot:
+def _plot(run: Measured, figure: str, caption: str, text: str, put: Callable[[Axes], None], **more: Any) -> Plot:
     name, fidelity = f"twin_figure_{figure}_{run.run.fidelity}", run.run.fidelity
-    return Plot(name, figure, fidelity, caption, f"{caption} {told}.", put, **more)
+    return Plot(name, figure, fidelity, caption, f"{caption} {text}.", put, **more)
 
 
 def _queues(
@@ -67,8 +67,8 @@ def _queues(
     drawn_from = curves(run.run, [cell for cell in cells if cell.key in run.run.cells])
     named = {name(curve.cell): curve for curve in drawn_from}
     longest = ", ".join(f"{name} {max(curve.length, default=0)}" for name, curve in named.items())
-    told = f"Longest queue in messages: {longest}"
-    return _plot(run, figure, why, told, partial(_put_queues, named), place=_PLACE)
+    text = f"Longest queue in messages: {longest}"
+    return _plot(run, figure, why, text, partial(_put_queues, named), place=_PLACE)
 
 
 def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
@@ -104,7 +104,7 @@ def _by_mode(run: Measured) -> Plot | None:
     if len(modes) < 2 or not common:
         return None
     shortest = min(common)
-    cells = [next(cell for cell in held if cell.interval_ms == shortest) for held in modes.values()]
+    cells = [next(cell for cell in each if cell.interval_ms == shortest) for each in modes.values()]
     why = f"A message every {shortest:g} ms, one broker; a line for each write mode."
     return _queues("causes", run, cells, lambda cell: cell.write_mode, why)
 
@@ -112,18 +112,18 @@ def _by_mode(run: Measured) -> Plot | None:
 def _times(run: Measured, figure: str, placement: str) -> Plot | None:
     """Return the time of each broker: a mark for each repetition, one row of marks a number of brokers."""
     compared = [group for group in groups(run) if group.brokers == 1 or group.placement == placement]
-    held = {group.brokers: group.times_s for group in compared if group.times_s}
-    if not any(brokers > 1 for brokers in held):
+    by_number = {group.brokers: group.times_s for group in compared if group.times_s}
+    if not any(brokers > 1 for brokers in by_number):
         return None
     where = "All in one machine" if placement == CENTRAL else "A machine each"
-    means = [f"{n}: {', '.join(f'{sum(times) / len(times):.2f}' for times in each)}" for n, each in held.items()]
-    told = f"Mean seconds of each broker, for one, two and more brokers: {'; '.join(means)}"
-    return _plot(run, figure, f"{where}: {_TIME}; a mark for each repetition.", told, partial(_put_times, held))
+    means = [f"{n}: {', '.join(f'{sum(times) / len(times):.2f}' for times in each)}" for n, each in by_number.items()]
+    text = f"Mean seconds of each broker, for one, two and more brokers: {'; '.join(means)}"
+    return _plot(run, figure, f"{where}: {_TIME}; a mark for each repetition.", text, partial(_put_times, by_number))
 
 
-def _put_times(held: Mapping[int, Sequence[Sequence[float]]], axes: Axes) -> None:
+def _put_times(by_number: Mapping[int, Sequence[Sequence[float]]], axes: Axes) -> None:
     ticks: list[str] = []
-    for style, (brokers, by_broker) in enumerate(held.items()):
+    for style, (brokers, by_broker) in enumerate(by_number.items()):
         colour, _line, mark = STYLES[style]
         first = len(ticks)
         for at, times in enumerate(by_broker):
@@ -139,13 +139,13 @@ def _put_times(held: Mapping[int, Sequence[Sequence[float]]], axes: Axes) -> Non
 
 def _limits(run: Measured) -> Plot | None:
     """Return the highest sustained rate of each search, from the slowest to the fastest."""
-    found = {searched(cell): limit for cell in cells_of(run) if (limit := cell.figure("limit_per_s"))}
-    if not found:
+    limits = {searched(cell): limit for cell in cells_of(run) if (limit := cell.figure("limit_per_s"))}
+    if not limits:
         return None
-    rates = dict(sorted(found.items(), key=lambda one: one[1]))
-    told = f"Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in rates.items())}"
+    rates = dict(sorted(limits.items(), key=lambda one: one[1]))
+    text = f"Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in rates.items())}"
     caption = "Found by search; the scale is logarithmic."
-    return _plot(run, "limits", caption, told, partial(_put_limits, rates), place=(0.41, 0.145, 0.55, 0.75))
+    return _plot(run, "limits", caption, text, partial(_put_limits, rates), place=(0.41, 0.145, 0.55, 0.75))
 
 
 def _put_limits(rates: Mapping[str, float], axes: Axes) -> None:
@@ -180,9 +180,9 @@ def curves(run: StoredRun, cells: list[MeasuredTwin]) -> list[Curve]:
 
 def _curve(samples: pd.DataFrame, cell: MeasuredTwin) -> Curve:
     of_cell = [samples[name] == value for name, value in zip(_KEYS, cell.key, strict=True)]
-    held = samples[np.logical_and.reduce(of_cell)]
-    sent = held["sent_ns"].to_numpy()
-    committed = held.loc[held["outcome"] == "stored", "committed_ns"].to_numpy()
+    rows = samples[np.logical_and.reduce(of_cell)]
+    sent = rows["sent_ns"].to_numpy()
+    committed = rows.loc[rows["outcome"] == "stored", "committed_ns"].to_numpy()
     at = np.concatenate([sent, committed])
     steps = np.repeat([1, -1], [sent.size, committed.size])
     # Commits first where both are at one time, as in run.json.

@@ -30,7 +30,7 @@ class Group:
 
     @property
     def cells(self) -> list[MeasuredTwin]:
-        return [cell for held in self.runs for cell in held]
+        return [cell for cells in self.runs for cell in cells]
 
     @property
     def each(self) -> list[float]:
@@ -44,7 +44,7 @@ class Group:
 
     def _rates(self, of_brokers: Callable[[Sequence[float]], float]) -> list[float]:
         by_run = ([cell.broker_figures("rate_out_per_s") for cell in cells] for cells in self.runs)
-        return units([of_brokers(held) for held in rates if held] for rates in by_run)
+        return units([of_brokers(by_broker) for by_broker in rates if by_broker] for rates in by_run)
 
     @property
     def times_s(self) -> list[list[float]]:
@@ -54,14 +54,14 @@ class Group:
     @property
     def variances(self) -> list[float]:
         """The variance of a broker's time over the repetitions of each run, the mean of the brokers."""
-        found = [variance.pooled(_by_broker(cells)) for cells in self.runs]
-        return [each[0] for each in found if each]
+        pooled = map(variance.pooled, map(_by_broker, self.runs))
+        return [each[0] for each in pooled if each]
 
     @property
     def variance(self) -> Interval | None:
         """The variance of a broker's time over the repetitions, the mean of the brokers; None for one repetition."""
-        found = variance.pooled(self.times_s)
-        return variance.interval(*found) if found else None
+        pooled = variance.pooled(self.times_s)
+        return variance.interval(*pooled) if pooled else None
 
     def printed(self, name: str) -> str:
         """Return the figure of that name in the paper, "" if it gives none."""
@@ -70,8 +70,8 @@ class Group:
 
 
 def _by_broker(cells: Sequence[MeasuredTwin]) -> list[list[float]]:
-    held = [cell.broker_figures("operation_s") for cell in cells]
-    return [list(times) for times in zip(*held, strict=False)]
+    repetitions = [cell.broker_figures("operation_s") for cell in cells]
+    return [list(times) for times in zip(*repetitions, strict=False)]
 
 
 @cache
@@ -83,17 +83,17 @@ def published() -> Mapping[tuple[str, int, str], float]:
 
 def cells_of(run: Measured) -> list[MeasuredTwin]:
     """Return the valid cells of all runs alike."""
-    found = (cell for one in run.runs for cell in one.cells.values())
-    return [cell for cell in found if isinstance(cell, MeasuredTwin) and cell.valid]
+    cells = (cell for one in run.runs for cell in one.cells.values())
+    return [cell for cell in cells if isinstance(cell, MeasuredTwin) and cell.valid]
 
 
 def groups(run: Measured) -> list[Group]:
     """Return the repetitions by number of brokers and placement."""
-    held: dict[tuple[int, str], dict[str, list[MeasuredTwin]]] = {}
+    by_key: dict[tuple[int, str], dict[str, list[MeasuredTwin]]] = {}
     for one in run.runs:
         for cell in cells_of(one):
-            held.setdefault((cell.brokers, cell.placement), {}).setdefault(one.run.run_id, []).append(cell)
-    return [Group(*key, list(by_run.values())) for key, by_run in sorted(held.items())]
+            by_key.setdefault((cell.brokers, cell.placement), {}).setdefault(one.run.run_id, []).append(cell)
+    return [Group(*key, list(by_run.values())) for key, by_run in sorted(by_key.items())]
 
 
 def published_ratio(brokers: int) -> variance.Ratio:

@@ -1,25 +1,13 @@
-"""The page of the report on network delay and QoS: a damaged run, and beside the page of the loop."""
+"""Two reports in one go."""
 
-import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.reports import Page, rows, write
-from support.simulated_delay_runs import SYMMETRICAL, one_way, write_delay_run
+from support.reports import rows, write
+from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
 from support.simulated_runs import write_run
-
-
-def test_a_damaged_run_is_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results, out = tmp_path / "results", tmp_path / "out"
-    write_delay_run(results)
-    unread = write_delay_run(results, fidelity="corrected", start="20260202T000000Z", ratio=one_way)
-    (unread / "samples.csv").write_text("nothing\n")
-    assert write(results, out) == 0
-    page = Page(out / "qos-delay.html")
-    assert re.search(r"20260202T000000Z-qos-delay</th><td[^>]*>damaged</td><td[^>]*>samples.csv cannot be", page.text)
-    assert "not used: 20260202T000000Z-qos-delay" in capsys.readouterr().out
 
 
 def test_both_reports_have_their_own_runs_each_read_once(
