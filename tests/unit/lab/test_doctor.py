@@ -76,16 +76,6 @@ def test_each_finding_has_its_state_and_remedy(found: Iterable[Check], name: str
     assert run_is_possible([check]) is (state != FAIL)
 
 
-def test_windows_line_ends_stop_a_run(tmp_path: Path) -> None:
-    params = tmp_path / "compose/scenarios/scenario5/params.env"
-    params.parent.mkdir(parents=True)
-    for text, state in ((b"MESSAGES=100\n", OK), (b"MESSAGES=100\r\n", FAIL)):
-        params.write_bytes(text)
-        check = checks.check_line_ends(tmp_path)
-        assert check.state == state
-    assert "compose/scenarios/scenario5/params.env" in check.found
-
-
 def test_serial_devices_are_shown(tmp_path: Path) -> None:
     assert str(tmp_path) in checks.check_serial(replace(HOST, serial=(tmp_path,))).found
 

@@ -28,7 +28,7 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
     lab, engine = Lab(root), find_engine()
     host = host_facts(root / "results", engine)
     limits = probe_limits(engine, lab.own_images()[PROBE], root / CACHE)
-    found = [*checks.check_host(host), checks.check_line_ends(root), *checks.check_engine(engine)]
+    found = [*checks.check_host(host), *checks.check_engine(engine)]
     found += checks.check_ports(lab.ports(), lab.port_owners(engine))
     if engine.serves:
         upstream = lab.upstream_images().values()

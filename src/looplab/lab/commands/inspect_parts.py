@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -23,7 +22,7 @@ from looplab.system.terminal import say
 from looplab.treatments.loads import loads
 
 COST = "inspect: about a second of processor time, once; the run notes it."
-HEAD = ("part", "address", "port on the host", "scheduling")
+HEAD = ("part", "scheduling", "addresses, ports on the host")
 # What is no role of an experiment.
 KINDS = {
     "echo": "answers the probes of an emulated link",
@@ -194,30 +193,17 @@ def _add_treatments(parts: Sequence[Part], settings: Mapping[str, str]) -> list[
 
 
 def _lines(title: str, parts: Sequence[Part], rest: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the table, in 80 columns."""
-    yield from (title, "")
-    rows = [
-        HEAD,
-        *(
-            (part.name, max(part.addresses, key=len, default=""), max(part.ports, key=len, default=""), part.scheduling)
-            for part in parts
-        ),
+    """Yield each part and what is known of it, in 80 columns."""
+    rows = [HEAD, *((part.name, part.scheduling, ", ".join((*part.addresses, *part.ports))) for part in parts)]
+    name_width, scheduling_width, _ = (max(map(len, texts)) for texts in zip(*rows, strict=True))
+    heads = [
+        f"{name:<{name_width}} {scheduling:<{scheduling_width}} {places}".rstrip() for name, scheduling, places in rows
     ]
-    widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
-
-    def row(*texts: str) -> str:
-        return " ".join(f"{text:<{width}}" for text, width in zip(texts, widths, strict=True)).rstrip()
-
-    yield row(*HEAD)
-    for part in parts:
-        for number, place in enumerate(zip_longest(part.addresses or [""], part.ports, fillvalue="")):
-            yield row(*(("", *place, "") if number else (part.name, *place, part.scheduling)))
-        for text in (
-            "; ".join(filter(None, (part.what, part.image))),
-            ", ".join(part.limits),
-            *map(_treatment, part.treatments),
-        ):
-            yield _line(text)
+    yield from (title, "", heads[0])
+    for part, head in zip(parts, heads[1:], strict=True):
+        yield fill(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+        yield _line("; ".join(filter(None, (part.what, part.image))))
+        yield from map(_line, filter(None, (", ".join(part.limits), *map(_treatment, part.treatments))))
     if rest:
         yield from ("", "treatments of the whole run", *(_line(_treatment(one)) for one in rest))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, show_version
 from looplab.lab.machine.facts import OF_THIS_LAB, HostFacts
@@ -17,17 +16,6 @@ DISK_ADVISED_BYTES = GIB
 MEMORY_ADVISED_BYTES = 2 * GIB
 # Reading one of these takes a microsecond or more, and they may step.
 SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
-# Files in which a carriage return would become part of a value or of a command.
-CRLF_SENSITIVE = (
-    "lab",
-    ".env",
-    "compose/scenarios/**/*.env",
-    "compose/mosquitto/**/*.conf",
-    "compose/mosquitto/start",
-    "images/*/*.sh",
-    "scripts/*",
-    ".ci/run",
-)
 
 
 @dataclass(frozen=True)
@@ -80,17 +68,6 @@ def check_host(host: HostFacts) -> Iterator[Check]:
     else:
         enough = host.disk_free_bytes >= DISK_ADVISED_BYTES
         yield _check("Disk", free, enough, "Free some space: images need about 1 GiB.")
-
-
-def check_line_ends(root: Path) -> Check:
-    """Find files with Windows line ends: inside Linux containers the CR becomes part of a value."""
-    files = [path for pattern in CRLF_SENSITIVE for path in sorted(root.glob(pattern)) if path.is_file()]
-    spoilt = [str(path.relative_to(root)) for path in files if b"\r\n" in path.read_bytes()[:65536]]
-    if not spoilt:
-        return Check("Line ends", "Unix")
-    more = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
-    remedy = "Run git config core.autocrlf false, then git checkout-index --force --all."
-    return Check("Line ends", f"Windows (CRLF) in {spoilt[0]}{more}", FAIL, remedy)
 
 
 def check_engine(engine: Engine) -> Iterator[Check]:
