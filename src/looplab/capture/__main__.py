@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any
 
-from looplab.capture.connections import Connections
+from looplab.capture import Connections
 from looplab.capture.tcpdump import Capture
 from looplab.errors import EXIT_GOOD, LabError
 from looplab.system import processes

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from looplab.capture.connections import Connections
+from looplab.capture import Connections
 from looplab.errors import EXIT_MACHINE, LabError
 from looplab.system.json_service import Service
 

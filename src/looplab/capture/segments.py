@@ -9,7 +9,7 @@ from typing import Any
 
 import dpkt
 
-from looplab.capture.connections import Connections
+from looplab.capture import Connections
 
 # Link layers of a capture file: an interface of its own, and `any` in both forms of Linux.
 _LINK_LAYERS = {1: dpkt.ethernet.Ethernet, 113: dpkt.sll.SLL, 276: dpkt.sll2.SLL2}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.capture.connections import Connections
+from looplab.capture import Connections
 from looplab.capture.segments import count, read
 from looplab.errors import LabError, MachineError
 

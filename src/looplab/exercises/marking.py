@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from looplab.exercises.exercise import Band, Exercise, Point, Question, Value, WantedRun, WantedTreatment
-from looplab.exercises.refusals import priority_alone_refused, priority_refused
 from looplab.report.cell import Key, MeasuredCell
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable
@@ -17,6 +16,8 @@ NOT_COUNTED = "not counted: it needs real-time priority, which this machine refu
 AS_PUBLISHED = "Messages or the connection were lost: that is the published result"
 # A wrong run is another thing than a wrong answer.
 RUN, RESULT, ANSWER = "run", "result", "answer"
+# Treatments that a machine may refuse.
+POLICY, PERMISSION = "scheduling policy", "may use real-time priority"
 
 
 @dataclass(frozen=True)
@@ -289,3 +290,22 @@ def _range(wants: Band) -> str:
     if wants.low is None:
         return f"at most {wants.high:g}"
     return f"at least {wants.low:g}" if wants.high is None else f"{wants.low:g} to {wants.high:g}"
+
+
+def priority_refused(run: StoredRun) -> bool:
+    """Return whether the machine of this run refused real-time priority that was asked for."""
+    return any(_is_refusal(treatment) for treatment in run.document["treatments"])
+
+
+def priority_alone_refused(run: StoredRun) -> bool:
+    """Return whether a run is INVALID because of refused real-time priority, and for no other reason."""
+    faults = [t for t in run.document["treatments"] if t.get("required", True) and not t["verified"]]
+    return bool(faults) and all(map(_is_refusal, faults)) and len(run.document["invalid_because"]) == len(faults)
+
+
+def _is_refusal(treatment: Mapping[str, Any]) -> bool:
+    """A policy has a note only if the kernel refused it; without one, a thread was merely overlooked."""
+    what = str(treatment["what"])
+    if treatment["verified"]:
+        return False
+    return what.endswith(PERMISSION) or (what.endswith(POLICY) and bool(treatment.get("note")))

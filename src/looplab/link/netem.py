@@ -1,22 +1,23 @@
 """The back end in the kernel: netem below a prio queue, for packets that arrive behind an ifb device.
 
-The rules that lead packets there end with the service, however it ends (steering.py): then no packet meets a queue.
-A helper process removes the queues, too, unless it was killed as well.
+The nftables rules that lead packets there are in tables that belong to the service alone. The kernel removes such a
+table ("flags owner", Linux 5.12) when its process ends, however it ends: then no packet meets a queue. A helper process
+removes the queues, too, unless it was killed as well.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any, NamedTuple
 
 from looplab.errors import LabError
-from looplab.link.commands import attempt, run
+from looplab.link.commands import attempt, refusal, run
 from looplab.link.figures import Delays
 from looplab.link.helper import Helper
 from looplab.link.route import device_to
 from looplab.link.settings import LinkSettings
-from looplab.link.steering import Steering, Turn, missing_steering
 
 PROBE_DEVICE = "lab-link-try"
 IFB_PREFIX = "lab-in-"
@@ -29,6 +30,9 @@ CHECK_S = 2.0
 # Band 1 is for packets outside every link.
 _PLAIN_BAND = 1
 _MAP = ["0"] * 16
+# Of nftables.
+TABLE = "lab_link"
+_FAMILIES = ("ip", "netdev")
 
 
 def missing() -> str:
@@ -43,9 +47,18 @@ def missing() -> str:
             good, output = attempt(command)
             if not good:
                 return output.splitlines()[-1] if output else f"{command[0]} failed"
-        return missing_steering(PROBE_DEVICE)
+        return _missing_steering(PROBE_DEVICE)
     finally:
         attempt(["ip", "link", "del", PROBE_DEVICE])
+
+
+def _missing_steering(device: str) -> str:
+    """Return why this kernel cannot lead packets so, "" if it can: tried on an interface without traffic."""
+    try:
+        Steering().replace([Turn(device, "192.0.2.1", "1:1"), Turn(device, "192.0.2.1", "1:1", ifb=device)])
+    except LabError as error:
+        return error.message
+    return ""
 
 
 def netem_words(link: LinkSettings) -> list[str]:
@@ -85,6 +98,66 @@ def flow_of(at: int) -> str:
 def handle_of(at: int) -> str:
     """Return the handle of the netem queue at this position: 101:, 102:, ..."""
     return f"{101 + at}:"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Leads packets of one peer's address on one interface to the class (`1:2`) of a prio queue.
+
+    With `ifb` those that arrive, by that device; without it those that leave.
+    """
+
+    device: str
+    address: str
+    flow: str
+    ifb: str = ""
+
+    def rule(self) -> str:
+        if self.ifb:
+            return f'ip saddr {self.address} meta priority set {self.flow} fwd to "{self.ifb}"'
+        return f'oifname "{self.device}" ip daddr {self.address} meta priority set {self.flow}'
+
+
+class Steering:
+    """At most one set of turns, which lasts as long as this object; no forked process may share it."""
+
+    def __init__(self) -> None:
+        # Here, because only this back end needs it.
+        from nftables import Nftables
+
+        self._nft = Nftables()
+        self._there = False
+
+    def replace(self, turns: Iterable[Turn]) -> None:
+        """Make these the only turns, in one step; on LabError (exit code 3) those before stay."""
+        self._run([*self._removal(), *_creation(list(turns))])
+        self._there = True
+
+    def clear(self) -> None:
+        """Remove all turns. Raises LabError (exit code 3)."""
+        self._run(self._removal())
+        self._there = False
+
+    def _removal(self) -> list[str]:
+        return [f"delete table {family} {TABLE}" for family in _FAMILIES] if self._there else []
+
+    def _run(self, lines: list[str]) -> None:
+        code, _output, errors = self._nft.cmd("\n".join(lines)) if lines else (0, "", "")
+        if code:
+            first = str(errors).strip().splitlines()[:1]
+            raise refusal(["nft", "…", TABLE], first[0] if first else "")
+
+
+def _creation(turns: list[Turn]) -> list[str]:
+    lines = [f"add table {family} {TABLE} {{ flags owner; }}" for family in _FAMILIES]
+    lines.append(f"add chain ip {TABLE} out {{ type filter hook postrouting priority 0; }}")
+    lines += [f"add rule ip {TABLE} out {turn.rule()}" for turn in turns if not turn.ifb]
+    for at, device in enumerate(sorted({turn.device for turn in turns if turn.ifb})):
+        lines.append(f'add chain netdev {TABLE} in{at} {{ type filter hook ingress device "{device}" priority 0; }}')
+        lines += [
+            f"add rule netdev {TABLE} in{at} {turn.rule()}" for turn in turns if turn.ifb and turn.device == device
+        ]
+    return lines
 
 
 class Place(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,7 +120,6 @@ def page_text(
     """Return the page of one experiment; runs in `apart` have a page of their own."""
     from looplab.report.basis import basis
     from looplab.report.page import page
-    from looplab.report.repeat import run_commands
     from looplab.report.verdicts import NO_RUN
 
     runs = [one.run for m in measured for one in m.runs]
@@ -130,7 +129,7 @@ def page_text(
         "measured": measured,
         "machines": sorted({run.machine_text for run in runs}),
         "revisions": sorted({str(run.document["environment"].get("revision", "unknown")) for run in runs}),
-        "repeat": run_commands(measured),
+        "repeat": _commands(runs),
         "studies": experiment.studies,
         "verdicts": analysis.verdicts,
         "basis": basis(analysis.verdicts),
@@ -145,6 +144,12 @@ def page_text(
     }
     own = experiment.folder / "report" / "page.html.j2"
     return page(own if own.is_file() else Path(__file__).parent / "experiment.html.j2", context)
+
+
+def _commands(runs: Iterable[StoredRun]) -> list[str]:
+    """Return the command lines that made these runs, each once: a page names them beside its figures."""
+    commands = (run.document.get("command_line") for run in runs)
+    return [command for command in dict.fromkeys(commands) if command]
 
 
 def _write_files(out: Path, page: str, analysis: Analysis, drawn: Sequence[Drawing], text: str) -> None:

@@ -59,11 +59,6 @@ def total_ns(columns: Columns, rows: Sequence[int]) -> list[int]:
     return [columns["received_ns"][row] - columns["sent_ns"][row] for row in rows]
 
 
-def lateness(columns: Columns, sent: Sequence[int]) -> dict[str, float | int | None]:
-    """Return how much later than due messages left."""
-    return summarise([columns["sent_ns"][row] - columns["due_ns"][row] for row in sent])
-
-
 def held_us(columns: Columns, sent: Sequence[int]) -> float:
     """Return how long the sender itself held messages back, in us: the sum of its delays of at least HELD_NS.
 

@@ -30,7 +30,6 @@ ABSENT = -1
 QUANTILES = MappingProxyType(
     {"min": "0", "p25": "0.25", "p50": "0.5", "p75": "0.75", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}
 )
-STATISTICS = ("avg", *QUANTILES)
 # Those that an exercise may ask for, by every report computed from the samples.
 ASKED = ("min", "max", "avg", "p50", "p95", "p99")
 # How many of each unit make Prometheus's base unit, and that unit.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
+from looplab.capture import Connections
 from looplab.capture import client as capture
-from looplab.capture.connections import Connections
 from looplab.errors import EXIT_MACHINE, LabError, MachineError
 from looplab.experiments.qos_delay import EXPERIMENT, WIRE, DelayCell, network, treatments
 from looplab.experiments.qos_delay.delivery import Delivery, Ends

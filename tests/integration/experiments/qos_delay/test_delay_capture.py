@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.captures import PORT, PUBLISHER, SUBSCRIBER, Segment, acknowledge, publish, write
 
-from looplab.capture.connections import Connections
+from looplab.capture import Connections
 from looplab.capture.segments import count, read
 
 
