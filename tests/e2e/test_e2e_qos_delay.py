@@ -8,19 +8,12 @@ import pytest
 from support.e2e_lab import Lab
 from support.hardening import judge_container
 
-from looplab.experiments.qos_delay import DelayCell
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.samples import read_cells
 from looplab.report.stored import StoredRun, Unusable, read_run
-from looplab.run.document import samples_header
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="killing a container's process from outside needs root")
 MESSAGES, REPETITIONS = 250, 2
-
-
-def columns(lines: list[str], name: str) -> list[str]:
-    at = samples_header(DelayCell).split(",").index(name)
-    return [line.split(",")[at] for line in lines]
 
 
 @needs_root
@@ -72,9 +65,6 @@ def check_whole(run: dict[str, Any], cell: dict[str, Any]) -> None:
     )
     assert cell["capture"]["dropped"] == 0
     assert cell["capture"]["published"] == pytest.approx(MESSAGES, rel=0.005)
-    publisher = cell["segments"]["publisher"]
-    assert publisher["mqtt_packets"] == sum(int(n) * count for n, count in publisher["histogram"].items())
-    assert publisher["segments"] == sum(publisher["histogram"].values())
     assert cell["end_to_end_ms"]["pb"] == 0
     assert cell["end_to_end_ms"]["total"] > 15
     # Three ways in a row over the only link that has a delay.
@@ -91,12 +81,6 @@ def check_files(lab: Lab, run: dict[str, Any]) -> None:
     folder, stored = lab.newest()
     assert stored == run
     assert folder.name.endswith("-qos-delay")
-    header, *lines = (folder / "samples.csv").read_text().splitlines()
-    assert header == samples_header(DelayCell)
-    assert columns(lines, "sequence") == [str(k) for k in range(2 * MESSAGES)]
-    by_cell = [str(number) for number in range(REPETITIONS) for _ in range(MESSAGES // REPETITIONS)]
-    assert columns(lines, "repetition") == by_cell * 2
-    assert columns(lines, "delay_bs_ms") == ["8"] * MESSAGES + ["16"] * MESSAGES
     found = read_run(folder, EXPERIMENTS)
     assert isinstance(found, StoredRun)
     assert not isinstance(read_cells(found), Unusable)

@@ -1,11 +1,16 @@
-"""Runs of qos-delay, twin, middleware and asip: one that is being measured, and those that are stored afterwards."""
+"""Runs of every experiment: small ones; one that is being measured, and those that are stored afterwards."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+
+from looplab.experiments.middleware import LoadCell
 from support.simulated_asip_runs import begin_run, write_latency_run, write_throughput_run
-from support.simulated_delay_runs import RUN_ID, begin_sweep, one_way, write_delay_run
+from support.simulated_delay_runs import RUN_ID, SYMMETRICAL, begin_sweep, one_way, write_delay_run
 from support.simulated_middleware_runs import begin_middleware, cores_cells, write_middleware_run
+from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import RUNNING_ID, begin_twin, experiment_1, experiment_2, single, write_twin_run
 
 ASIP_ID, MIDDLEWARE_ID = "20260702T000000Z-asip", "20260703T000000Z-middleware"
@@ -51,4 +56,27 @@ ENDINGS: dict[str, Callable[[Path], None]] = {
     "twin": _twins,
     "middleware": _middleware,
     "asip": _asip,
+}
+
+
+def _small_loop(results: Path, start: str = "20260101T000000Z") -> Path:
+    """A run of scenario1, and one of scenario2 beside it."""
+    rng = np.random.default_rng(1)
+    news = {"bridge": {"counts": {"merged": 3}}, "events": [{"topic": "lab/robot/status", "status": "offline"}]}
+    first, _ = (
+        write_run(results, scenario, start=start, cells={(20.0, 0): simulated_cell(rng, 3, 10, us, 4290)}, changes=news)
+        for scenario, us in (("scenario1", 900), ("scenario2", 1500))
+    )
+    return first
+
+
+_BOXES = [LoadCell.keyed(box, False, 1, 1, devices) for box in (False, True) for devices in (30, 60)]
+# Each writes a run of few messages and returns its folder; by its scenario, or its experiment.
+SMALL: dict[str, Callable[..., Path]] = {
+    "loop": _small_loop,
+    "qos-delay": partial(write_delay_run, pairs=SYMMETRICAL[:1]),
+    "twin": lambda results, **more: write_twin_run(results, [single(100), single(10)], **{"messages": 40, **more}),
+    "middleware": partial(write_middleware_run, cells=_BOXES, repetitions=3),
+    "asip": partial(write_latency_run, cells=tuple(("python", way, "one") for way in ("serial", "tcp")), tests=20),
+    "asip-throughput": partial(write_throughput_run, cells=(("java", "tcp", "one"),)),
 }

@@ -8,7 +8,6 @@ that its carrier went. What this cannot stand for: another processor, another cl
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -16,17 +15,15 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import NamedTuple
 
 from support.board import Board
-from support.containers import base_image, stamp_ns
+from support.containers import base_image
 from support.places import ROOT
 from support.waiting import until
 from support.wire import Wire, call
 
 DIALOUT_GID = 20
 ENGINE_LIMIT_S = 60.0
-ENGINE_STEPS = ("Starting up", "containerd successfully booted", "Loading containers", "API listen")
 # The engine's runtime: runc, and in each container the second host's own boot id. An engine refuses such a mount, for
 # it is inside /proc. Between creating and starting a container it can be made from outside: images need no shell.
 RUNTIME = """#!{python} -I
@@ -49,13 +46,6 @@ if code == 0 and "create" in words:
     call(MOVE_MOUNT, tree, b"", HERE, b"/proc/sys/kernel/random/boot_id", EMPTY_PATH)
 sys.exit(code)
 """
-
-
-class Boot(NamedTuple):
-    """Monotonic ns of when the engine was started again, and of when it answered."""
-
-    started_ns: int
-    answered_ns: int
 
 
 class Pi:
@@ -116,14 +106,14 @@ class Pi:
             until(lambda: not self._left_behind(), "the end of all the Pi's processes", 30)
             (self._folder / "docker.pid").unlink(missing_ok=True)
 
-    def reboot(self, off_s: float) -> Boot:
-        """Pull the plug, put it in after `off_s`: another boot, whose containers find another boot id."""
+    def reboot(self, off_s: float) -> int:
+        """Pull the plug, put it in after `off_s`, whose monotonic ns are returned: containers find another boot id."""
         self.stop_engine(signal.SIGKILL)
         self._boot_id.write_text(f"{uuid.uuid4()}\n")
         time.sleep(off_s)
         started_ns = time.perf_counter_ns()
         self.start_engine()
-        return Boot(started_ns, time.perf_counter_ns())
+        return started_ns
 
     def kill_bridge(self) -> int:
         """SIGKILL for the bridge's process alone, which its restart policy brings back; monotonic ns of it."""
@@ -131,21 +121,6 @@ class Pi:
         killed_ns = time.perf_counter_ns()
         os.kill(pid, signal.SIGKILL)
         return killed_ns
-
-    def bridge_started_ns(self) -> int:
-        """When the engine started the bridge's container last, on this machine's monotonic clock."""
-        return _monotonic_ns(self._inspect("{{.State.StartedAt}}"))
-
-    def words(self) -> list[tuple[int, str]]:
-        """All lines of the bridge, each with the monotonic ns of when the engine took it."""
-        lines = call("docker", "logs", "--timestamps", self._bridge(), env=self._environment).splitlines()
-        return [(_monotonic_ns(stamp), line) for stamp, _, line in (line.partition(" ") for line in lines)]
-
-    def engine_words(self) -> list[tuple[int, str]]:
-        """What the engine logged of its own start, each with its monotonic ns."""
-        lines = (self._folder / "dockerd.log").read_text()
-        found = re.findall(r'time="([^"]+)" level=info msg="([^"]+)"', lines)
-        return [(_monotonic_ns(stamp), f"engine: {line}") for stamp, line in found if line.startswith(ENGINE_STEPS)]
 
     def plug_robot(self, image: str) -> None:
         """The simulated robot on a pseudo-terminal of this host, with the rights that the udev rule gives."""
@@ -228,7 +203,3 @@ def by_rule(device: str) -> str:
     os.chown(device, 0, DIALOUT_GID)
     os.chmod(device, 0o660)
     return device
-
-
-def _monotonic_ns(stamp: str) -> int:
-    return stamp_ns(stamp) - time.time_ns() + time.perf_counter_ns()

@@ -52,14 +52,3 @@ def test_messages_after_the_bridge_ended_are_lost(floor_image: str, broker: Cont
     assert report["sent"] == 250
     assert report["n"] + report["lost"] == 250
     assert 50 < report["lost"] < 240
-
-
-def test_no_broker_says_so(floor_image: str, start: Starter) -> None:
-    lonely = start(floor_image, "--role", "bridge", options=("--network", "none"))
-    assert lonely.wait_for_end(30) == 1
-    assert "no broker" in lonely.logs()
-
-
-@pytest.mark.parametrize("wrong", [["--qos", "3"], ["--role", "robot"], ["--messages", "many"], ["--bogus"], ["stray"]])
-def test_wrong_use(floor_image: str, start: Starter, wrong: list[str]) -> None:
-    assert start(floor_image, *wrong, options=("--network", "none")).wait_for_end(20) == 2

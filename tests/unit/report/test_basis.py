@@ -2,26 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.every_experiment import SMALL
 from support.handouts import runs_of
 from support.reports import shown
-from support.simulated_asip_runs import write_latency_run
-from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
-from support.simulated_middleware_runs import write_middleware_run
 from support.simulated_twin_runs import single, write_twin_run
 
-from looplab.experiments.middleware import LoadCell
 from looplab.report.verdicts import units
 
-LOADS = [LoadCell.keyed(box, False, 1, 1, n) for box in (False, True) for n in (30, 60)]
-WRITERS: dict[str, Any] = {
-    "asip": write_latency_run,
-    "middleware": lambda results, **more: write_middleware_run(results, cells=LOADS, repetitions=1, **more),
-    "qos-delay": lambda results, **more: write_delay_run(results, pairs=SYMMETRICAL[:1], **more),
-    "twin": lambda results, **more: write_twin_run(results, [single(100), single(10)], **more),
-}
+WRITERS = {name: write for name, write in SMALL.items() if name in ("asip", "middleware", "qos-delay", "twin")}
 
 
 def page_of(results: Path, experiment: str, runs: int) -> list[str]:

@@ -4,21 +4,12 @@ import copy
 import json
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from support.every_experiment import SMALL
 from support.reports import shown
-from support.run_files import edited
-from support.simulated_asip_runs import write_latency_run, write_throughput_run
-from support.simulated_delay_runs import SYMMETRICAL, write_delay_run
-from support.simulated_middleware_runs import write_middleware_run
-from support.simulated_runs import simulated_cell, write_run
-from support.simulated_twin_runs import single, write_twin_run
-
-from looplab.experiments.middleware import LoadCell
 
 # For each of three seeds and each kind of run; a night's worth is LOOPLAB_FUZZ_DOCUMENTS=1000.
 DOCUMENTS = int(os.environ.get("LOOPLAB_FUZZ_DOCUMENTS") or 20)
@@ -31,32 +22,10 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [(*path, key) for key in keys] + [p for key in keys for p in places(value[key], (*path, key))]
 
 
-def write_loop_run(results: Path) -> Path:
-    rng = np.random.default_rng(1)
-    folder = write_run(results, "scenario1", cells={(20.0, 0): simulated_cell(rng, 3, 10, 900, 4290)})
-    write_run(results, "scenario2", cells={(20.0, 0): simulated_cell(rng, 3, 10, 900, 4290)})
-    with edited(folder) as run:
-        run["bridge"] = {"counts": {"merged": 3}}
-        run["events"] = [{"topic": "lab/robot/status", "status": "offline"}]
-    return folder
-
-
-LOADS = [LoadCell.keyed(box, False, 1, 1, devices) for box in (False, True) for devices in (30, 60)]
-WRITERS: dict[str, tuple[str, Callable[[Path], Path]]] = {
-    "loop": ("loop", write_loop_run),
-    "qos-delay": ("qos-delay", lambda results: write_delay_run(results, pairs=SYMMETRICAL[:1])),
-    "twin": ("twin", lambda results: write_twin_run(results, [single(100), single(10)], messages=40)),
-    "middleware": ("middleware", lambda results: write_middleware_run(results, cells=LOADS, repetitions=3)),
-    "asip": ("asip", lambda results: write_latency_run(results, cells=(("python", "serial", "one"),))),
-    "asip-throughput": ("asip", lambda results: write_throughput_run(results, cells=(("java", "tcp", "one"),))),
-}
-
-
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", SMALL)
 def test_any_value_anywhere(tmp_path: Path, kind: str, seed: int) -> None:
-    experiment, write_one = WRITERS[kind]
-    folder = write_one(tmp_path)
+    folder = SMALL[kind](tmp_path)
     sound = json.loads((folder / "run.json").read_text())
     dice = random.Random(seed)
     everywhere = places(sound)
@@ -71,6 +40,6 @@ def test_any_value_anywhere(tmp_path: Path, kind: str, seed: int) -> None:
             except (KeyError, IndexError, TypeError):
                 continue
         (folder / "run.json").write_text(json.dumps(document))
-        text = shown(tmp_path, experiment).text
+        text = shown(tmp_path, kind.removesuffix("-throughput")).text
         assert folder.name in text or str(document.get("run_id")) in text or not document.get("run_id")
         assert "<script>" not in text
