@@ -8,7 +8,7 @@ from typing import Any
 
 from looplab.report.cell import MeasuredCell
 from looplab.report.claims import claims
-from looplab.report.csv_rows import cell_row
+from looplab.report.csv_rows import cell_row, part_rows
 from looplab.report.drawing import Drawing, Sections, Sketch, under
 from looplab.report.finding import Finding, finding_rows
 from looplab.report.overview import overview
@@ -41,12 +41,15 @@ Compared = Callable[[Claim, Verdict], tuple[Interval | None, float | None]]
 
 
 def analysed(experiment: Experiment, measured: Sequence[Measured]) -> Analysis:
-    """Return what these runs show, by the experiment's own report.analysis if it has one."""
+    """Return what these runs show: by the experiment's own report.analysis, or by its claims and figures."""
     own = experiment.optional_part("report.analysis")
     if own:
         made: Analysis = own.analyse(measured)
         return made
-    return analysis(experiment.name, measured, judge(claims(experiment), by_fidelity(measured)))
+    runs, figures = by_fidelity(measured), experiment.optional_part("report.figures")
+    titles = figures.TITLES if figures else {}
+    sketches = [one for by_scenario in runs.values() for one in figures.sketches(by_scenario)] if figures else []
+    return analysis(experiment.name, measured, judge(claims(experiment), runs), sketches=sketches, titles=titles)
 
 
 def analysis(
@@ -63,7 +66,14 @@ def analysis(
 ) -> Analysis:
     """Return an analysis with CSV files of cells and findings; `titles` are headings with their figures' numbers."""
     cells = (cell_row(m, cell) for m in measured for cell in m.cells.values())
-    csv_files = {f"{name}-cells.csv": cells, **(files or {}), f"{name}-findings.csv": finding_rows(verdicts)}
+    kinds = {type(cell) for m in measured for cell in m.cells.values()}
+    lists = {part.name: part_rows(measured, part) for kind in kinds for part in kind.of_kind(Part) if part.listed}
+    csv_files = {
+        f"{name}-cells.csv": cells,
+        **{f"{name}-{part.replace('_', '-')}.csv": rows for part, rows in lists.items()},
+        **(files or {}),
+        f"{name}-findings.csv": finding_rows(verdicts),
+    }
     context = {"sections": {"claims": "Findings", "cells": "Cells"}.items(), "show": show, "parts": parts}
     drawable = [*overview(verdicts, axis, compared or first_figure, same), *sketches]
     return Analysis(verdicts, drawable, csv_files, context, partial(under, titles or {}))

@@ -1,12 +1,13 @@
 """Rows of the report's CSV files: cells as their spec says, intervals, numbers."""
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from looplab.report.cell import QUANTILES, MeasuredCell
 from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
+from looplab.spec.columns import Part
 
 
 def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
@@ -23,16 +24,30 @@ def cell_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
     for one in cell.figures():
         figures |= {**spread(one.name, cell.interval(one.name), ".4f"), one.name: number(one.of(cell), ".4f")}
     return {
+        **_key_row(measured, cell),
+        **{count.name: count.of(cell) for count in cell.counts()},
+        **latencies,
+        **figures,
+        **{word.name: word.of(cell) for word in cell.words()},
+    }
+
+
+def part_rows(measured: Iterable[Measured], part: Part) -> Iterator[dict[str, object]]:
+    """Yield the rows of a part of each cell that is a list, with the cell's key; of several runs each one's."""
+    for run in (one for m in measured for one in m.runs):
+        for cell in run.cells.values():
+            for row in part.of(cell):
+                yield {**_key_row(run, cell), **{name: row[name] for name in part.listed if name in row}}
+
+
+def _key_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
+    return {
         "run_id": " ".join(measured.run_ids),
         "scenario": measured.run.scenario,
         "fidelity": measured.run.fidelity,
         "factors": " ".join(measured.run.factors),
         "valid": "yes" if cell.valid else "no",
         **{key.name: key.text(value) for key, value in zip(cell.key_columns(), cell.key, strict=True)},
-        **{count.name: count.of(cell) for count in cell.counts()},
-        **latencies,
-        **figures,
-        **{word.name: word.of(cell) for word in cell.words()},
     }
 
 

@@ -193,6 +193,8 @@ class Part(Column[Any]):
     def __init__(self, about: str, shape: Document, *, parts: tuple[str, ...] = (), **more: Any) -> None:
         super().__init__(about, prometheus=None, **more)
         self.shape, self.parts = shape, parts
+        # The fields of its objects, if it is a list of these.
+        self.listed = tuple(shape.get("items", {}).get("properties", ()))
 
     def of(self, cell: "Cell") -> Any:
         return at(cell.document, self.path) or {}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from looplab.experiments.asip.report import MeasuredAsip, MeasuredThroughput, pu
 from looplab.experiments.asip.report.claims import LATENCY, TRACKED
 from looplab.experiments.asip.report.published import LATENCY_MS, PLACEMENTS, THROUGHPUT_HZ, TRANSPORTS
 from looplab.experiments.asip.report.scope import scopes
-from looplab.report.drawing import Plot, Sketch, shares
+from looplab.report.drawing import GREY, Lines, Plot, Point, Sketch, shares
 from looplab.report.finding import exact
 from looplab.report.samples import Measured
 from looplab.report.statistics import Floats, Interval
@@ -34,14 +35,13 @@ PLACES = {"one": "here: one machine", "bridge": "here: bridge elsewhere", "broke
 STYLES = {"serial": ("#0072b2", "o"), "tcp": ("#d55e00", "s"), "mqtt": ("#009e73", "^")}
 NAMES = {"serial": "serial", "tcp": "TCP", "mqtt": "MQTT"}
 DASHES = {"python": "-", "java": "--"}
-_GREY = "#555555"
 # Room for two lines of legend above, and for the names of rows on the left.
 _UNDER, _PLACE = (0.14, 0.145, 0.835, 0.7), (0.385, 0.145, 0.59, 0.75)
 
 # The value of each transport, with its interval where there is one, by the row's name.
 Rows = Mapping[str, Mapping[str, Interval]]
-# What is drawn of a client over a transport.
-Curve = tuple[MeasuredAsip, Floats, Floats]
+# The latencies of a client over a transport, sorted.
+Curve = tuple[MeasuredAsip, Floats]
 
 
 def rows(run: Measured, language: str) -> tuple[Rows, Rows]:
@@ -85,7 +85,7 @@ def _rows(run: Measured, wire: float) -> Iterator[Plot]:
             caption += f"measured; the line is {line}."
             each = [f"{name}: {_row_text(values, unit)}" for name, values in {**printed, **here}.items()]
             text = f"{'; '.join(each)}; wire: {wire:.3g} {unit}."
-            yield _plot(run, f"figure_{number}", number, caption, text, partial(_put_rows, printed, here, wire, unit))
+            yield Plot.of(run, number, caption, text, partial(_put_rows, printed, here, wire, unit), place=_PLACE)
 
 
 def _row_text(values: Mapping[str, Interval], unit: str) -> str:
@@ -116,76 +116,41 @@ def _latencies(run: Measured, wire_ms: float) -> Iterator[Plot]:
     curves: list[Curve] = []
     for cell in usable(run):
         if cell.placement == "one" and (values := np.sort(cell.latency_us["latency"]) / 1000).size:
-            curves.append((cell, values, np.arange(1, values.size + 1) / values.size))
+            curves.append((cell, values))
     if curves and not math.isnan(wire_ms):
         caption = "Latency on the client's clock, all parts on one machine. No curve can be left of the wire."
-        each = "; ".join(f"{NAMES[c.transport]} {c.language}: median {np.median(v):.3f} ms" for c, v, _ in curves)
+        each = "; ".join(f"{NAMES[c.transport]} {c.language}: median {np.median(v):.3f} ms" for c, v in curves)
         text = f"{each}; wire {wire_ms:.3f} ms."
-        yield _plot(run, "latencies", "latencies", caption, text, partial(_put_latencies, curves, wire_ms), _UNDER)
+        yield Plot.of(run, "latencies", caption, text, partial(_put_latencies, curves, wire_ms), place=_UNDER)
 
 
 def _put_latencies(curves: Sequence[Curve], wire_ms: float, axes: Axes) -> None:
-    for cell, values, share in curves:
+    for cell, values in curves:
+        share = np.arange(1, values.size + 1) / values.size
         axes.step(values, share, DASHES[cell.language], where="post", color=STYLES[cell.transport][0], linewidth=1.4)
-    _put_legend(axes, curves, wire_ms)
+    for transport in dict.fromkeys(cell.transport for cell, _ in curves):
+        axes.plot([], [], color=STYLES[transport][0], label=NAMES[transport])
+    for language in dict.fromkeys(cell.language for cell, _ in curves):
+        axes.plot([], [], DASHES[language], color=GREY, label=language.capitalize())
+    _put_wire(axes, wire_ms)
     shares(axes, "latency", "share of tests answered", logarithmic=True)
 
 
-def _shares_of_edges(run: Measured, wire_hz: float) -> Iterator[Plot]:
-    """Yield the share of edges that came out, by frequency; the wire's limit is a line."""
-    curves: list[Curve] = []
+def _shares_of_edges(run: Measured, wire_hz: float) -> list[Plot]:
+    """Return the share of edges that came out, by frequency; the wire's limit is a vertical line."""
+    series: dict[str, list[Point]] = {}
     for cell in usable(run):
         tried = cell.steps if isinstance(cell, MeasuredThroughput) and cell.placement == "one" else ()
-        if steps := sorted((s["frequency_hz"], s["edges_out"] / s["edges_in"]) for s in tried if s["edges_in"]):
-            curves.append((cell, *np.array(steps).T))
-    if curves:
-        caption = "Edges of pin 13 over edges of pin 2, by the frequency of the wave; 100 % is tracked."
-        each = [
-            f"{NAMES[c.transport]} {c.language}: "
-            + ", ".join(f"{share:.0%} at {hz:.4g} Hz" for hz, share in zip(frequencies, out, strict=True))
-            for c, frequencies, out in curves
-        ]
-        put = partial(_put_shares_of_edges, curves, wire_hz)
-        yield _plot(run, "tracked", "tracked", caption, f"{'; '.join(each)}.", put, _UNDER)
-
-
-def _put_shares_of_edges(curves: Sequence[Curve], wire_hz: float, axes: Axes) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    for cell, hz, share in curves:
-        colour, mark = STYLES[cell.transport]
-        axes.plot(hz, share, DASHES[cell.language], marker=mark, color=colour, ms=4, linewidth=1.2)
-    _put_legend(axes, curves, wire_hz)
-    axes.set_ylim(0, 1.05)
-    axes.set_xlim(0, None)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_xlabel("Hz of the square wave")
-    axes.set_ylabel("edges out over edges in")
-
-
-def _put_legend(axes: Axes, curves: Sequence[Curve], wire: float) -> None:
-    """Name the colours of the transports and the dashes of the languages; draw the wire."""
-    for transport in dict.fromkeys(cell.transport for cell, _, _ in curves):
-        axes.plot([], [], color=STYLES[transport][0], label=NAMES[transport])
-    for language in dict.fromkeys(cell.language for cell, _, _ in curves):
-        axes.plot([], [], DASHES[language], color=_GREY, label=language.capitalize())
-    _put_wire(axes, wire)
+        steps = sorted(
+            (step["frequency_hz"], step["edges_out"] / step["edges_in"]) for step in tried if step["edges_in"]
+        )
+        series |= {f"{NAMES[cell.transport]} {cell.language}": list(starmap(Point, steps))} if steps else {}
+    if series and not math.isnan(wire_hz):
+        series["wire"] = [Point(wire_hz, 0.0), Point(wire_hz, 1.0)]
+    lines = Lines(series, "Hz of the square wave", "edges out over edges in", percent=True)
+    return lines.plot(run, "tracked", "Edges of pin 13 over edges of pin 2; 100 % is tracked.", place=_UNDER)
 
 
 def _put_wire(axes: Axes, wire: float) -> None:
     if not math.isnan(wire):
-        axes.axvline(wire, color=_GREY, linewidth=1.0, linestyle="-.", label="wire")
-
-
-def _plot(
-    run: Measured,
-    name: str,
-    figure: str,
-    caption: str,
-    text: str,
-    put: Callable[[Axes], None],
-    place: tuple[float, float, float, float] = _PLACE,
-) -> Plot:
-    fidelity = run.run.fidelity
-    name = f"asip_{name.replace('.', '_')}_{fidelity}"
-    return Plot(name, figure, fidelity, caption, f"{caption} {text}", put, place=place)
+        axes.axvline(wire, color=GREY, linewidth=1.0, linestyle="-.", label="wire")

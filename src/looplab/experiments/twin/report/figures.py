@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -55,11 +55,6 @@ def sketches(runs: Mapping[str, Measured]) -> list[Plot]:
     return [sketch for sketch in plots if sketch is not None]
 
 
-def _plot(run: Measured, figure: str, caption: str, text: str, put: Callable[[Axes], None], **more: Any) -> Plot:
-    name, fidelity = f"twin_figure_{figure}_{run.run.fidelity}", run.run.fidelity
-    return Plot(name, figure, fidelity, caption, f"{caption} {text}.", put, **more)
-
-
 def _queues(
     figure: str, run: Measured, cells: Sequence[MeasuredTwin], name: Callable[[MeasuredTwin], str], why: str
 ) -> Plot:
@@ -67,8 +62,8 @@ def _queues(
     drawn_from = curves(run.run, [cell for cell in cells if cell.key in run.run.cells])
     named = {name(curve.cell): curve for curve in drawn_from}
     longest = ", ".join(f"{name} {max(curve.length, default=0)}" for name, curve in named.items())
-    text = f"Longest queue in messages: {longest}"
-    return _plot(run, figure, why, text, partial(_put_queues, named), place=_PLACE)
+    text = f"Longest queue in messages: {longest}."
+    return Plot.of(run, figure, why, text, partial(_put_queues, named), place=_PLACE)
 
 
 def _put_queues(named: Mapping[str, Curve], axes: Axes) -> None:
@@ -117,8 +112,9 @@ def _times(run: Measured, figure: str, placement: str) -> Plot | None:
         return None
     where = "All in one machine" if placement == CENTRAL else "A machine each"
     means = [f"{n}: {', '.join(f'{sum(times) / len(times):.2f}' for times in each)}" for n, each in by_number.items()]
-    text = f"Mean seconds of each broker, for one, two and more brokers: {'; '.join(means)}"
-    return _plot(run, figure, f"{where}: {_TIME}; a mark for each repetition.", text, partial(_put_times, by_number))
+    text = f"Mean seconds of each broker, for one, two and more brokers: {'; '.join(means)}."
+    caption = f"{where}: {_TIME}; a mark for each repetition."
+    return Plot.of(run, figure, caption, text, partial(_put_times, by_number))
 
 
 def _put_times(by_number: Mapping[int, Sequence[Sequence[float]]], axes: Axes) -> None:
@@ -143,9 +139,9 @@ def _limits(run: Measured) -> Plot | None:
     if not limits:
         return None
     rates = dict(sorted(limits.items(), key=lambda one: one[1]))
-    text = f"Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in rates.items())}"
+    text = f"Messages a second: {', '.join(f'{name} {rate:.0f}' for name, rate in rates.items())}."
     caption = "Found by search; the scale is logarithmic."
-    return _plot(run, "limits", caption, text, partial(_put_limits, rates), place=(0.41, 0.145, 0.55, 0.75))
+    return Plot.of(run, "limits", caption, text, partial(_put_limits, rates), place=(0.41, 0.145, 0.55, 0.75))
 
 
 def _put_limits(rates: Mapping[str, float], axes: Axes) -> None:
