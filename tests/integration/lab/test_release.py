@@ -26,8 +26,9 @@ MOST_MB = {"report": 350, "stress": 15, "robot": 40, "flood": 15, "asip_java": 1
 # What an image imports beside the modules of the lab in it; these two rooms run in images of their own alone.
 IMPORTED = {
     "bridge": [],
-    "link": ["looplab.link.nfqueue_process", "netfilterqueue", "nftables"],
-    "capture": ["looplab.capture.segments", "dpkt"],
+    "link": ["looplab.link.__main__", "looplab.link.nfqueue_process", "netfilterqueue", "nftables"],
+    "capture": ["looplab.capture.__main__", "looplab.capture.segments", "dpkt"],
+    "magistrala": ["looplab.experiments.middleware.agent.__main__"],
     "sqlclient": ["looplab.experiments.twin.controller", "looplab.experiments.twin.instance.worker"],
 }
 # Locust replaces the standard library's sockets: what else the lab has is not imported beside it.

@@ -10,7 +10,7 @@ from support.every_experiment import BEGINNINGS, ENDINGS
 from support.ports import free_port
 from support.run_files import Writer, publish_state, store, treatment
 
-from looplab.errors import EXIT_MACHINE, UsageError
+from looplab.errors import EXIT_MACHINE
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.exporter.host import HostWatch
 from looplab.exporter.server import Exporter
@@ -126,10 +126,3 @@ def test_without_an_exporter_it_says_what_to_do(tmp_path: Path, capsys: pytest.C
 )
 def test_address_comes_from_env(settings: dict[str, str], expected: str) -> None:
     assert exporter_url(settings) == expected
-
-
-@pytest.mark.parametrize("port", ["x", "0", "70000", "-1", "²"])
-def test_wrong_port_names_its_variable(port: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        exporter_url({"LAB_EXPORTER_PORT": port})
-    assert "LAB_EXPORTER_PORT" in caught.value.message
