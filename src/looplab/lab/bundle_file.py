@@ -31,7 +31,7 @@ LOAD_TIMEOUT_S = 3600.0
 def platform_name() -> str:
     """Return the engine's platform, e.g. linux/arm64. Raises LabError if it does not answer."""
     asked = call(["docker", "version", "--format", "{{.Server.Os}}/{{.Server.Arch}}"])
-    _require(asked.good, asked.said, "version")
+    _require(asked.good, asked.reason, "version")
     return asked.stdout.strip()
 
 
@@ -76,7 +76,7 @@ def load_bundle(file: Path) -> dict[str, Any]:
     images: Mapping[str, str] = manifest["images"]
     with Step(f"Loading {len(images)} images", expected_s=file.stat().st_size / 20e6):
         loaded = call(["docker", "load", "--quiet", "--input", str(file)], timeout_s=LOAD_TIMEOUT_S)
-        _require(loaded.good, loaded.said, "load")
+        _require(loaded.good, loaded.reason, "load")
     ids = local_images(images)
     for reference, wanted in images.items():
         if ids.get(reference) != wanted:

@@ -111,16 +111,16 @@ def _arguments(*given: tuple[str, dict[str, Any]]) -> Callable[[argparse.Argumen
     return add
 
 
-def _one(name: str, said: str, **form: Any) -> tuple[str, dict[str, Any]]:
-    return name, {"help": said, **form}
+def _one(name: str, text: str, **form: Any) -> tuple[str, dict[str, Any]]:
+    return name, {"help": text, **form}
 
 
-def _flag(name: str, said: str, **form: Any) -> tuple[str, dict[str, Any]]:
-    return _one(name, said, action="store_true", **form)
+def _flag(name: str, text: str, **form: Any) -> tuple[str, dict[str, Any]]:
+    return _one(name, text, action="store_true", **form)
 
 
-def _file(name: str, said: str, **form: Any) -> tuple[str, dict[str, Any]]:
-    return _one(name, said, type=Path, metavar="FILE", **form)
+def _file(name: str, text: str, **form: Any) -> tuple[str, dict[str, Any]]:
+    return _one(name, text, type=Path, metavar="FILE", **form)
 
 
 def _seconds() -> tuple[str, dict[str, Any]]:

@@ -76,7 +76,7 @@ class Renderer:
             self._shown = found
 
     def render(self) -> bool:
-        """Render the whole site, then serve it; return False if a run began meanwhile."""
+        """Render the site, then serve it; return False if a run began meanwhile."""
         fresh = self._site / f"{time.monotonic_ns()}"
         command = [sys.executable, *COMMAND, str(fresh)]
         # Those who draw belong to its session, and end with it.
@@ -120,7 +120,7 @@ def write_site(root: Path, out: Path, *, waiting: bool = False) -> None:
 
 
 def newest(results: Path) -> list[StoredRun]:
-    """Return the newest whole runs, the newest first."""
+    """Return the newest complete runs, the newest first."""
     read = (read_run(results / name, EXPERIMENTS) for name in sorted(stored(results), reverse=True))
     return list(itertools.islice((run for run in read if isinstance(run, StoredRun)), MOST_RUNS))
 

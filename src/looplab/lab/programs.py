@@ -36,7 +36,7 @@ class Outcome:
         return self.code != NOT_FOUND
 
     @property
-    def said(self) -> str:
+    def reason(self) -> str:
         """The last line that gives a reason: of standard error, else of standard output."""
         lines = [line.strip() for line in (self.stdout + "\n" + self.stderr).splitlines() if line.strip()]
         return lines[-1] if lines else f"exit code {self.code}"
@@ -141,7 +141,7 @@ def run_script(
         done = follow(command, note, timeout_s=SCRIPT_TIMEOUT_S, environment=environment)
         if not done.good:
             message, _, remedy = done.stdout.strip().rpartition("\n  ")
-            reason = message.rpartition("\n")[2].partition(": ")[2] or done.said
+            reason = message.rpartition("\n")[2].partition(": ")[2] or done.reason
             remedy = remedy.strip() or f"Run scripts/{name} by hand to see everything."
             raise MachineError(reason, remedy)
     return done.stdout

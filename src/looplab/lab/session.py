@@ -34,8 +34,8 @@ KEPT_BETWEEN = (*KEPT_AFTER, "prepare", "bridge", "robot", "link")
 OVERLAYS = {"BROKER": "broker", "ROBOT": "robot", "LINK": "link", "BROKER_TLS": "tls", "GRAFANA": "grafana"}
 # Its end is no failure.
 DONE_BEFORE = ("prepare",)
-# What the containers of a failed run said: they are removed.
-LAST_WORDS = Path(".cache/containers.log")
+# What the containers of a failed run printed: they are removed.
+LOG = Path(".cache/containers.log")
 # Ctrl-C; `kill`, timeout(1); a terminal that was closed.
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Exit code of a container whose process got SIGKILL.
@@ -49,7 +49,7 @@ class Session:
 
     def __init__(self, lab: Lab) -> None:
         """Make the machine ready. Raises LabError."""
-        _listen()
+        _catch_interrupts()
         done = lab.make_ready()
         lab.check_ports(done)
         self.lab = lab
@@ -79,7 +79,7 @@ class Session:
             _interrupted(compose, scenario, root)
             return False
         except BaseException:
-            _keep_words(compose, root, scenario.name)
+            _store_logs(compose, root, scenario.name)
             compose.down()
             raise
         return True
@@ -220,7 +220,7 @@ def _clear(compose: Compose, profile: str, known: Collection[str]) -> None:
         compose.renew(profile, stay)
 
 
-def _listen() -> None:
+def _catch_interrupts() -> None:
     """However it is asked to end, a run keeps what was measured and stops its containers."""
     for number in INTERRUPTS:
         # nohup: who started it wants it to go on.
@@ -228,15 +228,15 @@ def _listen() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
-def _keep_words(compose: Compose, root: Path, controller: str) -> None:
+def _store_logs(compose: Compose, root: Path, controller: str) -> None:
     for service, words in compose.fallen().items():
         if service not in (*DONE_BEFORE, controller):
-            say(f"{service} is not running. Its last words: {words or 'none'}")
-    path = root / LAST_WORDS
+            say(f"{service} is not running. Its last lines: {words or 'none'}")
+    path = root / LOG
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(compose.said(), encoding="utf-8")
-        say(f"What the containers said is kept in {LAST_WORDS}.")
+        path.write_text(compose.logs(), encoding="utf-8")
+        say(f"What the containers printed is kept in {LOG}.")
 
 
 def _interrupted(compose: Compose, scenario: Scenario, root: Path) -> None:

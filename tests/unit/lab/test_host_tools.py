@@ -18,7 +18,7 @@ def test_a_program_that_is_not_there_is_an_outcome() -> None:
     for outcome in (call(["no-such-program"]), follow(["no-such-program"], print, timeout_s=5)):
         assert outcome.code == NOT_FOUND
         assert not outcome.found
-        assert "not found" in outcome.said
+        assert "not found" in outcome.reason
 
 
 def test_a_program_that_hangs_is_ended() -> None:
@@ -33,7 +33,7 @@ def test_lines_come_while_the_program_runs() -> None:
     done = follow(["sh", "-c", "echo one; echo two >&2; exit 3"], seen.append, timeout_s=20)
     assert seen == ["one", "two"]
     assert done.code == 3
-    assert done.said == "two"
+    assert done.reason == "two"
 
 
 def test_an_interrupted_watcher_leaves_no_program(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_claim_stands_for_the_scenarios_that_it_compares() -> None:
 
 
 def test_how_long_a_study_takes_is_said_before() -> None:
-    assert f"about {show_duration(65)} left" in study._said(begin(), 65)
+    assert f"about {show_duration(65)} left" in study._summary(begin(), 65)
 
 
 def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:

@@ -52,7 +52,7 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
 
 
 def load(root: Path, file: Path) -> int:
-    """Load a bundle that is whole and of this kind of machine; return the exit code."""
+    """Load an undamaged bundle of this kind of machine; return the exit code."""
     require_compose(find_engine())
     manifest = load_bundle(file)
     decided = {name: str(value) for name, value in manifest.get("variables", {}).items() if name in DECISIONS}
@@ -81,7 +81,7 @@ def tag_pinned(references: Sequence[str]) -> list[str]:
     for pinned in filter(is_pinned, references):
         tagged = call(["docker", "tag", pinned, without_digest(pinned)])
         if not tagged.good:
-            raise MachineError(f"{pinned} cannot be saved: {tagged.said}", "Run ./lab setup first.")
+            raise MachineError(f"{pinned} cannot be saved: {tagged.reason}", "Run ./lab setup first.")
     return sorted({without_digest(reference) for reference in references})
 
 

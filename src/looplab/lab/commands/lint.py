@@ -54,7 +54,7 @@ def project_files(root: Path) -> list[Path]:
     """Return the files that git tracks or would add. Raises LabError (exit code 3) without git."""
     listing = call(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], directory=str(root))
     if not listing.good:
-        raise MachineError(f"git does not list the files to check: {listing.said}", "Take a checkout by `git clone`.")
+        raise MachineError(f"git does not list the files to check: {listing.reason}", "Take a checkout by `git clone`.")
     return sorted(path for name in listing.stdout.split("\0") if name and (path := root / name).is_file())
 
 

@@ -37,7 +37,7 @@ def listen(root: Path, *, seconds: float) -> int:
     experiment = next((known[name].experiment.name for name in running if name in known), EXPERIMENTS.default)
     image = own_reference("controller", lab.settings())
     words = ["--entrypoint", "python3", image, "-m", "looplab.experiments.listen", experiment]
-    command = _beside(lab, running, words)
+    command = _in_network_of_broker(lab, running, words)
     with _looking(root, "listen"):
         return _run(command, None, seconds)
 
@@ -58,7 +58,7 @@ def pcap(root: Path, file: Path, *, seconds: float, interface: str) -> int:
     words = [*rights, "--entrypoint", "setpriv", image, *user, "tcpdump", "-n", "-p", "-i", interface]
     live = str(file) == "-"
     words += ["-c", str(MOST_PACKETS), *(["-U"] if live else []), "-w", "-"]
-    command = _beside(lab, lab.compose().listed(), words)
+    command = _in_network_of_broker(lab, lab.compose().listed(), words)
     with _looking(root, "pcap"), contextlib.nullcontext(sys.stdout.buffer) if live else file.open("wb") as packets:
         return _run(command, packets, seconds, BLOCKS_S)
 
@@ -74,10 +74,10 @@ def shell(root: Path, part: str) -> int:
         short = container[:12]
         python = call(["docker", "exec", container, "python3", "-V"]).good
         inside = f"`docker exec -it {short} python3` starts Python in it. " if python else ""
-        beside = f"docker run --rm -it --network container:{short} {lab.settings()['MOSQUITTO_IMAGE']} sh"
+        neighbour = f"docker run --rm -it --network container:{short} {lab.settings()['MOSQUITTO_IMAGE']} sh"
         raise LabError(
             f"{part} has no shell: its image holds only what the part needs.",
-            f"{inside}A shell in its network: `{beside}`. Its files: `docker export {short} | tar t`.",
+            f"{inside}A shell in its network: `{neighbour}`. Its files: `docker export {short} | tar t`.",
         )
     with _looking(root, "shell"):
         terminal = ["--tty"] if sys.stdin.isatty() else []
@@ -91,7 +91,7 @@ def _looking(root: Path, name: str) -> Iterator[None]:
         yield
 
 
-def _beside(lab: Lab, running: dict[str, str], words: Sequence[str]) -> list[str]:
+def _in_network_of_broker(lab: Lab, running: dict[str, str], words: Sequence[str]) -> list[str]:
     """Return the command that starts a container in the network of the broker. Raises LabError if none runs.
 
     It weighs as little as Prometheus does, and has no rights beyond those in `words`.

@@ -24,6 +24,6 @@ def down(root: Path) -> int:
     require_compose(find_engine())
     done = Lab(root).compose().down()
     if not done.good:
-        raise MachineError(f"Compose could not stop the lab: {done.said}", "See `docker ps`.")
+        raise MachineError(f"Compose could not stop the lab: {done.reason}", "See `docker ps`.")
     say("Everything is stopped; results/ is unchanged.")
     return EXIT_GOOD

@@ -103,7 +103,7 @@ def conduct(
         for name, scenario in known.items()
         for broker, lab in labs.items()
     }
-    loads = {name: str(getattr(held, "load", "")) for (name, _), held in parameters.items()}
+    loads = {name: str(getattr(values, "load", "")) for (name, _), values in parameters.items()}
     sessions = {broker: begin(lab) for broker, lab in labs.items()}
     revision = str(next(iter(sessions.values())).facts["revision"])
     where = {"revision": revision, "machine": machine_id(), "boot": hashed(boot_id())}
@@ -115,7 +115,7 @@ def conduct(
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
     seconds = sum(parameters[plan.arms[arm], plan.brokers.get(arm, "")].whole_s + RUN_OVERHEAD_S for _, arm in left)
-    say(_said(plan, seconds))
+    say(_summary(plan, seconds))
     return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
 
 
@@ -166,7 +166,7 @@ def _all_run(sessions: Mapping[str, Session], runs: Iterable[tuple[str, Scenario
 
 def _scenarios_of(root: Path, names: Sequence[str]) -> list[str]:
     """Return the scenarios that claims compare, or scenarios by their own name. Raises LabError (exit code 2)."""
-    claims = {name: compared for held in EXPERIMENTS.values() for name, compared in held.studies.items()}
+    claims = {name: compared for experiment in EXPERIMENTS.values() for name, compared in experiment.studies.items()}
     found: list[str] = []
     for name in names:
         found += claims.get(name, (name,))
@@ -223,7 +223,7 @@ def _begin(
     return Study(name, list(names), seed, options.rounds, arms, blocks, dict(chosen_ones), dict(where), by_broker)
 
 
-def _said(plan: Study, seconds: float) -> str:
+def _summary(plan: Study, seconds: float) -> str:
     counts = Counter(plan.arms.values())
     brokers = sorted(set(plan.brokers.values()))
     again = " twice" if not brokers else f" with {', '.join(brokers)}"

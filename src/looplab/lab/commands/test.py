@@ -59,7 +59,7 @@ def make_environment(root: Path) -> None:
             _create(root)
         done = call([*pip, "install", "--quiet", *requirements], timeout_s=INSTALL_TIMEOUT_S)
     if not done.good:
-        raise MachineError(f"The tests' Python packages are missing: {done.said}", "They come from PyPI.")
+        raise MachineError(f"The tests' Python packages are missing: {done.reason}", "They come from PyPI.")
     stamp.write_text(fingerprint)
 
 

@@ -39,11 +39,11 @@ def build_image(folder: Path, reference: str, base: str = BASE_IMAGE, context: P
 def build_with_compose(
     root: Path,
     images: Mapping[str, str],
-    beside: Sequence[Sequence[str]] = (),
+    others: Sequence[Sequence[str]] = (),
     environment: Mapping[str, str] | None = None,
     profiles: Sequence[str] = EVERY_PROFILE,
 ) -> None:
-    """Build the own images {name: reference}: those of `profiles` by Compose, the others by the commands of `beside`.
+    """Build the own images {name: reference}: those of `profiles` by Compose, the others by these commands.
 
     The image of the report is not among them.
 
@@ -53,10 +53,10 @@ def build_with_compose(
     listed = call(["docker", "compose", *named, "config", "--services"], directory=str(root), environment=environment)
     services = [name for name in listed.stdout.split() if name not in REPORT_SERVICES] if listed.good else []
     built: set[str] = set()
-    with Step("Building the lab's images") as step, ThreadPoolExecutor(1 + len(beside)) as pool:
+    with Step("Building the lab's images") as step, ThreadPoolExecutor(1 + len(others)) as pool:
 
         def watch(line: str) -> None:
-            # They share layers: only whole images show the progress.
+            # They share layers: only complete images show the progress.
             if named := _IMAGE.search(line):
                 built.add(named[1])
             left = [name for name, reference in images.items() if reference not in built]
@@ -66,7 +66,7 @@ def build_with_compose(
         def build(command: Sequence[str]) -> Outcome:
             return follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
 
-        ended = list(pool.map(build, [["docker", "compose", *named, "build", *services], *beside]))
+        ended = list(pool.map(build, [["docker", "compose", *named, "build", *services], *others]))
     check_yaml(root, ended[0].stdout if not ended[0].good else "")
     for done in ended:
         _check("the lab's images", done)
@@ -83,4 +83,4 @@ def _check(what: str, done: Outcome) -> None:
         remedy = f"Debian's package mirror cannot be reached from a build. {BUNDLE_REMEDY}"
     elif "no space left on device" in done.stdout:
         remedy = "Free disk space: docker system df shows what takes it, docker image prune removes old layers."
-    raise MachineError(f"Building {what} failed: {done.said}", remedy)
+    raise MachineError(f"Building {what} failed: {done.reason}", remedy)

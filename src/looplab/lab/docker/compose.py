@@ -71,9 +71,9 @@ class Compose:
         ended = _ENDED.search(done.stderr)
         if ended is None:
             return MachineError(f"Compose could not start {profile}: {_reason(done)}", _remedy(done))
-        said = call(["docker", "logs", "--tail", "1", self.container(ended[1])]).said
+        last = call(["docker", "logs", "--tail", "1", self.container(ended[1])]).reason
         code = EXIT_USAGE if int(ended[2]) == EXIT_USAGE else EXIT_MACHINE
-        return LabError(f"{profile} was not started, {ended[1]} ended with exit code {ended[2]}: {said}", "", code)
+        return LabError(f"{profile} was not started, {ended[1]} ended with exit code {ended[2]}: {last}", "", code)
 
     def remove(self, services: list[str]) -> None:
         """Stop and remove some services, whether they run or not."""
@@ -108,7 +108,7 @@ class Compose:
             fallen[service] = " / ".join(line.strip() for line in (words.stdout + words.stderr).splitlines())
         return fallen
 
-    def said(self) -> str:
+    def logs(self) -> str:
         """Return what the containers have printed so far."""
         return self._call("--profile", "*", "logs", "--no-color", "--timestamps").stdout
 
@@ -117,7 +117,7 @@ class Compose:
         named = [word for profile in profiles for word in ("--profile", profile)]
         done = self._call(*named, "config", "--format", "json")
         if not done.good:
-            raise UsageError(f"The Compose files do not fit together: {done.said}", _remedy(done))
+            raise UsageError(f"The Compose files do not fit together: {done.reason}", _remedy(done))
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
@@ -170,21 +170,21 @@ class Compose:
         return done
 
 
-def check_yaml(root: Path, said: str) -> None:
-    """Raise LabError (exit code 2) with the file that Compose cannot read, if `said` complains about YAML.
+def check_yaml(root: Path, output: str) -> None:
+    """Raise LabError (exit code 2) with the file that Compose cannot read, if `output` complains about YAML.
 
     Compose names a line and no file: each file is given to it alone, in a folder without the files it refers to.
     """
-    if not _YAML_FAULT.search(said):
+    if not _YAML_FAULT.search(output):
         return
     with tempfile.TemporaryDirectory() as folder:
         for path in [root / "compose.yaml", *sorted((root / "compose").rglob("*.yaml"))]:
             alone = ["docker", "compose", "--project-directory", folder, "--file", "-", "config", "--quiet"]
             done = call(alone, feed=path.read_text(encoding="utf-8", errors="replace"))
-            if _YAML_FAULT.search(done.stderr) and done.said in said:
+            if _YAML_FAULT.search(done.stderr) and done.reason in output:
                 name = path.relative_to(root)
                 remedy = f"Correct that line, or restore the file: git checkout {name}"
-                raise UsageError(f"{name} cannot be read: {done.said}.", remedy)
+                raise UsageError(f"{name} cannot be read: {done.reason}.", remedy)
 
 
 def _event(line: str) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _event(line: str) -> dict[str, Any]:
 
 
 def _reason(done: Outcome) -> str:
-    lines = [line.strip() for line in done.stderr.splitlines() if "rror" in line] or [done.said]
+    lines = [line.strip() for line in done.stderr.splitlines() if "rror" in line] or [done.reason]
     return _BEFORE.sub("", lines[-1].removeprefix("Error response from daemon: "))
 
 

@@ -131,7 +131,7 @@ def find_engine() -> Engine:
 def read_engine(outcome: Outcome, endpoint: str) -> Engine:
     """Return the facts in the answer of INFO_COMMAND (clients of 20.10 exit 0 even without an engine)."""
     if not outcome.found or outcome.code == 126:
-        return Engine(trouble=NO_CLIENT, detail=outcome.said)
+        return Engine(trouble=NO_CLIENT, detail=outcome.reason)
     info: dict[str, Any] = {}
     with contextlib.suppress(ValueError):
         info = json.loads(outcome.stdout)
@@ -163,7 +163,7 @@ def _trouble(outcome: Outcome, info: dict[str, Any]) -> tuple[str, str]:
     if "permission denied" in complaints.lower():
         return NO_RIGHTS, ""
     if not info.get("ServerVersion"):
-        return NO_ANSWER, complaints or outcome.said
+        return NO_ANSWER, complaints or outcome.reason
     return (WINDOWS if info.get("OSType") == "windows" else ""), ""
 
 

@@ -91,9 +91,9 @@ class Images:
             command = ["docker", "pull", reference]
             done = follow(command, lambda line: step.note(line[:40]), timeout_s=PULL_TIMEOUT_S)
             if not done.good:
-                step.finish_as(f"not available: {done.said}")
-        if done.code == TIMED_OUT or any(sign in done.said.lower() for sign in _SILENT):
-            self.silent[registry] = done.said.rpartition(": ")[2]
+                step.finish_as(f"not available: {done.reason}")
+        if done.code == TIMED_OUT or any(sign in done.reason.lower() for sign in _SILENT):
+            self.silent[registry] = done.reason.rpartition(": ")[2]
         return done.good
 
     def why_not(self, reference: str) -> str:

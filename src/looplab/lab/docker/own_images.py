@@ -73,9 +73,9 @@ class OwnImages:
         share_authorities(self._root)
         base, folder = {**os.environ, **variables}.get(BASE) or BASE_IMAGE, self._root / "images" / FLOOD
         flood = [reference for name, reference in self.references.items() if name == FLOOD]
-        beside = [build_command(folder, reference, base) for reference in flood]
+        others = [build_command(folder, reference, base) for reference in flood]
         with self.replacing():
-            build_with_compose(self._root, self.references, beside, variables, self._profiles)
+            build_with_compose(self._root, self.references, others, variables, self._profiles)
 
     @contextlib.contextmanager
     def replacing(self) -> Iterator[None]:

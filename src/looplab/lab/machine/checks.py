@@ -136,8 +136,8 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
         found = f"works, {limits.rt_budget_us / 10_000:.0f} % of each core may be real-time"
         return Check("SCHED_FIFO", found, why="This kernel rations real-time CPU by control group (RT_GROUP_SCHED).")
     if not why:
-        said = "A real-time thread runs before every ordinary one, also under stress."
-        return Check("SCHED_FIFO", "works", why=said)
+        why = "A real-time thread runs before every ordinary one, also under stress."
+        return Check("SCHED_FIFO", "works", why=why)
     if limits.rt_group_sched and limits.rt_budget_us == 0:
         remedy = "Run sudo ./lab setup."
     elif engine.rootless:
@@ -146,8 +146,8 @@ def _check_fifo(limits: Limits, engine: Engine) -> Check:
         remedy = "If the kernel has RT_GROUP_SCHED, boot it with rt_group_sched=0."
     else:
         remedy = "See docs/no-registry.md, real-time priority."
-    said = "Runs with applied priority (fidelity corrected) are marked invalid: it has no effect."
-    return Check("SCHED_FIFO", f"does not work in containers ({why})", WARN, remedy, said)
+    effect = "Runs with applied priority (fidelity corrected) are marked invalid: it has no effect."
+    return Check("SCHED_FIFO", f"does not work in containers ({why})", WARN, remedy, effect)
 
 
 def check_images(missing: Sequence[str]) -> Check:

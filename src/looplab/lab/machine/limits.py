@@ -41,9 +41,9 @@ import ctypes, os, signal, socket, sys
 reader, writer = os.pipe()
 child = os.fork()
 if not child:
-    held = socket.socket()
+    own = socket.socket()
     os.setuid(65534)
-    os.write(writer, str(held.fileno()).encode())
+    os.write(writer, str(own.fileno()).encode())
     signal.pause()
 number = int(os.read(reader, 9))
 libc = ctypes.CDLL(None, use_errno=True)
@@ -137,7 +137,7 @@ def probe_limits(engine: Engine, image: str, cache: Path) -> Limits:
 def _try_all(engine: Engine, image: str) -> Limits:
     rationed = _in_container(image, _RATIONED)
     if not rationed.good:
-        return Limits(f"a container of {image} did not run: {rationed.said}")
+        return Limits(f"a container of {image} did not run: {rationed.reason}")
     budget_us = rt_budget_us(engine)
     grouped = bool(rationed.stdout.strip()) or budget_us is not None
     fifo = _refusal(image, _FIFO, "--cap-add=SYS_NICE")
@@ -171,7 +171,7 @@ def _refusal(image: str, code: str, *options: str) -> str:
     if tried.good:
         return ""
     lines = [line for line in tried.stderr.splitlines() if line and not line.startswith("Run 'docker")]
-    causes = (lines or [tried.said])[-1].removesuffix(": unknown").split(": ")
+    causes = (lines or [tried.reason])[-1].removesuffix(": unknown").split(": ")
     return ": ".join(causes[-2:])
 
 
