@@ -55,11 +55,7 @@ def merged(root: Path, variables: Mapping[str, str]) -> dict[str, Service]:
         services: dict[str, Service] = {}
         for path in group:
             for name, service in (yaml.load(path.read_text(), Loader=LOADER).get("services") or {}).items():
-                own = dict(service)
-                if extends := own.pop("extends", None):
-                    there = yaml.load((path.parent / extends["file"]).read_text(), Loader=LOADER)["services"]
-                    own = _over(there[extends["service"]], own)
-                services[name] = _over(services.get(name, {}), own)
+                services[name] = _over(services.get(name, {}), dict(service))
         assert not set(services) & set(found), set(services) & set(found)
         found |= services
     return found

@@ -31,6 +31,7 @@ from looplab.spec.parameters import (
 )
 from looplab.spec.reader import Reader
 from looplab.treatments import NO_LOAD
+from looplab.treatments.judgement import on_off
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 
@@ -113,9 +114,21 @@ def read_parameters(environment: Mapping[str, str]) -> Parameters:
         load=load,
         load_settings=read_load_settings(get, load),
     )
+    _check_tcp_nodelay(parameters)
     parameters = _with_known_qos(parameters)
     check_samples(parameters, "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS")
     return parameters
+
+
+def _check_tcp_nodelay(parameters: Parameters) -> None:
+    """LabError (exit code 2) for a broker that cannot set TCP_NODELAY as the run needs it."""
+    if parameters.tcp_nodelay not in (able := BROKERS[parameters.broker].tcp_nodelay):
+        word, other = on_off(parameters.tcp_nodelay), on_off(able[0])
+        raise UsageError(
+            f"{parameters.broker} has TCP_NODELAY {other} on every connection and no setting for it; "
+            f"this run needs it {word}.",
+            f"Set TCP_NODELAY={other}, or take another broker.",
+        )
 
 
 def _with_known_qos(parameters: Parameters) -> Parameters:
