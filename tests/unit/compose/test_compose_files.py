@@ -318,7 +318,7 @@ def test_an_experiments_broker_has_what_it_asks_for(
         ({"FIDELITY": "corrected", "TCP_NODELAY": "off"}, "false"), ({"TCP_NODELAY": "yes"}, ""),
     ],
 )  # fmt: skip
-def test_an_upstream_broker_has_tcp_nodelay_by_factor_or_fidelity(variables: dict[str, str], nodelay: str) -> None:
+def test_upstream_brokers_take_tcp_nodelay_or_fidelity(variables: dict[str, str], nodelay: str) -> None:
     command = ["bash", str(COMPOSE / "upstream/start"), "env"]
     done = subprocess.run(
         command, env={"PATH": "/usr/bin:/bin", **variables}, check=False, capture_output=True, text=True

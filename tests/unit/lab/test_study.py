@@ -103,9 +103,12 @@ def test_how_long_a_study_takes_is_said_before() -> None:
 
 
 def test_a_study_of_brokers_runs_each_scenario_with_each_broker() -> None:
-    plan = study._begin(["brokers"], ["scenario1", "scenario5"], {}, options(4, 3), {}, WHERE, ["mosquitto", "mochi"])
+    loads = {"scenario1": "none", "scenario5": "stress"}
+    plan = study._begin(["brokers"], list(loads), loads, options(4, 3), {}, WHERE, ["mosquitto", "mochi"])
     runs = Counter((plan.arms[arm], plan.brokers[arm]) for _, arm in plan.left)
-    assert runs == {(name, broker): 4 for name in ("scenario1", "scenario5") for broker in ("mosquitto", "mochi")}
+    # The A/A arms are the first broker's.
+    assert runs == {(name, broker): count for name in loads for broker, count in (("mosquitto", 8), ("mochi", 4))}
+    assert "scenario1 with mochi, scenario1 with mosquitto twice" in study._summary(plan, 60)
     assert begin().brokers == {}
 
 

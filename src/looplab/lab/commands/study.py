@@ -29,7 +29,7 @@ from looplab.system.identity import hashed, machine_id
 from looplab.system.machine_facts import boot_id
 from looplab.system.terminal import plural, say, show_duration
 
-MOST_ARMS = len(string.ascii_uppercase)
+ARM_NAMES = string.ascii_letters
 # Starting and stopping a scenario's containers, warm-up, looks.
 RUN_OVERHEAD_S = 7.0
 
@@ -58,22 +58,35 @@ def study(
     **given: str,
 ) -> int:
     """Run what the claims (or scenarios) `names` compare, in `rounds` of random order; return the exit code."""
-    options = Options(rounds, seed, as_json, allow_invalid, quick, twice=STUDY not in names)
+    options = Options(rounds, seed, as_json, allow_invalid, quick)
     scenarios = _scenarios_of(root, names)
-    brokers = brokers_here(root, scenarios[0]) if STUDY in names else ()
-    if brokers and given.get("BROKER"):
+    if STUDY in names and given.get("BROKER"):
         raise UsageError("--broker: this study runs every broker that is here.", "Leave out --broker.")
+    brokers: Sequence[str] = ()
+    if STUDY in names:
+        brokers = brokers_here(root, chosen(root, scenarios)[0], variables(root, scenarios, given, quick))
     return conduct(root, names, scenarios, options, given, brokers)
 
 
-def brokers_here(root: Path, scenario: str) -> list[str]:
-    """Return the brokers that this machine can run: those that the lab builds, and upstream's whose image is here."""
+def brokers_here(root: Path, scenario: Scenario, wanted: Mapping[str, str]) -> list[str]:
+    """Return the brokers that this machine can run: those that the lab builds, and upstream's whose image is here.
+
+    One that cannot do what `wanted` (options of the runs) asks for is left out. Raises LabError.
+    """
     found = []
     for name in BROKERS:
-        services = Lab(root, {"BROKER": name}).compose().config(scenario)["services"]
+        lab = Lab(root, {**wanted, "BROKER": name})
+        services = lab.compose().config(scenario.name)["services"]
         image = next(service["image"] for part, service in services.items() if part.endswith("broker"))
-        if name == DEFAULT or is_own(image) or is_here(image):
+        if name != DEFAULT and not is_own(image) and not is_here(image):
+            continue
+        try:
+            scenario.parameters(lab.settings())
             found.append(name)
+        except UsageError as error:
+            if name == DEFAULT:
+                raise
+            say(f"{name} is left out: {error.message}")
     return found
 
 
@@ -204,18 +217,19 @@ def _begin(
 ) -> Study:
     """Return a new study: the first scenario of each load has a second arm, and every round an order of its own.
 
-    With `brokers` each scenario has an arm for each.
+    With `brokers` each scenario has an arm for each, and the second arms are of the first broker.
     """
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 31)
     rng = random.Random(seed)
     # Of several scenarios with one load, the first in the list.
     twins = {load: name for name, load in reversed(list(loads.items()))}
-    slots = [(name, broker) for name in (*scenarios, *twins.values()) for broker in brokers or ("",)]
-    if len(slots) > MOST_ARMS:
+    every = brokers or ("",)
+    slots = [(name, broker) for name in scenarios for broker in every] + [(name, every[0]) for name in twins.values()]
+    if len(slots) > len(ARM_NAMES):
         raise UsageError(f"{len(slots)} arms are more than a study has names for.", "Name fewer scenarios.")
     # Which of two arms came first must not show in its name.
     rng.shuffle(slots)
-    named = dict(zip(string.ascii_uppercase, slots, strict=False))
+    named = dict(zip(ARM_NAMES, slots, strict=False))
     arms = {arm: name for arm, (name, _) in named.items()}
     by_broker = {arm: broker for arm, (_, broker) in named.items() if broker}
     blocks = [rng.sample(list(arms), len(arms)) for _ in range(options.rounds)]
@@ -224,10 +238,11 @@ def _begin(
 
 
 def _summary(plan: Study, seconds: float) -> str:
-    counts = Counter(plan.arms.values())
-    brokers = sorted(set(plan.brokers.values()))
-    again = " twice" if not brokers else f" with {', '.join(brokers)}"
-    listed = ", ".join(f"{name}{again if count > 1 else ''}" for name, count in sorted(counts.items()))
+    counts = Counter((name, plan.brokers.get(arm, "")) for arm, name in plan.arms.items())
+    listed = ", ".join(
+        f"{name}{f' with {broker}' if broker else ''}{' twice' if count > 1 else ''}"
+        for (name, broker), count in sorted(counts.items())
+    )
     return (
         f"{plan.study}: {plural(plan.rounds, 'round')} of {len(plan.arms)} runs in random order ({listed}), "
         f"seed {plan.seed}; about {show_duration(seconds)} left"

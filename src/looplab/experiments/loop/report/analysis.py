@@ -37,6 +37,7 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     context = {
         "sections": {"claims": "Claims", "brokers": "Brokers", "know": "What to know", "tables": "Tables"}.items(),
         "broker_lines": brokers.lines(every),
+        "broker_null": brokers.null,
         "broker_verdicts": brokers.verdicts(every),
         "counts": Counter(v.outcome for _, held in verdicts for v in held.values() if v.outcome != NO_RUN),
         "run_count": sum(len(m.runs) for m in measured),

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.claims import claims
+from looplab.experiments.loop.report.comparisons import values_of
+from looplab.experiments.loop.report.null import null_text
 from looplab.report.cell import Key
 from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, by_fidelity
@@ -90,6 +92,19 @@ def whose(held: Mapping[str, Verdict]) -> str:
     """Return whether brokers share a finding, by their verdicts: "alike", "differs", "" if fewer than two have one."""
     decided = [verdict.outcome for verdict in held.values() if verdict.outcome not in _NO_VERDICT]
     return "" if len(decided) < 2 else "alike" if len(set(decided)) == 1 else "differs"
+
+
+def null(found: Sequence[Line]) -> str:
+    """Return what two arms of one broker's scenario differ by in O, of a study that has them; else ""."""
+    sides = {
+        line.broker: (line.measured, [one.key for one in found if one.broker == line.broker and one.cell])
+        for line in found
+        if line.measured
+    }
+    texts = {
+        broker: null_text([side], lambda one: values_of(one, "O", "mean", "run")) for broker, side in sides.items()
+    }
+    return "; ".join(f"{broker}, O mean: {text}" for broker, text in texts.items() if text)
 
 
 def rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:

@@ -165,13 +165,13 @@ def _compare(verdict: Comparing, before: Side, after: Side, rule: Rule) -> None:
     sides = (before, after)
     fewest = min(len(measured.runs) for measured, _ in sides)
     verdict.units = "run" if fewest >= FEWEST_RUNS else "repetition"
-    values = {figure: [_values(side, *figure, verdict.units) for side in sides] for figure in FIGURES}
+    values = {figure: [values_of(side, *figure, verdict.units) for side in sides] for figure in FIGURES}
     found = {" ".join(figure): compare(*held) for figure, held in values.items()}
     verdict.effects = {name: comparison for name, comparison in found.items() if comparison is not None}
     judged = values[next(figure for figure in FIGURES if " ".join(figure) == verdict.judged)]
     if verdict.units == "run":
         metric, statistic = verdict.judged.split()
-        verdict.null = null_text(sides, lambda side: _values(side, metric, statistic, "run"))
+        verdict.null = null_text(sides, lambda side: values_of(side, metric, statistic, "run"))
         if verdict.judged in verdict.effects:
             verdict.tested, verdict.rule = verdict.effects[verdict.judged], rule
             return
@@ -181,7 +181,7 @@ def _compare(verdict: Comparing, before: Side, after: Side, rule: Rule) -> None:
     verdict.reason = _one_run(verdict, [len(measured.runs) for measured, _ in sides])
 
 
-def _values(side: Side, metric: str, statistic: str, unit: str) -> list[float]:
+def values_of(side: Side, metric: str, statistic: str, unit: str) -> list[float]:
     """Return one figure a run in us, the mean over the cells; NaN where a cell of the run has none.
 
     Of repetitions: those of the newest run that have an answer in every cell.

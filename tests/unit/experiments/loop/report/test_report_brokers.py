@@ -10,6 +10,7 @@ from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
 from looplab.experiments.loop.report.brokers import whose
+from looplab.report.study_file import Study
 from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED, Verdict
 
 O_US = {"mosquitto": 900, "rabbitmq": 1500}
@@ -58,6 +59,19 @@ def test_a_finding_of_one_broker_alone_differs(results: Path, tmp_path: Path) ->
     ]
     cell = rows(tmp_path / "out/tables.csv")[cells.index(("scenario1", "20", "0", "O"))]
     assert float(cell["mean_us"]) == pytest.approx(900, rel=0.1)
+
+
+def test_the_machines_own_difference_is_below_brokers(results: Path, tmp_path: Path) -> None:
+    arms = {"A": "scenario1", "B": "scenario1"}
+    runs = [
+        {"block": number // 2, "arm": "AB"[number % 2], "run_id": f"20260101T0000{number:02}Z-scenario1", "valid": True}
+        for number in range(RUNS)
+    ]
+    with_usual = dict.fromkeys(arms, "mosquitto")
+    Study("s", ["brokers"], 1, 3, arms, [["A", "B"]] * 3, {}, {}, with_usual, runs=runs).write(results)
+    assert write(results, tmp_path / "out") == 0
+    _, _, after = " ".join(Page(tmp_path / "out/index.html").words).partition("Brokers side by side")
+    assert after.count("mosquitto, O mean: A/A: two arms of scenario1 differ by ") == 1
 
 
 @pytest.mark.parametrize(
