@@ -9,23 +9,26 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
 from looplab.report.claims import claims
 from looplab.run.life import run_table
 from looplab.run.table import table_words
-from looplab.spec.columns import Column, Count, Word
+from looplab.spec.columns import Column
 from looplab.spec.experiment import Experiment, Experiments
 
 DATA_PAGE = Path("docs/data.md")
 # A stored run of each experiment, cut to one cell: its table is shown in the handouts. A scenario may have its own.
 SAMPLES = Path("docs/exercises/samples")
 BLOCK = "<!-- {name}: written by scripts/make-handouts -->\n{text}\n<!-- end of {name} -->"
-WIDTH = 118
-PREDICTION_RULE = "Write the letter into the form before you run. Any prediction gets its point, right or wrong."
-SAMPLE_HEAD = "### The table that you will read\n\nA run on another machine; yours has other figures."
+FORM = """```sh
+./lab check {name}
+```
+
+writes your form, `answers/{name}.yaml` (`score: 0 of {total}` before any run). Write the letter into it before you run.
+Any prediction gets its point, right or wrong."""
+SAMPLE_HEAD = "### The table that you will read\n\n"
 
 
 def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
@@ -34,6 +37,8 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
     with_card = [exercise for exercise in known if exercise.card.goals]
     folders = exercises(root)
     texts = {}
+    # The handout that shows a sample: the first of those that read such a table.
+    first: dict[Path, Exercise] = {}
     for before, exercise, after in zip([None, *with_card], with_card, [*with_card[1:], None], strict=False):
         folder = folders[exercise.name]
         experiment = experiment_of(root, experiments, exercise.runs[-1].scenario)
@@ -45,7 +50,9 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise)
         text = with_block(text, "links", " · ".join(links), after=r"^# .+\n")
         text = with_block(text, "prediction", _prediction(exercise, experiment), before=r"^## Run\n")
-        sample = _sample(root, exercise, experiment)
+        shown_in = first.setdefault(_sample_path(root, experiment, exercise.runs[-1].scenario), exercise)
+        there = f"[{shown_in.title}]({os.path.relpath(folders[shown_in.name], folder)}/README.md)"
+        sample = _sample(root, exercise, experiment, "" if shown_in is exercise else there)
         texts[folder / "README.md"] = with_block(text, "sample", sample, before=r"^## Look inside\n")
     return texts
 
@@ -82,11 +89,10 @@ def _prediction(exercise: Exercise, experiment: Experiment) -> str:
     for question in (question for question in exercise.questions if question.predicts):
         options = [f"- {option}: {text}" for option, text in question.options.items()]
         lines += [f"**{question.asks}**", "", *options, ""]
-    lines.append(fill(PREDICTION_RULE, WIDTH))
+    lines.append(FORM.format(name=exercise.name, total=exercise.total))
     if exercise.card.claims:
         titles = claim_titles(experiment)
-        quoted = ", ".join(f"“{titles[claim]}”" for claim in exercise.card.claims)
-        lines += ["", fill(f"The report judges the published claim by your runs: {quoted}.", WIDTH)]
+        lines += ["", "The report judges by your runs:", "", *(f"- {titles[claim]}" for claim in exercise.card.claims)]
     return "\n".join(lines)
 
 
@@ -95,21 +101,27 @@ def claim_titles(experiment: Experiment) -> dict[str, str]:
     return {claim.name: claim.title for claim in claims(experiment)}
 
 
-def _sample(root: Path, exercise: Exercise, experiment: Experiment) -> str:
-    """Return the table of a stored run, and what the lines mean that the exercise asks about."""
+def _sample(root: Path, exercise: Exercise, experiment: Experiment, there: str) -> str:
+    """Return the table of a stored run, or `there` if another handout shows it, and what the lines asked about mean."""
     scenario = exercise.runs[-1].scenario
     meanings, headings = words(experiment, scenario)
     asked = [f"- `{line}`: {meanings[line]}" for line in _lines_read(exercise, meanings, headings)]
+    if there:
+        return "\n".join([f"{SAMPLE_HEAD}{there} shows such a table. You need these lines:", "", *asked])
     table = run_table(experiment, sample_run(root, experiment, scenario))
-    return "\n".join([SAMPLE_HEAD, "", "```text", table, "```", "", *asked])
+    head = f"{SAMPLE_HEAD}A run on another machine; yours has other figures."
+    return "\n".join([head, "", "```text", table, "```", "", *asked])
 
 
 def sample_run(root: Path, experiment: Experiment, scenario: str) -> dict[str, Any]:
     """Return the stored run whose table the handouts of a scenario show: its own, or that of its experiment."""
-    paths = [root / SAMPLES / f"{name}.json" for name in (scenario, experiment.name)]
-    path = next((path for path in paths if path.is_file()), paths[-1])
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads(_sample_path(root, experiment, scenario).read_text(encoding="utf-8"))
     return document
+
+
+def _sample_path(root: Path, experiment: Experiment, scenario: str) -> Path:
+    paths = [root / SAMPLES / f"{name}.json" for name in (scenario, experiment.name)]
+    return next((path for path in paths if path.is_file()), paths[-1])
 
 
 def words(experiment: Experiment, scenario: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -136,11 +148,12 @@ def data_page(root: Path, experiments: Experiments) -> str:
 def cell_keys(experiment: Experiment) -> str:
     """Return a table of the keys of an experiment's cells, those of all its scenarios."""
     columns = [one for table in (experiment.cell, *experiment.tables.values()) for one in table.columns.values()]
-    lines = {".".join(one.path): f"{_unit(one)} | {one.about}" for one in columns if one.stored}
-    return "\n".join(["| key | unit | meaning |", "|---|---|---|", *(f"| `{k}` | {v} |" for k, v in lines.items())])
+    lines = {".".join(one.path): f"{one.about}{_unit(one)}" for one in columns if one.stored}
+    # A key within another one stands in that one's row.
+    rows = [f"| `{key}` | {meaning} |" for key, meaning in lines.items() if key.rpartition(".")[0] not in lines]
+    return "\n".join(["| key | meaning |", "|---|---|", *rows])
 
 
 def _unit(column: Column[object]) -> str:
-    if isinstance(column, Count | Word):
-        return "count" if isinstance(column, Count) else "word"
-    return {"us": "µs"}.get(column.unit, column.unit)
+    """Return the unit in brackets; a count and a word have none."""
+    return f" ({'µs' if column.unit == 'us' else column.unit})" if column.unit else ""

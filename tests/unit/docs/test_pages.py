@@ -10,6 +10,8 @@ from unit.docs.test_paths import TRACKED
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 # A template's page and a test's are no pages of the lab.
 APART = ("compose/scenarios/_template/", "tests/")
+# The first page is two screens; everything else is on the page that it links.
+MOST_WORDS = 750
 
 
 def linked(page: Path) -> Iterator[Path]:
@@ -28,3 +30,7 @@ def test_every_page_is_reachable_from_the_readme() -> None:
         ahead += pages
     pages = {ROOT / name for name in TRACKED if name.endswith(".md") and not name.startswith(APART)}
     assert not sorted(str(page.relative_to(ROOT)) for page in pages - seen)
+
+
+def test_the_first_page_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= MOST_WORDS

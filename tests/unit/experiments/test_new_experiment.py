@@ -72,7 +72,7 @@ def test_a_figure_is_one_line(counter: Experiments, results: Path, tmp_path: Pat
     assert headings == ["asked", "sleeps", "S", "avg", "ratio", "tail"]
     assert words(experiment, "counter")[0]["tail"] == "p95 over the mean"
     assert "tail" in set(value_names(experiment.cell))
-    assert "| `tail` | × | p95 over the mean |" in cell_keys(experiment)
+    assert "| `tail` | p95 over the mean (×) |" in cell_keys(experiment)
     generator()
     from generator.plain import dashboards
 
