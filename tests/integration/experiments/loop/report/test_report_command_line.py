@@ -28,7 +28,7 @@ def test_odd_input_is_named_and_the_rest_is_reported(tmp_path: Path) -> None:
     samples.write_bytes(samples.read_bytes()[:2000])
     done = lab(tmp_path, "report")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "loop: 8 run(s), 1,680 messages" in done.stdout
+    assert "loop: 8 runs, 1,680 messages" in done.stdout
     for words in ("neither run.json nor samples.csv", "samples.csv"):
         assert "not used: 2026" in done.stdout
         assert words in done.stdout
@@ -43,4 +43,4 @@ def test_a_missing_run_is_named_and_no_report_is_left(tmp_path: Path) -> None:
     assert not (tmp_path / "report").exists()
     empty = lab(tmp_path, "report")
     assert empty.returncode == 1
-    assert "0 run(s)" in empty.stdout
+    assert "0 runs" in empty.stdout
