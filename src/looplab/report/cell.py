@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from looplab.report.repetitions import cell_intervals
 from looplab.report.statistics import FEWEST_RUNS, UNKNOWN, Floats, Interval, over_runs
+from looplab.run import accounting
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Figure
 
@@ -148,12 +149,4 @@ def _pieces(repetition: NDArray[np.int64], values: Floats) -> Iterator[tuple[int
 
 def quantile(values: Floats, share: float) -> float:
     """Return the quantile of values that may be infinite (numpy would interpolate infinity with itself to NaN)."""
-    if not values.size:
-        return math.nan
-    order = np.sort(values)
-    position = share * (order.size - 1)
-    low = math.floor(position)
-    high = min(low + 1, order.size - 1)
-    if math.isinf(order[high]):
-        return float(order[low]) if position == low else math.inf
-    return float(order[low] + (position - low) * (order[high] - order[low]))
+    return accounting.quantile(np.sort(values), share) if values.size else math.nan

@@ -12,22 +12,29 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 HELD_NS = 1_000_000
 
 
+class Ascending(Protocol):
+    """Sorted numbers: a list, or an array."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, at: int, /) -> Any: ...
+
+
 class Columns(Protocol):
     """Columns of looplab.run.samples by name: a SampleStore, or a mapping of sequences."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
 
-def quantile(ascending: Sequence[float], share: float) -> float:
+def quantile(ascending: Ascending, share: float) -> float:
     """Return the `share` quantile of sorted values, interpolated linearly between neighbours (Hyndman and Fan's
-    type 7, numpy's default). Raises ValueError if there is none."""
-    if not ascending:
+    type 7, numpy's default); infinite where one of the neighbours is. Raises ValueError if there is none."""
+    if not len(ascending):
         raise ValueError("no values")
     position = share * (len(ascending) - 1)
     low = int(position)
     below, above = ascending[low], ascending[min(low + 1, len(ascending) - 1)]
     # Not a difference of infinities, nor none of one.
-    return below if position == low or below == above else below + (position - low) * (above - below)
+    return float(below if position == low or below == above else below + (position - low) * (above - below))
 
 
 def summarise(values_ns: Sequence[int], endless: int = 0) -> dict[str, float | int | None]:
