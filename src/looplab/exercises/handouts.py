@@ -26,8 +26,8 @@ FORM = """```sh
 ./lab check {name}
 ```
 
-writes your form, `answers/{name}.yaml` (`score: 0 of {total}` before any run). Write the letter into it before you run.
-Any prediction gets its point, right or wrong."""
+writes your form, `answers/{name}.yaml` (`score: 0 of {total}`). Write the letter into it before you run: any prediction gets
+its point."""
 SAMPLE_HEAD = "### The table that you will read\n\n"
 
 
