@@ -21,7 +21,7 @@ PLATFORMS = ["linux/amd64", "linux/arm64", "linux/arm/v7"]
 pytestmark = pytest.mark.engine
 
 # What there is for: Python's own root is 43 MB.
-# A Java runtime; Python with Locust; seven Go programs of 40 to 110 MB with PostgreSQL, NATS, Redis and nginx.
+# A Java runtime; Python with gevent; seven Go programs of 40 to 110 MB with PostgreSQL, NATS, Redis and nginx.
 MOST_MB = {"report": 350, "stress": 15, "robot": 40, "flood": 15, "asip_java": 110, "devices": 90, "magistrala": 480}
 # What an image imports beside the modules of the lab in it; these two rooms run in images of their own alone.
 IMPORTED = {
@@ -31,7 +31,7 @@ IMPORTED = {
     "magistrala": ["looplab.experiments.middleware.agent.__main__"],
     "sqlclient": ["looplab.experiments.twin.controller", "looplab.experiments.twin.instance.worker"],
 }
-# Locust replaces the standard library's sockets: what else the lab has is not imported beside it.
+# gevent replaces the standard library's sockets: what else the lab has is not imported beside it.
 DEVICES = [
     "looplab.experiments.middleware.devices.__main__",
     "looplab.experiments.middleware.controller",

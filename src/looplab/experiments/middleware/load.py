@@ -10,7 +10,6 @@ from looplab.experiments.middleware.document import Second
 from looplab.experiments.middleware.histogram import Histogram
 
 SECOND_NS = 1_000_000_000
-PROVISION_TIMEOUT_S = 600.0
 END_TIMEOUT_S = 60.0
 # A process takes requests of 64 KiB at most.
 AT_ONCE = 20
@@ -98,29 +97,23 @@ class Process(Protocol):
 
 
 class Load:
-    """All processes of devices; each driver has a slice of a plan's devices, at least one.
+    """All processes of devices; each has a slice of a plan's devices, at least one."""
 
-    The first of `processes` makes the devices known. `drivers` are others where devices run on other hosts.
-    """
-
-    def __init__(self, processes: Sequence[Process], drivers: Sequence[Process] = ()) -> None:
-        self._first, self._drivers = processes[0], drivers or processes
+    def __init__(self, processes: Sequence[Process]) -> None:
+        self._processes = processes
         self._running: Sequence[Process] = []
 
-    def provision(self, body: Mapping[str, Any]) -> None:
-        """Have the first process make devices known to the middleware; drivers get the entries. Raises LabError."""
-        made = self._first.ask("provision", body, PROVISION_TIMEOUT_S)
-        for one in self._drivers:
-            if one is self._first:
-                continue
-            for at in range(0, len(made["entries"]), AT_ONCE):
-                one.ask("entries", {"first": at, "entries": made["entries"][at : at + AT_ONCE]})
+    def hand_out(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Give every process what its devices need to be known, which may be any of them."""
+        for one in self._processes:
+            for at in range(0, len(entries), AT_ONCE):
+                one.ask("entries", {"first": at, "entries": entries[at : at + AT_ONCE]})
 
     def begin(self, system: str, plan: Plan) -> Requests:
         """Start the devices; return what `progress` and `end` fill in."""
-        parts = plan.slices(len(self._drivers))
+        parts = plan.slices(len(self._processes))
         self.requests = Requests(plan)
-        self._running = self._drivers[: len(parts)]
+        self._running = self._processes[: len(parts)]
         for one, part in zip(self._running, parts, strict=True):
             one.ask("begin", {"system": system, "plan": vars(part)})
         return self.requests

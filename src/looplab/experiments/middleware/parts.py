@@ -1,8 +1,11 @@
 """The parts of a run as the controller orders them about: nodes, data services, balancer, devices."""
 
 import contextlib
+import json
 import os
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,12 +17,13 @@ from looplab.experiments.middleware.agent import balancer
 from looplab.experiments.middleware.load import Load
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.placement import of_node
-from looplab.experiments.middleware.systems import load, read_secrets
+from looplab.experiments.middleware.systems import address_of, load, part, read_secrets
 from looplab.system.json_service import Service
 
 # An agent gives up after 90 s, and then stops what it has started.
 START_TIMEOUT_S = 150.0
 FACTS_TIMEOUT_S = 10.0
+ASK_TIMEOUT_S = 30.0
 # Where the agent of bare metal listens, as ./lab hands it over: name:port, and the token of its orders.
 HOST_AGENT, HOST_TOKEN = "HOST_AGENT", "HOST_TOKEN"
 NGINX = "balancer"
@@ -102,7 +106,7 @@ class Parts:
         here = [Agent("devices", devices.PORT + number) for number in range(p.load_processes)]
         far = [_far_agent(where) for where in p.load_hosts]
         self.devices = [*here, *far]
-        self.load = Load(here, far or here)
+        self.load = Load(far or here)
         self._limit_bytes = p.memory_limit_bytes
         # Other hosts reach the port that the balancer's container publishes.
         self._entry = os.environ.get("LAB_BALANCER_PORT") if far else balancer.PORT
@@ -162,15 +166,14 @@ class Parts:
             list(pool.map(_stop, there))
 
     def provision(self, cell: LoadCell, count: int, token: str) -> None:
-        """Make `count` devices known to the middleware that runs as `cell` has it, past its balancer."""
-        body = {
-            "system": self.system.name,
-            "password": self.secrets["admin"],
-            "devices": count,
-            "routes": self._routes(self.used(cell)[0].address()),
-            "token": token,
-        }
-        self.load.provision(body)
+        """Make devices known to the middleware that runs as `cell` has it, past its balancer. Raises LabError."""
+        routes = self._routes(self.used(cell)[0].address())
+
+        def ask(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
+            return _ask(address_of(routes, path) + path, method, bearer, document)
+
+        client = part(self.system.name, "client")
+        self.load.hand_out(client.provision(ask, self.secrets["admin"], count, token))
 
     def snapshot(self, cell: LoadCell) -> Snapshot:
         """Return what all services use now; an agent that does not answer is dead."""
@@ -236,3 +239,22 @@ def _host_agent() -> Agent:
             "Use ./lab run middleware, or WHERE=container.",
         )
     return Agent(name, int(port), os.environ.get(HOST_TOKEN, ""))
+
+
+def _ask(url: str, method: str, bearer: str, document: object) -> dict[str, Any]:
+    """Return the JSON of the middleware's answer. Raises LabError (exit code 3)."""
+    data = None if document is None else json.dumps(document).encode()
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as reply:
+            text = reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            raise MachineError(
+                f"The middleware answered {method} {url} with {error.code}: {error.read(300).decode(errors='replace')}",
+                "See `docker compose logs` of the node.",
+            ) from None
+    except OSError as error:
+        raise MachineError(f"{url} does not answer: {error}.", "See `docker compose logs`.") from None
+    return json.loads(text) if text.strip() else {}

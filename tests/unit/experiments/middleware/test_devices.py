@@ -112,8 +112,6 @@ class Process:
         self.entries: dict[int, Any] = {}
 
     def ask(self, what: str, body: Mapping[str, Any] | None = None, timeout_s: float = 10.0) -> Any:
-        if body and what == "provision":
-            return {"entries": [f"device {number}" for number in range(body["devices"])]}
         if body and what == "entries":
             self.entries.update(enumerate(body["entries"], body["first"]))
         if body and what == "begin":
@@ -133,15 +131,14 @@ class Process:
         return {}
 
 
-def test_devices_on_other_hosts_get_the_entries_made_here() -> None:
-    here, far = Process(), [Process(), Process()]
-    load = Load([here], far)
-    load.provision({"devices": 45})
-    assert [one.entries for one in far] == [{number: f"device {number}" for number in range(45)}] * 2
+def test_every_process_gets_the_entries_of_all_devices() -> None:
+    processes = [Process(), Process()]
+    load = Load(processes)
+    load.hand_out([{"key": number} for number in range(45)])
+    assert [one.entries for one in processes] == [{number: {"key": number} for number in range(45)}] * 2
     load.begin("magistrala", plan(devices=7))
-    assert [one.plan.devices for one in far] == [4, 3]
+    assert [one.plan.devices for one in processes] == [4, 3]
     assert load.progress() == (9.0, 2)
-    assert not here.entries
 
 
 def test_two_processes_count_what_one_would() -> None:

@@ -1,22 +1,22 @@
-"""The service that drives devices when a controller asks: it holds their entries, runs a plan, returns the counts."""
+"""The service that drives devices when a controller asks: it keeps their entries, runs a plan, returns its requests."""
 
-# First: Locust replaces the standard library's sockets.
-import locust  # noqa: F401  isort: skip
+# ruff: noqa: E402
+from gevent import monkey
 
-import json
+# First: it replaces the standard library's sockets.
+monkey.patch_all()
+
 import os
 import resource
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import gevent
-from locust.env import Environment
+from gevent.pool import Group
 
 from looplab.errors import EXIT_GOOD, LabError, MachineError, UsageError
 from looplab.experiments.middleware.devices import PORT, PROCESS, TOKEN, Plan, count, processors
@@ -25,7 +25,6 @@ from looplab.experiments.middleware.systems import part
 from looplab.system import processes
 from looplab.system.json_service import Request, serve
 
-ASK_TIMEOUT_S = 30.0
 Order = Callable[[Request], dict[str, Any]]
 
 
@@ -35,12 +34,11 @@ class Service:
     def __init__(self) -> None:
         self._entries: dict[int, Mapping[str, Any]] = {}
         self._fleet: Fleet | None = None
-        self._environment: Environment | None = None
+        self._devices = Group()
         self._load_cpu_s: list[float] = []
 
     def routes(self) -> dict[str, Order]:
         orders: dict[str, Order] = {
-            "POST /provision": self._provision,
             "POST /entries": self._take,
             "POST /begin": self._begin,
             "POST /progress": self._progress,
@@ -49,34 +47,19 @@ class Service:
         }
         return {route: partial(_allowed, os.environ.get(TOKEN, ""), act) for route, act in orders.items()}
 
-    def _provision(self, request: Request) -> dict[str, Any]:
-        body = request.body
-        routes = sorted(body["routes"].items(), key=lambda route: -len(route[0]))
-
-        def ask(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
-            address = next(address for start, address in routes if path.startswith(start))
-            return _ask(address + path, method, bearer, document)
-
-        made = part(body["system"], "client").provision(ask, body["password"], body["devices"], body["token"])
-        self._entries = dict(enumerate(made))
-        return {"devices": len(made), "entries": made}
-
     def _take(self, request: Request) -> dict[str, Any]:
-        """Take entries of another process, which has provisioned, from number `first` on."""
+        """Take what the devices from number `first` on need to be known."""
         self._entries.update(enumerate(request.body["entries"], request.body["first"]))
         return {"devices": len(self._entries)}
 
     def _begin(self, request: Request) -> dict[str, Any]:
-        self._stop()
+        self._devices.kill()
         body = request.body
         plan = Plan(**body["plan"])
-        adapter = part(body["system"], "client").Adapter
-        self._fleet = Device.fleet = Fleet(plan, self._entries, adapter)
-        self._environment = Environment(user_classes=[Device], reset_stats=False)
-        runner = self._environment.create_local_runner()
         self._load_cpu_s = []
-        self._fleet.start_ns = time.perf_counter_ns()
-        runner.start(plan.devices, spawn_rate=plan.devices)
+        self._fleet = fleet = Fleet(plan, self._entries, part(body["system"], "client").Adapter)
+        for number in plan.numbers:
+            self._devices.spawn(Device(fleet, number).run)
         gevent.spawn_later(plan.warm_up_ns / 1e9, self._note_cpu)
         gevent.spawn_later(plan.end_ns / 1e9, self._note_cpu)
         return {}
@@ -88,12 +71,12 @@ class Service:
         """Return the requests that ended since last asked, which are then forgotten."""
         fleet = self._running()
         ended, fleet.ended = fleet.ended, []
-        return {"now_ns": fleet.now_ns(), "left": self._left(), "ended": ended}
+        return {"now_ns": fleet.now_ns(), "left": len(self._devices), "ended": ended}
 
     def _end(self, request: Request) -> dict[str, Any]:
         """Stop every device, whatever it waits for; return the last requests, and what this process used."""
         fleet = self._running()
-        self._stop()
+        self._devices.kill()
         return {
             **self._progress(request),
             "waiting": [(device, *sent) for device, sent in fleet.waiting.items()],
@@ -111,39 +94,10 @@ class Service:
         used_s, at_s, used_then_s, then_s = self._load_cpu_s
         return round((used_then_s - used_s) / (then_s - at_s), 4)
 
-    def _left(self) -> int:
-        """Return how many devices still run."""
-        runner = self._environment.runner if self._environment else None
-        return runner.user_count if runner else 0
-
     def _running(self) -> Fleet:
         if self._fleet is None:
             raise MachineError("No devices run.", "POST /begin first.")
         return self._fleet
-
-    def _stop(self) -> None:
-        if self._environment is not None and self._environment.runner is not None:
-            self._environment.runner.quit()
-            self._environment = None
-
-
-def _ask(url: str, method: str, bearer: str, document: object) -> dict[str, Any]:
-    """Return the JSON of the middleware's answer. Raises LabError (exit code 3)."""
-    data = None if document is None else json.dumps(document).encode()
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {bearer}"} if bearer else {})}
-    request = urllib.request.Request(url, data, headers, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as reply:
-            text = reply.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            raise MachineError(
-                f"The middleware answered {method} {url} with {error.code}: {error.read(300).decode(errors='replace')}",
-                "See `docker compose logs` of the node.",
-            ) from None
-    except OSError as error:
-        raise MachineError(f"{url} does not answer: {error}.", "See `docker compose logs`.") from None
-    return json.loads(text) if text.strip() else {}
 
 
 def _allowed(token: str, act: Order, request: Request) -> dict[str, Any]:

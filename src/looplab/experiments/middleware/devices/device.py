@@ -1,4 +1,4 @@
-"""One simulated device, a user of Locust: authorises, posts on its own schedule, drops its connection at random."""
+"""One simulated device: authorises, posts on its own schedule, drops its connection at random."""
 
 import ssl
 from collections.abc import Mapping
@@ -7,12 +7,11 @@ from time import perf_counter_ns
 from typing import Any
 from urllib.parse import urlsplit
 
+import gevent
 from geventhttpclient import HTTPClient
-from locust import User, task
-from locust.exception import StopUser
 
 from looplab.experiments.middleware.devices import Plan
-from looplab.experiments.middleware.systems import Answer
+from looplab.experiments.middleware.systems import Answer, address_of
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 UNAUTHORISED = (401, 403)
@@ -22,14 +21,14 @@ class Connections:
     """One device's connections: to each service, or to the balancer alone. A broken one is not tried again."""
 
     def __init__(self, plan: Plan) -> None:
-        self._routes = sorted(plan.routes.items(), key=lambda route: -len(route[0]))
+        self._routes = plan.routes
         self._timeout_s = plan.deadline_ns / 1e9
         self._certificate = plan.certificate
         self._clients: dict[str, HTTPClient] = {}
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         """Return status and body of the answer. Raises OSError."""
-        address = next(address for start, address in self._routes if path.startswith(start))
+        address = address_of(self._routes, path)
         client = self._clients.get(address) or self._connect(address)
         response = client.request(method, path, body, dict(headers))
         return response.status_code, bytes(response.read())
@@ -80,57 +79,39 @@ class Fleet:
         # What each device waits for: (number, sent_ns).
         self.waiting: dict[int, tuple[int, int]] = {}
         self.count = self.drops = self.refreshes = 0
-        self.start_ns = 0
-        self._idle = iter(plan.numbers)
-
-    def take(self) -> int:
-        """Return the number of a device that does not run yet."""
-        return next(self._idle)
+        self.start_ns = perf_counter_ns()
 
     def now_ns(self) -> int:
         return perf_counter_ns() - self.start_ns
 
 
-class Device(User):  # type: ignore[misc]
+class Device:
     """Posts request k when it is due, or as soon as request k - 1 has ended: never two at a time."""
 
-    fleet: Fleet
-
-    def on_start(self) -> None:
-        """Take a number, connect, authorise."""
-        self.number = self.fleet.take()
-        self.random = Random(f"{self.fleet.plan.seed} device {self.number}")
-        self.adapter = self.fleet.adapter(self.fleet.entries[self.number])
-        self.client = Connections(self.fleet.plan)
+    def __init__(self, fleet: Fleet, number: int) -> None:
+        self.fleet, self.number = fleet, number
+        self.random = Random(f"{fleet.plan.seed} device {number}")
+        self.adapter = fleet.adapter(fleet.entries[number])
+        self.client = Connections(fleet.plan)
         self.authorised = False
-        self.due_ns = self.fleet.plan.due_ns(self.number)
-        self.next = 0
+
+    def run(self) -> None:
+        """Authorise, then post every notification of the plan; after each, perhaps drop the connection."""
+        fleet = self.fleet
         self._authorise()
-
-    def wait_time(self) -> float:
-        """Return the seconds until the next request is due, 0 if it should have left already."""
-        if self.next >= len(self.due_ns):
-            return 0.0
-        return max(0.0, (self.due_ns[self.next] - self.fleet.now_ns()) / 1e9)
-
-    @task  # type: ignore[untyped-decorator]
-    def post(self) -> None:
-        """Post the next notification, then perhaps drop the connection."""
-        if self.next >= len(self.due_ns):
-            self.client.close()
-            raise StopUser
-        fleet, number, due_ns, sent_ns = self.fleet, self.next, self.due_ns[self.next], self.fleet.now_ns()
-        if sent_ns < due_ns:
-            return
-        fleet.waiting[self.number] = number, sent_ns
-        cause = self._post(number)
-        fleet.ended.append((self.number, number, sent_ns, fleet.now_ns(), cause))
-        fleet.count += 1
-        del fleet.waiting[self.number]
-        self.next += 1
-        if self.random.random() < fleet.plan.drop_probability:
-            fleet.drops += due_ns >= fleet.plan.warm_up_ns
-            self._close()
+        for number, due_ns in enumerate(fleet.plan.due_ns(self.number)):
+            while (early_ns := due_ns - fleet.now_ns()) > 0:
+                gevent.sleep(early_ns / 1e9)
+            sent_ns = fleet.now_ns()
+            fleet.waiting[self.number] = number, sent_ns
+            cause = self._post(number)
+            fleet.ended.append((self.number, number, sent_ns, fleet.now_ns(), cause))
+            fleet.count += 1
+            del fleet.waiting[self.number]
+            if self.random.random() < fleet.plan.drop_probability:
+                fleet.drops += due_ns >= fleet.plan.warm_up_ns
+                self._close()
+        self.client.close()
 
     def _post(self, number: int) -> str:
         """Return why the post failed, "" if it succeeded."""

@@ -87,6 +87,11 @@ class Client(Protocol):
         """Return status and body of the answer. Raises OSError if none comes."""
 
 
+def address_of(routes: Mapping[str, str], path: str) -> str:
+    """Return the address of the longest beginning of `path` that `routes` has."""
+    return routes[max((start for start in routes if path.startswith(start)), key=len)]
+
+
 def redis() -> Program:
     """Return the cache that both systems use: nothing of it is kept."""
     command = f"redis-server --save  --protected-mode no --port {REDIS} --dir /tmp"
