@@ -83,8 +83,8 @@ class Controller(Run):
     def _wait_for_parts(self) -> None:
         for one in self._parts.all():
             self.record.say("waiting", what=one.name)
-            away = MachineError(f"{one.name} does not answer.", one.remedy)
-            wait_for(one.answers, self.parameters.parts_timeout_s, partial(_same, away))
+            away = partial(MachineError, f"{one.name} does not answer.", one.remedy)
+            wait_for(one.answers, self.parameters.parts_timeout_s, away)
 
     def _find_limit(self) -> None:
         """Measure what this machine answers at most, if the loads are shares of it."""
@@ -153,7 +153,3 @@ class Controller(Run):
 def needs_host(p: MiddlewareParameters) -> bool:
     """Return whether a cell is measured on the host itself."""
     return any(not cell.container for cell in p.cells)
-
-
-def _same(error: LabError) -> LabError:
-    return error

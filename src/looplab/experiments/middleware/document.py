@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 from looplab.experiments.middleware import LoadCell
@@ -16,11 +16,6 @@ FATES = tuple(LoadCell.outcomes())
 # The times of one request: since it was due, since it was sent, inside the middleware; how late the device sent it.
 TIMES = ("response", "sent_response", "server", "send_lateness")
 STORED_TIMES = TIMES[:3]
-# What a repetition holds in run.json as it was measured.
-_OF_REPETITION = (
-    *("repetition", "seconds", "processed", "processor_share", "load_memory_bytes"),
-    *("drops", "refreshes", "out_of_memory"),
-)
 # From this share of a processor on, the devices themselves may be the limit.
 SATURATED = 0.9
 # A request at the end of the warm-up may cost so many times as much as in the load: beyond, it had not ended.
@@ -98,11 +93,6 @@ class Trial:
         return {name: sum(getattr(second, of) for second in self.loaded) for name, of in names.items()}
 
     @property
-    def endless(self) -> int:
-        """The requests without a good answer: their response is infinite."""
-        return self.counts["failed"] + self.counts["unfinished"]
-
-    @property
     def invalid_because(self) -> list[str]:
         """Why this repetition counts for nothing, [] if it does."""
         if not self.saturated:
@@ -137,21 +127,51 @@ def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:
     why = [f"repetition {trial.repetition}: {reason}" for trial in trials for reason in trial.invalid_because]
     document = {
         **trials[0].cell.key_document,
-        **{name: sum(trial.counts[name] for trial in trials) for name in trials[0].counts},
-        "processed": sum(trial.processed for trial in trials),
-        "failed_by": dict(sum((Counter(trial.failed_by) for trial in trials), Counter())),
-        **_read_back([trial.read_back for trial in trials]),
-        **_times(merged_times(trials), sum(trial.endless for trial in trials)),
-        "cpu_s_per_request": _per_request(trials),
+        **_measured(trials),
         "memory_bytes_at_start": _mean([t.under_test_bytes(t.memory_start_bytes) for t in trials]),
         "memory_bytes_at_end": _mean([t.under_test_bytes(t.memory_end_bytes) for t in trials]),
-        "out_of_memory": any(trial.out_of_memory for trial in trials),
         "dead": sorted({name for trial in trials for name in trial.dead}),
         "by_repetition": [_repetition(trial) for trial in trials],
         "valid": not why,
         "invalid_because": why,
     }
     return with_figures(LoadCell, document)
+
+
+def _repetition(trial: Trial) -> dict[str, Any]:
+    """Return one entry of a cell's `by_repetition`."""
+    return {
+        "repetition": trial.repetition,
+        "seconds": trial.seconds,
+        **_measured([trial]),
+        **{name: getattr(trial, name) for name in ("processor_share", "load_memory_bytes", "drops", "refreshes")},
+        "cpu_s": {name: round(used_s, 3) for name, used_s in trial.cpu_s.items()},
+        "memory_start_bytes": dict(trial.memory_start_bytes),
+        "memory_end_bytes": dict(trial.memory_end_bytes),
+        "warm_up": _warm_up(trial.warm_up),
+        "dead": list(trial.dead),
+        "invalid_because": trial.invalid_because,
+    }
+
+
+def _measured(trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return what run.json holds of repetitions alike, of one or of all of a cell."""
+    read_back = [asdict(trial.read_back) for trial in trials if trial.read_back]
+    stored = [one.name for one in fields(ReadBack)]
+    counts = {name: sum(trial.counts[name] for trial in trials) for name in trials[0].counts}
+    # A request without a good answer has an infinite response.
+    endless = {"response": counts["failed"] + counts["unfinished"]}
+    times = merged_times(trials)
+    return {
+        **counts,
+        "processed": sum(trial.processed for trial in trials),
+        "failed_by": dict(sum((Counter(trial.failed_by) for trial in trials), Counter())),
+        # Null where a repetition was not read back.
+        **{name: sum(r[name] for r in read_back) if len(read_back) == len(trials) else None for name in stored},
+        **{f"{name}_us": times[name].summary_us(endless.get(name, 0)) for name in TIMES},
+        "cpu_s_per_request": _per_request(trials),
+        "out_of_memory": any(trial.out_of_memory for trial in trials),
+    }
 
 
 def merged_times(trials: Sequence[Trial]) -> dict[str, Histogram]:
@@ -173,11 +193,9 @@ def live(planned: int, trials: Iterable[Trial], running: Trial) -> dict[str, Any
     `planned` is the number of requests of the whole run.
     """
     of_cell = [*(trial for trial in trials if trial.cell.key == running.cell.key), running]
-    return {
-        "planned": planned,
-        "cells": [cell_document(of_cell)],
-        "response": merged_times(of_cell)["response"].as_json(),
-    }
+    response = merged_times(of_cell)["response"]
+    distribution = {"counts": response.counts, "sum_ns": response.sum_ns}
+    return {"planned": planned, "cells": [cell_document(of_cell)], "response": distribution}
 
 
 def faults(planned: int, trials: Sequence[Trial]) -> list[str]:
@@ -248,41 +266,6 @@ def _buckets(trial: Trial) -> Iterator[Sequence[object]]:
     for name in (name for name in STORED_TIMES if name in trial.histograms):
         for upper, count in sorted(trial.histograms[name].counts.items()):
             yield name, upper, count
-
-
-def _repetition(trial: Trial) -> dict[str, Any]:
-    """Return one entry of a cell's `by_repetition`."""
-    return {
-        **trial.counts,
-        **{name: getattr(trial, name) for name in _OF_REPETITION},
-        "failed_by": dict(trial.failed_by),
-        **_read_back([trial.read_back]),
-        **_times(trial.histograms, trial.endless),
-        "cpu_s": {name: round(used_s, 3) for name, used_s in trial.cpu_s.items()},
-        "cpu_s_per_request": _per_request([trial]),
-        "memory_start_bytes": dict(trial.memory_start_bytes),
-        "memory_end_bytes": dict(trial.memory_end_bytes),
-        "warm_up": _warm_up(trial.warm_up),
-        "dead": list(trial.dead),
-        "invalid_because": trial.invalid_because,
-    }
-
-
-def _times(histograms: Mapping[str, Histogram], endless: int) -> dict[str, Any]:
-    """Return the figures of each time; a request without its answer has an infinite response."""
-    nothing = Histogram()
-    return {
-        f"{name}_us": histograms.get(name, nothing).summary_us(endless if name == "response" else 0) for name in TIMES
-    }
-
-
-def _read_back(counts: Sequence[ReadBack | None]) -> dict[str, int | None]:
-    """Return what the database held; null where a repetition was not read back."""
-    names = ("posted", "stored", "lost", "duplicates")
-    known = [entry for entry in counts if entry is not None]
-    if len(known) < len(counts):
-        return dict.fromkeys(names)
-    return {name: sum(getattr(entry, name) for entry in known) for name in names}
 
 
 def _warm_up(seconds: Sequence[Second]) -> dict[str, Any] | None:

@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import Any
 
 # The paper draws medians with quartiles.
 QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "p999": 0.999}
@@ -27,15 +26,6 @@ class Histogram:
         self.counts = Counter(counts or {})
         self.count = self.counts.total()
         self.sum_ns, self.min_ns, self.max_ns = sum_ns, min_ns, max_ns
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Histogram:
-        """Return what `as_json` made."""
-        return cls({int(upper): count for upper, count in document["counts"].items()}, *document["exact_ns"])
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it for a message between processes."""
-        return {"counts": self.counts, "exact_ns": [self.sum_ns, self.min_ns, self.max_ns]}
 
     def add(self, value_ns: int, times: int = 1) -> None:
         """Count a duration; one below 0 counts as 0."""
