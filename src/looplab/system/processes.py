@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from looplab.system.containers import container_facts
 
 CAP_SYS_NICE = 23
+PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
 # The same number on every architecture Linux has had it on.
@@ -43,6 +44,11 @@ def set_name(name: str) -> None:
     """Name this process (at most 15 bytes) so that others find it, and ask for sharp timers (1 ns slack)."""
     _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
     _libc.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
+def end_with_parent(number: int) -> None:
+    """In a child: have the kernel send this signal once the thread that started it has ended."""
+    _libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def stop_event() -> threading.Event:

@@ -24,7 +24,6 @@ LABEL = "looplab.bare"
 NAMESPACES = Path("/proc/self/ns/net")
 LOOK_S = 0.3
 STOP_TIMEOUT_S = 20.0
-PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
@@ -85,6 +84,9 @@ def _follow(root: Path, folder: Path, token: str, over: threading.Event) -> None
 
 def _agent(root: Path, folder: Path, token: str, container: str) -> subprocess.Popen[bytes]:
     """Start an agent in the network namespace of `container`."""
+    # Imported late: it reads Linux's /proc.
+    from looplab.system.processes import end_with_parent
+
     pid = _call("docker", "inspect", "-f", "{{.State.Pid}}", container)
     join = ("nsenter", f"--net=/proc/{pid}/ns/net")
     command = (sys.executable, "-m", "looplab.experiments.middleware.agent", "node")
@@ -95,7 +97,7 @@ def _agent(root: Path, folder: Path, token: str, container: str) -> subprocess.P
         stdout=subprocess.DEVNULL,
         # A Ctrl-C is for ./lab, which then ends this.
         start_new_session=True,
-        preexec_fn=_end_with_parent,
+        preexec_fn=lambda: end_with_parent(signal.SIGTERM),
     )
 
 
@@ -121,9 +123,3 @@ def _obstacle() -> str:
 
 def _call(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def _end_with_parent() -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -17,12 +17,12 @@ from typing import Any
 from looplab.errors import MachineError
 from looplab.experiments.middleware.agent import usage
 from looplab.experiments.middleware.systems import Program
+from looplab.system.processes import end_with_parent
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
 KEPT_LINES = 20
-PR_SET_PDEATHSIG = 1
 # Where memory ends, the kernel ends a program, not the agent that reports it.
 EXPENDABLE = "500"
 # As Go prints a duration: 1.234567ms, 850.3µs, 1m2.5s.
@@ -201,9 +201,7 @@ def _call(program: Program, command: Sequence[str], environment: Mapping[str, st
 
 def _confine(processors: Sequence[int]) -> None:
     """In the child: use these processors only, end with the agent, however that ends, and before it for memory."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent(signal.SIGKILL)
     # Some containers are more expendable already.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(EXPENDABLE)

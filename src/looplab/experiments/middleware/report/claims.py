@@ -29,7 +29,9 @@ MOST_ERRORS = 0.02
 ALL = 0.99
 # The placements of its tables: without and with the balancer, the best number of nodes, more than that.
 DIRECT, ONE, BEST, BEYOND = (True, False, 1, 20), (True, True, 1, 20), (True, True, 5, 4), (True, True, 7, 3)
-# Before and after, or in words why the run has none.
+# What it compares, before and after.
+PUBLISHED = {"balancer-free": (DIRECT, ONE), "more-nodes": (ONE, BEST), "five-beat-seven": (BEYOND, BEST)}
+# What a run has in its place, or in words why it has none.
 Sides = Callable[[Measured], tuple[Place, Place] | str]
 
 
@@ -44,7 +46,9 @@ def claims() -> list[Claim]:
     nodes: dict[tuple[str, str], Answer] = {
         ("balancer-free", "The balancer costs nothing"): _compared("balancer-free", _balancer, no_gain),
         ("more-nodes", "More nodes with fewer cores each process more"): _compared("more-nodes", _more_nodes),
-        ("five-beat-seven", "Five nodes of four cores process more than seven of three"): _five,
+        ("five-beat-seven", "Five nodes of four cores process more than seven of three"): _compared(
+            "five-beat-seven", _beyond_best
+        ),
         ("errors-below-nodes", "Up to the optimal load fewer than 2 % fail, whatever the nodes"): _errors,
     }
     return [*claims_of(NAME, cores), *claims_of(NODES, nodes)]
@@ -52,15 +56,12 @@ def claims() -> list[Claim]:
 
 def published_change(claim: str) -> float | None:
     """Return the published change that a claim is about, as a share; None where the paper prints none."""
-    loads, processed = published("optimal load"), published("processed")
-    return {
-        "cores-move-optimum": loads[True, False, 1, 40] / loads[True, False, 1, 4] - 1,
-        "container-processed": 0.0,
-        "container-time": 0.0,
-        "balancer-free": processed[ONE] / processed[DIRECT] - 1,
-        "more-nodes": processed[BEST] / processed[ONE] - 1,
-        "five-beat-seven": processed[BEST] / processed[BEYOND] - 1,
-    }.get(claim)
+    if claim in PUBLISHED:
+        before, after = (published("processed")[place] for place in PUBLISHED[claim])
+        return after / before - 1
+    loads = published("optimal load")
+    cores = loads[True, False, 1, 40] / loads[True, False, 1, 4] - 1
+    return {"cores-move-optimum": cores, "container-processed": 0.0, "container-time": 0.0}.get(claim)
 
 
 def difference(pair: Pair, figure: str) -> Interval:
@@ -181,30 +182,33 @@ def _compared(claim: str, sides: Sides, rule: Callable[[str], Rule] | None = Non
     """
 
     def answer(run: Measured) -> Finding:
-        found = sides(run)
-        if isinstance(found, str):
-            return Finding(NO_RUN, found)
-        by_place = places(run)
-        best = max((optimum(by_place[place]) for place in found), key=lambda one: one.processed)
-        pair = [cell for place in found for cell in by_place[place] if cell.devices == best.load]
+        chosen, by_place = sides(run), places(run)
+        if isinstance(chosen, str):
+            return Finding(NO_RUN, chosen)
+        best = max((optimum(by_place[place]) for place in chosen), key=lambda one: one.processed)
+        pair = [cell for place in chosen for cell in by_place[place] if cell.devices == best.load]
         if len(pair) < 2:
             return Finding(NO_RUN, f"There is no sound cell of {best.load} devices on both.")
         printed = published_change(claim)
         asked = rule or partial(directed, direction=+1, published_share=printed)
-        finding = _throughput([(pair[0], pair[1])], asked(f"The throughput of {place_text(*found[1])}"), run)
+        finding = _throughput([(pair[0], pair[1])], asked(f"The throughput of {place_text(*chosen[1])}"), run)
         finding.lines = [Line(str(cell), cell.interval(PROCESSED), "", "requests") for cell in pair]
-        if finding.tested and printed is not None:
+        if finding.tested:
             finding.lines = [*finding.lines, Line("change", finding.tested.share, f"{printed:+.1%}", "change")]
-        finding.beside += [f"{place_text(*best.place)}: {best.remark}."] if best.remark else []
+        if best.remark:
+            finding.beside.append(f"{place_text(*best.place)}: {best.remark}.")
+        if chosen != PUBLISHED[claim]:
+            here, there = (" and ".join(place_text(*place) for place in pair) for pair in (chosen, PUBLISHED[claim]))
+            finding.beside.append(f"{here} stand for {there} of the paper.")
         return finding
 
     return answer
 
 
 def _balancer(run: Measured) -> tuple[Place, Place] | str:
-    found = places(run)
-    both = [(place, (place[0], True, *place[2:])) for place in found if not place[1]]
-    sides = [(direct, balanced) for direct, balanced in both if balanced in found]
+    measured = places(run)
+    both = [(place, (place[0], True, *place[2:])) for place in measured if not place[1]]
+    sides = [(direct, balanced) for direct, balanced in both if balanced in measured]
     return sides[0] if sides else "The run has no node with and without the balancer."
 
 
@@ -220,17 +224,6 @@ def _beyond_best(run: Measured) -> tuple[Place, Place] | str:
     exhausted = sorted({place_text(*cell.place) for cell in load_cells(run) if cell.starved})
     more = f" Out of memory: {'; '.join(exhausted)}." if exhausted else ""
     return f"The run has no sound load on more nodes than have their own cores.{more}"
-
-
-def _five(run: Measured) -> Finding:
-    finding = _compared("five-beat-seven", _beyond_best)(run)
-    _one, spread, beyond = _layouts(run)
-    if spread and beyond and spread != BEST:
-        finding.beside.append(
-            f"The run lacks 5 x 4: {short(spread)} and {short(beyond)} stand for "
-            "the best number of nodes and for more nodes than that."
-        )
-    return finding
 
 
 def _layouts(run: Measured) -> tuple[Place | None, Place | None, Place | None]:

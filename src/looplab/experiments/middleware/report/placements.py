@@ -24,11 +24,11 @@ def load_cells(run: Measured) -> list[MeasuredLoad]:
 
 def places(run: Measured) -> dict[Place, list[MeasuredLoad]]:
     """Return the valid cells that did not run out of memory by placement, in the order of cores and of load."""
-    found: dict[Place, list[MeasuredLoad]] = {}
+    by_place: dict[Place, list[MeasuredLoad]] = {}
     for cell in sorted(load_cells(run), key=lambda cell: (cell.place, cell.devices)):
         if cell.valid and not cell.starved and cell.every:
-            found.setdefault(cell.place, []).append(cell)
-    return found
+            by_place.setdefault(cell.place, []).append(cell)
+    return by_place
 
 
 def container_pairs(run: Measured) -> list[Pair]:
