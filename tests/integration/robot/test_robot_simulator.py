@@ -24,7 +24,7 @@ from support.robot_harness import IDENTITY, Client, Robot, RobotFiles, TraceEven
 from support.waiting import until
 
 from looplab.experiments.loop.bridge.request_window import NUMBERS, parse_numbered
-from looplab.experiments.loop.robot_lag import ask
+from looplab.experiments.loop.looks import robot_lag
 
 pytestmark = pytest.mark.engine
 
@@ -374,7 +374,7 @@ def test_its_lag_behind_real_time_is_counted(start_robot: StartRobot) -> None:
     assert statistics["lags_over_1ms"] >= 1
     assert statistics["lag_max_us"] > 80_000
     # Over UDP it is the lag since the last question: of the next cell nothing is left.
-    asked, again = ask(f"127.0.0.1:{port}"), ask(f"127.0.0.1:{port}")
+    asked, again = robot_lag(f"127.0.0.1:{port}"), robot_lag(f"127.0.0.1:{port}")
     assert asked["lag_max_us"] == statistics["lag_max_us"]
     assert asked["lag_mean_us"] * asked["deadlines"] > 80_000
     assert again["deadlines"] < asked["deadlines"]

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, readiness, robot_lag, treatments
+from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import (
     COLUMNS,
@@ -18,7 +18,7 @@ from looplab.experiments.loop.document import (
     passed,
     transport_lines,
 )
-from looplab.experiments.loop.looks import Looks
+from looplab.experiments.loop.looks import Looks, robot_lags
 from looplab.experiments.loop.losses import NEVER_NS, TOPIC_BRIDGE_MERGED, Evidence, Losses
 from looplab.experiments.loop.outages import delayed
 from looplab.experiments.loop.parameters import Parameters, in_order
@@ -157,7 +157,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             **found,
             "warmup": self._warmup,
             "cells": in_published_order(self.parameters, found["cells"]),
-            "robot": robot_lag.whole(found["cells"]),
+            "robot": robot_lags(found["cells"]),
             "malformed": counts.malformed + self.news.malformed,
             "foreign": counts.foreign + self.news.foreign,
             "expired": len(counts.expired),

@@ -1,10 +1,12 @@
 """The looks of one run of the loop: at the processes, at an emulated link, at what each cell took."""
 
 import os
-from collections.abc import Mapping
+import re
+import socket
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from looplab.experiments.loop import EXPERIMENT, robot_lag, treatments
+from looplab.experiments.loop import EXPERIMENT, treatments
 from looplab.experiments.loop.parameters import Parameters
 from looplab.run import stalls
 from looplab.treatments import link
@@ -16,6 +18,8 @@ from looplab.treatments.looks import Look, TreatmentsClient, running
 
 _PARTS = [role.name for role in EXPERIMENT.roles if not role.optional]
 LINK_URL = "http://bridge:9107"
+ROBOT_TIMEOUT_S = 0.5
+_LAGS = re.compile(r"(lag_max_us|lag_mean_us|lags_over_1ms|deadlines)=([0-9.]+)")
 
 
 class Looks:
@@ -40,7 +44,7 @@ class Looks:
         if look is not None and p.link != NO_LINK:
             self._link_taken.append(link.look(self._link_url))
         self._taken.append(look)
-        self._lags.append(robot_lag.ask(os.environ.get("ROBOT_STATISTICS", "")) if p.robot == "virtual" else {})
+        self._lags.append(robot_lag(os.environ.get("ROBOT_STATISTICS", "")) if p.robot == "virtual" else {})
 
     def judge_link(self) -> Treatment:
         """Judge the link, or that there was none."""
@@ -70,3 +74,31 @@ class Looks:
         """Return why the wanted link is not there yet, "" once it is: its emulator may still look for its peer."""
         state = link.look(self._link_url, pings=0)
         return "" if state.get("links") else str(state.get("fault", "its emulator knows no link"))
+
+
+def robot_lags(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the lags of all cells together, as `robot` of run.json; {} if no robot counted."""
+    lags = [cell["robot_lag"] for cell in cells if cell["robot_lag"]]
+    if not lags:
+        return {}
+    sums = {name: sum(lag[name] for lag in lags) for name in ("lags_over_1ms", "deadlines")}
+    return {"lag_max_us": max(lag["lag_max_us"] for lag in lags), **sums}
+
+
+def robot_lag(address: str) -> dict[str, float]:
+    """Ask the virtual robot how late it delivered its bytes since the last question, by its own count.
+
+    `address` is host:port, "" for no robot that counts: {}, as where nobody answers.
+    """
+    host, _, port = address.rpartition(":")
+    if not host:
+        return {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(ROBOT_TIMEOUT_S)
+        try:
+            sock.connect((host, int(port)))
+            sock.send(b"?")
+            text = sock.recv(1000).decode("ascii", "replace")
+        except (OSError, ValueError):
+            return {}
+    return {name: float(value) if "." in value else int(value) for name, value in _LAGS.findall(text)}

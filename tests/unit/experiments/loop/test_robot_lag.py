@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from looplab.experiments.loop.robot_lag import ask, whole
+from looplab.experiments.loop.looks import robot_lag, robot_lags
 
 LINE = b"lag_max_us=841 lag_mean_us=157.1 lags_over_1ms=2 deadlines=600\n"
 
@@ -28,15 +28,15 @@ def robot() -> Iterator[str]:
 
 
 def test_a_robot_says_how_late_it_was(robot: str) -> None:
-    assert ask(robot) == {"lag_max_us": 841, "lag_mean_us": 157.1, "lags_over_1ms": 2, "deadlines": 600}
-    assert ask(robot) == {}
+    assert robot_lag(robot) == {"lag_max_us": 841, "lag_mean_us": 157.1, "lags_over_1ms": 2, "deadlines": 600}
+    assert robot_lag(robot) == {}
     # Nothing comes back.
-    assert ask(robot) == {}
+    assert robot_lag(robot) == {}
 
 
 @pytest.mark.parametrize("address", ["", "127.0.0.1:1", "nobody.invalid:4001", "127.0.0.1:port"])
 def test_nobody_there_is_no_lag(address: str) -> None:
-    assert ask(address) == {}
+    assert robot_lag(address) == {}
 
 
 def test_a_run_has_the_largest_lag_of_its_cells_and_their_counts() -> None:
@@ -45,5 +45,5 @@ def test_a_run_has_the_largest_lag_of_its_cells_and_their_counts() -> None:
         {"lag_max_us": 90, "lag_mean_us": 10.0, "lags_over_1ms": 1, "deadlines": 60},
     ]
     cells = [{"robot_lag": lag} for lag in (*lags, {})]
-    assert whole(cells) == {"lag_max_us": 841, "lags_over_1ms": 3, "deadlines": 660}
-    assert whole([{"robot_lag": {}}]) == {}
+    assert robot_lags(cells) == {"lag_max_us": 841, "lags_over_1ms": 3, "deadlines": 660}
+    assert robot_lags([{"robot_lag": {}}]) == {}

@@ -4,17 +4,18 @@ import os
 import random
 import sys
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple
 
 from looplab.errors import LabError
 from looplab.experiments.loop.bridge.answer_times import AnswerTimes, Times
-from looplab.experiments.loop.bridge.merged import Merged
 from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.bridge.state import Counts
+from looplab.experiments.loop.losses import TOPIC_BRIDGE_MERGED, merged_payload
 from looplab.experiments.loop.protocol import (
     FRAMINGS,
     OFFLINE,
@@ -43,6 +44,8 @@ COUNTED = ("requests", "answers", "malformed", "queued", "timeouts", "merged", "
 KEEPALIVE_S = 5
 # Requests waiting for the robot at once: a flood on request/ must not fill the memory.
 MAX_OUTSTANDING = 1000
+# Merged requests are published when the bridge is idle, or once there are so many.
+MOST_MERGED = 500
 
 _REQUEST_TOPIC = TOPIC_REQUEST.encode()
 
@@ -55,6 +58,26 @@ class Waiting(NamedTuple):
     entered_ns: int
     wire_entered_ns: int
     wake_up_ns: int
+
+
+class Merged:
+    """Requests whose answers met in one burst; `publish(topic, payload, qos)` is the client's, called when idle."""
+
+    def __init__(self, publish: Callable[[str, bytes, int], object]) -> None:
+        self._publish = publish
+        self._run, self._sequences = b"", list[int]()
+
+    def add(self, request: Request) -> None:
+        if request.run != self._run or len(self._sequences) >= MOST_MERGED:
+            self.report()
+        self._run = request.run
+        self._sequences.append(request.sequence)
+
+    def report(self) -> None:
+        """Publish what was not published yet."""
+        if self._sequences:
+            self._publish(TOPIC_BRIDGE_MERGED, merged_payload(self._run, self._sequences), 1)
+            self._sequences = []
 
 
 class Bridge:
