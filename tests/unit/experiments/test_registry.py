@@ -22,7 +22,7 @@ NAME_THEIRS = {"compose/loop.yaml", "compose/observe.yaml"}
 # The thesis's claims are about its loads; an image and an identity of the broker have a name of their own.
 NAMES_OF_OTHERS = (
     "experiments/loop/report",
-    "experiments/loop/studies.py",
+    "experiments/loop/__init__.py",
     "lab/docker",
     "lab/image_names.py",
     "lab/cli.py",

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from looplab.experiments.loop.studies import STUDIES
+from looplab.spec import brokers
 from looplab.spec.cell import Cell
 from looplab.spec.columns import ABSENT, Count, Figure, Key, Latency, Part, Word, between
 from looplab.spec.document import defined, each, rows
@@ -15,12 +15,26 @@ from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 BRIDGE = Role("bridge", ("lab-bridge",), fifo=95, about="passes requests from MQTT to the serial line")
 ROBOT = Role("robot", ("robot",), fifo=96, about="firmware in a simulated ATmega2560")
 PARTS = ("controller", "broker", "bridge", "robot")
+# The scenarios that each claim of the thesis compares: what `./lab study NAME` runs.
+COMPARED = {
+    "no-arduino-slower": ("scenario1", "scenario0"),
+    "no-arduino-slower-stress": ("scenario2", "scenario3"),
+    "stress": ("scenario1", "scenario2"),
+    "stress-no-arduino": ("scenario0", "scenario3"),
+    "broker-priority": ("scenario2", "scenario4"),
+    "broker-priority-no-arduino": ("scenario3", "scenario6"),
+    "client-priority": ("scenario4", "scenario5"),
+}
+STUDIES = {
+    **COMPARED,
+    brokers.STUDY: ("scenario1", "scenario2", "scenario5", "scenario8"),
+    "loss-10-ms": ("scenario1", "scenario2", "scenario4", "scenario5"),
+    "flood-qos-0": ("scenario7", "scenario8"),
+    "flood-qos-1-2": ("scenario8",),
+    "qos-2": ("scenario8",),
+}
 # R is some 70 us without a robot.
 _ROBOT_DECADES = (-5, 0)
-
-
-def _total(columns: Any, row: int) -> int:
-    return between("sent_ns", "received_ns", columns, row)
 
 
 def _robot(columns: Any, row: int) -> int:
@@ -28,12 +42,12 @@ def _robot(columns: Any, row: int) -> int:
 
 
 def _overhead(columns: Any, row: int) -> int:
-    return _without_robot(_total(columns, row), _robot(columns, row))
+    return _without_robot(between("sent_ns", "received_ns", columns, row), _robot(columns, row))
 
 
 def _transport(columns: Any, row: int) -> int:
-    wire = between("wire_sent_ns", "wire_received_ns", columns, row)
-    return _without_robot(wire, int(columns["wire_robot_ns"][row]))
+    total_ns = between("wire_sent_ns", "wire_received_ns", columns, row)
+    return _without_robot(total_ns, int(columns["wire_robot_ns"][row]))
 
 
 def _without_robot(total_ns: int, robot_ns: int) -> int:
@@ -101,7 +115,9 @@ class LoopCell(Cell):
     merged = Count("lost: the bridge took the answer for another's", path="lost_by.merged", prometheus=None)
     disconnected = Count("lost: a connection was down", path="lost_by.disconnected", prometheus=None)
     unexplained = Count("lost for a reason unknown", path="lost_by.unknown", prometheus=None)
-    T = Latency("response time at the controller, T2 - T1", heading="T", column="total_us", made=_total)
+    T = Latency(
+        "response time at the controller, T2 - T1", heading="T", column="total_us", times=("sent_ns", "received_ns")
+    )
     R = Latency(
         "the robot's part, R2 - R1 at the bridge",
         heading="R",
@@ -155,6 +171,16 @@ class LoopCell(Cell):
     beyond_interval = Figure(
         "share of messages without an answer when the next one was due", heading="beyond interval", prometheus=None
     )
+
+    @property
+    def causes(self) -> str:
+        """Why its lost messages were lost, in words: "3 merged, 2 expired"; "" where none was, or nothing is known."""
+        return ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in self.lost_by.items() if count)
+
+    @property
+    def free_R(self) -> Mapping[str, Any]:  # noqa: N802
+        """R without queueing at the robot; {} if nothing queued."""
+        return self.service_R if self.service_R.get("n") and self.waited else {}
 
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         if (share := self.beyond_interval) is not None:

@@ -15,7 +15,10 @@ WIFI_CELL = ("scenario0", 20.0, 0)
 
 @dataclass(frozen=True)
 class Fitted:
-    """One sentence on what was fitted to what; the figures that depend on it, named as in run.json without `_us`."""
+    """One sentence on what was fitted to what; the figures that depend on it, named as in run.json without `_us`.
+
+    Lost messages depend on both: answers merge where they meet.
+    """
 
     text: str
     figures: frozenset[str]
@@ -27,12 +30,12 @@ class Fitted:
 ROBOT = Fitted(
     "The virtual robot's USB frames are fitted to the published mean of R in scenario 1; its sensor takes 3 samples so "
     "that answers can meet, which merged losses depend on.",
-    frozenset({"T", "R", "service_R", "response"}),
+    frozenset({"T", "R", "service_R", "response", "lost"}),
 )
 WIFI = Fitted(
     "The delay of LINK=wifi is fitted to the published mean of O in scenario 0 at 20 ms; in other cells O is a "
     "prediction.",
-    frozenset({"T", "O", "transport_O", "response"}),
+    frozenset({"T", "O", "transport_O", "response", "lost"}),
 )
 
 FITTED_CONSTANTS = (ROBOT, WIFI)
@@ -40,9 +43,11 @@ FITTED_CONSTANTS = (ROBOT, WIFI)
 
 def fitted(parameters: Mapping[str, Any]) -> list[Fitted]:
     """Return the fitted constants that a run with these parameters depends on."""
-    robot = parameters.get("robot") == "virtual" and parameters.get("command") == "T"
-    wifi = parameters.get("link") == "wifi"
-    return [*([ROBOT] if robot else []), *([WIFI] if wifi else [])]
+    applies = {
+        ROBOT: parameters.get("robot") == "virtual" and parameters.get("command") == "T",
+        WIFI: parameters.get("link") == "wifi",
+    }
+    return [constant for constant in FITTED_CONSTANTS if applies[constant]]
 
 
 def depends(parameters: Mapping[str, Any], figure: str) -> bool:
@@ -52,8 +57,8 @@ def depends(parameters: Mapping[str, Any], figure: str) -> bool:
 
 def standing(parameters: Mapping[str, Any], figure: str, interval_ms: float, qos: int) -> str:
     """Return FITTED or PREDICTION for a figure of one cell that depends on a fitted constant, "" for any other."""
-    found = [constant for constant in fitted(parameters) if figure in constant.figures]
-    if not found:
+    constants = [constant for constant in fitted(parameters) if figure in constant.figures]
+    if not constants:
         return ""
     cell = (parameters.get("scenario"), interval_ms, qos)
-    return PREDICTION if found == [WIFI] and cell != WIFI_CELL else FITTED
+    return PREDICTION if constants == [WIFI] and cell != WIFI_CELL else FITTED

@@ -4,15 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
-from looplab.experiments.loop.report import brokers, makeup, notes, published
-from looplab.experiments.loop.report.causes import beside
-from looplab.experiments.loop.report.claims import claims
-from looplab.experiments.loop.report.comparisons import Comparing
-from looplab.experiments.loop.report.figures import Sketch, sketches
-from looplab.experiments.loop.report.published import figures
-from looplab.experiments.loop.report.tables import Table, tables
+from looplab.experiments.loop.report import brokers, makeup, notes, published, tables
+from looplab.experiments.loop.report.claims import add_causes, claims
+from looplab.experiments.loop.report.comparison import Comparing
+from looplab.experiments.loop.report.figures import csv_rows, sketches
 from looplab.report.analysis import Analysis
-from looplab.report.cell import QUANTILES
 from looplab.report.csv_rows import number, spread
 from looplab.report.drawing import Drawing, Sections
 from looplab.report.drawing import Sketch as AnySketch
@@ -28,18 +24,17 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     every, measured = measured, brokers.of_broker(measured, DEFAULT)
     runs = by_fidelity(measured)
     verdicts = judge(claims(), runs)
-    for claim, answers in verdicts:
-        for fidelity, verdict in answers.items():
-            verdict.beside += beside(claim.name, fidelity, runs)
-    shown = tables(runs)
-    curves = [sketch for fidelity, held in runs.items() for sketch in sketches(held, fidelity)]
+    add_causes(verdicts, runs)
+    shown = tables.tables(runs)
+    curves = [sketch for fidelity, of_fidelity in runs.items() for sketch in sketches(of_fidelity, fidelity)]
+    outcomes = (verdict.outcome for _, answers in verdicts for verdict in answers.values())
 
     context = {
         "sections": {"claims": "Claims", "brokers": "Brokers", "know": "What to know", "tables": "Tables"}.items(),
         "broker_lines": brokers.lines(every),
         "broker_null": brokers.null,
         "broker_verdicts": brokers.verdicts(every),
-        "counts": Counter(v.outcome for _, held in verdicts for v in held.values() if v.outcome != NO_RUN),
+        "counts": Counter(outcome for outcome in outcomes if outcome != NO_RUN),
         "run_count": sum(len(m.runs) for m in measured),
         "titles": published.titles(),
         "tables": shown,
@@ -49,58 +44,29 @@ def analyse(measured: Sequence[Measured]) -> Analysis:
     }
 
     csv_files = {
-        "tables.csv": _table_rows(shown),
+        "tables.csv": tables.csv_rows(shown),
         "verdicts.csv": _verdict_rows(verdicts),
-        "figures.csv": _curve_rows(curves),
-        "ledger.csv": makeup.ledger_rows(measured),
-        "brokers.csv": brokers.rows(every),
+        "figures.csv": csv_rows(curves),
+        "ledger.csv": makeup.csv_rows(measured),
+        "brokers.csv": brokers.csv_rows(every),
     }
     axis = "change of O (of the response's p95 where the client is prioritised)"
     drawable: list[AnySketch] = [*overview(verdicts, axis, _compared), *curves, *makeup.makeups(runs)]
-    return Analysis(verdicts, drawable, csv_files, context, _figures)
+    return Analysis(verdicts, drawable, csv_files, context, _sections)
 
 
-def _figures(drawn: Sequence[Drawing]) -> Sections:
-    found = [(f"Figure {one.number}", one.text, [d for d in drawn if d.figure == one.number]) for one in figures()]
-    return [*found, *makeup.section(drawn)]
+def _sections(drawn: Sequence[Drawing]) -> Sections:
+    sections = [
+        (f"Figure {one.number}", one.text, [drawing for drawing in drawn if drawing.figure == one.number])
+        for one in published.figures()
+    ]
+    return [*sections, *makeup.section(drawn)]
 
 
 def _compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:
     assert isinstance(verdict, Comparing)
     effect = verdict.effects.get(verdict.judged)
     return effect.share if effect else None, verdict.published_share
-
-
-def _table_rows(shown: Sequence[tuple[str, Mapping[str, Table]]]) -> Iterator[dict[str, object]]:
-    for scenario, held in shown:
-        for fidelity, table in held.items():
-            run = table.measured.run if table.measured else None
-            for row in table.rows:
-                yield {
-                    "table": table.number,
-                    "scenario": scenario,
-                    "fidelity": fidelity,
-                    "run_id": " ".join(table.measured.run_ids) if table.measured else "",
-                    "valid": "" if run is None else "yes" if run.valid else "no",
-                    "interval_ms": f"{row.interval_ms:g}",
-                    "qos": row.qos,
-                    "metric": row.metric,
-                    "sent": row.cell.sent if row.cell else "",
-                    "answered": row.cell.answered if row.cell else "",
-                    "lost_by": row.lost_by,
-                    "standing": row.standing,
-                    "published_outcome": row.printed_outcome,
-                    **{f"published_{name}_us": number(row.printed_us(name)) for name in ("min", "avg", "max")},
-                    **{f"{name}_us": number(row.extreme_us(name)) for name in ("min", "max")},
-                    **spread("mean_us", row.mean),
-                    **spread("difference_us", row.difference),
-                    **{
-                        key: text
-                        for name in QUANTILES
-                        for key, text in spread(f"{name}_us", row.quantile(name)).items()
-                    },
-                    "remark": row.slip,
-                }
 
 
 def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
@@ -127,20 +93,4 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     "published_share": number(verdict.published_share, ".4f"),
                     "runs": " ".join(verdict.run_ids),
                     "beside": " ".join(verdict.beside),
-                }
-
-
-def _curve_rows(drawable: Sequence[Sketch]) -> Iterator[dict[str, object]]:
-    for sketch in drawable:
-        for curve in sketch.curves:
-            for x, share, low, high in zip(curve.x_us, curve.share, curve.low, curve.high, strict=True):
-                yield {
-                    "figure": sketch.figure,
-                    "metric": sketch.metric,
-                    "fidelity": sketch.fidelity,
-                    "scenario": curve.scenario,
-                    "value_us": f"{x:.3f}",
-                    "share": f"{share:.5f}",
-                    "band_low": f"{low:.5f}",
-                    "band_high": f"{high:.5f}",
                 }

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.claims import claims
-from looplab.experiments.loop.report.comparisons import values_of
-from looplab.experiments.loop.report.null import null_text
+from looplab.experiments.loop.report.comparison import null_text
 from looplab.report.cell import Key
 from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, by_fidelity
@@ -18,18 +17,13 @@ _NO_VERDICT = (NO_RUN, ONE_RUN, FEW_RUNS, UNDECIDED)
 
 @dataclass(frozen=True)
 class Line:
-    """One cell with one broker; `cell` is None where that broker has no such run, or does not know the QoS."""
+    """One cell with one broker; `side` is scenario and fidelity, `cell` None where the run has no such cell."""
 
-    scenario: str
-    fidelity: str
+    side: tuple[str, str]
     key: Key
     broker: str
-    measured: Measured | None
+    measured: Measured
     cell: MeasuredLoop | None
-
-    @property
-    def side(self) -> tuple[str, str]:
-        return self.scenario, self.fidelity
 
     @property
     def known(self) -> bool:
@@ -39,8 +33,7 @@ class Line:
     @property
     def version(self) -> str:
         """Return the version that the broker reported, "" if it reported none."""
-        environment = self.measured.run.document["environment"] if self.measured else {}
-        return str(environment.get("versions", {}).get("broker", ""))
+        return str(self.measured.run.document["environment"].get("versions", {}).get("broker", ""))
 
 
 def of_broker(measured: Sequence[Measured], broker: str) -> list[Measured]:
@@ -48,26 +41,22 @@ def of_broker(measured: Sequence[Measured], broker: str) -> list[Measured]:
     return [m for m in measured if m.run.parameters.get("broker", DEFAULT) == broker]
 
 
-def brokers_of(measured: Sequence[Measured]) -> list[str]:
-    """Return the brokers of these runs, the usual one first."""
-    return [broker for broker in BROKERS if of_broker(measured, broker)]
+def _by_broker(measured: Sequence[Measured]) -> dict[str, dict[str, dict[str, Measured]]]:
+    """Return the runs by broker, fidelity and scenario, the usual broker first."""
+    runs = {broker: by_fidelity(of_broker(measured, broker)) for broker in BROKERS}
+    return {broker: of for broker, of in runs.items() if of}
 
 
 def lines(measured: Sequence[Measured]) -> list[Line]:
     """Return each cell with each broker, of the scenarios that several brokers ran; [] of one broker's runs alone."""
-    runs = {broker: by_fidelity(of_broker(measured, broker)) for broker in brokers_of(measured)}
-    sides = dict.fromkeys((m.run.scenario, m.run.fidelity) for m in measured)
-    found = []
-    for scenario, fidelity in sides:
-        held = {broker: m for broker, of in runs.items() if (m := of.get(fidelity, {}).get(scenario))}
-        if len(held) > 1:
-            keys = dict.fromkeys(key for m in held.values() for key in cells_of(m))
-            found += [
-                Line(scenario, fidelity, key, broker, m, cells_of(m).get(key))
-                for key in keys
-                for broker, m in held.items()
-            ]
-    return found
+    runs = _by_broker(measured)
+    shown = []
+    for side in dict.fromkeys((m.run.scenario, m.run.fidelity) for m in measured):
+        scenario, fidelity = side
+        alike = {broker: m for broker, of in runs.items() if (m := of.get(fidelity, {}).get(scenario))}
+        keys = dict.fromkeys(key for m in alike.values() for key in cells_of(m)) if len(alike) > 1 else {}
+        shown += [Line(side, key, broker, m, cells_of(m).get(key)) for key in keys for broker, m in alike.items()]
+    return shown
 
 
 def verdicts(measured: Sequence[Measured]) -> list[tuple[str, str, Mapping[str, Verdict], str]]:
@@ -75,46 +64,42 @@ def verdicts(measured: Sequence[Measured]) -> list[tuple[str, str, Mapping[str, 
 
     Each broker's p-values are adjusted for its own questions.
     """
-    brokers = brokers_of(measured)
-    if len(brokers) < 2:
-        return []
-    found: list[tuple[str, str, Mapping[str, Verdict], str]] = []
-    judged = {broker: judge(claims(), by_fidelity(of_broker(measured, broker))) for broker in brokers}
-    for at, (claim, by_fidelity_of_first) in enumerate(judged[brokers[0]]):
-        for fidelity in by_fidelity_of_first:
-            held = {broker: judged[broker][at][1][fidelity] for broker in brokers}
-            if any(verdict.outcome != NO_RUN for verdict in held.values()):
-                found.append((claim.title, fidelity, held, whose(held)))
-    return found
+    judged = {broker: judge(claims(), runs) for broker, runs in _by_broker(measured).items()}
+    shown: list[tuple[str, str, Mapping[str, Verdict], str]] = []
+    # The same claims, in the same order, of each broker.
+    for same in zip(*judged.values(), strict=True) if len(judged) > 1 else ():
+        claim, answers = same[0]
+        for fidelity in answers:
+            by_broker = {broker: of[fidelity] for broker, (_, of) in zip(judged, same, strict=True)}
+            if any(verdict.outcome != NO_RUN for verdict in by_broker.values()):
+                shown.append((claim.title, fidelity, by_broker, whose(by_broker)))
+    return shown
 
 
-def whose(held: Mapping[str, Verdict]) -> str:
+def whose(by_broker: Mapping[str, Verdict]) -> str:
     """Return whether brokers share a finding, by their verdicts: "alike", "differs", "" if fewer than two have one."""
-    decided = [verdict.outcome for verdict in held.values() if verdict.outcome not in _NO_VERDICT]
+    decided = [verdict.outcome for verdict in by_broker.values() if verdict.outcome not in _NO_VERDICT]
     return "" if len(decided) < 2 else "alike" if len(set(decided)) == 1 else "differs"
 
 
-def null(found: Sequence[Line]) -> str:
+def null(side: Sequence[Line]) -> str:
     """Return what two arms of one broker's scenario differ by in O, of a study that has them; else ""."""
-    sides = {
-        line.broker: (line.measured, [one.key for one in found if one.broker == line.broker and one.cell])
-        for line in found
-        if line.measured
-    }
-    texts = {
-        broker: null_text([side], lambda one: values_of(one, "O", "mean", "run")) for broker, side in sides.items()
-    }
+    keys: dict[str, tuple[Measured, list[Key]]] = {}
+    for line in side:
+        if line.cell is not None:
+            keys.setdefault(line.broker, (line.measured, []))[1].append(line.key)
+    texts = {broker: null_text([one], "O mean") for broker, one in keys.items()}
     return "; ".join(f"{broker}, O mean: {text}" for broker, text in texts.items() if text)
 
 
-def rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
-    """Yield the lines of brokers.csv."""
+def csv_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+    """Yield the rows of brokers.csv."""
     for line in lines(measured):
-        if line.cell is not None and line.measured is not None:
+        if line.cell is not None:
             means = [spread(f"{metric}_us", line.cell.mean(metric)) for metric in "TRO"]
             yield {
-                "scenario": line.scenario,
-                "fidelity": line.fidelity,
+                "scenario": line.side[0],
+                "fidelity": line.side[1],
                 "interval_ms": f"{line.cell.interval_ms:g}",
                 "qos": line.cell.qos,
                 "broker": line.broker,

@@ -1,9 +1,204 @@
-"""What the thesis claims, as questions that stored runs answer."""
+"""What the thesis claims, as questions that stored runs answer; beside a verdict, other causes that its runs show."""
 
-from looplab.experiments.loop.report import comparisons, losses
-from looplab.report.verdicts import Claim
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from looplab.experiments.loop import COMPARED
+from looplab.experiments.loop.report import cells_of, losses, published
+from looplab.experiments.loop.report.comparison import Comparing, cells_text, compare_sides, guarded
+from looplab.report.page import show_percent
+from looplab.report.rules import directed, no_gain
+from looplab.report.samples import Measured, Runs
+from looplab.report.verdicts import NO_CONTRAST, NO_RUN, UNDECIDED, Claim, Rule, Verdicts
+from looplab.treatments import NO_LOAD
+
+# The rule of a claim, made from the share that was published.
+MakeRule = Callable[[float | None], Rule]
+_higher, _lower = partial(directed, "O", +1), partial(directed, "O", -1)
+# Whose scheduling a claim on priority is about.
+_PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"}
 
 
 def claims() -> list[Claim]:
     """Return the thesis's claims in the order of its chapters."""
-    return [*comparisons.claims(), *losses.claims(), comparisons.qos_2()]
+    command, load, broker, client = "command", "load stress", "priority_broker", "priority_controller"
+    no_earlier = no_gain("The response's p95")
+    return [
+        _between("no-arduino-slower", "Without the Arduino, O is higher than with it", command, _higher),
+        _between("no-arduino-slower-stress", "The same under CPU stress", command, _higher),
+        _between("stress", "CPU stress raises O", load, _higher),
+        _between("stress-no-arduino", "CPU stress raises O, without Arduino", load, _higher),
+        _between("broker-priority", "Broker priority lowers O under stress", broker, _lower),
+        _between("broker-priority-no-arduino", "The same without Arduino", broker, _lower),
+        _between(
+            "client-priority",
+            "Prioritising the client as well adds nothing",
+            client,
+            lambda _share: no_earlier,
+            judged="response p95",
+        ),
+        *losses.claims(),
+        Claim("qos-2", "QoS 2 takes longer than QoS 1", _qos_2),
+    ]
+
+
+def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O mean") -> Claim:
+    """Return a claim that compares two scenarios.
+
+    `about` begins the names of the parameters that may differ between them.
+    """
+    before, after = COMPARED[name]
+    names = about.split()
+
+    def judge(runs: Runs) -> Comparing:
+        missing = [scenario for scenario in (before, after) if scenario not in runs]
+        if missing:
+            return _no_run(missing)
+        a, b = runs[before], runs[after]
+        both = [key for key in cells_of(a) if key in cells_of(b)]
+        # Those with published figures, if there are any.
+        named = [key for key in both if all(_published_us(side, key) is not None for side in (before, after))]
+        keys = named or both
+        intervals = [interval for interval, _ in keys]
+        share = _share(*(published.mean_us(side, intervals, 0) for side in (before, after)))
+        verdict = Comparing(
+            UNDECIDED,
+            "The runs have no cell (interval and QoS) in common.",
+            beside=[note for m in (a, b) for note in _causes(m, names)],
+            sides=(before, after),
+            cells=cells_text(keys),
+            published_share=share,
+            judged=judged,
+        )
+        if not keys:
+            return guarded(verdict, [a, b])
+        compare_sides(verdict, (a, keys), (b, keys), rule(share))
+        if not _applied(names[0], a, b):
+            _to_control(verdict)
+        return guarded(verdict, [a, b], names)
+
+    return Claim(name, title, judge)
+
+
+def _qos_2(runs: Runs) -> Comparing:
+    if "scenario8" not in runs:
+        return _no_run(["scenario8"])
+    a = runs["scenario8"]
+    intervals = sorted(
+        {interval for interval, _ in cells_of(a) if {(interval, 1), (interval, 2)} <= cells_of(a).keys()}
+    )
+    if not intervals:
+        return Comparing(NO_RUN, "The run of scenario8 has no cells of both QoS 1 and QoS 2.", run_ids=a.run_ids)
+    share = _share(*(published.mean_us("scenario8", intervals, qos) for qos in (1, 2)))
+    verdict = Comparing(UNDECIDED, "", sides=("QoS 1", "QoS 2"), published_share=share)
+    verdict.cells = cells_text([(i, 2) for i in intervals]).replace("QoS 2", "QoS 1 and 2")
+    compare_sides(verdict, (a, [(i, 1) for i in intervals]), (a, [(i, 2) for i in intervals]), _higher(share))
+    return guarded(verdict, [a])
+
+
+def _published_us(scenario: str, key: tuple[float, int]) -> float | None:
+    return published.mean_us(scenario, key[:1], key[1])
+
+
+def _share(first: float | None, second: float | None) -> float | None:
+    return second / first - 1 if first and second else None
+
+
+def _no_run(missing: Sequence[str]) -> Comparing:
+    return Comparing(NO_RUN, f"There is no usable run: ./lab run {' '.join(missing)}")
+
+
+def _applied(about: str, before: Measured, after: Measured) -> bool:
+    """Return whether what the claim is about differed: of priority, what the processes were found with."""
+    if about not in _PRIORITISED:
+        return True
+    found = [m.run.treatment(f"{_PRIORITISED[about]} scheduling policy") for m in (before, after)]
+    policies = [str(treatment.get("found")) for treatment in found if treatment is not None]
+    if len(policies) == len(found):
+        return policies[0] != policies[1]
+    return bool(after.run.parameters.get("apply_priority"))
+
+
+def _to_control(verdict: Comparing) -> None:
+    """Make the verdict a negative control: what differs between sides that were treated alike is chance."""
+    effect = verdict.effects.get(verdict.judged)
+    shown = f" They differ by {show_percent(effect.share.estimate)} in {verdict.judged}." if effect else ""
+    verdict.outcome, verdict.tested, verdict.rule = NO_CONTRAST, None, None
+    verdict.reason = (
+        "The flags permit priority and apply none: both sides were scheduled alike. Whatever differs is no effect of "
+        f"priority but chance, a negative control.{shown} ./lab run … --fidelity corrected applies it."
+    )
+
+
+def _causes(measured: Measured, about: Sequence[str]) -> Iterator[str]:
+    """Yield other causes of a difference that a run shows: how it was scheduled, if that is what the claim is about,
+    and whether its load reached bridge and robot, which take the place of other machines."""
+    run = measured.run
+    for parameter, role in _PRIORITISED.items() if about[0] in _PRIORITISED else ():
+        treatment = run.treatment(f"{role} scheduling policy")
+        if not run.parameters.get(parameter) or treatment is None:
+            continue
+        policy = str(treatment.get("found"))
+        if "SCHED_FIFO" in policy:
+            yield f"{run.scenario}: real-time priority is applied, the {role} was found at {policy}."
+        else:
+            yield (
+                f"{run.scenario}: the flags permit real-time priority and apply none, every thread of the {role} was "
+                f"found at {policy}. Whatever differs here is not priority."
+            )
+    apart = {role: run.treatment(f"{role} apart from the load") for role in ("bridge", "robot")}
+    reached = [role for role, treatment in apart.items() if treatment is not None and not treatment.get("verified")]
+    if reached and run.parameters.get("load", NO_LOAD) != NO_LOAD:
+        yield (
+            f"{run.scenario}: the {' and the '.join(reached)} could not be kept apart from the load on this machine; "
+            "on the published set-up it did not reach them."
+        )
+
+
+def add_causes(verdicts: Verdicts, runs: Mapping[str, Runs]) -> None:
+    """Put beside the verdicts of corrected runs what the same scenarios show in thesis fidelity."""
+    notes = {"qos-2": _nodelay, "loss-10-ms": _framing}
+    for claim, answers in verdicts:
+        if claim.name in notes:
+            answers["corrected"].beside += notes[claim.name](runs.get("thesis", {}), runs.get("corrected", {}))
+
+
+def _nodelay(thesis: Runs, corrected: Runs) -> list[str]:
+    """Return how much of QoS 1 and 2 is Nagle and delayed acknowledgements: needs scenario 8 of both fidelities."""
+    off, on = thesis.get("scenario8"), corrected.get("scenario8")
+    if off is None or on is None:
+        return ["To see what TCP_NODELAY has to do with it, run scenario8 with --fidelity thesis and corrected."]
+    nodelay = [m.run.parameters.get("tcp_nodelay") for m in (off, on)]
+    if nodelay[0] == nodelay[1] or off.run.machine != on.run.machine:
+        return []
+    notes = []
+    for key in sorted(set(cells_of(off)) & set(cells_of(on))):
+        slow, fast = (cells_of(m)[key].statistic("O", "p50") for m in (off, on))
+        if key[1] and slow and fast:
+            share = f"{1 - fast / slow:.0%} of it was Nagle and delayed acknowledgements, not QoS"
+            notes.append(
+                f"QoS {key[1]:g} at {key[0]:g} ms: the median of O is {slow / 1000:.1f} ms with TCP_NODELAY off and "
+                f"{fast / 1000:.1f} ms with it on{f': {share}' if fast < slow else ''}."
+            )
+    return notes
+
+
+def _framing(thesis: Runs, corrected: Runs) -> list[str]:
+    lost: list[int] = []
+    for runs in (thesis, corrected):
+        with_robot = (cells_of(m) for m in runs.values() if m.run.parameters.get("command") == "T")
+        cells = [own[10.0, 0] for own in with_robot if (10.0, 0) in own]
+        if not cells:
+            return [
+                "To see what framing has to do with it, run the same scenario with --fidelity thesis and corrected."
+            ]
+        lost.append(sum(cell.lost for cell in cells))
+    if not any(lost):
+        return [
+            "Nothing was lost with either framing. Framing burst merges answers only where they meet: with jitter on "
+            "the link, or requests faster than the robot answers."
+        ]
+    return [
+        f"Lost at 10 ms: {lost[0]} with framing burst, {lost[1]} with framing line; the runs differ in pacing, too, "
+        "unless PACING was set."
+    ]

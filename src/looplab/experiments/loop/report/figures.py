@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,70 +39,97 @@ class Curve:
     low: Floats
     high: Floats
 
+    def quantile_us(self, share: float) -> float:
+        return float(np.interp(share, self.share, self.x_us))
+
 
 @dataclass(frozen=True)
 class Sketch:
-    """A figure to be drawn; `scenarios` are all that it should hold."""
+    """A figure to be drawn: curves of one metric, with what the thesis says of them; `missing` are not run."""
 
     figure: str
     metric: str
     fidelity: str
     curves: Sequence[Curve]
-    scenarios: Sequence[str]
+    points: Sequence[published.Point]
+    missing: Sequence[str]
 
     def draw(self) -> Drawing:
         """Return the figure with its caption and its text."""
-        metric, curves = self.metric, self.curves
-        points = [p for p in published.points() if p.figure == self.figure and p.metric == metric]
-        logarithmic = _wants_log(curves, [p.below_us for p in points])
+        name = f"figure_{self.figure.replace('.', '_')}_{self.metric}_{self.fidelity}"
+        return Plot(name, self.figure, self.fidelity, self._caption(), self._alternative(), self._put).draw()
 
-        def put(axes: Axes) -> None:
-            for curve in curves:
-                _draw(axes, curve)
-            for rank, point in enumerate(points):
-                colour, _, mark = STYLE_OF[point.scenario]
-                # Ever smaller, so that a point under another one is still seen.
-                axes.plot(
-                    point.below_us / 1000,
-                    point.share,
-                    mark,
-                    color=colour,
-                    markerfacecolor="none" if rank else "white",
-                    ms=11 - 2 * rank,
-                    mew=1.6,
-                    zorder=5,
-                    clip_on=False,
-                )
-            shares(axes, metric, "share of messages below", logarithmic=logarithmic)
+    def _put(self, axes: Axes) -> None:
+        for curve in self.curves:
+            _draw(axes, curve)
+        for rank, point in enumerate(self.points):
+            colour, _, mark = STYLE_OF[point.scenario]
+            # Ever smaller, so that a point under another one is still seen.
+            axes.plot(
+                point.below_us / 1000,
+                point.share,
+                mark,
+                color=colour,
+                markerfacecolor="none" if rank else "white",
+                ms=11 - 2 * rank,
+                mew=1.6,
+                zorder=5,
+                clip_on=False,
+            )
+        below_us = [point.below_us for point in self.points]
+        highest = max([curve.quantile_us(0.999) for curve in self.curves] + below_us)
+        lowest = min([curve.quantile_us(0.05) for curve in self.curves] + below_us)
+        logarithmic = lowest > 0 and highest / lowest > LOG_FROM
+        shares(axes, self.metric, "share of messages below", logarithmic=logarithmic)
 
-        missing = [name for name in self.scenarios if name not in [curve.scenario for curve in curves]]
-        caption = _caption(metric, curves, missing, bool(points))
-        name = f"figure_{self.figure.replace('.', '_')}_{metric}_{self.fidelity}"
-        return Plot(name, self.figure, self.fidelity, caption, _alternative(metric, curves, points), put).draw()
+    def _caption(self) -> str:
+        parts = [METRICS[self.metric] + ".", "Bands hold the middle 90 % of the repetitions' own curves."]
+        if any(curve.repetitions == 1 for curve in self.curves):
+            parts.append("A curve of one repetition has no band.")
+        if self.points:
+            parts.append("Hollow marks: what the thesis says of the scenario with the same mark.")
+        if len({curve.intervals_ms for curve in self.curves}) > 1:
+            intervals = [f"{c.scenario} {', '.join(f'{i:g}' for i in c.intervals_ms)} ms" for c in self.curves]
+            parts.append(f"The curves hold different intervals: {'; '.join(intervals)}.")
+        if self.missing:
+            parts.append(f"Not run: {', '.join(self.missing)}.")
+        return " ".join(parts)
+
+    def _alternative(self) -> str:
+        texts = []
+        for curve in self.curves:
+            p50, p95 = (curve.quantile_us(share) / 1000 for share in (0.5, 0.95))
+            texts.append(
+                f"{curve.scenario}: half of {curve.count} messages below {p50:.3g} ms, 95 % below {p95:.3g} ms"
+            )
+        texts += [f"published for {p.scenario}: {p.share:.0%} below {p.below_us / 1000:g} ms" for p in self.points]
+        return f"Cumulative distribution of {self.metric}. " + "; ".join(texts) + "."
 
 
 def sketches(runs: Runs, fidelity: str) -> list[Sketch]:
-    """Both metrics of each figure for which at least one run is here."""
-    found = []
+    """Return both metrics of each figure for which at least one run is here."""
+    drawable = []
     for figure in published.figures():
-        held = [runs[name] for name in figure.scenarios if name in runs]
         for metric in METRICS:
-            curves = [curve for m in held if (curve := curve_of(m, metric)) is not None]
+            named = [runs[name] for name in figure.scenarios if name in runs]
+            curves = [curve for m in named if (curve := curve_of(m, metric)) is not None]
+            points = [p for p in published.points() if p.figure == figure.number and p.metric == metric]
+            missing = [name for name in figure.scenarios if name not in [curve.scenario for curve in curves]]
             if curves:
-                found.append(Sketch(figure.number, metric, fidelity, curves, figure.scenarios))
-    return found
+                drawable.append(Sketch(figure.number, metric, fidelity, curves, points, missing))
+    return drawable
 
 
 def curve_of(measured: Measured, metric: str) -> Curve | None:
-    """All cells of the run at QoS 0 as one CDF; None where nothing was measured."""
+    """Return all cells of the run at QoS 0 as one CDF; None where nothing was measured."""
     cells = [cell for (_, qos), cell in cells_of(measured).items() if qos == 0 and cell.measured]
     if not cells:
         return None
     values = np.sort(np.concatenate([cell.latency_us[metric] for cell in cells]))
-    shares = np.linspace(0, 1, LINE_POINTS)
+    at = np.linspace(0, 1, LINE_POINTS)
     # Denser towards the tail, to the very maximum.
-    shares = np.unique(np.concatenate([shares, 1 - np.geomspace(1 / values.size, 0.05, 60), [1.0]]))
-    x = np.unique(np.quantile(values, shares))
+    at = np.unique(np.concatenate([at, 1 - np.geomspace(1 / values.size, 0.05, 60), [1.0]]))
+    x = np.unique(np.quantile(values, at))
     own = _own_curves([(cell.repetition_of, cell.latency_us[metric]) for cell in cells], x)
     low, high = np.quantile(own, BAND, axis=0)
     intervals = tuple(sorted(cell.interval_ms for cell in cells))
@@ -111,13 +138,13 @@ def curve_of(measured: Measured, metric: str) -> Curve | None:
 
 
 def _own_curves(cells: Sequence[tuple[NDArray[np.int64], Floats]], x: Floats) -> Floats:
-    """The CDF of each repetition at `x`, where repetition k is that of all intervals together."""
+    """Return the CDF of each repetition at `x`, where repetition k is that of all intervals together."""
     size = 1 + max(int(repetition.max()) for repetition, _ in cells)
-    held = np.zeros(size * (x.size + 1), dtype=np.int64)
+    bins = np.zeros(size * (x.size + 1), dtype=np.int64)
     for repetition, values in cells:
         slots = repetition.astype(np.int64) * (x.size + 1) + np.searchsorted(x, values)
-        held += np.bincount(slots, minlength=held.size)
-    counts = np.cumsum(held.reshape(size, -1), axis=1)
+        bins += np.bincount(slots, minlength=bins.size)
+    counts = np.cumsum(bins.reshape(size, -1), axis=1)
     counts = counts[counts[:, -1] > 0]
     own: Floats = counts[:, :-1] / counts[:, -1:]
     return own
@@ -142,31 +169,18 @@ def _draw(axes: Axes, curve: Curve) -> None:
     )
 
 
-def _wants_log(curves: Sequence[Curve], points_us: Sequence[float]) -> bool:
-    highest = max([float(np.interp(0.999, c.share, c.x_us)) for c in curves] + list(points_us))
-    lowest = min([float(np.interp(0.05, c.share, c.x_us)) for c in curves] + list(points_us))
-    return lowest > 0 and highest / lowest > LOG_FROM
-
-
-def _caption(metric: str, curves: Sequence[Curve], missing: Sequence[str], points: bool) -> str:
-    parts = [METRICS[metric] + "."]
-    parts.append("Bands hold the middle 90 % of the repetitions' own curves.")
-    if any(curve.repetitions == 1 for curve in curves):
-        parts.append("A curve of one repetition has no band.")
-    if points:
-        parts.append("Hollow marks: what the thesis says of the scenario with the same mark.")
-    if len({curve.intervals_ms for curve in curves}) > 1:
-        held = "; ".join(f"{c.scenario} {', '.join(f'{i:g}' for i in c.intervals_ms)} ms" for c in curves)
-        parts.append(f"The curves hold different intervals: {held}.")
-    if missing:
-        parts.append(f"Not run: {', '.join(missing)}.")
-    return " ".join(parts)
-
-
-def _alternative(metric: str, curves: Sequence[Curve], points: Sequence[published.Point]) -> str:
-    said = []
-    for curve in curves:
-        p50, p95 = (float(np.interp(q, curve.share, curve.x_us)) / 1000 for q in (0.5, 0.95))
-        said.append(f"{curve.scenario}: half of {curve.count} messages below {p50:.3g} ms, 95 % below {p95:.3g} ms")
-    said += [f"published for {p.scenario}: {p.share:.0%} below {p.below_us / 1000:g} ms" for p in points]
-    return f"Cumulative distribution of {metric}. " + "; ".join(said) + "."
+def csv_rows(drawable: Sequence[Sketch]) -> Iterator[dict[str, object]]:
+    """Yield the rows of figures.csv: the points of every curve."""
+    for sketch in drawable:
+        for curve in sketch.curves:
+            for x, share, low, high in zip(curve.x_us, curve.share, curve.low, curve.high, strict=True):
+                yield {
+                    "figure": sketch.figure,
+                    "metric": sketch.metric,
+                    "fidelity": sketch.fidelity,
+                    "scenario": curve.scenario,
+                    "value_us": f"{x:.3f}",
+                    "share": f"{share:.5f}",
+                    "band_low": f"{low:.5f}",
+                    "band_high": f"{high:.5f}",
+                }

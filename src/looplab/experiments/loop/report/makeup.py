@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from looplab.experiments.loop.ledger import NAMES
-from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.experiments.loop.report import cells_of
 from looplab.report.drawing import Drawing, Plot
 from looplab.report.samples import Measured, Runs
 
@@ -23,8 +23,8 @@ TEXT = (
     "waiting for a processor and TLS decryption. A send path lasts from the program to the network: it includes "
     "encryption and the wait of Nagle's algorithm. Network and broker is what remains of O."
 )
-# Fill and hatch of each part: told apart in grey print, too. The parts of one end have one hue.
-LOOKS = {
+# Fill and hatch of each part: apart in grey print, too. The parts of one end have one hue.
+FILLS = {
     "send_path": ("#0072b2", "////"),
     "wake_up": ("#56b4e9", ""),
     "bridge_wake_up": ("#e69f00", "xxx"),
@@ -47,12 +47,22 @@ class Bar:
 
 def makeups(runs: Mapping[str, Runs]) -> list[Plot]:
     """Return a figure for each fidelity in which the parts of O are known."""
-    found = []
-    for fidelity, held in runs.items():
-        bars = [bar for measured in held.values() if (bar := _bar(measured)) is not None]
-        if bars:
-            found.append(_makeup(fidelity, bars))
-    return found
+    bars = {fidelity: [bar for m in by_name.values() if (bar := _bar(m))] for fidelity, by_name in runs.items()}
+    return [_makeup(fidelity, of_fidelity) for fidelity, of_fidelity in bars.items() if of_fidelity]
+
+
+def _bar(measured: Measured) -> Bar | None:
+    """Return the bar of the lowest QoS of all runs, None where no part is known: they predate the ledger."""
+    every = (cell for one in measured.runs for cell in cells_of(one).values())
+    known = [cell for cell in every if cell.ledger.get("network", {}).get("n")]
+    if not known:
+        return None
+    qos = min(cell.qos for cell in known)
+    cells = [(cell, cell.ledger["network"]["n"]) for cell in known if cell.qos == qos]
+    count = sum(n for _, n in cells)
+    parts_us = {name: sum(cell.ledger[name]["avg"] * n for cell, n in cells) / count for name in NAMES}
+    label = measured.run.scenario.replace("scenario", "scenario ") + (f", QoS {qos}" if qos else "")
+    return Bar(label, count, sum(cell.measured for cell, _ in cells), parts_us)
 
 
 def _makeup(fidelity: str, bars: Sequence[Bar]) -> Plot:
@@ -63,34 +73,30 @@ def _makeup(fidelity: str, bars: Sequence[Bar]) -> Plot:
             f" {fewest.label}: only {fewest.known} of {fewest.measured}; the kernel stamps the last of messages that "
             "come in together."
         )
+    texts = []
+    for bar in bars:
+        parts = ", ".join(f"{NAMES[name]} {us / 1000:.3g} ms" for name, us in bar.parts_us.items())
+        texts.append(f"{bar.label}: mean O {sum(bar.parts_us.values()) / 1000:.3g} ms, of it {parts}")
+    alternative = f"Stacked bars of what O is made of. {'; '.join(texts)}."
     name = f"figure_{FIGURE}_{fidelity}"
-    return Plot(name, FIGURE, fidelity, caption, _told(bars), partial(_put, bars), place=PLACE, legend_columns=2)
+    return Plot(name, FIGURE, fidelity, caption, alternative, partial(_stack, bars), place=PLACE, legend_columns=2)
 
 
-def _put(held: Sequence[Bar], axes: Axes) -> None:
+def _stack(bars: Sequence[Bar], axes: Axes) -> None:
     from matplotlib import rc_context
 
-    rows = range(len(held))
-    left = [0.0] * len(held)
+    rows = range(len(bars))
+    left = [0.0] * len(bars)
     with rc_context({"hatch.linewidth": 0.6}):
-        for name, (colour, hatch) in LOOKS.items():
-            widths = [bar.parts_us[name] / 1000 for bar in held]
-            bars = axes.barh(rows, widths, 0.7, left, label=NAMES[name], color=colour, hatch=hatch)
-            for bar in bars:
-                bar.set(edgecolor="#333333", linewidth=0.4)
+        for name, (colour, hatch) in FILLS.items():
+            widths = [bar.parts_us[name] / 1000 for bar in bars]
+            for drawn in axes.barh(rows, widths, 0.7, left, label=NAMES[name], color=colour, hatch=hatch):
+                drawn.set(edgecolor="#333333", linewidth=0.4)
             left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(rows, [bar.label for bar in held], fontsize=8)
+    axes.set_yticks(rows, [bar.label for bar in bars], fontsize=8)
     axes.invert_yaxis()
     axes.set_axisbelow(True)
     axes.set_xlabel("mean O in ms")
-
-
-def _told(bars: Sequence[Bar]) -> str:
-    said = []
-    for bar in bars:
-        parts = ", ".join(f"{NAMES[name]} {us / 1000:.3g} ms" for name, us in bar.parts_us.items())
-        said.append(f"{bar.label}: mean O {sum(bar.parts_us.values()) / 1000:.3g} ms, of it {parts}")
-    return "Stacked bars of what O is made of. " + "; ".join(said) + "."
 
 
 def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]:
@@ -99,7 +105,7 @@ def section(drawings: Sequence[Drawing]) -> list[tuple[str, str, list[Drawing]]]
     return [(HEADING, TEXT, own)] if own else []
 
 
-def ledger_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
+def csv_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
     """Yield the rows of ledger.csv: each part of O in each cell of each run."""
     for m in (one for several in measured for one in several.runs):
         for cell in cells_of(m).values():
@@ -114,23 +120,3 @@ def ledger_rows(measured: Sequence[Measured]) -> Iterator[dict[str, object]]:
                     "messages": figures["n"],
                     **{f"{key}_us": figures[key] for key in ("avg", "p50", "p95", "p99", "max")},
                 }
-
-
-def _bar(measured: Measured) -> Bar | None:
-    """Return the bar of the lowest QoS of all runs, None where no part is known: they predate the ledger."""
-    ledgers = [cell for one in measured.runs for cell in cells_of(one).values() if _network(cell).get("n")]
-    if not ledgers:
-        return None
-    qos = min(cell.qos for cell in ledgers)
-    cells = [cell for cell in ledgers if cell.qos == qos]
-    known = sum(_network(cell)["n"] for cell in cells)
-    sums = {name: sum(cell.ledger[name]["avg"] * _network(cell)["n"] for cell in cells) for name in NAMES}
-    label = measured.run.scenario.replace("scenario", "scenario ") + (f", QoS {qos}" if qos else "")
-    return Bar(
-        label, known, sum(cell.measured for cell in cells), {name: total / known for name, total in sums.items()}
-    )
-
-
-def _network(cell: MeasuredLoop) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = cell.ledger.get("network", {})
-    return found

@@ -20,22 +20,19 @@ STOLEN_SHARE = 0.01
 
 
 def notes(measured: Sequence[Measured]) -> list[str]:
-    """Every oddity of the runs that the report is about; what several have in common is said once."""
-    found = [*_between(measured), *_common(measured)]
-    for m in measured:
-        found += _of_run(m)
-    return found
+    """Return every oddity of the runs that the report is about; what several have in common is said once."""
+    return [*_between(measured), *_common(measured), *(note for m in measured for note in _of_run(m))]
 
 
 def setup(measured: Sequence[Measured]) -> list[str]:
     """Return what the set-ups of these runs cannot show, each sentence with the runs it is about."""
-    said: dict[str, list[str]] = {}
+    runs: dict[str, list[str]] = {}
     for m in measured:
         for sentence in _network(m.run):
-            said.setdefault(sentence, []).append(str(m))
+            runs.setdefault(sentence, []).append(str(m))
     return [
         f"{', '.join(names)}: {sentence}" if len(names) < len(measured) else sentence
-        for sentence, names in said.items()
+        for sentence, names in runs.items()
     ]
 
 
@@ -54,7 +51,7 @@ def _network(run: StoredRun) -> Iterator[str]:
             "The thesis does not describe how its Pi was connected."
         )
     elif link == "wifi":
-        yield ("O has a model of a wireless link in it, on one machine, and no measurement of a link.")
+        yield "O has a model of a wireless link in it, on one machine, and no measurement of a link."
     else:
         yield f"O has the emulated link “{link}” in it, on one machine; the thesis does not describe its own."
     yield (
@@ -68,37 +65,38 @@ def _network(run: StoredRun) -> Iterator[str]:
 
 
 def _between(measured: Sequence[Measured]) -> Iterator[str]:
-    machines = {m.run.machine_text for m in measured}
+    machines = sorted({m.run.machine_text for m in measured})
     if len(machines) > 1:
-        said = "; ".join(sorted(machines))
-        yield f"These runs are of {len(machines)} machines ({said}): latencies of different machines are not compared."
+        names = "; ".join(machines)
+        yield f"These runs are of {len(machines)} machines ({names}): latencies of different machines are not compared."
     revisions = {str(m.run.document["environment"].get("revision")) for m in measured}
     if len(revisions) > 1:
         yield f"These runs were made by {len(revisions)} different states of the lab (see “revision” of each run)."
 
 
 def _common(measured: Sequence[Measured]) -> Iterator[str]:
-    few = {str(m): f"{m.run.repetitions}" for m in measured if m.run.repetitions < PUBLISHED_REPETITIONS}
-    none = {str(m): f"{m.run.repetitions}" for m in measured if m.run.repetitions < FEWEST_REPETITIONS}
-    wide = {name: few[name] for name in few if name not in none}
-    busy = {str(m): f"{load:.1f}" for m in measured if (load := _load_a_core(m.run)) is not None and load > BUSY_BEFORE}
-    late = {str(m): f"{worst:.1f} ms" for m in measured if (worst := _worst_lateness_ms(m)) is not None}
-    if none:
-        yield f"Too few repetitions for intervals (the thesis had {PUBLISHED_REPETITIONS}): {_listed(none, measured)}."
-    if wide:
-        published = f"the thesis's {PUBLISHED_REPETITIONS}"
-        yield f"Fewer repetitions than {published}, so wider intervals: {_listed(wide, measured)}."
-    if busy:
-        yield f"The machine was busy before the run (processes waiting, for each core): {_listed(busy, measured)}."
-    if late:
-        yield (
-            "The schedule itself was disturbed: in the worst cell one request in a hundred left late by "
-            f"{_listed(late, measured)} or more. Lateness is not part of T; “The runs” shows that of each cell."
-        )
+    few = {str(m): m.run.repetitions for m in measured if m.run.repetitions < PUBLISHED_REPETITIONS}
+    none = {name: f"{count}" for name, count in few.items() if count < FEWEST_REPETITIONS}
+    wide = {name: f"{count}" for name, count in few.items() if count >= FEWEST_REPETITIONS}
+    loads = {str(m): _load_a_core(m.run) for m in measured}
+    busy = {name: f"{load:.1f}" for name, load in loads.items() if load > BUSY_BEFORE}
+    late = {str(m): f"{worst:.1f} ms" for m in measured if (worst := _worst_lateness_ms(m))}
+    for values, sentence in (
+        (none, f"Too few repetitions for intervals (the thesis had {PUBLISHED_REPETITIONS}): {{}}."),
+        (wide, f"Fewer repetitions than the thesis's {PUBLISHED_REPETITIONS}, so wider intervals: {{}}."),
+        (busy, "The machine was busy before the run (processes waiting, for each core): {}."),
+        (
+            late,
+            "The schedule itself was disturbed: in the worst cell one request in a hundred left late by {} or more. "
+            "Lateness is not part of T; “The runs” shows that of each cell.",
+        ),
+    ):
+        if values:
+            yield sentence.format(_listed(values, measured))
 
 
 def _listed(values: Mapping[str, str], measured: Sequence[Measured]) -> str:
-    """Each value with the runs that have it."""
+    """Return each value with the runs that have it."""
     runs: dict[str, list[str]] = {}
     for name, value in values.items():
         runs.setdefault(value, []).append(name)
@@ -107,14 +105,11 @@ def _listed(values: Mapping[str, str], measured: Sequence[Measured]) -> str:
     return "; ".join(f"{value} in {', '.join(names)}" for value, names in runs.items())
 
 
-def _worst_lateness_ms(m: Measured) -> float | None:
-    """p99 of lateness in the cell where it is the largest share of the interval; None where none disturbs."""
-    late = [
-        (p99 / (cell.interval_ms * 1000), p99 / 1000)
-        for cell in cells_of(m).values()
-        if (p99 := cell.figure("send_lateness.p99")) is not None and p99 > LATE_SHARE * cell.interval_ms * 1000
-    ]
-    return max(late)[1] if late else None
+def _worst_lateness_ms(m: Measured) -> float:
+    """Return p99 of lateness in the cell where it is the largest share of the interval; 0 where none disturbs."""
+    late = [(p99 / cell.interval_ms, p99) for cell in cells_of(m).values() if (p99 := cell.figure("send_lateness.p99"))]
+    share_us, p99_us = max(late, default=(0.0, 0.0))
+    return p99_us / 1000 if share_us > LATE_SHARE * 1000 else 0.0
 
 
 def _of_run(m: Measured) -> Iterator[str]:
@@ -134,8 +129,7 @@ def _of_run(m: Measured) -> Iterator[str]:
             f"{name}: bridge and robot were short of processor time ({untouched['found']}). What depends on O or R "
             "being the loop's alone is undecided."
         )
-    gone = _went_offline(run)
-    if gone:
+    if gone := _went_offline(run):
         yield f"{name}: {', '.join(gone)} went offline during the run."
 
 
@@ -151,26 +145,27 @@ def _of_cells(m: Measured) -> Iterator[str]:
             yield f"{name}, {cell}: {why}"
 
 
-def _load_a_core(run: StoredRun) -> float | None:
+def _load_a_core(run: StoredRun) -> float:
+    """Return how many processes were runnable before the run, for each core; 0 if that was not recorded."""
     load = run.document["environment"].get("load_before")
-    return float(load[0]) / run.machine[1] if load else None
+    return float(load[0]) / run.machine[1] if load else 0.0
 
 
 def _stolen_share(run: StoredRun) -> float:
     """Return the share of the processors' time that others had while cells were measured; 0 if it is not counted."""
-    stolen_s = sum(cell.get("steal_s") or 0.0 for cell in run.document["cells"])
-    span_s = sum(cell.get("load", {}).get("seconds", 0.0) for cell in run.document["cells"])
+    cells = run.document["cells"]
+    stolen_s = sum(cell.get("steal_s") or 0.0 for cell in cells)
+    span_s = sum(cell.get("load", {}).get("seconds", 0.0) for cell in cells)
     return stolen_s / (span_s * run.machine[1]) if span_s else 0.0
 
 
 def _went_offline(run: StoredRun) -> list[str]:
     """Return the parts that were online and then were not; a part that comes online late is none of these."""
     online: set[str] = set()
-    gone: list[str] = []
+    gone: dict[str, None] = {}
     for event in run.document.get("events", []):
-        topic = event["topic"]
         if event["status"] == "online":
-            online.add(topic)
-        elif topic in online and topic not in gone:
-            gone.append(topic)
-    return gone
+            online.add(event["topic"])
+        elif event["topic"] in online:
+            gone[event["topic"]] = None
+    return list(gone)

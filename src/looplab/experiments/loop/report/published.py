@@ -52,8 +52,8 @@ class Figure:
 
     @property
     def text(self) -> str:
-        held = "; ".join(f"{name}: {titles()[name]}" for name in self.scenarios)
-        return f"{held}. The thesis says of it: {self.compares}."
+        scenarios = "; ".join(f"{name}: {titles()[name]}" for name in self.scenarios)
+        return f"{scenarios}. The thesis says of it: {self.compares}."
 
 
 @cache

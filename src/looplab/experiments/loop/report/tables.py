@@ -1,14 +1,14 @@
 """Published and measured side by side: the rows of tables 5.2 to 5.9, and of scenarios the thesis does not have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from looplab.experiments.loop.document import robot_free_us
 from looplab.experiments.loop.fitted import fitted, standing
-from looplab.experiments.loop.losses import CAUSES
 from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
 from looplab.experiments.loop.report.published import PublishedRow
+from looplab.report.cell import QUANTILES
+from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Interval
 
@@ -31,17 +31,6 @@ class Row:
         """ "fitted" or "prediction" if a fitted constant is behind the measured figure, else ""."""
         return standing(self.parameters, self.metric, self.interval_ms, self.qos) if self.cell else ""
 
-    @property
-    def lost_by(self) -> str:
-        """The causes of the cell's lost messages in words, "" if it has none or is of a run that does not know them."""
-        found = self.cell.lost_by if self.cell else {}
-        return ", ".join(f"{found[cause]} {cause.replace('_', ' ')}" for cause in CAUSES if found.get(cause))
-
-    @property
-    def response_us(self) -> Mapping[str, Any]:
-        """Response of every message sent; a null is infinite. {} if run.json has none."""
-        return self.cell.document.get("response_us", {}) if self.cell else {}
-
     def printed_us(self, statistic: str) -> float | None:
         return self.printed.figure(self.metric, statistic) if self.printed else None
 
@@ -55,25 +44,9 @@ class Row:
         return self.printed.slip(self.metric) if self.printed else ""
 
     @property
-    def mean(self) -> Interval | None:
-        return self.cell.mean(self.metric) if self.cell else None
-
-    def quantile(self, name: str) -> Interval | None:
-        return self.cell.quantile(self.metric, name) if self.cell else None
-
-    def extreme_us(self, name: str) -> float | None:
-        """Return the measured "min" or "max"."""
-        return self.cell.statistic(self.metric, name) if self.cell else None
-
-    @property
-    def robot_free_us(self) -> dict[str, Any]:
-        """R without queueing at the robot, {} if no request queued."""
-        return robot_free_us(self.cell.document) if self.cell else {}
-
-    @property
     def difference(self) -> Interval | None:
         """Measured minus printed mean; the printed one is taken as exact, its spread is not known."""
-        printed, mean = self.printed_us("avg"), self.mean
+        printed, mean = self.printed_us("avg"), self.cell.mean(self.metric) if self.cell else None
         if printed is None or mean is None:
             return None
         return Interval(mean.estimate - printed, mean.low - printed, mean.high - printed)
@@ -95,31 +68,31 @@ class Table:
     @property
     def responses(self) -> bool:
         """Whether any cell knows the response of its messages."""
-        return any(row.response_us for row in self.rows)
+        return any(row.cell and row.cell.response for row in self.rows)
 
     @property
     def waited(self) -> bool:
         """Whether in any cell a request queued at the robot."""
-        return any(row.robot_free_us for row in self.rows)
+        return any(row.cell and row.cell.free_R for row in self.rows)
 
 
-def tables(runs: Mapping[str, Runs]) -> list[tuple[str, Mapping[str, Table]]]:
-    """Return the tables of every scenario of the thesis, then of every other that was run, by fidelity."""
+# The tables of each scenario by fidelity.
+Tables = Sequence[tuple[str, Mapping[str, Table]]]
+
+
+def tables(runs: Mapping[str, Runs]) -> Tables:
+    """Return the tables of each scenario of the thesis, then of every other that was run; by fidelity, thesis first."""
     named = dict.fromkeys(row.scenario for row in published.rows())
-    others = sorted({scenario for held in runs.values() for scenario in held} - set(named))
-    found: list[tuple[str, Mapping[str, Table]]] = []
+    others = sorted({scenario for of_fidelity in runs.values() for scenario in of_fidelity} - set(named))
+    shown: list[tuple[str, Mapping[str, Table]]] = []
     for scenario in [*named, *others]:
-        held = {fidelity: table(scenario, runs[fidelity][scenario]) for fidelity in _with(scenario, runs)}
-        found.append((scenario, held or {"": table(scenario, None)}))
-    return found
+        run_at = [fidelity for fidelity in sorted(runs, reverse=True) if scenario in runs[fidelity]]
+        by_fidelity = {fidelity: _table(scenario, runs[fidelity][scenario]) for fidelity in run_at}
+        shown.append((scenario, by_fidelity or {"": _table(scenario, None)}))
+    return shown
 
 
-def _with(scenario: str, runs: Mapping[str, Runs]) -> list[str]:
-    """Return the fidelities that have a run of `scenario`, thesis first."""
-    return sorted((fidelity for fidelity, held in runs.items() if scenario in held), reverse=True)
-
-
-def table(scenario: str, measured: Measured | None) -> Table:
+def _table(scenario: str, measured: Measured | None) -> Table:
     """Return all cells that were printed or measured, in the thesis's order first."""
     printed = [row for row in published.rows() if row.scenario == scenario]
     cells = dict(cells_of(measured)) if measured else {}
@@ -130,3 +103,34 @@ def table(scenario: str, measured: Measured | None) -> Table:
     parameters = measured.run.parameters if measured else {}
     rows = [Row(metric, *what, parameters) for what in shown for metric in METRICS]
     return Table(printed[0].table if printed else "", measured, rows)
+
+
+def csv_rows(shown: Tables) -> Iterator[dict[str, object]]:
+    """Yield the rows of tables.csv."""
+    for scenario, by_fidelity in shown:
+        for fidelity, table in by_fidelity.items():
+            run = table.measured.run if table.measured else None
+            for row in table.rows:
+                cell, metric = row.cell, row.metric
+                quantiles = [spread(f"{name}_us", cell.quantile(metric, name) if cell else None) for name in QUANTILES]
+                yield {
+                    "table": table.number,
+                    "scenario": scenario,
+                    "fidelity": fidelity,
+                    "run_id": " ".join(table.measured.run_ids) if table.measured else "",
+                    "valid": "" if run is None else "yes" if run.valid else "no",
+                    "interval_ms": f"{row.interval_ms:g}",
+                    "qos": row.qos,
+                    "metric": metric,
+                    "sent": cell.sent if cell else "",
+                    "answered": cell.answered if cell else "",
+                    "lost_by": cell.causes if cell else "",
+                    "standing": row.standing,
+                    "published_outcome": row.printed_outcome,
+                    **{f"published_{name}_us": number(row.printed_us(name)) for name in ("min", "avg", "max")},
+                    **{f"{name}_us": number(cell.statistic(metric, name) if cell else None) for name in ("min", "max")},
+                    **spread("mean_us", cell.mean(metric) if cell else None),
+                    **spread("difference_us", row.difference),
+                    **{key: text for quantile in quantiles for key, text in quantile.items()},
+                    "remark": row.slip,
+                }

@@ -130,20 +130,6 @@ def test_three_runs_a_side_cannot_reach_five_percent_and_say_so(results: Path) -
     assert "an exact permutation p cannot go below 0.1" in found.reason
 
 
-def test_repetitions_do_not_make_chance_a_difference_of_runs(results: Path) -> None:
-    """Runs that differ by 10 % among themselves: repetitions see a difference each time, runs do not."""
-    called = 0
-    for seed in range(8):
-        folder, rng = results / str(seed), np.random.default_rng(seed)
-        for number in range(4):
-            for scenario in ("scenario1", "scenario2"):
-                level = 1000 * float(np.exp(rng.normal(0, 0.1)))
-                cells = {(20.0, 0): simulated_cell(rng, 10, 20, level, 4290, 0.02)}
-                write_run(folder, scenario, start=start(number), cells=cells)
-        called += shown(folder).verdict("stress").outcome in (REPRODUCED, WEAKER, OPPOSITE)
-    assert called <= 1
-
-
 def test_the_machines_own_difference_stands_beside_the_verdict(results: Path) -> None:
     pair(results, {"scenario1": 1000, "scenario2": 1500}, runs=6)
     runs = [
@@ -163,26 +149,14 @@ NOT_COMPARED: dict[str, tuple[dict[str, Any], str, str]] = {
         "INVALID (stress load: wanted running)",
         "Its figures are shown and prove nothing",
     ),
-    "machine": (
-        {"changes": {"environment": {**MACHINE, "cpu": "Another", "cores": 8}}},
-        "Another, 8 cores",
-        "These runs are of 2 machines",
-    ),
     "twin machine": (
         {"changes": {"environment": {**MACHINE, "machine": "0f0f"}}},
         "machine 0f0f",
         "These runs are of 2 machines",
     ),
-    "boot": ({"changes": {"environment": {**MACHINE, "boot": "later"}}}, "differ in boot", "later"),
     "revision": ({"changes": {"environment": {**MACHINE, "revision": "def"}}}, "differ in revision", "def"),
     "factor": ({"parameters": {"tcp_nodelay": True}}, "differ in TCP_NODELAY", "not fidelity thesis"),
     "link": ({"parameters": {"link": "wifi"}}, "differ in LINK (scenario1: not set, scenario2: wifi)", "wifi"),
-    "deadline": ({"parameters": {"deadline_ms": 200}}, "differ in DEADLINE_MS", "200"),
-    "command": ({"parameters": {"command": "E"}}, "differ in COMMAND (scenario1: T, scenario2: E)", "COMMAND"),
-    "robot": ({"parameters": {"robot": "usb"}}, "differ in ROBOT (scenario1: not set, scenario2: usb)", "usb"),
-    "TLS": ({"parameters": {"broker_tls": True}}, "differ in BROKER_TLS (scenario1: not set, scenario2: on)", "on"),
-    "pacing": ({"parameters": {"pacing": "sleep"}}, "differ in PACING (scenario1: not set", "sleep"),
-    "order": ({"parameters": {"order": "random"}}, "differ in ORDER (scenario1: not set", "random"),
 }
 
 
@@ -319,4 +293,4 @@ def test_a_scenario_of_ones_own_is_in_the_report(results: Path) -> None:
     analysis = shown(results)
     tables = dict(analysis.context["tables"])
     assert tables["my-scenario"]["thesis"].number == ""
-    assert tables["my-scenario"]["thesis"].rows[0].mean is not None
+    assert tables["my-scenario"]["thesis"].rows[0].cell is not None

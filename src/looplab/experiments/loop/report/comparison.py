@@ -1,0 +1,182 @@
+"""Two sides compared, of two scenarios or of QoS 1 and 2 of one: figures, the machine's own difference, the verdict."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
+from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.report.cell import Key
+from looplab.report.page import show_percent
+from looplab.report.samples import Measured
+from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, Interval, compare
+from looplab.report.stored import differences
+from looplab.report.study_file import arms_of
+from looplab.report.verdicts import FEW_RUNS, ONE_RUN, UNDECIDED, Rule, Verdict
+
+# Figures of O, as the thesis has them, and of the response, where a lost message counts.
+FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
+# The figure that a claim on counts of messages is about.
+LOST = "lost messages"
+
+# One side of a comparison: the runs, and which of their cells count.
+Side = tuple[Measured, Sequence[Key]]
+
+
+@dataclass
+class Comparing(Verdict):
+    """A verdict on two sides, as changes by figure ("O mean", "response p95"), or on counts (no `effects`).
+
+    `units` says what was compared: runs, or the repetitions of one run; `judged` which figure decides.
+    """
+
+    effects: dict[str, Comparison] = field(default_factory=dict)
+    sides: tuple[str, str] = ("before", "after")
+    cells: str = ""
+    published_share: float | None = None
+    run_ids: list[str] = field(default_factory=list)
+    units: str = "run"
+    judged: str = "O mean"
+    null: str = ""
+
+    @property
+    def glance(self) -> str:
+        if self.judged not in self.effects:
+            return ""
+        return (
+            f"{show_percent(self.effects[self.judged].share.estimate)} (published {show_percent(self.published_share)})"
+        )
+
+
+def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule) -> None:
+    """Compare runs where each side has enough, else the repetitions of the newest run; set what the verdict is."""
+    sides, judged = (before, after), verdict.judged
+    runs = [len(measured.runs) for measured, _ in sides]
+    verdict.units = "run" if min(runs) >= FEWEST_RUNS else "repetition"
+    values = {figure: [_values(side, figure, verdict.units) for side in sides] for figure in FIGURES}
+    compared = {figure: compare(*both) for figure, both in values.items()}
+    verdict.effects = {figure: comparison for figure, comparison in compared.items() if comparison is not None}
+    if min(runs) < FEWEST_RUNS:
+        verdict.outcome, verdict.reason = ONE_RUN if min(runs) == 1 else FEW_RUNS, _one_run(verdict, runs)
+        return
+    verdict.null = null_text(sides, judged)
+    if judged in verdict.effects:
+        verdict.tested, verdict.rule = verdict.effects[judged], rule
+    else:
+        verdict.reason = _no_figure(judged, values[judged])
+
+
+def _values(side: Side, figure: str, unit: str) -> list[float]:
+    """Return one figure a run in us, the mean over the cells; NaN where a cell of the run has none.
+
+    Of repetitions: those of the newest run that have an answer in every cell.
+    """
+    measured, keys = side
+    metric, statistic = figure.replace("mean", "avg").split()
+    if unit == "run":
+        of_runs = ([_value(cells_of(one).get(key), metric, statistic) for key in keys] for one in measured.runs)
+        return [float(np.mean(of_cells)) for of_cells in of_runs]
+    by_cell = [cells_of(measured.runs[-1])[key].by_repetition(metric, statistic) for key in keys]
+    answered = sorted(set.intersection(*(set(cell) for cell in by_cell)))
+    return [float(np.mean([cell[repetition] for cell in by_cell])) for repetition in answered]
+
+
+def _value(cell: MeasuredLoop | None, metric: str, statistic: str) -> float:
+    if cell is None:
+        return math.nan
+    value = cell.response_quantile(statistic) if metric == "response" else cell.statistic(metric, statistic)
+    return math.nan if value is None else value
+
+
+def _no_figure(judged: str, values: Sequence[Sequence[float]]) -> str:
+    """Return why runs have no figure to compare."""
+    infinite, runs = int(np.isinf(np.concatenate(values)).sum()), sum(map(len, values))
+    if infinite:
+        return f"The {judged} is infinite in {infinite} of {runs} runs: more messages are lost than it can leave out."
+    return f"In one run at least, nothing was answered in a cell: it has no {judged}."
+
+
+def _one_run(verdict: Comparing, runs: Sequence[int]) -> str:
+    """Return what one run a side shows, and what a verdict needs."""
+    effect = verdict.effects.get(verdict.judged)
+    shown = (
+        f"{runs[0]} and {runs[1]} run(s) differ by {show_percent(effect.share.estimate)} in {verdict.judged}, of the "
+        f"newest two {show_percent(effect.share.low)} … {show_percent(effect.share.high)} by their repetitions."
+        if effect
+        else f"The newest runs have fewer than {FEWEST_REPETITIONS} answered repetitions a side: nothing to compare."
+    )
+    return f"{shown} How much two runs differ without a cause is unknown: a verdict needs {FEWEST_RUNS} runs a side."
+
+
+def null_text(sides: Sequence[Side], figure: str) -> str:
+    """Return what two arms of each scenario in a study differ by: this machine's own difference, nothing behind it."""
+    arms = {side[0].run.scenario: share for side in sides for share in _arms(side, figure)}
+    return "; ".join(
+        f"A/A: two arms of {scenario} differ by {show_percent(share.estimate)}"
+        + (f" ({show_percent(share.low)} … {show_percent(share.high)})" if share.known else "")
+        for scenario, share in arms.items()
+    )
+
+
+def _arms(side: Side, figure: str) -> Iterator[Interval]:
+    """Yield the difference of the arms that ran this scenario under two names."""
+    measured, keys = side
+    by_study: dict[str, dict[str, list[float]]] = {}
+    arms = arms_of(measured.run.path.parent)
+    for one in measured.runs:
+        if one.run.run_id in arms:
+            study, arm = arms[one.run.run_id]
+            by_study.setdefault(study, {}).setdefault(arm, []).extend(_values((one, keys), figure, "run"))
+    for by_arm in by_study.values():
+        values = [by_arm[arm] for arm in sorted(by_arm)]
+        if len(values) == 2 and all(np.isfinite(arm).all() and min(arm) > 0 for arm in values):
+            if found := compare(*values):
+                yield found.share
+            else:
+                shift = np.mean(np.log(values[1])) - np.mean(np.log(values[0]))
+                yield Interval(math.expm1(float(shift)), math.nan, math.nan)
+
+
+def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[str] | None = None) -> Comparing:
+    """Give no verdict from runs that are INVALID or differ in more than the claim is `about` (None: not compared).
+
+    Beside the verdict go overridden factors, and the fitted constants on which its figure depends.
+    """
+    verdict.run_ids = [run_id for m in compared for run_id in m.run_ids]
+    troubles = [f"{m.run.run_id} is INVALID ({m.run.invalid_because})" for m in compared if not m.run.valid]
+    if about is not None:
+        first, second = compared
+        troubles += [f"the runs differ in {what} too" for what in differences(first.run, second.run, about)]
+    troubles += _reached(compared)
+    if troubles:
+        verdict.outcome, verdict.tested, verdict.rule = UNDECIDED, None, None
+        verdict.reason = f"Cannot be judged: {'; '.join(troubles)}."
+    overrides = [
+        f"{m.run.scenario} was run with {', '.join(m.run.overrides)}, which is not fidelity {m.run.fidelity}."
+        for m in compared
+        if m.run.overrides
+    ]
+    figure = verdict.judged.split()[0]
+    constants = {one for m in compared for one in fitted(m.run.parameters) if figure in one.figures}
+    names = [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]
+    verdict.beside = [*overrides, *verdict.beside, *names]
+    return verdict
+
+
+def _reached(compared: Sequence[Measured]) -> list[str]:
+    """Return which runs had a load that delayed the parts which stand for another machine more than O allows."""
+    found = [(one.run, one.run.treatment("robot untouched by the load")) for m in compared for one in m.runs]
+    reached = [(run, t.get("found")) for run, t in found if t is not None and not t.get("verified", True)]
+    if not reached:
+        return []
+    run, how = reached[0]
+    return [f"the load reached bridge and robot in {len(reached)} of {len(found)} runs (in {run.run_id}: {how})"]
+
+
+def cells_text(keys: Sequence[Key]) -> str:
+    """Return cells in words: "100, 20 ms, QoS 0"."""
+    qos = sorted({f"{q:g}" for _, q in keys})
+    intervals = sorted({i for i, _ in keys}, reverse=True)
+    return f"{', '.join(f'{i:g}' for i in intervals)} ms, QoS {', '.join(qos)}" if keys else "none"
