@@ -32,7 +32,7 @@ from support.run_checks import total
 from support.waiting import until
 from support.wire import TapWire
 
-from looplab.experiments.loop.outages import REBOOTED
+from looplab.experiments.loop.bridge_news import REBOOTED
 from looplab.experiments.loop.table import table
 
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "ssh": "openssh-client"}

@@ -31,7 +31,7 @@ from support.two_hosts import Pi, by_rule
 from support.waiting import until
 from support.wire import Wire, call
 
-from looplab.experiments.loop.outages import REBOOTED, RESTARTED
+from looplab.experiments.loop.bridge_news import REBOOTED, RESTARTED
 from looplab.experiments.loop.table import table
 
 KIND = os.environ.get("LAB_TWO_HOSTS", "")

@@ -1,7 +1,7 @@
 """Print messages as the broker hands them on: what `./lab listen` starts beside the broker.
 
 `python3 -m looplab.experiments.listen NAME`, until SIGINT or SIGTERM, or until the broker ends. NAME is an experiment;
-its decoding.py, if it has one, names the topics and decodes the payloads. The subscription is at QoS 0: the broker
+its protocol.py, if it has one, names the topics and decodes the payloads. The subscription is at QoS 0: the broker
 keeps nothing for it, and a slow terminal delays nobody.
 """
 
@@ -61,8 +61,8 @@ def _text(payload: bytes) -> str:
 
 def main() -> int:
     """Listen; return 3 if there is no broker."""
-    decoding = EXPERIMENTS[sys.argv[1]].optional_part("decoding")
-    view, over = View(decoding.decode if decoding else lambda _payload: None), threading.Event()
+    protocol = EXPERIMENTS[sys.argv[1]].optional_part("protocol")
+    view, over = View(protocol.decode if protocol else lambda _payload: None), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
 
@@ -79,7 +79,7 @@ def main() -> int:
     except OSError as error:
         print(f"listen: no broker at {host}:{port}: {error}.", file=sys.stderr)
         return EXIT_MACHINE
-    client.subscribe([(topic, 0) for topic in (decoding.TOPICS if decoding else ["#"])])
+    client.subscribe([(topic, 0) for topic in (protocol.TOPICS if protocol else ["#"])])
     client.loop_start()
     over.wait()
     client.disconnect()

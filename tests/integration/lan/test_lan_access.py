@@ -7,10 +7,10 @@ from support.lan_broker import LanBroker, Visit, Visitor
 from support.parts import HOST, LIMIT_S, until
 
 from looplab.experiments.asip.transports import IN, OUT, SESSION, STATE
-from looplab.experiments.loop.losses import TOPIC_BRIDGE_MERGED
 from looplab.experiments.loop.protocol import (
     TOPIC_ANSWER,
     TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_MERGED,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,

@@ -18,9 +18,10 @@ from support.parts import HOST, LIMIT_S, Broker, Listener, free_port, until
 
 from looplab.experiments.loop.document import COLUMNS
 from looplab.experiments.loop.protocol import TOPIC_ANSWER, TOPIC_REQUEST
-from looplab.experiments.loop.request_loop import Measurement, Requests
+from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import RETRY_S, Target
+from looplab.run.open_loop import Messages
 from looplab.run.samples import ANSWERED, LATE, NOT_SENT, WAITING, SampleStore
 from looplab.system import processes
 
@@ -278,7 +279,8 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_clie
         subscriptions=[(TOPIC_ANSWER, qos)],
         on_message=lambda *message: measurement.received(*message),
     )
-    measurement = Measurement(client, store, Requests("E", "run", store.count, 1000), lambda *_: None)
+    requests = Messages(TOPIC_REQUEST, b"E-run-%d", store.count, 1000)
+    measurement = Measurement(client, store, requests, "run", lambda *_: None)
     assert client.connect(LIMIT_S)
     echo = Listener(broker.port, TOPIC_REQUEST)
     answer_requests(echo, lambda _run, _k: [OK])

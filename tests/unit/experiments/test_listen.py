@@ -1,7 +1,7 @@
 """What ./lab listen prints: whole pairs, at most 20 lines a second, nothing that changes a terminal."""
 
 from looplab.experiments.listen import View
-from looplab.experiments.loop.decoding import decode
+from looplab.experiments.loop.protocol import decode
 
 ANSWER = b"run,%d,ok,4281000,24.50,0,4300000,0,,"
 

@@ -12,6 +12,7 @@ from looplab.experiments.loop.bridge_news import BridgeNews
 from looplab.experiments.loop.document import (
     COLUMNS,
     TRANSPORT_HEADER,
+    delayed,
     in_published_order,
     of_rows,
     overhead,
@@ -19,16 +20,17 @@ from looplab.experiments.loop.document import (
     transport_lines,
 )
 from looplab.experiments.loop.looks import Looks, robot_lags
-from looplab.experiments.loop.losses import NEVER_NS, TOPIC_BRIDGE_MERGED, Evidence, Losses
-from looplab.experiments.loop.outages import delayed
+from looplab.experiments.loop.losses import NEVER_NS, Evidence, Losses
 from looplab.experiments.loop.parameters import Parameters, in_order
 from looplab.experiments.loop.protocol import (
     TOPIC_ANSWER,
     TOPIC_BRIDGE_INFO,
+    TOPIC_BRIDGE_MERGED,
     TOPIC_BRIDGE_STATUS,
+    TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
 )
-from looplab.experiments.loop.request_loop import Measurement, Requests
+from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import ClientOptions, MqttClient
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
@@ -36,6 +38,7 @@ from looplab.run import stalls
 from looplab.run.accounting import held_us, tally
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.life import wait_for
+from looplab.run.open_loop import Messages
 from looplab.run.record import File, Place
 from looplab.run.samples import ANSWERED, WAITING, SampleStore
 from looplab.spec.brokers import BROKERS
@@ -128,12 +131,14 @@ class Controller(CellRun[Parameters, LoopCell]):
             {**overhead(one.cell, store, self.parameters.rows(index)), **self.seen.cell(index)}
             for index, one in enumerate(self.measured)
         ]
-        found = treatments.judge(self.parameters, self.looks, bridge)
-        found += treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge))
-        found += treatments.judge_connections(self.parameters, self._tls, bridge)
-        found += treatments.judge_broker(self.parameters, self.record.versions.get("broker", ""))
-        found += readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates))
-        return [*found, self.seen.judge_link()]
+        return [
+            *treatments.judge(self.parameters, self.looks, bridge),
+            *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
+            *treatments.judge_connections(self.parameters, self._tls, bridge),
+            *treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
+            *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
+            self.seen.judge_link(),
+        ]
 
     def document(self, measured: Measured[LoopCell], rows: range) -> dict[str, Any]:
         index, store, cell = rows.start // len(rows), self.record.store, measured.cell
@@ -151,13 +156,13 @@ class Controller(CellRun[Parameters, LoopCell]):
         counts, store = self.measurement.counts, self.record.store
         every = range(self.parameters.samples)
         self._losses = Losses(store, every, self._evidence())
-        found = super().contents()
+        contents = super().contents()
         _, measured = tally(store, every)
         return {
-            **found,
+            **contents,
             "warmup": self._warmup,
-            "cells": in_published_order(self.parameters, found["cells"]),
-            "robot": robot_lags(found["cells"]),
+            "cells": in_published_order(self.parameters, contents["cells"]),
+            "robot": robot_lags(contents["cells"]),
             "malformed": counts.malformed + self.news.malformed,
             "foreign": counts.foreign + self.news.foreign,
             "expired": len(counts.expired),
@@ -172,8 +177,9 @@ class Controller(CellRun[Parameters, LoopCell]):
 
     def _measurement(self, store: SampleStore, token: str, per_cell: int) -> Measurement:
         p = self.parameters
-        requests = Requests(p.command, token, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
-        return Measurement(self._client, store, requests, self.news.take)
+        form = f"{p.command}-{token}-%d".encode()
+        requests = Messages(TOPIC_REQUEST, form, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
+        return Measurement(self._client, store, requests, token, self.news.take)
 
     def _note_connection(self) -> None:
         self._connected_ns.append(perf_counter_ns())

@@ -1,22 +1,17 @@
 """What a run of the loop stores: the cells of run.json, the lines of samples.csv and transport.csv."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from looplab.experiments.loop import LoopCell, ledger
 from looplab.experiments.loop.parameters import Parameters
 from looplab.run.accounting import Columns, response, response_ns, tally, total_ns
-from looplab.run.samples import ABSENT, NOT_SENT
+from looplab.run.samples import ABSENT, LATE, NOT_SENT
 
 # The rows' own columns: R as the bridge measured it, the same at its socket, the wait for earlier requests; O's parts.
 COLUMNS = ("robot_ns", "wire_robot_ns", "wait_ns", *ledger.COLUMNS)
-TRANSPORT_HEADER = ",".join(
-    (
-        "sequence,transport_total_us,transport_robot_us,transport_overhead_us,robot_wait_us",
-        *(f"{name}_us" for name in ledger.NAMES),
-    )
-)
-_WIRE = ("wire_sent_ns", "wire_received_ns", "wire_robot_ns")
+_TRANSPORT = ("transport_total", "transport_robot", "transport_overhead", "robot_wait", *ledger.NAMES)
+TRANSPORT_HEADER = ",".join(("sequence", *(f"{name}_us" for name in _TRANSPORT)))
 
 
 def in_published_order(parameters: Parameters, cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -30,7 +25,7 @@ def of_rows(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
     sent, measured = tally(columns, rows)
     return {
         "ledger_us": ledger.summary(columns, measured),
-        "waited": waited(columns, measured),
+        "waited": sum(columns["wait_ns"][row] > 0 for row in measured),
         "response_us": response(columns, sent),
         "beyond_interval": beyond(columns, sent, round(cell.interval_ms * 1e6)),
     }
@@ -43,19 +38,25 @@ def beyond(columns: Columns, sent: Sequence[int], interval_ns: int) -> float | N
 
 
 def overhead(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
-    """Return of one cell only how many messages were sent, and the mean of O: cheap enough between cells."""
-    sent, measured = tally(columns, rows)
+    """Return of one cell only the mean of O: cheap enough between cells."""
+    _, measured = tally(columns, rows)
     total = sum(total_ns(columns, measured)) - sum(columns["robot_ns"][row] for row in measured)
-    return {
-        **cell.key_document,
-        "sent": len(sent),
-        "O_us": {"n": len(measured), "avg": total / len(measured) / 1000 if measured else None},
-    }
+    mean_us = total / len(measured) / 1000 if measured else None
+    return {**cell.key_document, "O_us": {"n": len(measured), "avg": mean_us}}
 
 
-def waited(columns: Columns, rows: Iterable[int]) -> int:
-    """Return how many of these requests queued at the robot."""
-    return sum(columns["wait_ns"][row] > 0 for row in rows)
+def delayed(columns: Columns, rows: range) -> dict[str, float]:
+    """Return the late answers with R below half of T, which waited elsewhere than at the robot; {} if there are none.
+
+    A cut of the network too short for the broker to notice makes some: their number `n`, the longest T and R in us.
+    """
+    late = [row for row in rows if columns["state"][row] == LATE]
+    times = zip(total_ns(columns, late), (columns["robot_ns"][row] for row in late), strict=True)
+    waited = [(total, robot) for total, robot in times if 2 * robot < total]
+    if not waited:
+        return {}
+    longest_total, longest_robot = (max(each) / 1000 for each in zip(*waited, strict=True))
+    return {"n": len(waited), "longest_T_us": longest_total, "longest_R_us": longest_robot}
 
 
 def passed(columns: Columns, rows: Iterable[int]) -> int:
@@ -64,23 +65,13 @@ def passed(columns: Columns, rows: Iterable[int]) -> int:
     return sum((state[row] != NOT_SENT) + (received[row] != ABSENT) for row in rows)
 
 
-def robot_free_us(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return R without queueing of a cell of run.json; {} if nothing queued."""
-    service = cell.get("service_R_us") or {}
-    return dict(service) if service.get("n") and cell.get("waited") else {}
-
-
 def transport_lines(columns: Columns, rows: Sequence[int]) -> Iterator[str]:
     """Yield the lines of transport.csv: sequence, the three latencies where bytes enter and leave sockets, how long the
     request queued at the robot, and the ledger's parts, whose sum is O of samples.csv. Empty where unknown."""
-    for row, total, robot in _transport(columns, rows):
-        values = (total, robot, total - robot, columns["wait_ns"][row], *ledger.of_row(columns, row))
-        yield f"{row},{','.join('' if value == ABSENT else f'{value / 1e3:.3f}' for value in values)}"
-
-
-def _transport(columns: Columns, rows: Iterable[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield (row, T, R) in ns where bytes enter and leave the sockets, of rows where all of it is known."""
-    sent, received, robot = (columns[name] for name in _WIRE)
+    sent, received, robot = (columns[name] for name in ("wire_sent_ns", "wire_received_ns", "wire_robot_ns"))
     for row in rows:
         if ABSENT not in (sent[row], received[row], robot[row]):
-            yield row, received[row] - sent[row], robot[row]
+            total = received[row] - sent[row]
+            latencies = (total, robot[row], total - robot[row], columns["wait_ns"][row])
+            values = (*latencies, *ledger.of_row(columns, row))
+            yield f"{row},{','.join('' if value == ABSENT else f'{value / 1e3:.3f}' for value in values)}"

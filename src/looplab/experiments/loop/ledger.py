@@ -11,16 +11,22 @@ from typing import Any, NamedTuple
 
 from looplab.run.accounting import Columns, summarise
 from looplab.run.samples import ABSENT
+from looplab.spec.columns import between
 
 COLUMNS = ("bridge_wake_up_ns", "bridge_send_path_ns")
-# The columns that make up the parts, beside R.
-STAMPS = ("received_ns", "sent_ns", "left_ns", "arrived_ns", *COLUMNS)
 NAMES = {
     "send_path": "controller's send path",
     "wake_up": "controller's wake-up",
     "bridge_wake_up": "bridge's wake-up",
     "bridge_send_path": "bridge's send path",
     "network": "network and broker",
+}
+# Why a part of a message is unknown although the kernel gives time stamps.
+_GAPS = {
+    "wake_up": "came in together with later ones, and the kernel stamps only the last",
+    "send_path": "left without a stamp of the kernel",
+    "bridge_wake_up": "came to the bridge together with later ones",
+    "bridge_send_path": "had no later answer with which the bridge could report its part",
 }
 
 
@@ -34,59 +40,34 @@ class Parts(NamedTuple):
     network: int
 
 
-def parts(overhead: int, *stamps: int) -> Parts:
-    """Return the parts of an O of which the STAMPS are given; the network is what the others leave of it.
+def of_row(columns: Columns, row: int) -> Parts:
+    """Return the parts of an answered message's O, whose R is known; the network is what the others leave of it.
 
     It is unknown if one of them is, or if they are longer than O.
     """
-    received, sent, left, arrived, bridge_wake_up, bridge_send_path = stamps
-    known = (_between(sent, left), _between(arrived, received), bridge_wake_up, bridge_send_path)
-    rest = overhead - sum(known)
+    send_path, wake_up = (
+        max(ABSENT, between(begin, end, columns, row))
+        for begin, end in (("sent_ns", "left_ns"), ("arrived_ns", "received_ns"))
+    )
+    known = (send_path, wake_up, columns["bridge_wake_up_ns"][row], columns["bridge_send_path_ns"][row])
+    rest = columns["received_ns"][row] - columns["sent_ns"][row] - columns["robot_ns"][row] - sum(known)
     return Parts(*known, ABSENT if ABSENT in known or rest < 0 else rest)
-
-
-def _between(begin: int, end: int) -> int:
-    return ABSENT if ABSENT in (begin, end) or end < begin else end - begin
-
-
-def of_row(columns: Columns, row: int) -> Parts:
-    """Return the parts of an answered message's O, whose R is known."""
-    stamps = [columns[name][row] for name in STAMPS]
-    return parts(stamps[0] - stamps[1] - columns["robot_ns"][row], *stamps)
-
-
-def whole(columns: Columns, rows: Iterable[int]) -> list[Parts]:
-    """Return the parts of those answered messages of which all are known."""
-    return [found for row in rows if ABSENT not in (found := of_row(columns, row))]
 
 
 def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
     """Return `ledger_us` of a cell: a distribution of each part over the messages of which all parts are known."""
-    found = whole(columns, rows)
-    return {name: summarise([part[at] for part in found]) for at, name in enumerate(NAMES)}
+    complete = [parts for row in rows if ABSENT not in (parts := of_row(columns, row))]
+    return {name: summarise([parts[at] for parts in complete]) for at, name in enumerate(NAMES)}
 
 
 def gaps(columns: Columns, rows: Iterable[int], unstamped: str, bridge: Mapping[str, Any]) -> list[str]:
-    """Say in sentences why the ledger of some answered messages has gaps.
+    """Return in sentences why the ledger of some answered messages has gaps.
 
     `unstamped` is why the controller's kernel stamps nothing, `bridge` what the bridge reports of itself.
     """
-    found = []
-    if unstamped:
-        found.append(f"The controller's kernel gives no time stamps ({unstamped}).")
-    if why := bridge.get("unstamped"):
-        found.append(f"The kernel of the bridge gives no time stamps ({why}).")
-    if found:
-        return found
+    kernels = {"The controller's kernel": unstamped, "The kernel of the bridge": bridge.get("unstamped")}
+    if any(kernels.values()):
+        return [f"{kernel} gives no time stamps ({why})." for kernel, why in kernels.items() if why]
     every = [of_row(columns, row) for row in rows]
-    counts = {
-        "came in together with later ones, and the kernel stamps only the last": _unknown(every, "wake_up"),
-        "left without a stamp of the kernel": _unknown(every, "send_path"),
-        "came to the bridge together with later ones": _unknown(every, "bridge_wake_up"),
-        "had no later answer with which the bridge could report its part": _unknown(every, "bridge_send_path"),
-    }
+    counts = {why: sum(getattr(parts, name) == ABSENT for parts in every) for name, why in _GAPS.items()}
     return [f"{count} of {len(every)} answered messages {why}." for why, count in counts.items() if count]
-
-
-def _unknown(found: Iterable[Parts], name: str) -> int:
-    return sum(getattr(part, name) == ABSENT for part in found)

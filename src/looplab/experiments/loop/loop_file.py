@@ -28,13 +28,13 @@ def wanted(file: Path, scenario: str, loads: Collection[str]) -> dict[str, str]:
     if scenario not in services:
         raise UsageError(f"{file} has no service {scenario}.", f"Add its line; ./lab new {scenario} does.")
     started = [name for name, profiles in _profiles(services, file).items() if scenario in profiles]
-    found = [name for name in started if name in loads]
-    if len(found) > 1:
-        raise UsageError(f"{scenario} starts {' and '.join(found)}.", f"Leave it in the profiles of one, in {file}.")
+    own = [name for name in started if name in loads]
+    if len(own) > 1:
+        raise UsageError(f"{scenario} starts {' and '.join(own)}.", f"Leave it in the profiles of one, in {file}.")
     published = dict(_PRIORITY.findall(text))
     given = {"BROKER": PRIORITISED_BROKER in started, "CONTROLLER": "*prioritised" in services[scenario]}
     return {
-        "LOAD": next(iter(found), ""),
+        "LOAD": next(iter(own), ""),
         **{f"PRIORITY_{part}": published.get(part, "") if prioritised else "0" for part, prioritised in given.items()},
     }
 
@@ -42,7 +42,7 @@ def wanted(file: Path, scenario: str, loads: Collection[str]) -> dict[str, str]:
 def _profiles(services: dict[str, str], file: Path) -> dict[str, list[str]]:
     """Return the profiles of each service."""
     named: dict[str, list[str]] = {}
-    found = {}
+    profiles = {}
     for name, lines in services.items():
         match = _PROFILES.search(lines)
         if match is None:
@@ -50,7 +50,7 @@ def _profiles(services: dict[str, str], file: Path) -> dict[str, list[str]]:
                 f"{file}: {name} has no list of profiles.", "Write it as `profiles: [scenario1, scenario2]`."
             )
         anchor, listed, alias = match.groups()
-        found[name] = named.get(alias, []) if alias else re.findall(r"[\w-]+", listed)
+        profiles[name] = named.get(alias, []) if alias else re.findall(r"[\w-]+", listed)
         if anchor:
-            named[anchor] = found[name]
-    return found
+            named[anchor] = profiles[name]
+    return profiles

@@ -4,9 +4,8 @@
 connection to the broker. `expired`: answered after the time limit. `unknown`: none of these was found.
 """
 
-import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -14,28 +13,13 @@ from looplab.run.accounting import Columns
 from looplab.run.samples import WAITING
 
 CAUSES = ("merged", "disconnected", "expired", "unknown")
-# The bridge publishes `<run> <sequence> …` here: requests whose answers merged into the one before.
-TOPIC_BRIDGE_MERGED = "lab/bridge/merged"
 # A connection that did not come back.
 NEVER_NS = 2**63 - 1
-
-_MERGED = re.compile(rb"([A-Za-z0-9_.-]{1,64})((?: [0-9]{1,9})+)")
-
-
-def merged_payload(run: bytes, sequences: Iterable[int]) -> bytes:
-    """Return what the bridge publishes about merged requests of `run`."""
-    return b" ".join([run, *(b"%d" % sequence for sequence in sequences)])
-
-
-def parse_merged(payload: bytes) -> tuple[bytes, list[int]] | None:
-    """Return (run, sequences), None if `payload` is malformed."""
-    found = _MERGED.fullmatch(payload)
-    return (found[1], [int(number) for number in found[2].split()]) if found else None
 
 
 @dataclass
 class Evidence:
-    """What is known beside the samples: sequences, and in `returns_ns` when a connection was there again."""
+    """What the samples do not show: sequences, and in `returns_ns` when a connection was there again."""
 
     merged: set[int] = field(default_factory=set)
     expired: set[int] = field(default_factory=set)
@@ -51,19 +35,18 @@ class Losses:
 
     def count(self, rows: Iterable[int]) -> dict[str, int]:
         """Return how many of `rows` were lost by each of CAUSES; they add up to the lost ones."""
-        counts = dict.fromkeys(CAUSES, 0)
-        for row in _lost(self._columns, rows):
-            counts[self._cause(row)] += 1
+        state, counts = self._columns["state"], dict.fromkeys(CAUSES, 0)
+        for row in rows:
+            if state[row] == WAITING:
+                counts[self._cause(row)] += 1
         return counts
 
     def _cause(self, row: int) -> str:
-        sent_ns = self._columns["sent_ns"][row]
-        found = {
-            "merged": row in self._evidence.merged,
-            "disconnected": sent_ns in self._away,
-            "expired": row in self._evidence.expired,
-        }
-        return next((cause for cause, known in found.items() if known), "unknown")
+        if row in self._evidence.merged:
+            return "merged"
+        if self._columns["sent_ns"][row] in self._away:
+            return "disconnected"
+        return "expired" if row in self._evidence.expired else "unknown"
 
 
 class _Spans:
@@ -85,8 +68,3 @@ class _Spans:
     def __contains__(self, sent_ns: int) -> bool:
         at = bisect_left(self._ends, sent_ns)
         return at < len(self._ends) and sent_ns > self._after[at]
-
-
-def _lost(columns: Columns, rows: Iterable[int]) -> Iterator[int]:
-    state = columns["state"]
-    return (row for row in rows if state[row] == WAITING)

@@ -9,6 +9,7 @@ two are empty where the kernel gave no stamp.
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 TOPIC_REQUEST = "request/"
@@ -16,10 +17,15 @@ TOPIC_ANSWER = "answer/"
 TOPIC_BRIDGE_STATUS = "lab/bridge/status"
 TOPIC_ROBOT_STATUS = "lab/robot/status"
 TOPIC_BRIDGE_INFO = "lab/bridge/info"
+# The bridge publishes `<run> <sequence> …` here: requests whose answers merged into the one before.
+TOPIC_BRIDGE_MERGED = "lab/bridge/merged"
 ONLINE = b"online"
 OFFLINE = b"offline"
 
 COMMAND_ROBOT = "T"
+# What `./lab listen` subscribes to, and the commands in words.
+TOPICS = (TOPIC_REQUEST, TOPIC_ANSWER)
+COMMANDS = {b"T": "temperature?", b"E": "an emulated answer?"}
 
 # How bytes from the robot become answers, by fidelity.
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
@@ -36,6 +42,7 @@ _ANSWER = re.compile(
     rb"([A-Za-z0-9_.-]{1,64}),([0-9]{1,9}),([a-z]{1,16}),([0-9]{1,18}),([ -+\--~]{0,32})"
     rb"(?:,([0-9]{1,9}),([0-9]{1,18}),([0-9]{1,18}),([0-9]{0,18}),([0-9]{0,18}))?"
 )
+_MERGED = re.compile(rb"([A-Za-z0-9_.-]{1,64})((?: [0-9]{1,9})+)")
 
 
 class Request(NamedTuple):
@@ -65,18 +72,40 @@ class Answer(NamedTuple):
 
 
 def parse_request(payload: bytes) -> Request | None:
-    """The request in `payload`, or None where it is malformed (to be counted and ignored)."""
-    found = _REQUEST.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
-    if found is None:
+    """Return the request in `payload`, None if it is malformed (to be counted and ignored)."""
+    match = _REQUEST.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
+    if match is None:
         return None
-    command, run, sequence = found.groups()
+    command, run, sequence = match.groups()
     return Request(command, run, int(sequence))
 
 
 def parse_answer(payload: bytes) -> Answer | None:
-    """The answer in `payload`, or None where it is malformed (to be counted and ignored)."""
-    found = _ANSWER.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
-    if found is None:
+    """Return the answer in `payload`, None if it is malformed (to be counted and ignored)."""
+    match = _ANSWER.fullmatch(payload) if len(payload) <= MAX_PAYLOAD_BYTES else None
+    if match is None:
         return None
-    run, sequence, status, robot_ns, value, *earlier = found.groups()
+    run, sequence, status, robot_ns, value, *earlier = match.groups()
     return Answer(run, int(sequence), status, int(robot_ns), value, *(int(field) if field else -1 for field in earlier))
+
+
+def merged_payload(run: bytes, sequences: Iterable[int]) -> bytes:
+    """Return what the bridge publishes about merged requests of `run`."""
+    return b" ".join([run, *(b"%d" % sequence for sequence in sequences)])
+
+
+def parse_merged(payload: bytes) -> tuple[bytes, list[int]] | None:
+    """Return (run, sequences), None if `payload` is malformed."""
+    match = _MERGED.fullmatch(payload)
+    return (match[1], [int(number) for number in match[2].split()]) if match else None
+
+
+def decode(payload: bytes) -> tuple[object, bool, str] | None:
+    """Return what a request has in common with its answer, whether this is the answer, and its words; else None."""
+    if request := parse_request(payload):
+        asked = f"{request.sequence}: {COMMANDS[request.command]} of run {request.run.decode()}"
+        return (request.run, request.sequence), False, asked
+    if answer := parse_answer(payload):
+        value = f"{answer.status.decode()} {answer.value.decode()}"
+        return (answer.run, answer.sequence), True, f"{answer.sequence}: {value}, R {answer.robot_ns / 1e6:.3f} ms"
+    return None

@@ -33,31 +33,32 @@ class Missing(NamedTuple):
 
 
 def bridge_info(retained: Mapping[str, bytes]) -> dict[str, Any]:
-    """What the bridge last said of itself, {} where it said nothing that can be read.
+    """Return what the bridge last reported of itself, {} if nothing of it can be read.
 
-    Who has a bridge's password may say anything: words come out short and printable, numbers whole, all else as None.
+    Whoever has a bridge's password may send anything: text comes out short and printable, numbers whole, all else None.
     """
     try:
         info = json.loads(retained.get(TOPIC_BRIDGE_INFO, b"{}"))
     except (ValueError, RecursionError):
         return {}
-    return {_word_of(name): _tame(value) for name, value in info.items()} if isinstance(info, dict) else {}
+    return {_printable(name): _tame(value) for name, value in info.items()} if isinstance(info, dict) else {}
 
 
 def _tame(value: object) -> object:
     if isinstance(value, dict):
-        return {_word_of(name): count for name, count in value.items() if isinstance(count, int)}
-    return _word_of(value) if isinstance(value, str) else value if isinstance(value, int) else None
+        return {_printable(name): count for name, count in value.items() if isinstance(count, int)}
+    return _printable(value) if isinstance(value, str) else value if isinstance(value, int) else None
 
 
-def _word_of(text: str) -> str:
+def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_WORD])
 
 
-def other_bridges(words: Iterable[bytes], *, answered_twice: bool) -> list[Treatment]:
-    """Nothing, but where `words` (payloads on TOPIC_BRIDGE_INFO) are of several bridges and answers came twice."""
-    told = [bridge_info({TOPIC_BRIDGE_INFO: payload}) for payload in words]
-    instances = {str(info["instance"]) for info in told if "instance" in info}
+def other_bridges(reports: Iterable[bytes], *, answered_twice: bool) -> list[Treatment]:
+    """Return a failed treatment if `reports` (payloads on TOPIC_BRIDGE_INFO) are of several bridges and answers came
+    twice, else nothing."""
+    infos = [bridge_info({TOPIC_BRIDGE_INFO: payload}) for payload in reports]
+    instances = {str(info["instance"]) for info in infos if "instance" in info}
     if len(instances) < 2 or not answered_twice:
         return []
     found = f"{len(instances)}: stop the second Pi, or the bridge that was left running"
@@ -65,7 +66,7 @@ def other_bridges(words: Iterable[bytes], *, answered_twice: bool) -> list[Treat
 
 
 def missing(parameters: Parameters, retained: Mapping[str, bytes]) -> Missing | None:
-    """The first thing a run must still wait for, None when everything is there.
+    """Return the first thing that a run must still wait for, None when everything is there.
 
     `retained` are the last payloads by topic, of a broker that was started for this run and so remembers nobody.
     """
@@ -113,11 +114,7 @@ def _no_robot(robot: str, fault: str) -> Missing:
             "Plug it in and switch it on; `ls /dev/serial/by-id/` shows whether it is seen. docs/serial.md has the "
             "rest; --robot virtual needs none.",
         )
-    return Missing(
-        "robot",
-        f"The robot did not come online{why}",
-        "See `docker compose logs bridge robot`.",
-    )
+    return Missing("robot", f"The robot did not come online{why}", "See `docker compose logs bridge robot`.")
 
 
 def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missing | None:

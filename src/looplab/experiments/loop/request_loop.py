@@ -1,10 +1,9 @@
 """The hot path of the control loop: requests as they are due, answers stamped as they come back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter_ns
 
-from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, TOPIC_REQUEST, parse_answer
+from looplab.experiments.loop.protocol import STATUS_OK, TOPIC_ANSWER, parse_answer
 from looplab.run.open_loop import Messages, OpenLoop, Sender
 from looplab.run.samples import SampleStore
 
@@ -12,33 +11,22 @@ _ANSWER_TOPIC = TOPIC_ANSWER.encode()
 _STATUS_OK = STATUS_OK.encode()
 
 
-@dataclass(frozen=True)
-class Requests:
-    """The requests `<command>-<token>-<k>`; the rest as in looplab.run.open_loop.Messages."""
-
-    command: str
-    token: str
-    per_cell: int
-    deadline_ms: int
-    sleeps: bool = False
-
-    def messages(self) -> Messages:
-        """Return them as the open loop sends them."""
-        form = f"{self.command}-{self.token}-%d".encode()
-        return Messages(TOPIC_REQUEST, form, self.per_cell, self.deadline_ms, self.sleeps)
-
-
 class Measurement(OpenLoop):
-    """Sends `requests` and stamps their answers.
+    """Sends the requests `<command>-<token>-<k>` and stamps their answers.
 
     `on_other(topic, payload)` gets what arrives on topics other than the answers'.
     """
 
     def __init__(
-        self, sender: Sender, store: SampleStore, requests: Requests, on_other: Callable[[bytes, bytes], None]
+        self,
+        sender: Sender,
+        store: SampleStore,
+        requests: Messages,
+        token: str,
+        on_other: Callable[[bytes, bytes], None],
     ) -> None:
-        super().__init__(sender, store, requests.messages())
-        self._token = requests.token.encode()
+        super().__init__(sender, store, requests)
+        self._token = token.encode()
         self._on_other = on_other
         self._robot, self._wire_robot, self._wait_ns = store["robot_ns"], store["wire_robot_ns"], store["wait_ns"]
         self._wake_up, self._send_path = store["bridge_wake_up_ns"], store["bridge_send_path_ns"]

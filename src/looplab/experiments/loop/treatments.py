@@ -40,7 +40,7 @@ def roles(broker: str) -> list[Role]:
 
 def priorities(parameters: Parameters) -> dict[str, int]:
     """Return the published real-time priorities by role."""
-    return {"broker": parameters.priority_broker, "controller": parameters.priority_controller}
+    return {BROKER.name: parameters.priority_broker, CONTROLLER.name: parameters.priority_controller}
 
 
 def applied(parameters: Parameters) -> dict[str, int]:
@@ -53,21 +53,24 @@ def judge(parameters: Parameters, looks: Sequence[Look | None], bridge: Mapping[
 
     `looks` are the service's answers (None: it did not answer), `bridge` is what the bridge reports of itself.
     """
-    if found := unverified(looks):
-        return found
+    if missing := unverified(looks):
+        return missing
     good = [look for look in looks if look is not None]
-    roles = (BROKER.name, CONTROLLER.name)
-    found += [judge_process(good, role.name) for role in _PROCESSES if role is not ROBOT or _has_robot(parameters)]
-    found += [judge_policy(good, role, applied(parameters).get(role, 0)) for role in roles]
-    for role, priority in priorities(parameters).items():
-        found += judge_permission(good, role, priority) if priority else []
-    found += [judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port) for role in roles]
-    found += _bridge(parameters, bridge)
-    found += _isolation(parameters, good, bridge)
-    found += [load.judge(good, wanted=parameters.load == load.name) for load in loads().values()]
-    if parameters.load in loads():
-        found += loads()[parameters.load].judge_strength(good, parameters.load_settings)
-    return found
+    published, own = priorities(parameters), applied(parameters)
+    return [
+        *(judge_process(good, role.name) for role in _PROCESSES if role is not ROBOT or _has_robot(parameters)),
+        *(judge_policy(good, role, own.get(role, 0)) for role in published),
+        *(one for role, fifo in published.items() if fifo for one in judge_permission(good, role, fifo)),
+        *(judge_nodelay(good, role, parameters.tcp_nodelay, parameters.broker_port) for role in published),
+        *_bridge(parameters, bridge),
+        *_isolation(parameters, good, bridge),
+        *(load.judge(good, wanted=parameters.load == load.name) for load in loads().values()),
+        *(
+            loads()[parameters.load].judge_strength(good, parameters.load_settings)
+            if parameters.load in loads()
+            else ()
+        ),
+    ]
 
 
 def elsewhere(bridge: Mapping[str, Any]) -> dict[str, list[object]]:
@@ -103,12 +106,9 @@ def judge_broker(parameters: Parameters, version: str) -> list[Treatment]:
     if not BROKERS[parameters.broker].version:
         return []
     found = f"{parameters.broker} {version}" if version else f"a broker that reports no version of {parameters.broker}"
-    return [Treatment("broker", parameters.broker, found, bool(version), note=_qos_note(parameters))]
-
-
-def _qos_note(parameters: Parameters) -> str:
     left_out = ", ".join(map(str, parameters.qos_left_out))
-    return f"it knows no QoS {left_out}: those cells are left out" if left_out else ""
+    note = f"it knows no QoS {left_out}: those cells are left out" if left_out else ""
+    return [Treatment("broker", parameters.broker, found, bool(version), note=note)]
 
 
 def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:
@@ -128,23 +128,18 @@ def judge_robot(parameters: Parameters, cells: Sequence[Mapping[str, Any]], *, v
     before the first cell. Never required: no kernel need allow what keeps the load away. Verdicts about O need it.
     """
     roles = (BRIDGE, ROBOT) if _has_robot(parameters) else (BRIDGE,)
-    found = [(own_delay_us(cell, roles) / cell["O_us"]["avg"], cell) for cell in cells if _is_known(cell)]
-    if not virtual or not found:
+    shares = [(own_delay_us(cell, roles) / cell["O_us"]["avg"], cell) for cell in cells if _is_known(cell)]
+    if not virtual or not shares:
         return []
-    share, cell = max(found, key=lambda one: one[0])
+    share, cell = max(shares, key=lambda one: one[0])
+    good = share <= MOST_SHARE_OF_O
     wanted = f"bridge and robot wait at most {MOST_SHARE_OF_O:.0%} of O for a processor"
-    where = f"{own_delay_us(cell, roles):.0f} us of {cell['O_us']['avg']:.0f} us ({share:.0%})"
-    note = "" if share <= MOST_SHARE_OF_O else "they were short of processor time: O and R are not the loop's alone"
-    return [
-        Treatment(
-            "robot untouched by the load",
-            wanted,
-            f"{where} at {cell['interval_ms']:g} ms, QoS {cell['qos']}",
-            share <= MOST_SHARE_OF_O,
-            False,
-            note,
-        )
-    ]
+    found = (
+        f"{own_delay_us(cell, roles):.0f} us of {cell['O_us']['avg']:.0f} us ({share:.0%}) at "
+        f"{cell['interval_ms']:g} ms, QoS {cell['qos']}"
+    )
+    note = "" if good else "they were short of processor time: O and R are not the loop's alone"
+    return [Treatment("robot untouched by the load", wanted, found, good, required=False, note=note)]
 
 
 def own_delay_us(cell: Mapping[str, Any], roles: Sequence[Role]) -> float:
@@ -169,23 +164,20 @@ def is_virtual(bridge: Mapping[str, Any]) -> bool:
 def _bridge(parameters: Parameters, bridge: Mapping[str, Any]) -> list[Treatment]:
     if not bridge:
         return [Treatment("bridge settings", "known", "the bridge did not say", False)]
-    nodelay, framing = bridge.get("tcp_nodelay"), bridge.get("framing")
+    wanted, found = parameters.tcp_nodelay, bridge.get("tcp_nodelay")
+    known = "unknown" if found is None else on_off(found)
+    framing = bridge.get("framing")
     same = framing == parameters.robot_framing
     note = "" if same else "start the bridge with the same FIDELITY"
     return [
-        Treatment(
-            "bridge TCP_NODELAY",
-            on_off(parameters.tcp_nodelay),
-            "unknown" if nodelay is None else on_off(nodelay),
-            nodelay == parameters.tcp_nodelay,
-        ),
+        Treatment("bridge TCP_NODELAY", on_off(wanted), known, found == wanted),
         Treatment("robot framing", parameters.robot_framing, str(framing), same, note=note),
     ]
 
 
 def _isolation(parameters: Parameters, looks: Sequence[Look], bridge: Mapping[str, Any]) -> list[Treatment]:
     """A real robot has a machine of its own, and so may its bridge."""
-    virtual = is_virtual(bridge)
-    reported = {"bridge": str(bridge.get("scheduling", "unknown"))}
+    reported = {BRIDGE.name: str(bridge.get("scheduling", "unknown"))}
     roles = (BRIDGE, ROBOT, *([LINK] if parameters.link != NO_LINK else []))
-    return [judge_isolation(looks, role, "" if virtual else reported.get(role.name, "unknown")) for role in roles]
+    elsewhere = {role: "" if is_virtual(bridge) else reported.get(role.name, "unknown") for role in roles}
+    return [judge_isolation(looks, role, where) for role, where in elsewhere.items()]

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from looplab.experiments.loop.losses import CAUSES, NEVER_NS, Evidence, Losses, merged_payload, parse_merged
+from looplab.experiments.loop.losses import CAUSES, NEVER_NS, Evidence, Losses
+from looplab.experiments.loop.protocol import parse_merged
 from looplab.run.samples import ANSWERED, FAILED, LATE, NOT_SENT, WAITING, SampleStore
 
 MS = 1_000_000
@@ -67,10 +68,6 @@ def test_two_returns_without_an_answer_between_them() -> None:
     store = sent_every_10_ms(set(range(40, 60)))
     assert count(store, Evidence(returns_ns=[455 * MS, 598 * MS])) == {"disconnected": 20}
     assert count(store, Evidence(returns_ns=[455 * MS])) == {"disconnected": 6, "unknown": 14}
-
-
-def test_merged_requests_are_read_as_they_are_written() -> None:
-    assert parse_merged(merged_payload(b"ab12", [7, 8, 123456789])) == (b"ab12", [7, 8, 123456789])
 
 
 @pytest.mark.parametrize("payload", [b"", b"ab12", b"ab12 ", b"ab12 x", b"ab12 1,2", b"ab12 1234567890", b"\xff 1"])

@@ -7,7 +7,8 @@ import pytest
 
 from looplab import __version__
 from looplab.experiments.loop import readiness
-from looplab.experiments.loop.outages import AWAY, NETWORK, REBOOTED, RESTARTED, absences, delayed, unnoticed
+from looplab.experiments.loop.bridge_news import AWAY, NETWORK, REBOOTED, RESTARTED, absences, unnoticed
+from looplab.experiments.loop.document import delayed
 from looplab.experiments.loop.parameters import read_parameters
 from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_STATUS, TOPIC_ROBOT_STATUS
 from looplab.experiments.loop.table import table

@@ -19,8 +19,17 @@ from looplab.experiments.loop.bridge import state as bridge_state
 from looplab.system import processes
 
 PORT = 9102
-LOAD, THERMAL = Path("/proc/loadavg"), Path("/sys/class/thermal/thermal_zone0/temp")
 _INFO = ("version", "framing", "scheduling", "serial", "robot", "broker")
+# Figures of the machine: name, help, file, how many of its units make one.
+_MACHINE = (
+    ("lab_pi_load1", "Load average over one minute.", "/proc/loadavg", 1),
+    (
+        "lab_pi_temperature_celsius",
+        "The processor's; a Pi slows down from 80.",
+        "/sys/class/thermal/thermal_zone0/temp",
+        1000,
+    ),
+)
 
 
 class PiCollector(Collector):
@@ -32,28 +41,22 @@ class PiCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the families of one scrape."""
         state = bridge_state.read(self._folder)
-        yield GaugeMetricFamily(
-            "lab_pi_bridge_up", "1 while the bridge on this machine turns its loop.", state is not None
-        )
+        up = "1 while the bridge on this machine turns its loop."
+        yield GaugeMetricFamily("lab_pi_bridge_up", up, state is not None)
         if state is not None:
             yield from _bridge(state)
-        for name, text, path, unit in (
-            ("lab_pi_load1", "Load average over one minute.", LOAD, 1),
-            ("lab_pi_temperature_celsius", "The processor's; a Pi slows down from 80.", THERMAL, 1000),
-        ):
+        for name, text, file, unit in _MACHINE:
             with contextlib.suppress(OSError, ValueError, IndexError):
-                yield GaugeMetricFamily(name, text, float(path.read_text().split()[0]) / unit)
+                yield GaugeMetricFamily(name, text, float(Path(file).read_text().split()[0]) / unit)
 
 
 def _bridge(state: bridge_state.BridgeState) -> Iterator[Metric]:
     facts = state.facts
-    yield GaugeMetricFamily(
-        "lab_pi_bridge_connected", "1 while the broker serves the bridge.", bool(facts.get("connected"))
-    )
-    yield GaugeMetricFamily("lab_pi_robot_online", "1 while the robot answers.", bool(facts.get("robot_online")))
-    lost = CounterMetricFamily("lab_pi_bridge_disconnects", "Connections to the broker that were lost.")
-    lost.add_metric([], float(facts.get("disconnects", 0)))
-    yield lost
+    connected, online = bool(facts.get("connected")), bool(facts.get("robot_online"))
+    yield GaugeMetricFamily("lab_pi_bridge_connected", "1 while the broker serves the bridge.", connected)
+    yield GaugeMetricFamily("lab_pi_robot_online", "1 while the robot answers.", online)
+    lost = float(facts.get("disconnects", 0))
+    yield CounterMetricFamily("lab_pi_bridge_disconnects", "Connections to the broker that were lost.", lost)
     events = CounterMetricFamily("lab_pi_bridge_events", "What the bridge counts, by event.", labels=["event"])
     for event, count in state.counts.items():
         events.add_metric([event], count)

@@ -15,7 +15,6 @@ from looplab.experiments.loop.bridge.reporter import Reporter
 from looplab.experiments.loop.bridge.robot_answers import Reply
 from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.bridge.state import Counts
-from looplab.experiments.loop.losses import TOPIC_BRIDGE_MERGED, merged_payload
 from looplab.experiments.loop.protocol import (
     FRAMINGS,
     OFFLINE,
@@ -24,9 +23,11 @@ from looplab.experiments.loop.protocol import (
     STATUS_OK,
     STATUS_TIMEOUT,
     TOPIC_ANSWER,
+    TOPIC_BRIDGE_MERGED,
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
     Request,
+    merged_payload,
     parse_request,
 )
 from looplab.mqtt.address import read_broker
