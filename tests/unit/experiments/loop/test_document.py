@@ -52,34 +52,6 @@ def test_every_message_has_exactly_one_outcome(seed: int) -> None:
     assert found["send_lateness_us"]["n"] == found["sent"]
 
 
-def test_latencies_by_hand() -> None:
-    store = SampleStore(4, more=COLUMNS)
-    put(store, 0, ANSWERED, total_ns=5 * MS, robot_ns=4 * MS, lateness_ns=250_000)
-    put(store, 1, LATE, total_ns=1500 * MS, robot_ns=6 * MS)
-    put(store, 2, WAITING, lateness_ns=7 * MS)
-    put(store, 3, FAILED, total_ns=250 * MS, robot_ns=249 * MS)
-    found = document(store, range(4))
-    assert (found["T_us"]["min"], found["T_us"]["max"]) == (5000, 1_500_000)
-    assert (found["R_us"]["min"], found["R_us"]["max"]) == (4000, 6000)
-    # O is paired message by message: the largest O is not the largest T less the largest R of others.
-    assert (found["O_us"]["min"], found["O_us"]["max"]) == (1000, 1_494_000)
-    assert (found["send_lateness_us"]["min"], found["send_lateness_us"]["max"]) == (0, 7000)
-
-
-def test_transport_takes_complete_rows_only() -> None:
-    store = SampleStore(3, more=COLUMNS)
-    for row in range(3):
-        put(store, row, ANSWERED, 5 * MS, 4 * MS)
-        store["wire_sent_ns"][row], store["wire_received_ns"][row] = 1000, 1000 + 4_900_000
-    store["wire_robot_ns"][0] = 4_200_000
-    store["wire_robot_ns"][2] = 4_300_000
-    store["wire_sent_ns"][2] = -1
-    found = document(store, range(3))
-    assert found["transport_O_us"]["n"] == 1
-    assert found["transport_O_us"]["max"] == 700
-    assert list(transport_lines(store, range(1))) == ["0,4900.000,4200.000,700.000,,,,,,"]
-
-
 def test_transport_file_and_summary_hold_the_same_rows() -> None:
     store = SampleStore(2, more=COLUMNS)
     for row in range(2):

@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from looplab.experiments.loop import LoopCell, ledger
-from looplab.experiments.loop.document import COLUMNS, TRANSPORT_HEADER, of_rows, transport_lines
-from looplab.run.document import cell_document
+from looplab.experiments.loop import ledger
+from looplab.experiments.loop.document import COLUMNS, TRANSPORT_HEADER, transport_lines
 from looplab.run.samples import ABSENT, ANSWERED, SampleStore
 
 SENT_NS = 5_000_000_000
@@ -53,14 +52,6 @@ def test_the_parts_put_in_sum_up_to_o_to_the_nanosecond(store: SampleStore) -> N
         assert sum(part for part in parts if part is not None) == overhead
 
 
-def test_the_averages_of_a_cell_add_up_to_that_of_o(store: SampleStore) -> None:
-    cell = LoopCell.keyed(20, 0)
-    found = cell_document(cell, store, range(50), of_rows(cell, store, range(50)))
-    assert [part["n"] for part in found["ledger_us"].values()] == [50] * 5
-    total = sum(part["avg"] for part in found["ledger_us"].values())
-    assert total == pytest.approx(found["O_us"]["avg"], abs=0.01)
-
-
 @pytest.mark.parametrize("lacking", ["left_ns", "arrived_ns", "bridge_wake_up_ns", "bridge_send_path_ns"])
 def test_an_unknown_part_is_empty_and_so_is_the_rest(store: SampleStore, lacking: str) -> None:
     store[lacking][0] = ABSENT
@@ -81,17 +72,3 @@ def test_parts_that_cannot_be_are_no_parts(store: SampleStore) -> None:
     first, second = (ledger.of_row(store, row) for row in range(2))
     assert (first.send_path, first.network, second.network) == (ABSENT, ABSENT, ABSENT)
     assert second.send_path != ABSENT
-
-
-@pytest.mark.parametrize(
-    ("unstamped", "bridge", "told"),
-    [
-        ("", STAMPED, []),
-        ("no such option", STAMPED, ["The controller's kernel gives no time stamps (no such option)."]),
-        ("", {"unstamped": "no"}, ["The kernel of the bridge gives no time stamps (no)."]),
-    ],
-)
-def test_the_run_says_why_there_are_gaps(
-    store: SampleStore, unstamped: str, bridge: dict[str, str], told: list[str]
-) -> None:
-    assert ledger.gaps(store, range(50), unstamped, bridge) == told

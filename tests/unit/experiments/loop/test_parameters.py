@@ -1,11 +1,8 @@
 """Parameters: defaults of each fidelity, each factor alone, and a sentence for every slip of the pen."""
 
-import json
-
 import pytest
 
 from looplab.errors import LabError, UsageError
-from looplab.experiments.loop.document import in_published_order
 from looplab.experiments.loop.parameters import in_order, read_parameters
 from looplab.spec.parameters import MAX_SAMPLES
 from looplab.spec.reader import FIDELITIES
@@ -57,50 +54,6 @@ def test_the_settings_of_a_load_are_those_of_its_container() -> None:
         read_parameters({**SCENARIO, "LOAD": "stress", "STRESS_CPU": "all"})
 
 
-def test_an_empty_variable_is_an_absent_one() -> None:
-    empty = dict.fromkeys(("FIDELITY", "TCP_NODELAY", "QOS", "MESSAGES", "BROKER_HOST", "PARTS_TIMEOUT_S"), "")
-    assert read_parameters({**SCENARIO, **empty}) == read_parameters(SCENARIO)
-
-
-def test_line_ends_of_windows_do_no_harm() -> None:
-    settings = {"SCENARIO": "scenario5\r", "INTERVALS_MS": "20 10\r", "QOS": "1\r", "FIDELITY": "corrected\r"}
-    found = read_parameters(settings)
-    assert (found.scenario, found.intervals_ms, found.qos, found.fidelity) == ("scenario5", (20, 10), (1,), "corrected")
-
-
-@pytest.mark.parametrize("text", ["100,50", "100 50", "100, 50", "100\t50"])
-def test_lists_are_written_with_commas_or_spaces(text: str) -> None:
-    assert read_parameters({**SCENARIO, "INTERVALS_MS": text}).intervals_ms == (100, 50)
-
-
-def test_cells_run_through_all_intervals_at_each_quality() -> None:
-    found = read_parameters({**SCENARIO, "INTERVALS_MS": "20,2.5", "QOS": "0,2"})
-    assert [cell.key for cell in found.cells] == [(20, 0), (2.5, 0), (20, 2), (2.5, 2)]
-
-
-def test_effective_parameters_are_json() -> None:
-    found = read_parameters({**SCENARIO, "INTERVALS_MS": "20,2.5"}).as_json()
-    assert json.loads(json.dumps(found))["intervals_ms"] == [20, 2.5]
-
-
-# Beyond what the kinds of tests/unit/spec/test_reader.py refuse.
-MALFORMED = {
-    "SCENARIO": ("", "../etc", "Scenario5"),
-    "INTERVALS_MS": ("0", "60001"),
-    "BROKER_PORT": ("0", "65536"),
-}
-
-
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in MALFORMED.items() for text in texts])
-def test_a_malformed_value_names_its_variable(name: str, text: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        read_parameters({**SCENARIO, name: text})
-    error = caught.value
-    assert error.message.startswith(name)
-    assert "params.env" in error.remedy
-    assert "\n" not in error.message
-
-
 def test_more_than_one_run_can_hold_is_refused() -> None:
     with pytest.raises(UsageError, match="more than one run can hold") as caught:
         read_parameters({**SCENARIO, "MESSAGES": "1000000", "REPETITIONS": "6"})
@@ -123,14 +76,6 @@ def test_a_seed_gives_one_order_and_another_seed_another() -> None:
 
     assert cells(1) == cells(1)
     assert len({cells(seed) for seed in range(1, 9)}) > 6
-
-
-def test_run_json_lists_cells_as_published_whatever_their_order() -> None:
-    parameters = in_order(read_parameters({**SCENARIO, "ORDER": "random", "ORDER_SEED": "3", "QOS": "0,1"}))
-    measured = [cell.key_document for cell in parameters.cells]
-    stored = [(cell["interval_ms"], cell["qos"]) for cell in in_published_order(parameters, measured)]
-    assert stored == parameters.published_cells != [cell.key for cell in parameters.cells]
-    assert json.loads(json.dumps(parameters.as_json()))["cell_order"] == [list(cell.key) for cell in parameters.cells]
 
 
 def test_cells_that_the_broker_does_not_know_are_left_out() -> None:

@@ -64,13 +64,6 @@ def test_what_o_is_made_of_is_shown_within_the_width() -> None:
     assert "made of" not in table(run(cell(ledger_us={name: figures() for name in NAMES})))
 
 
-def test_every_cell_has_its_own_block() -> None:
-    text = table(run(*(cell(interval_ms=interval) for interval in (100, 50, 20, 2.5))))
-    assert [line.split()[0] for line in text.splitlines() if " ms " in line and "0" in line][:4] == [
-        "100", "50", "20", "2.5",
-    ]  # fmt: skip
-
-
 def test_rare_counts_are_named_only_where_there_are_any() -> None:
     assert "dup." not in table(run(cell()))
     text = table(run(cell(duplicates=3, disconnects=1)))
