@@ -33,9 +33,7 @@ def checkout_files(root: Path) -> list[str]:
     """Return the files that git tracks. Raises LabError (exit code 3) without git."""
     listed = call(["git", "-C", str(root), "ls-files", "-z"])
     if not listed.good:
-        raise MachineError(
-            f"git does not list the files: {listed.reason}", "Take a checkout by `git clone`."
-        )
+        raise MachineError(f"git does not list the files: {listed.reason}", "Take a checkout by `git clone`.")
     return sorted(name for name in listed.stdout.split("\0") if name and (root / name).is_file())
 
 

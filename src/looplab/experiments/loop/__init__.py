@@ -182,9 +182,14 @@ class LoopCell(Cell):
         """R without queueing at the robot; {} if nothing queued."""
         return self.service_R if self.service_R.get("n") and self.waited else {}
 
+    @property
+    def behind(self) -> int | None:
+        """How many messages had no answer when the next one was due; None if that is not known."""
+        return None if self.beyond_interval is None else round(self.beyond_interval * self.sent)
+
     def more_values(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        if (share := self.beyond_interval) is not None:
-            yield "messages_beyond_interval_total", {}, round(share * self.sent)
+        if self.behind is not None:
+            yield "messages_beyond_interval_total", {}, self.behind
         for part, statistics in self.ledger.items():
             if statistics["n"]:
                 yield "overhead_part_seconds", {"part": part}, statistics["avg"] / 1e6

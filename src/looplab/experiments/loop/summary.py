@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.fitted import depends, fitted
 from looplab.experiments.loop.losses import CAUSES
 from looplab.experiments.loop.table import FITTED, notices
@@ -64,8 +65,7 @@ def _one(run: Mapping[str, Any], cell: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{INDENT}{line}" for line in aligned(rows, left=1))
     yield ""
     yield from fill(_counts(cell), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2).splitlines()
-    if share := cell.get("beyond_interval"):
-        behind = round(share * cell["sent"])
+    if behind := LoopCell(cell).behind:
         yield f"{INDENT}{behind} of {cell['sent']} requests had no answer when the next one was due"
 
 
