@@ -21,7 +21,7 @@ from looplab.exercises.exercise import exercises, read_exercise
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.page import page
 from looplab.report.stored import StoredRun, read_run
-from looplab.run.life import run_table
+from looplab.run.life import run_summary, run_table
 
 PORT, DEFAULT_PORTS = 8080, {"GRAFANA": 3000, "PROMETHEUS": 9090}
 COMMAND = ("-m", "looplab.lab.pages")
@@ -111,6 +111,7 @@ def write_site(root: Path, out: Path, *, waiting: bool = False) -> None:
     context: dict[str, Any] = {
         "waiting": waiting,
         "runs": runs,
+        "summary": run_summary(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
         "table": run_table(EXPERIMENTS[runs[0].experiment], runs[0].document) if runs else "",
         "reports": _reports(root, out / "reports") if runs else [],
         "handouts": [] if waiting else _handouts(root, out / "handouts"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from looplab.report.drawing import OVERVIEW, Drawing, images
-from looplab.report.verdicts import NO_RUN, SIGNS
+from looplab.report.verdicts import NO_RUN, SIGNS, TOO_FEW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def overview(
     compared: Callable[[Claim, Verdict], tuple[Interval | None, float | None]],
     same: str = "no change",
 ) -> list[Overview]:
-    """Return the figure of all claims that have runs; none where none has. `same` labels a share of zero.
+    """Return the figure of the claims that have a figure or a verdict; none where none has. `same` labels no change.
 
     `compared` gives the share and the published one of a verdict.
     """
@@ -60,7 +60,8 @@ def overview(
         for fidelity, found in answers.items()
         if found.outcome != NO_RUN
     ]
-    return [Overview(marks, axis, same)] if marks else []
+    shown = [mark for mark in marks if mark.share or mark.outcome not in TOO_FEW]
+    return [Overview(shown, axis, same)] if shown else []
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _row(axes: Axes, at: int, mark: Mark) -> None:
         value = 1 + share.estimate
         beyond = ">" if value > MOST else "<" if value < LEAST else shape
         axes.plot(_inside(value), at, beyond, ms=6.5, color=colour, zorder=4, clip_on=False)
-    text = f"{SIGNS.get(mark.outcome, '')} {mark.outcome}"
+    text = f"{SIGNS.get(mark.outcome, '')} {mark.outcome}".strip()
     axes.annotate(
         text, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, annotation_clip=False
     )

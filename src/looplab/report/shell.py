@@ -19,6 +19,7 @@ from looplab.report.csv_rows import write_csv
 from looplab.report.drawing import OVERVIEW
 from looplab.report.painters import painters
 from looplab.report.stored import APART, Selection, StoredRun, Unusable, read_run, run_folders
+from looplab.run.life import run_summary
 from looplab.spec.experiment import Experiment, Experiments
 from looplab.system.terminal import fitted, plural
 
@@ -121,10 +122,9 @@ def page_text(
     """Return the page of one experiment; runs in `apart` have a page of their own."""
     from looplab.report.basis import basis
     from looplab.report.page import page
-    from looplab.report.verdicts import NO_RUN
 
     runs = [one.run for m in measured for one in m.runs]
-    asked = [any(v.outcome != NO_RUN for v in answers.values()) for _, answers in analysis.verdicts]
+    asked, unasked = _by_runs(analysis.verdicts)
     context = {
         "experiment": experiment,
         "measured": measured,
@@ -134,8 +134,9 @@ def page_text(
         "studies": experiment.studies,
         "verdicts": analysis.verdicts,
         "basis": basis(analysis.verdicts),
-        "asked": [entry for entry, has_runs in zip(analysis.verdicts, asked, strict=True) if has_runs],
-        "unasked": [entry for entry, has_runs in zip(analysis.verdicts, asked, strict=True) if not has_runs],
+        "asked": asked,
+        "unasked": unasked,
+        "newest": run_summary(experiment, max(runs, key=lambda run: run.run_id).document) if runs else "",
         "overview": next((d for d in drawn if d.figure == OVERVIEW), None),
         "unusable": [*selection.unusable, *apart],
         "set_aside": selection.set_aside,
@@ -164,12 +165,24 @@ def _write_files(out: Path, page: str, analysis: Analysis, drawn: Sequence[Drawi
     (out / page).write_text(text, encoding="utf-8")
 
 
+def _by_runs(verdicts: Verdicts) -> tuple[Verdicts, Verdicts]:
+    """Return the claims with runs, and those without."""
+    from looplab.report.verdicts import NO_RUN
+
+    has_runs = [any(verdict.outcome != NO_RUN for verdict in answers.values()) for _, answers in verdicts]
+    both = list(zip(verdicts, has_runs, strict=True))
+    return [entry for entry, has in both if has], [entry for entry, has in both if not has]
+
+
 def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts) -> None:
     runs = [one.run for m in measured for one in m.runs]
     print(f"{name}: {plural(len(runs), 'run')}, {sum(run.samples for run in runs):,} messages")
-    for claim, by_fidelity in verdicts:
+    asked, unasked = _by_runs(verdicts)
+    for claim, by_fidelity in asked:
         said = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in by_fidelity.items()]
         print(fitted(f"  {claim.title}\n      {', '.join(said)}", sys.stdout, " " * 6))
+    if unasked:
+        print(f"  {plural(len(unasked), 'claim')} without runs: the page says which scenarios they compare")
 
 
 def _run_rows(measured: Sequence[Measured], selection: Selection) -> list[dict[str, str]]:

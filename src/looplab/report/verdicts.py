@@ -10,6 +10,7 @@ FIDELITIES = ("thesis", "corrected")
 REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not reproduced"
 OPPOSITE, NO_CONTRAST, UNDECIDED = "opposite", "no contrast applied", "undecided"
 ONE_RUN, FEW_RUNS, NO_RUN = "one run: no verdict", "two runs: no verdict", "not run"
+TOO_FEW = (ONE_RUN, FEW_RUNS)
 # A sign beside each word: in grey print, colours say nothing.
 SIGNS = {
     REPRODUCED: "✓",
@@ -18,8 +19,6 @@ SIGNS = {
     OPPOSITE: "↔",
     NO_CONTRAST: "=",
     UNDECIDED: "?",
-    ONE_RUN: "1",
-    FEW_RUNS: "2",
 }
 # Fixed, so that the same runs give the same report.
 SEED = 20201028
