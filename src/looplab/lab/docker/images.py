@@ -91,7 +91,7 @@ class Images:
             command = ["docker", "pull", reference]
             done = follow(command, lambda line: step.note(line[:40]), timeout_s=PULL_TIMEOUT_S)
             if not done.good:
-                step.finish_as(f"not available: {done.reason}")
+                step.finish_as(f"not available: {done.reason.rpartition(': ')[2]}")
         if done.code == TIMED_OUT or any(sign in done.reason.lower() for sign in _SILENT):
             self.silent[registry] = done.reason.rpartition(": ")[2]
         return done.good
@@ -143,10 +143,10 @@ class Images:
             self._build(variable, STAND_INS[repository], f"no registry gave {name}")
         elif repository == FLOOD_REPOSITORY:
             self.variables[variable] = flood_stand_in
-            self.notes.append(f"{reference} is not available here: {flood_stand_in}, with the same flags, floods.")
+            self.notes.append(f"{name} is not available: {flood_stand_in}, with the same flags, floods.")
         elif repository == GRAFANA_REPOSITORY:
             self.variables["GRAFANA"] = "off"
-            self.notes.append(f"{reference} is not available here and has no stand-in: no Grafana.")
+            self.notes.append(f"No Grafana: {name} is not available ({self.why_not(reference)}).")
         else:
             raise MachineError(f"The image {reference} is not available: {self.why_not(reference)}.", BUNDLE_REMEDY)
 
