@@ -34,7 +34,7 @@ def _serial_tcp_mqtt() -> Dashboard:
             (9, [(15, _latencies()), (9, _frequencies())]),
         ],
         [
-            choice("fidelity", "Fidelity", sent, "thesis: as published. corrected: without known artefacts.", ["All"]),
+            choice("fidelity", "Fidelity", sent, "thesis: as published; corrected: no known artefacts.", ["All"]),
             choice("client", "Client", sent, "Language and transport of the client, and what runs elsewhere.", ["All"]),
         ],
         refresh="5s",

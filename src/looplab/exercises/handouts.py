@@ -26,8 +26,8 @@ FORM = """```sh
 ./lab check {name}
 ```
 
-writes your form, `answers/{name}.yaml` (`score: 0 of {total}`). Write the letter into it before you run: any prediction gets
-its point."""
+writes your form, `answers/{name}.yaml` (`score: 0 of {total}`). Write the letter into it before you run: any
+prediction gets its point."""
 SAMPLE_HEAD = "### The table that you will read\n\n"
 
 
@@ -109,7 +109,7 @@ def _sample(root: Path, exercise: Exercise, experiment: Experiment, there: str) 
     if there:
         return "\n".join([f"{SAMPLE_HEAD}{there} shows such a table. You need these lines:", "", *asked])
     table = run_table(experiment, sample_run(root, experiment, scenario))
-    head = f"{SAMPLE_HEAD}A run on another machine; yours has other figures."
+    head = f"{SAMPLE_HEAD}`./lab show` prints it. A run on another machine; yours has other figures."
     return "\n".join([head, "", "```text", table, "```", "", *asked])
 
 

@@ -63,9 +63,7 @@ def compare_scenarios() -> Dashboard:
         ],
         [
             choice("scenario", "Scenario", _CELL, "Drawn in the uppermost panel and the tables.", _FIRST_SHOWN),
-            choice(
-                "fidelity", "Fidelity", _CELL, "thesis: as published. corrected: without known artefacts.", ["thesis"]
-            ),
+            choice("fidelity", "Fidelity", _CELL, "thesis: as published; corrected: no known artefacts.", ["thesis"]),
             choice("interval", "Interval (ms)", _CELL, "Time between two requests.", ["20"], of="interval_ms"),
             choice("qos", "QoS", _CELL, "MQTT quality of service.", ["0"]),
             fixed_choice("metric", "Latency", "For the uppermost panel and the tables.", METRICS, "O"),
