@@ -22,7 +22,7 @@ pytestmark = pytest.mark.engine
 
 # What there is for: Python's own root is 43 MB.
 # A Java runtime; Python with gevent; seven Go programs of 40 to 110 MB with PostgreSQL, NATS, Redis and nginx.
-MOST_MB = {"report": 350, "stress": 15, "robot": 40, "flood": 15, "asip_java": 110, "devices": 90, "magistrala": 480}
+MOST_MB = {"report": 350, "stress": 15, "robot": 40, "flood": 15, "asip_java": 110, "devices": 70, "magistrala": 480}
 # What an image imports beside the modules of the lab in it; these two rooms run in images of their own alone.
 IMPORTED = {
     "bridge": [],

@@ -1,13 +1,12 @@
 """The agent's programs: real processes on chosen processors, found and stopped."""
 
 import os
-import socket
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
 from support.waiting import until
 
 from looplab.errors import LabError
@@ -24,11 +23,6 @@ def programs() -> Iterator[Programs]:
     found = Programs()
     yield found
     found.stop()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
 
 
 def program(then: str, port: int, **more: object) -> Program:
@@ -69,11 +63,8 @@ def test_what_its_children_used_is_its_own(programs: Programs) -> None:
 
 def test_one_that_ends_is_seen_with_its_exit_code_and_last_line(programs: Programs) -> None:
     programs.start([program("time.sleep(0.3); print('no disk', flush=True); raise SystemExit(7)", free_port())], [])
-    end_s = time.monotonic() + 10
-    while (facts := programs.facts()["services"]["one"])["ended"] is None and time.monotonic() < end_s:
-        time.sleep(0.05)
-    assert facts["ended"] == 7
-    assert facts["last_line"] == "no disk"
+    until(lambda: programs.facts()["services"]["one"]["ended"] == 7, "its exit code")
+    until(lambda: programs.facts()["services"]["one"]["last_line"] == "no disk", "its last line")
 
 
 def test_one_that_never_gets_ready_is_named_with_what_it_printed(programs: Programs) -> None:
@@ -119,12 +110,7 @@ def test_what_comes_first_must_end_well(programs: Programs) -> None:
 def test_durations_are_handed_out_once(programs: Programs) -> None:
     line = '{"msg":"Publish completed","duration":"1.5ms"}'
     programs.start([program(f"print('{line}', flush=True); time.sleep(60)", free_port(), marked="Publish")], [])
-    end_s = time.monotonic() + 10
-    found: dict[str, int] = {}
-    while not found and time.monotonic() < end_s:
-        found = programs.durations()
-        time.sleep(0.05)
-    assert found == {"1500": 1}
+    assert until(programs.durations, "a duration") == {"1500": 1}
     assert programs.durations() == {}
 
 

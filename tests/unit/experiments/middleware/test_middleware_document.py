@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 from support.simulated_middleware_runs import by_cores, trial
 
-from looplab.experiments.middleware import EXPERIMENT, LoadCell
+from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.document import Second, Trial, contents, faults, files, judge, live
 from looplab.experiments.middleware.parts import Snapshot
 from looplab.experiments.middleware.trial import dead
-from looplab.run.life import run_table
 
 ONE, TWO = LoadCell.keyed(True, False, 1, 1, 30), LoadCell.keyed(False, False, 1, 2, 60)
 
 
 def made(cell: LoadCell = ONE, repetition: int = 0, **more: Any) -> Trial:
-    found = trial(cell, repetition, np.random.default_rng(5 + repetition), by_cores, 1.0)
-    return replace(found, **more)
+    return replace(trial(cell, repetition, np.random.default_rng(5 + repetition), by_cores, 1.0), **more)
 
 
 def treatments(*trials: Trial) -> dict[str, tuple[bool, str]]:
@@ -63,13 +61,12 @@ def test_requests_that_succeeded_too_late_are_not_processed() -> None:
 )
 def test_a_repetition_that_counts_for_nothing_says_why(changes: dict[str, Any], why: str) -> None:
     wrong = made(**changes)
-    [said] = faults(1, [wrong])
-    assert said.startswith("30 devices, 1 core, container, repetition 0: ")
-    assert why in said
+    [fault] = faults(1, [wrong])
+    assert fault.startswith("30 devices, 1 core, container, repetition 0: ")
+    assert why in fault
     [cell] = contents([wrong, made(repetition=1)], [])["cells"]
     assert not cell["valid"]
-    assert "! " not in run_table(EXPERIMENT, {**RUN, "cells": contents([made()], [])["cells"]})
-    assert run_table(EXPERIMENT, {**RUN, "cells": [cell]}).count(" !") == 1
+    assert contents([made()], [])["cells"][0]["valid"]
 
 
 def test_a_run_that_lacks_repetitions_says_so() -> None:
@@ -134,16 +131,6 @@ def test_the_live_state_is_that_of_the_running_cell() -> None:
     assert (cell["devices"], cell["requests"], state["planned"]) == (30, 240, 1000)
 
 
-RUN: dict[str, Any] = {
-    "scenario": "middleware", "fidelity": "thesis", "run_id": "20260301T000000Z-middleware", "valid": True,
-    "invalid_because": [], "treatments": [],
-}  # fmt: skip
-
-
-def test_the_table_fits_a_terminal() -> None:
-    cells = contents([made(), made(TWO), made(LoadCell.keyed(True, True, 2, 1, 150), out_of_memory=True)], [])["cells"]
-    lines = run_table(EXPERIMENT, {**RUN, "cells": cells}).splitlines()
-    assert max(map(len, lines)) <= 80
-    rows = [line.split()[:4] for line in lines if line.strip()[:1].isdigit() and not line.endswith(".")]
-    assert rows == [["1", "2", "60", "bare"], ["1", "1", "30", "container"], ["2", "1", "150", "balancer"]]
-    assert "150 devices, 2 nodes x 1 core, balancer: out of memory." in lines
+def test_a_cell_without_memory_is_remarked_below_the_table() -> None:
+    run = contents([made(), made(LoadCell.keyed(True, True, 2, 1, 150), out_of_memory=True)], [])
+    assert list(LoadCell.remarks(run)) == ["150 devices, 2 nodes x 1 core, balancer: out of memory."]

@@ -1,4 +1,4 @@
-"""The parameters of middleware and middleware-nodes."""
+"""The parameters of middleware and middleware-nodes, and the processors of each part."""
 
 import os
 
@@ -10,6 +10,14 @@ from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.controller import needs_host
 from looplab.experiments.middleware.limit import largest
 from looplab.experiments.middleware.parameters import read_parameters
+from looplab.experiments.middleware.placement import (
+    default_cores,
+    default_layouts,
+    default_loads,
+    of_node,
+    others,
+    shared,
+)
 from looplab.lab.run_options import variables
 
 
@@ -97,3 +105,22 @@ def test_full_is_the_published_length() -> None:
     for names, quick in ((["middleware"], True), (["scenario0"], False)):
         with pytest.raises(LabError, match="--full"):
             variables(ROOT, names, {"FULL": "on"}, quick=quick)
+
+
+@pytest.mark.parametrize(("processors", "expected"), [(1, [0]), (2, [1]), (4, [3]), (40, list(range(30, 40)))])
+def test_devices_and_data_have_the_last_quarter(processors: int, expected: list[int]) -> None:
+    assert others(processors) == expected
+
+
+def test_nodes_divide_the_processors_from_the_first_one_on() -> None:
+    assert [of_node(number, 4, 40) for number in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    # More cores than there are begin again at the first.
+    assert [of_node(number, 1, 2) for number in range(3)] == [[0], [1], [0]]
+    assert [shared(*layout, 2) for layout in ((1, 1), (1, 2), (2, 1))] == [False, True, True]
+
+
+def test_the_defaults_are_shares_of_the_published_machine() -> None:
+    assert (default_cores(40), default_cores(2)) == ([2, 4, 20, 40], [1, 2])
+    assert default_layouts(40) == ["1x20-direct", "1x20", "2x10", "5x4", "7x3", "10x2"]
+    assert default_layouts(2) == ["1x2-direct", "1x2", "2x1", "3x1"]
+    assert default_loads() == ["37.5%", "50%", "62.5%", "75%", "87.5%", "100%", "112.5%"]
