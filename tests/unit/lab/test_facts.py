@@ -8,7 +8,7 @@ import pytest
 from support import host_fakes as fakes
 
 from looplab.lab.docker.engine import Engine
-from looplab.lab.machine.facts import host_facts, port_owners, read_published_ports, serial_devices
+from looplab.lab.machine.facts import host_facts, port_owners, serial_devices
 from looplab.lab.settings import read_machine_file, write_machine_file
 from looplab.system.machine_facts import cpu_model, cpu_name, cpu_name_from, governor
 
@@ -20,7 +20,8 @@ ARM_CORE = (
 
 
 def test_a_free_port_and_a_taken_one(programs: fakes.Programs) -> None:
-    programs.add("docker", {"ps*": ("looplab\tlooplab-broker-1\t127.0.0.1:1→1883/tcp\n".replace("→", "->"), "", 0)})
+    published = {"*'publish=1 '*": ("looplab-broker-1\tlooplab\n", "", 0), "*'publish=2 '*": ("other\t\n", "", 0)}
+    programs.add("docker", {**published, "ps*": ("", "", 0)})
     programs.borrow("ss")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -28,17 +29,8 @@ def test_a_free_port_and_a_taken_one(programs: fakes.Programs) -> None:
         number = taken.getsockname()[1]
         (owner,) = port_owners({"LAB_BROKER_PORT": number}, "looplab").values()
         assert f"(process {Path('/proc/self').resolve().name})" in owner
-    assert port_owners({"A": number, "B": 1}, "looplab") == {"A": "", "B": "container looplab-broker-1 of this lab"}
-
-
-def test_ports_that_containers_publish() -> None:
-    listing = (
-        "looplab\tlooplab-broker-1\t127.0.0.1:1883->1883/tcp\n"
-        "\tother\t0.0.0.0:8000-8002->8000-8002/tcp, :::9090->9090/tcp, 1234/tcp\n"
-    )
-    of_others = dict.fromkeys((8000, 8001, 8002, 9090), "container other")
-    wanted = {1883: "container looplab-broker-1 of this lab", **of_others}
-    assert read_published_ports(listing, "looplab") == wanted
+    owners = {"A": "", "B": "container looplab-broker-1 of this lab", "C": "container other"}
+    assert port_owners({"A": number, "B": 1, "C": 2}, "looplab") == owners
 
 
 @pytest.mark.parametrize(

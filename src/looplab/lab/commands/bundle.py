@@ -11,8 +11,8 @@ from looplab.lab.checkout import UPSTREAM, Lab
 from looplab.lab.class_archives import write_archives
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import local_images
-from looplab.lab.docker.own_images import REPORT_SOURCES, SOURCES, OwnImages
-from looplab.lab.image_names import REPORT, is_pinned, without_digest
+from looplab.lab.docker.own_images import add_stamps, read_stamps
+from looplab.lab.image_names import is_pinned, without_digest
 from looplab.lab.programs import call
 from looplab.lab.scenarios import chosen
 from looplab.lab.settings import read_machine_file, write_machine_file
@@ -34,14 +34,14 @@ def bundle(root: Path, file: Path, scenarios: Sequence[str], *, students: bool =
         raise UsageError(f"{file} cannot be written.", "Name a file in a folder that exists.")
     lab.make_ready()
     lab.ready_report()
+    references = tag_pinned(_references(lab, profiles or lab.profiles()))
     facts = {
         "lab": __version__,
         "revision": lab.revision(),
         "profiles": profiles or ["all"],
         "variables": decisions(lab.settings()),
-        "sources": [OwnImages(root, {}, sources=sources).fingerprint() for sources in (SOURCES, REPORT_SOURCES)],
+        "stamps": {name: stamp for name, stamp in read_stamps(root).items() if name in references},
     }
-    references = tag_pinned(_references(lab, profiles or lab.profiles()))
     manifest = write_bundle(file, references, facts)
     say(f"{file}: {len(manifest['images'])} images, {file.stat().st_size / 1e6:.0f} MB.")
     say(f"Images for {manifest['architecture']}. On the other machine: ./lab load {file.name}")
@@ -60,16 +60,10 @@ def load(root: Path, file: Path) -> int:
     # The bundle may bring its image.
     machine.pop("GRAFANA", None)
     write_machine_file(root, {**machine, **decided})
-    every = Lab(root, wanted=EXPERIMENTS.values()).own_images()
-    here = local_images(every.values())
-    loaded = {name: reference for name, reference in every.items() if reference in here}
-    report = {REPORT: loaded.pop(REPORT)} if REPORT in loaded else {}
-    for own in (OwnImages(root, loaded), OwnImages(root, report, sources=REPORT_SOURCES)):
-        if own.fingerprint() in manifest.get("sources", ()):
-            # Images of these very sources are not built again.
-            own.write_stamp()
-    wanted = Lab(root).own_images()
-    if missing := [name for name in wanted.values() if name not in here]:
+    add_stamps(root, manifest.get("stamps", {}))
+    wanted = Lab(root).own_images().values()
+    here = local_images(wanted)
+    if missing := [name for name in wanted if name not in here]:
         say(f"This checkout also needs {', '.join(missing)}: the bundle is of lab {manifest['lab']}.")
     example = next((name for name in manifest.get("profiles", []) if name != "all"), "scenario5")
     say(f"{len(manifest['images'])} images are here. No network is needed from now on: ./lab run {example}")

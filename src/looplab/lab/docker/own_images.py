@@ -99,16 +99,14 @@ class OwnImages:
 
     def write_stamp(self) -> None:
         """Record the ids of the images that are built from the sources as they are now."""
-        stamp = self._root / STAMP
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(json.dumps({**_read_stamps(stamp), **self._stamps()}, indent=1))
+        add_stamps(self._root, self._stamps())
 
     def _missing(self) -> list[str]:
         here = local_images(self.references.values())
         return [reference for reference in self.references.values() if reference not in here]
 
     def _is_stamped(self) -> bool:
-        return self._stamps().items() <= _read_stamps(self._root / STAMP).items()
+        return self._stamps().items() <= read_stamps(self._root).items()
 
     def _stamps(self) -> dict[str, str]:
         """Return sources and id of each image that is here; another checkout may build other sources as this name."""
@@ -126,10 +124,16 @@ def share_authorities(root: Path) -> None:
             shutil.copyfile(bundle, copy)
 
 
-def _read_stamps(path: Path) -> dict[str, str]:
+def read_stamps(root: Path) -> dict[str, str]:
     """Return the stamp of each image; {} where the file is missing or no such list."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads((root / STAMP).read_text())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def add_stamps(root: Path, stamps: Mapping[str, str]) -> None:
+    """Record from which sources images were built: none is built again from the same ones."""
+    (root / STAMP).parent.mkdir(exist_ok=True)
+    (root / STAMP).write_text(json.dumps({**read_stamps(root), **stamps}, indent=1))

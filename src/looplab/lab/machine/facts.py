@@ -68,21 +68,16 @@ def serial_devices(by_id: Path = SERIAL_BY_ID, dev: Path = Path("/dev")) -> tupl
 
 def port_owners(ports: Mapping[str, int], project: str) -> dict[str, str]:
     """Return who holds each port on 127.0.0.1, by its variable; "" for a free one. `project` is this lab's."""
-    columns = '{{.Label "com.docker.compose.project"}}\t{{.Names}}\t{{.Ports}}'
-    published = read_published_ports(call(["docker", "ps", "--format", columns]).stdout, project)
     # The engine's own proxy process would explain nothing.
-    return {name: published.get(port) or _holder(port) for name, port in ports.items()}
+    return {name: _publisher(port, project) or _holder(port) for name, port in ports.items()}
 
 
-def read_published_ports(listing: str, project: str) -> dict[int, str]:
-    """Return {port: container} from lines of project, container and "127.0.0.1:1883->1883/tcp, …"."""
-    owners: dict[int, str] = {}
-    for line in listing.splitlines():
-        label, name, published = line.split("\t")
-        owner = f"container {name}{OF_THIS_LAB if label == project else ''}"
-        for first, last in re.findall(r":(\d+)(?:-(\d+))?->", published):
-            owners.update(dict.fromkeys(range(int(first), int(last or first) + 1), owner))
-    return owners
+def _publisher(port: int, project: str) -> str:
+    """Return the container that publishes a port, "" if there is none."""
+    columns = '{{.Names}}\t{{.Label "com.docker.compose.project"}}'
+    listed = call(["docker", "ps", "--filter", f"publish={port}", "--format", columns]).stdout
+    name, _, label = listed.partition("\n")[0].partition("\t")
+    return f"container {name}{OF_THIS_LAB if label == project else ''}" if name else ""
 
 
 def _release() -> str:
