@@ -1,4 +1,7 @@
-"""The committed dashboards: what Grafana needs in them, and what students need."""
+"""The committed dashboards: what Grafana needs in them, and what students need.
+
+What is drawn: tests/integration/observability, by Grafana's own code.
+"""
 
 import re
 from pathlib import Path
@@ -11,10 +14,6 @@ from support.places import ROOT
 
 DATASOURCE_UID = "looplab-prometheus"
 SQL_UID = "looplab-twin-database"
-
-
-def is_cdf(panel: Any) -> bool:
-    return panel["type"] == "xychart" and "_bucket{" in panel["targets"][0]["expr"]
 
 
 def asks_sql(panel: Any) -> bool:
@@ -72,23 +71,6 @@ def test_dashboard_stands_alone(path: Path) -> None:
     assert [annotation["name"] for annotation in found["annotations"]["list"]] == ["Runs", "Treatments", "Faults"]
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_panels_do_not_overlap_and_fit(path: Path) -> None:
-    taken: set[tuple[int, int]] = set()
-    for panel in load(path)["panels"]:
-        place = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
-        assert not cells & taken, panel["title"]
-        assert place["x"] + place["w"] <= 24
-        # Readable from the last row of a class room.
-        assert panel["type"] != "xychart" or (place["w"] >= 8 and place["h"] >= 10)
-        taken |= cells
-
-
 @pytest.mark.parametrize("panel", list(each_panel()))
 def test_panel(panel: dict[str, Any]) -> None:
     assert panel["pluginVersion"].startswith("12.4."), "an empty one makes Grafana migrate the panel"
@@ -112,31 +94,13 @@ def test_panel(panel: dict[str, Any]) -> None:
         assert panel["fieldConfig"]["defaults"]["unit"]
     if panel["type"] == "timeseries":
         assert panel["fieldConfig"]["defaults"]["custom"]["axisLabel"]
-
-
-@pytest.mark.parametrize(
-    "panel",
-    [param for param in each_panel() if is_cdf(param.values[0])],
-)
-def test_cdf_panel(panel: dict[str, Any]) -> None:
-    expression = panel["targets"][0]["expr"]
-    for selector in re.findall(r"latency_seconds_bucket\{([^}]*)\}", expression):
-        assert 'le!="+Inf"' in selector
-    assert "last_over_time" in expression
-    defaults = panel["fieldConfig"]["defaults"]
-    assert (defaults["unit"], defaults["min"], defaults["max"]) == ("percentunit", 0, 1.04)
-    assert defaults["custom"]["show"] == "points+lines"
-    kinds = [step["id"] for step in panel["transformations"]]
-    assert kinds == ["sortBy", "groupingToMatrix", "convertFieldType", "sortBy"]
-    x_field = panel["transformations"][2]["options"]["conversions"][0]["targetField"]
-    x_look = next(o for o in panel["fieldConfig"]["overrides"] if o["matcher"]["options"] == x_field)
-    properties = {p["id"]: p["value"] for p in x_look["properties"]}
-    assert properties["unit"] == "s"
-    assert properties["custom.scaleDistribution"] == {"type": "log", "log": 10}
-    assert properties["custom.axisLabel"]
-    assert 0 < properties.get("min", 0.0001) < properties["max"] in (1, 10, 100)
-    assert "decimals" not in properties | defaults, "0 rounds the bounds of the time axis to whole seconds"
-    assert "$" not in properties["custom.axisLabel"], "Grafana fills no variables in here"
+    if panel["type"] == "xychart":
+        # Readable from the last row of a class room.
+        assert panel["gridPos"]["w"] >= 8
+        assert panel["gridPos"]["h"] >= 10
+        # Grafana fills no variables in here.
+        assert "$" not in str([one["value"] for o in panel["fieldConfig"]["overrides"] for one in o["properties"]
+                               if one["id"] == "custom.axisLabel"])  # fmt: skip
 
 
 def test_the_five_published_figures_are_drawn() -> None:
