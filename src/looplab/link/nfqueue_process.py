@@ -126,9 +126,9 @@ class Holder:
         return min(longest_s, max(0.0, (self._held[0][0] - perf_counter_ns()) / 1e9))
 
     def _release(self) -> None:
-        held = self._held
-        while held and held[0][0] <= perf_counter_ns():
-            _due, _serial, arrival_ns, packet, queue = heapq.heappop(held)
+        waiting = self._held
+        while waiting and waiting[0][0] <= perf_counter_ns():
+            _due, _serial, arrival_ns, packet, queue = heapq.heappop(waiting)
             packet.accept()
             queue.held -= 1
             queue.delays.add(perf_counter_ns() - arrival_ns)

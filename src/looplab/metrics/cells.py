@@ -87,13 +87,15 @@ class LiveCell:
 
     def _render(self) -> Texts:
         base, family = labels_text(self.labels), type(self.cell).family
-        held = [(f'{base},metric="{one.metric}"', values) for one, values in self.latencies.items()]
+        distributions = [(f'{base},metric="{one.metric}"', values) for one, values in self.latencies.items()]
         latency, messages, late = f"{family}_latency", f"{family}_messages", f"{family}_send_lateness"
-        means = ((labels, one.sum_ns / one.count / 1e9) for labels, one in held if one.count)
+        means = ((labels, one.sum_ns / one.count / 1e9) for labels, one in distributions if one.count)
         return {
-            f"{latency}_seconds": "".join(one.histogram_text(f"{latency}_seconds", labels) for labels, one in held),
+            f"{latency}_seconds": "".join(
+                one.histogram_text(f"{latency}_seconds", labels) for labels, one in distributions
+            ),
             f"{latency}_quantile_seconds": "".join(
-                one.quantile_text(f"{latency}_quantile_seconds", labels) for labels, one in held
+                one.quantile_text(f"{latency}_quantile_seconds", labels) for labels, one in distributions
             ),
             f"{latency}_mean_seconds": "".join(
                 f"{latency}_mean_seconds{{{labels}}} {mean!r}\n" for labels, mean in means

@@ -24,15 +24,15 @@ def basis(verdicts: Verdicts) -> Basis:
     found: list[Measured] = []
     for _claim, answers in verdicts:
         for verdict in answers.values():
-            held = verdict.rests_on
-            if held is not None and verdict.outcome != NO_RUN and all(held is not other for other in found):
-                found.append(held)
+            measured = verdict.rests_on
+            if measured is not None and verdict.outcome != NO_RUN and all(measured is not other for other in found):
+                found.append(measured)
     few = [m for m in found if len(m.runs) < FEWEST_RUNS]
     enough = [m for m in found if len(m.runs) >= FEWEST_RUNS]
-    said = [f"on {_WORDS[count]}: {_named(few, count)}" for count in _WORDS if _named(few, count)]
+    parts = [f"on {_WORDS[count]}: {_named(few, count)}" for count in _WORDS if _named(few, count)]
     over = ", ".join(f"{len(m.runs)} of {m}" for m in enough)
     return Basis(
-        f"Verdicts and figures rest {'; '.join(said)}." if said else "",
+        f"Verdicts and figures rest {'; '.join(parts)}." if parts else "",
         [f"./lab run {m.run.scenario} --rounds {FEWEST_RUNS} --fidelity {m.run.fidelity}" for m in few],
         f"Verdicts and figures are those over runs: {over}." if over else "",
     )

@@ -105,11 +105,11 @@ def about(figure: str, wanted: float, cells: Cells, missing: str) -> Answer:
 
 def means(cells: Sequence[T], figures: Callable[[T], Mapping[U, float]]) -> dict[U, float]:
     """Return the geometric mean over `cells` of what counts once, e.g. a run, if all cells have its figure."""
-    held = [figures(cell) for cell in cells]
+    by_cell = [figures(cell) for cell in cells]
     return {
-        unit: float(stats.gmean([one[unit] for one in held]))
-        for unit in (held[0] if held else ())
-        if all(unit in one for one in held)
+        unit: float(stats.gmean([one[unit] for one in by_cell]))
+        for unit in (by_cell[0] if by_cell else ())
+        if all(unit in one for one in by_cell)
     }
 
 
@@ -145,9 +145,9 @@ def at_least(figure: str, wanted: float, cells: Cells, missing: str, what: str, 
 
 def threshold(value: Interval, wanted: float, what: str) -> Finding:
     """Return whether a figure is `wanted` or more."""
-    said = f"{value.estimate:.2f} {what}, published are {wanted:g}."
+    sentence = f"{value.estimate:.2f} {what}, published are {wanted:g}."
     outcome = outcome_of([within(value, wanted, math.inf)])
-    return Finding(outcome, said if outcome != UNDECIDED else f"{said} The interval holds both.")
+    return Finding(outcome, sentence if outcome != UNDECIDED else f"{sentence} The interval holds both.")
 
 
 def mean_of(values: Sequence[Interval]) -> Interval:

@@ -100,14 +100,14 @@ class Overview:
         _legend(axes, rows)
 
     def _alternative(self) -> str:
-        said = []
+        texts = []
         for mark in self.marks:
             effect = f", {mark.share.estimate:+.1%}" if mark.share else ""
             if mark.share and mark.share.known:
                 effect += f" ({mark.share.low:+.1%} to {mark.share.high:+.1%})"
             printed = f", published {mark.published:+.1%}" if mark.published is not None else ""
-            said.append(f"{mark.title} ({mark.fidelity}): {mark.outcome}{effect}{printed}")
-        return f"All claims. {'; '.join(said)}."
+            texts.append(f"{mark.title} ({mark.fidelity}): {mark.outcome}{effect}{printed}")
+        return f"All claims. {'; '.join(texts)}."
 
 
 CAPTION = (

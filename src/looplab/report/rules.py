@@ -83,12 +83,12 @@ def _unchanged(what: str, direction: int, word: str, change: str, found: Compari
 
 def _alike(what: str, most: float, found: Comparison, p_value: float) -> tuple[str, str]:
     share, least = found.share, 1 / (1 + most) - 1
-    said = f"{what} differs by {share.estimate:+.1%}"
+    sentence = f"{what} differs by {share.estimate:+.1%}"
     if least <= share.low and share.high <= most:
-        return REPRODUCED, f"{said}; the whole interval is within a factor {1 + most:g}."
+        return REPRODUCED, f"{sentence}; the whole interval is within a factor {1 + most:g}."
     if (share.low > most or share.high < least) and p_value < SIGNIFICANCE:
-        return NOT_REPRODUCED, f"{said}, beyond a factor {1 + most:g}."
-    return UNDECIDED, f"{said}; the interval holds both less and more than a factor {1 + most:g}."
+        return NOT_REPRODUCED, f"{sentence}, beyond a factor {1 + most:g}."
+    return UNDECIDED, f"{sentence}; the interval holds both less and more than a factor {1 + most:g}."
 
 
 def _size(share: float, direction: int) -> float:

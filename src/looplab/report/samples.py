@@ -53,9 +53,9 @@ def measure(selection: Selection) -> list[Measured]:
     A run repeats another if its parameters, machine and state of the lab are the same. INVALID ones are used only where
     none is valid. The rest of `selection.runs` goes to its `set_aside` and `unusable`.
     """
-    held: dict[tuple[object, ...], list[Measured]] = {}
+    by_kind: dict[tuple[object, ...], list[Measured]] = {}
     for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
-        found = held.setdefault((run.scenario, run.fidelity, run.factors), [])
+        found = by_kind.setdefault((run.scenario, run.fidelity, run.factors), [])
         if found and (unlike := differences(found[0].run, run)):
             selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}"))
             continue
@@ -64,7 +64,7 @@ def measure(selection: Selection) -> list[Measured]:
             selection.unusable.append(cells)
         else:
             found.append(Measured(run, cells))
-    groups = [_group(found, selection) for found in held.values() if found]
+    groups = [_group(found, selection) for found in by_kind.values() if found]
     return sorted(groups, key=lambda m: run_order(m.run))
 
 
@@ -183,11 +183,11 @@ def _disagreement(run: StoredRun, samples: pd.DataFrame) -> str:
 def _edited(cell: MeasuredCell) -> str:
     """Compare the averages, which both files hold to three decimals: a difference means one file was changed."""
     for metric in cell.latency_us:
-        found, told = cell.statistic(metric, "avg"), cell.document.get(f"{metric}_us", {}).get("avg")
-        if found is not None and told is not None and abs(told - found) > AVERAGE_TOLERANCE_US:
+        sampled, stored = cell.statistic(metric, "avg"), cell.document.get(f"{metric}_us", {}).get("avg")
+        if sampled is not None and stored is not None and abs(stored - sampled) > AVERAGE_TOLERANCE_US:
             return (
-                f"The mean {metric} at {cell} is {found:.3f} us in samples.csv and {told:.3f} us in run.json: one of "
-                "the two was edited. "
+                f"The mean {metric} at {cell} is {sampled:.3f} us in samples.csv and {stored:.3f} us in run.json: one "
+                "of the two was edited. "
             )
     return ""
 

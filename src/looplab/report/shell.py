@@ -50,7 +50,7 @@ def write_reports(results: Path, named: Sequence[str], out: Path, experiments: E
     for name, selection in selections.items():
         apart = []
         if name == experiments.default and not named:
-            apart = [_apart(run) for other, held in selections.items() if other != name for run in held.found]
+            apart = [_apart(run) for other, one in selections.items() if other != name for run in one.found]
         measured = _write_report(experiments[name], selection, apart, out)
         rows += _run_rows(measured, selection)
         if not measured or (named and selection.unusable):
@@ -72,7 +72,7 @@ def _select(found: Sequence[StoredRun | Unusable], experiments: Experiments) -> 
             selections[run.experiment].runs.append(run)
         else:
             selections[run.experiment].unusable.append(run)
-    return {name: held for name, held in selections.items() if held.found} or {experiments.default: Selection()}
+    return {name: one for name, one in selections.items() if one.found} or {experiments.default: Selection()}
 
 
 def _apart(run: StoredRun | Unusable) -> Unusable:
@@ -179,8 +179,8 @@ def _print_findings(name: str, measured: Sequence[Measured], verdicts: Verdicts)
     print(f"{name}: {plural(len(runs), 'run')}, {sum(run.samples for run in runs):,} messages")
     asked, unasked = _by_runs(verdicts)
     for claim, by_fidelity in asked:
-        said = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in by_fidelity.items()]
-        print(fitted(f"  {claim.title}\n      {', '.join(said)}", sys.stdout, " " * 6))
+        outcomes = [f"{fidelity}: {verdict.outcome}" for fidelity, verdict in by_fidelity.items()]
+        print(fitted(f"  {claim.title}\n      {', '.join(outcomes)}", sys.stdout, " " * 6))
     if unasked:
         print(f"  {plural(len(unasked), 'claim')} without runs: the page says which scenarios they compare")
 

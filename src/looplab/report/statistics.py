@@ -142,9 +142,9 @@ def answerable(least: Sequence[float]) -> list[int]:
     One that could not reach SIGNIFICANCE among the others, whatever its data, is no chance to err.
     """
     for count in range(1, len(least) + 1):
-        held = [at for at, p_value in enumerate(least) if p_value <= SIGNIFICANCE / count]
-        if len(held) <= count:
-            return held
+        reachable = [at for at, p_value in enumerate(least) if p_value <= SIGNIFICANCE / count]
+        if len(reachable) <= count:
+            return reachable
     return []
 
 
@@ -158,11 +158,11 @@ def permutation_p(before: Floats, after: Floats) -> Floats:
     # What rounding leaves of values that are all alike.
     both[np.abs(both) < 1e-12] = 0.0
     squares = both**2
-    size, whole = before.shape[1], both.shape[1]
-    taken = np.arange(whole) < size
+    size, count = before.shape[1], both.shape[1]
+    taken = np.arange(count) < size
     shift, error = _welch_squares(both @ taken[:, np.newaxis], squares @ taken[:, np.newaxis], squares, size)
     seen = np.divide(shift, error, out=np.zeros_like(shift), where=error > 0) * (1 - 1e-9) ** 2
-    splits, exact = _splits(size, whole)
+    splits, exact = _splits(size, count)
     beyond = np.zeros(len(both))
     for some in np.array_split(splits, -(-splits.size * len(both) // _AT_ONCE)):
         shift, error = _welch_squares(both @ some.T, squares @ some.T, squares, size)
@@ -172,17 +172,17 @@ def permutation_p(before: Floats, after: Floats) -> Floats:
 
 
 @cache
-def _splits(size: int, whole: int) -> tuple[Floats, bool]:
+def _splits(size: int, count: int) -> tuple[Floats, bool]:
     """Return the ways to take `size` of `whole` units, one a row of 0 and 1, and whether these are all."""
-    if math.comb(whole, size) <= EXACT_SPLITS:
-        taken = np.array(list(itertools.combinations(range(whole), size)))
+    if math.comb(count, size) <= EXACT_SPLITS:
+        taken = np.array(list(itertools.combinations(range(count), size)))
     else:
-        taken = np.random.default_rng(whole).permuted(
-            np.broadcast_to(np.arange(whole), (RANDOM_SPLITS, whole)), axis=1
+        taken = np.random.default_rng(count).permuted(
+            np.broadcast_to(np.arange(count), (RANDOM_SPLITS, count)), axis=1
         )[:, :size]
-    rows = np.zeros((len(taken), whole))
+    rows = np.zeros((len(taken), count))
     np.put_along_axis(rows, taken, 1.0, axis=1)
-    return rows, math.comb(whole, size) <= EXACT_SPLITS
+    return rows, math.comb(count, size) <= EXACT_SPLITS
 
 
 def _welch_squares(sums: Floats, of_squares: Floats, squares: Floats, size: int) -> tuple[Floats, Floats]:

@@ -258,12 +258,12 @@ def _damage(document: dict[str, Any], layout: Layout) -> str:
 
 def _without_document(path: Path) -> tuple[str, str]:
     samples = path / "samples.csv"
-    held = f"{_lines(samples) - 1} samples are kept in its samples.csv" if samples.is_file() else "it holds no samples"
+    kept = f"{_lines(samples) - 1} samples are kept in its samples.csv" if samples.is_file() else "it holds no samples"
     if (path / "interrupted.json").is_file():
         why = _interrupted_because(path / "interrupted.json")
-        return "interrupted", f"Stopped before it was whole ({why}): {held}."
+        return "interrupted", f"Stopped before it was whole ({why}): {kept}."
     if samples.is_file():
-        return "half-written", f"The run never ended (no run.json): {held}."
+        return "half-written", f"The run never ended (no run.json): {kept}."
     return "foreign", "No folder of a run: neither run.json nor samples.csv."
 
 

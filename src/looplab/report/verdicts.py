@@ -70,10 +70,10 @@ def units(figures: Iterable[Sequence[float]]) -> list[float]:
 
     Repetitions of one run are alike in what runs differ in. Runs without a figure are left out.
     """
-    held = [found for found in figures if found]
-    if len(held) < FEWEST_RUNS:
-        return [figure for found in held for figure in found]
-    return [sum(found) / len(found) for found in held]
+    known = [found for found in figures if found]
+    if len(known) < FEWEST_RUNS:
+        return [figure for found in known for figure in found]
+    return [sum(found) / len(found) for found in known]
 
 
 # Each claim with its verdict by fidelity.
@@ -86,7 +86,7 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
     By Holm, over the questions that so many runs could answer at all.
     """
     found = [(claim, {name: claim.judge(runs.get(name, {})) for name in FIDELITIES}) for claim in claims]
-    tested = [(v, v.tested) for _, held in found for v in held.values() if v.rule and v.tested]
+    tested = [(v, v.tested) for _, answers in found for v in answers.values() if v.rule and v.tested]
     counted = answerable([comparison.least_p for _, comparison in tested])
     adjusted = dict(zip(counted, holm([tested[at][1].p_value for at in counted]), strict=True))
     for at, (verdict, _) in enumerate(tested):

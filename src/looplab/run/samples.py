@@ -45,11 +45,11 @@ class SampleStore:
         self.count = count
         header = store_header(count, columns)
         self._map[: len(header)] = header
-        whole = memoryview(self._map)
+        memory = memoryview(self._map)
         self._columns = {}
         for at, name in enumerate(columns):
             start = HEADER_BYTES + 8 * count * at
-            self._columns[name] = column = whole[start : start + 8 * count].cast("q")
+            self._columns[name] = column = memory[start : start + 8 * count].cast("q")
             fill = NOT_SENT if name == "state" else ABSENT
             column[:] = memoryview(struct.pack("<q", fill) * count).cast("q")
 
@@ -67,10 +67,10 @@ class SharedSamples:
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         self.count, names = store_columns(self._map[:HEADER_BYTES])
-        whole = memoryview(self._map)
+        memory = memoryview(self._map)
         starts = [HEADER_BYTES + 8 * self.count * at for at in range(len(names))]
         self._columns = {
-            name: whole[start : start + 8 * self.count].cast("q") for name, start in zip(names, starts, strict=True)
+            name: memory[start : start + 8 * self.count].cast("q") for name, start in zip(names, starts, strict=True)
         }
 
     def __getitem__(self, name: str) -> memoryview:

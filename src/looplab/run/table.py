@@ -19,7 +19,7 @@ def cells_table(run: dict[str, Any], cell: type[Cell]) -> str:
     head = [heading for column in shown for heading in _headings(column)]
     marks = ["", *(invalid(entry) for entry in run["cells"])]
     lines = [f"{line}{mark}" for line, mark in zip(aligned([head, *rows], gap=" "), marks, strict=True)]
-    return whole(run, [fill(cell.note, WIDTH), "", *lines, *cell.remarks(run), ""])
+    return run_text(run, [fill(cell.note, WIDTH), "", *lines, *cell.remarks(run), ""])
 
 
 def table_words(cell: type[Cell]) -> tuple[dict[str, str], dict[str, str]]:
@@ -71,7 +71,7 @@ def _in_ms(microseconds: float | None, digits: int) -> str:
     return number(None if microseconds is None else microseconds / 1000, 0, digits)
 
 
-def whole(run: dict[str, Any], lines: Iterable[str]) -> str:
+def run_text(run: dict[str, Any], lines: Iterable[str]) -> str:
     """Return the table of a run: a title, `lines`, and whether it is valid; no line feed at its end."""
     title = f"{run['scenario']}, fidelity {run['fidelity']}, run {run['run_id']}"
     return "\n".join([title, *lines, *verdict(run)])

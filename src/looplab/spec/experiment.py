@@ -96,8 +96,8 @@ class Experiment:
 
         An experiment in one file is each of its parts.
         """
-        whole = import_module(self.package)
-        return import_module(f"{self.package}.{name}") if hasattr(whole, "__path__") else whole
+        package = import_module(self.package)
+        return import_module(f"{self.package}.{name}") if hasattr(package, "__path__") else package
 
     def optional_part(self, name: str) -> Any | None:
         """Return the module `name` of the experiment's folder, None if there is none."""

@@ -18,8 +18,8 @@ LINE_WIDTH = 79
 
 def show_duration(seconds: float) -> str:
     """Return a duration for a person: 7 s, 2 min 05 s."""
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
+    rounded = round(seconds)
+    return f"{rounded} s" if rounded < 60 else f"{rounded // 60} min {rounded % 60:02d} s"
 
 
 def plural(number: int, noun: str) -> str:

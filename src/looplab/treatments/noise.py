@@ -53,8 +53,8 @@ class Probes:
             finally:
                 os._exit(0)
         os.close(writer)
-        with os.fdopen(reader) as told:
-            self._policies[processor] = told.read()
+        with os.fdopen(reader) as report:
+            self._policies[processor] = report.read()
         self._rows[processor] = memoryview(memory).cast("q")
 
 
@@ -98,14 +98,14 @@ def _edge_us(number: int) -> float:
 
 def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
     bins = row[_FIRST_BIN:_FIRST_STALL].tolist()
-    held = row[_FIRST_STALL:].tolist()
+    stalls = row[_FIRST_STALL:].tolist()
     return {
         "processor": processor,
         "policy": policy,
         "wakeups": sum(bins),
         "stalls": row[_COUNT],
         "bins": {str(number): count for number, count in enumerate(bins) if count},
-        "latest": [[due, late] for due, late in zip(held[::2], held[1::2], strict=True) if late],
+        "latest": [[due, late] for due, late in zip(stalls[::2], stalls[1::2], strict=True) if late],
     }
 
 

@@ -8,7 +8,7 @@ from support.waiting import until
 from looplab.run import inspections
 from looplab.run.folder import RunFolder
 from looplab.run.inspections import noted, read
-from looplab.run.table import whole
+from looplab.run.table import run_text
 
 
 def events(run: Path) -> list[tuple[str, str]]:
@@ -44,5 +44,5 @@ def test_the_table_names_each_command_once() -> None:
         {"at": "", "command": command, "event": "begins"} for command in ("./lab listen", "./lab listen", "./lab x")
     ]
     run = {"scenario": "s", "fidelity": "thesis", "run_id": "r", "valid": True, "inspections": entries}
-    assert whole(run, []).splitlines()[-1] == "Looked inside meanwhile: ./lab listen, ./lab x."
-    assert "Looked" not in whole({**run, "inspections": []}, [])
+    assert run_text(run, []).splitlines()[-1] == "Looked inside meanwhile: ./lab listen, ./lab x."
+    assert "Looked" not in run_text({**run, "inspections": []}, [])

@@ -7,7 +7,7 @@ from typing import Any
 from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.fitted import depends, fitted
 from looplab.run import stalls
-from looplab.run.table import WIDTH, milliseconds, whole
+from looplab.run.table import WIDTH, milliseconds, run_text
 from looplab.spec.brokers import DEFAULT
 
 MOST_ABSENCES = 10
@@ -26,7 +26,7 @@ def table(run: dict[str, Any]) -> str:
     for document in run["cells"]:
         lines += [*_cell(LoopCell(document), run.get("parameters", {})), *stalls.lines(document), ""]
     lines += [fill(text, WIDTH, subsequent_indent="  ") for text in _remarks(run)]
-    return whole(run, lines)
+    return run_text(run, lines)
 
 
 def _cell(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
