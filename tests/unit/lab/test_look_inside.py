@@ -130,3 +130,13 @@ def test_a_part_without_a_shell_gets_a_way_round() -> None:
     with pytest.raises(LabError, match="No part robot runs") as caught:
         look.shell(ROOT, "robot")
     assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_each_part_of_the_loop_has_words_for_a_student() -> None:
+    about = {role.name: role.about for role in EXPERIMENTS["loop"].roles}
+    assert {name: inspect_parts._what(name, f"looplab/{name}:0.1.0", ["controller"]) for name in about} == about
+    assert all(about.values())
+
+
+def test_a_cost_fits_into_the_terminal() -> None:
+    assert max(map(len, (*look.COSTS.values(), inspect_parts.COST))) <= 80

@@ -23,9 +23,9 @@ BLOCKS_S = 2.5
 # Some 100 MB: a flood of a minute or two.
 MOST_PACKETS = 1_000_000
 COSTS = {
-    "listen": "listen: one more client of the broker, about 2 % of a processor at 20 ms; the run notes it.",
-    "pcap": "pcap: a copy of each packet, less than 1 % of a processor at 20 ms; the run notes it.",
-    "shell": "shell: what you start there runs inside the part that is measured; the run notes it.",
+    "listen": "listen: one more client, about 2 % of a processor at 20 ms; the run notes it.",
+    "pcap": "pcap: copies packets, less than 1 % of a processor at 20 ms; the run notes it.",
+    "shell": "shell: what you start runs inside a part that is measured; the run notes it.",
 }
 
 
