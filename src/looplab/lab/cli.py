@@ -61,13 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Names the option that was probably meant."""
+    """Names the option, or the choice of an option, that was probably meant."""
 
     def error(self, message: str) -> NoReturn:
         options = {option for parser in (self, *_subparsers(self)) for option in parser._option_string_actions}
-        for word in re.findall(r"(?<=\s)--[\w-]+", message):
-            if near := get_close_matches(word, options, 1):
-                message += f" (did you mean {near[0]}?)"
+        if wrong := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            near = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)
+        else:
+            near = [
+                one for word in re.findall(r"(?<=\s)--[\w-]+", message) for one in get_close_matches(word, options, 1)
+            ]
+        message += "".join(f" (did you mean {one}?)" for one in near)
         super().error(message)
 
 

@@ -125,8 +125,7 @@ def _check_tcp_nodelay(parameters: Parameters) -> None:
     if parameters.tcp_nodelay not in (able := BROKERS[parameters.broker].tcp_nodelay):
         word, other = on_off(parameters.tcp_nodelay), on_off(able[0])
         raise UsageError(
-            f"{parameters.broker} has TCP_NODELAY {other} on every connection and no setting for it; "
-            f"this run needs it {word}.",
+            f"{parameters.broker} has TCP_NODELAY {other} and no setting for it; this run needs it {word}.",
             f"Set TCP_NODELAY={other}, or take another broker.",
         )
 
