@@ -91,3 +91,18 @@ def test_an_answer_that_is_no_json_is_an_error_too() -> None:
         threading.Thread(target=server.handle_request, daemon=True).start()
         with pytest.raises(LabError, match="answered 501"):
             SERVICE.ask(f"http://127.0.0.1:{server.server_port}/", "GET")
+
+
+@pytest.mark.parametrize(("body", "announced_bytes"), [(b"no json", 7), (b"", 0), (b'{"roles": {}', 4000)])
+def test_an_answer_that_is_none_or_cut_short_is_no_answer(body: bytes, announced_bytes: int) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(announced_bytes))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        with pytest.raises(LabError, match="does not answer"):
+            SERVICE.ask(f"http://127.0.0.1:{server.server_port}/", "GET")

@@ -368,17 +368,10 @@ def test_the_bridge_reports_how_it_is_really_set_up(lab: LoopLab, nodelay: str) 
     assert found["scheduling"].startswith("SCHED_")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("FIDELITY", "both"), ("TCP_NODELAY", "maybe"), ("ROBOT_FRAMING", "lines"), ("BROKER_PORT", "mqtt"),
-        ("BROKER_PORT", "70000"),
-    ],
-)  # fmt: skip
-def test_wrong_settings_are_one_sentence(start_child: Callable[..., Child], name: str, text: str) -> None:
-    child = start_child(BRIDGE, **{name: text})
+def test_a_wrong_setting_is_one_sentence(start_child: Callable[..., Child]) -> None:
+    child = start_child(BRIDGE, ROBOT_FRAMING="lines")
     assert child.wait() == 2
-    assert name in child.said()
+    assert "ROBOT_FRAMING" in child.said()
     assert "Traceback" not in child.said()
 
 

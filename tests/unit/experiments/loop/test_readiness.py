@@ -117,15 +117,10 @@ ROBOT = {"at_ns": 1, "topic": TOPIC_ROBOT_STATUS, "status": "offline"}
 
 
 @pytest.mark.parametrize(
-    ("back", "cause"),
-    [
-        (event(9, "online"), NETWORK),
-        (event(9, "online", instance="b"), RESTARTED),
-        (event(9, "online", instance="b", boot="y"), REBOOTED),
-    ],
+    ("back", "cause"), [("ax", NETWORK), ("bx", RESTARTED), ("by", REBOOTED)], ids=["network", "restart", "reboot"]
 )
-def test_why_the_bridge_was_away_is_told_by_who_comes_back(back: dict[str, Any], cause: str) -> None:
-    events = [event(1, "online"), ROBOT, event(5, "offline"), back]
+def test_why_the_bridge_was_away_is_told_by_who_comes_back(back: str, cause: str) -> None:
+    events = [event(1, "online"), ROBOT, event(5, "offline"), event(9, "online", *back)]
     assert absences(events) == [{"from_ns": 5, "to_ns": 9, "cause": cause}]
 
 

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from support.places import ROOT
-from support.simulated_runs import nine_scenarios
 
 
 def lab(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -18,21 +17,6 @@ def lab(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
-
-
-def test_odd_input_is_named_and_the_rest_is_reported(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    nine_scenarios(results, repetitions=3, messages=20)
-    (results / "20260301T000001Z-scenario1").mkdir()
-    samples = results / "20260101T000000Z-scenario2/samples.csv"
-    samples.write_bytes(samples.read_bytes()[:2000])
-    done = lab(tmp_path, "report")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "loop: 8 runs, 1,680 messages" in done.stdout
-    for words in ("neither run.json nor samples.csv", "samples.csv"):
-        assert "not used: 2026" in done.stdout
-        assert words in done.stdout
-        assert words in (tmp_path / "report/index.html").read_text()
 
 
 def test_a_missing_run_is_named_and_no_report_is_left(tmp_path: Path) -> None:
