@@ -29,7 +29,7 @@ WIDTH = 80
 NONSENSE = "?!" * 100
 SCENARIO = {"loop": {"SCENARIO": "scenario1"}}
 # They follow from others: no variable sets them.
-DERIVED = {"QOS_LEFT_OUT", "BRIDGE_TLS", "CELL_ORDER"}
+DERIVED = {"QOS_LEFT_OUT", "BRIDGE_TLS", "CELL_ORDER", "LOAD_SETTINGS"}
 
 
 RUNS: dict[str, Callable[[Path], object]] = {"loop": SMALL["loop"], **ENDINGS}

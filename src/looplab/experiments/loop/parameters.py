@@ -20,7 +20,6 @@ from looplab.spec.parameters import (
     SLEEP,
     Option,
     RunParameters,
-    check_samples,
     choice,
     integer,
     matching,
@@ -50,10 +49,11 @@ LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (
 class Parameters(RunParameters):
     """What one run does; `qos` and `intervals_ms` one cell each. `cell_order` is their order if it is a random one."""
 
+    scenario: str = matching(None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _", matters=False)
     messages: int = integer(100, 1, 1_000_000, option=MESSAGES, quick="100")
     repetitions: int = integer(10, 1, 10_000, option=REPETITIONS, quick="1")
     deadline_ms: int = integer(1000, 10, 600_000)
-    load: str = param()
+    load: str = param(lambda get, name: get.choice(name, NO_LOAD, (NO_LOAD, *loads())))
     apply_priority: bool = switch({"thesis": False, "corrected": True})
     priority_broker: int = integer(0, 0, 99)
     priority_controller: int = integer(0, 0, 99)
@@ -64,7 +64,7 @@ class Parameters(RunParameters):
     qos_left_out: tuple[int, ...] = param(lambda _get, _name: (), matters=False)
     command: str = choice("T", ("T", "E"))
     robot: str = choice("virtual", ROBOTS, option=ROBOT)
-    load_settings: dict[str, str]
+    load_settings: Mapping[str, str] = param(lambda get, _name: _load_settings(get))
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
     pacing: str = choice({"thesis": SLEEP, "corrected": SCHEDULE}, PACINGS, option=PACING)
@@ -84,6 +84,28 @@ class Parameters(RunParameters):
     cell_order: tuple[tuple[float, int], ...] = param(lambda _get, _name: (), matters=False)
 
     cell = LoopCell
+    lower = "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS"
+
+    def checked(self, _environment: Mapping[str, str]) -> "Parameters":
+        """Return them without the qualities of service that the broker does not know.
+
+        Raises LabError (exit code 2) if none is left, or if the broker cannot set TCP_NODELAY as the run needs it.
+        """
+        broker = BROKERS[self.broker]
+        if self.tcp_nodelay not in broker.tcp_nodelay:
+            word, other = on_off(self.tcp_nodelay), on_off(broker.tcp_nodelay[0])
+            raise UsageError(
+                f"{self.broker} has TCP_NODELAY {other} and no setting for it; this run needs it {word}.",
+                f"Set TCP_NODELAY={other}, or take another broker.",
+            )
+        known = tuple(qos for qos in self.qos if qos in broker.qos)
+        left_out = tuple(qos for qos in self.qos if qos not in broker.qos)
+        if not known:
+            raise UsageError(
+                f"{self.broker} knows no QoS {', '.join(map(str, left_out))}, and nothing else is to be measured.",
+                f"Set QOS (--qos) to {' or '.join(map(str, broker.qos))}, or take another broker.",
+            )
+        return replace(self, qos=known, qos_left_out=left_out)
 
     @property
     def cells(self) -> list[LoopCell]:
@@ -106,48 +128,13 @@ def read_parameters(environment: Mapping[str, str]) -> Parameters:
     name = environment.get("SCENARIO", "").strip() or "<scenario>"
     if file := environment.get("LOOP_FILE"):
         environment = {**environment, **loop_file.wanted(Path(file), name, loads())}
-    get = Reader(environment, f"compose/scenarios/{name}")
-    load = get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads()))
-    parameters = Parameters.of(
-        get,
-        scenario=get.matching("SCENARIO", None, r"[a-z0-9][a-z0-9_-]{0,40}", "lower-case letters, digits, - and _"),
-        load=load,
-        load_settings=read_load_settings(get, load),
-    )
-    _check_tcp_nodelay(parameters)
-    parameters = _with_known_qos(parameters)
-    check_samples(parameters, "MESSAGES, REPETITIONS or the number of INTERVALS_MS and QOS")
-    return parameters
+    return Parameters.read(environment, f"compose/scenarios/{name}")
 
 
-def _check_tcp_nodelay(parameters: Parameters) -> None:
-    """LabError (exit code 2) for a broker that cannot set TCP_NODELAY as the run needs it."""
-    if parameters.tcp_nodelay not in (able := BROKERS[parameters.broker].tcp_nodelay):
-        word, other = on_off(parameters.tcp_nodelay), on_off(able[0])
-        raise UsageError(
-            f"{parameters.broker} has TCP_NODELAY {other} and no setting for it; this run needs it {word}.",
-            f"Set TCP_NODELAY={other}, or take another broker.",
-        )
-
-
-def _with_known_qos(parameters: Parameters) -> Parameters:
-    """Return the parameters without the qualities of service that the broker does not know.
-
-    Raises LabError (exit code 2) if none is left.
-    """
-    known = BROKERS[parameters.broker].qos
-    left_out = tuple(qos for qos in parameters.qos if qos not in known)
-    if left_out == parameters.qos:
-        raise UsageError(
-            f"{parameters.broker} knows no QoS {', '.join(map(str, left_out))}, and nothing else is to be measured.",
-            f"Set QOS (--qos) to {' or '.join(map(str, known))}, or take another broker.",
-        )
-    return replace(parameters, qos=tuple(qos for qos in parameters.qos if qos in known), qos_left_out=left_out)
-
-
-def read_load_settings(get: Reader, load: str) -> dict[str, str]:
-    """Return the variables of `load` by name, as its container has them; {} without a load."""
-    settings = loads()[load].settings if load in loads() else {}
+def _load_settings(get: Reader) -> dict[str, str]:
+    """Return the variables of the run's load by name, as its container has them; {} without a load."""
+    load = loads().get(get.choice("LOAD", NO_LOAD, (NO_LOAD, *loads())))
+    settings = load.settings if load else {}
     return {name: get.matching(name, rule.published, rule.pattern, rule.expected) for name, rule in settings.items()}
 
 
