@@ -142,9 +142,9 @@ def test_devices_refuse_a_certificate_that_has_expired(lab: Lab) -> None:
 
 def test_a_full_disk_of_the_database_counts_what_is_lost(lab: Lab) -> None:
     compose = lab.root / "compose/experiments/middleware/compose.yaml"
-    before = "      service: postgres\n    profiles: [middleware]\n"
+    before = "command: [postgres], "
     assert compose.read_text().count(before) == 1
-    small = before + '    tmpfs: ["/tmp:mode=1777", "/data:size=400m,uid=10021"]\n'
+    small = f'{before}tmpfs: ["/tmp:mode=1777", "/data:size=400m,uid=10021"], '
     compose.write_text(compose.read_text().replace(before, small))
     running = start(lab, f"{ONE_CORE} --devices 60 --seconds 20", "1 core, container")
     container = lab.container("middleware-postgres")

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from looplab.errors import LabError, MachineError
-from looplab.experiments.middleware import NAME, LoadCell, document, limit
+from looplab.experiments.middleware import NAME, LoadCell, document
 from looplab.experiments.middleware.document import Trial
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import HOST_AGENT, Parts
-from looplab.experiments.middleware.trial import Measurement
+from looplab.experiments.middleware.trial import Measurement, largest, measure_limit
 from looplab.run.life import Run, wait_for
 from looplab.run.record import Place, Record
 from looplab.run.samples import ANSWERED
@@ -91,11 +91,11 @@ class Controller(Run):
         p = self.parameters
         if not p.shares:
             return
-        cell = limit.largest(p.cells)
+        cell = largest(p.cells)
         self.record.say("waiting", what=f"limit of this machine: {cell.placement}")
         before = self._parts.shortage(cell)
         try:
-            limit_per_s = limit.measure(self._parts, cell, p, self.record.token)
+            limit_per_s = measure_limit(self._parts, cell, p, self.record.token)
         except LabError as error:
             if not self._parts.starved(cell, before):
                 raise

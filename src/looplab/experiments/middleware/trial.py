@@ -1,4 +1,4 @@
-"""One repetition of a cell: the middleware started fresh, warmed up, loaded, and its database read back."""
+"""What is measured of a middleware started fresh: one repetition of a cell, and the limit of this machine."""
 
 import time
 from collections import Counter
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from looplab.errors import LabError
+from looplab.errors import LabError, MachineError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.devices import Plan
 from looplab.experiments.middleware.document import ReadBack, Trial
 from looplab.experiments.middleware.histogram import Histogram
-from looplab.experiments.middleware.load import Requests
+from looplab.experiments.middleware.load import SECOND_NS, Load, Requests
 from looplab.experiments.middleware.parameters import MiddlewareParameters
 from looplab.experiments.middleware.parts import Parts, Snapshot
 from looplab.experiments.middleware.placement import of_node, shared
@@ -21,6 +21,12 @@ LOOK_S = 0.2
 # The writer lags: the database is read until all is there, or nothing has come for so long.
 SETTLE_S = 3.0
 READ_S = 0.5
+
+# The limit's devices post as soon as their last post has ended: together they ask for more than the middleware answers.
+# More of them would only wait longer, beyond their deadline.
+LIMIT_DEVICES, LIMIT_PERIOD_NS = 50, 2_000_000
+LIMIT_WARM_UP_S, LIMIT_S = 4, 8
+LIMIT_DEADLINE_NS = 5 * SECOND_NS
 
 # Ready, at the beginning and the end of the load, after the last answer.
 Snapshots = tuple[Snapshot, Snapshot, Snapshot, Snapshot]
@@ -197,3 +203,39 @@ def dead(snapshots: Snapshots) -> list[str]:
         if first.get((where, name), pid) != pid
     ]
     return sorted({*gone, *again, *(one for snapshot in snapshots for one in snapshot.dead)})
+
+
+def largest(cells: list[LoadCell]) -> LoadCell:
+    """Return where the limit is measured: one node, in a container if there is one, on the most processors."""
+    return max(cells, key=lambda cell: (cell.container, not cell.balancer, -cell.nodes, cell.cores))
+
+
+def measure_limit(parts: Parts, cell: LoadCell, p: MiddlewareParameters, token: str) -> float:
+    """Return the requests a second that succeed when more devices ask than the middleware answers. Raises LabError."""
+    way, name = parts.start(cell, p), f"{token}-limit"
+    parts.provision(cell, LIMIT_DEVICES, name)
+    plan = replace(
+        p.plan(name, LIMIT_DEVICES, way),
+        period_ns=LIMIT_PERIOD_NS,
+        warm_up_ns=LIMIT_WARM_UP_S * SECOND_NS,
+        load_ns=LIMIT_S * SECOND_NS,
+        deadline_ns=LIMIT_DEADLINE_NS,
+        drop_probability=0.0,
+    )
+    parts.load.begin(parts.system.name, plan)
+    before_s, before = _wait(parts.load, LIMIT_WARM_UP_S)
+    after_s, after = _wait(parts.load, LIMIT_WARM_UP_S + LIMIT_S)
+    parts.load.end()
+    if after <= before:
+        raise MachineError(
+            "The middleware answered none of its devices.",
+            "Give DEVICES as numbers, and see `docker compose logs` of the node.",
+        )
+    return (after - before) / (after_s - before_s)
+
+
+def _wait(load: Load, until_s: float) -> tuple[float, int]:
+    """Return the time in seconds and the successes by then, once `until_s` have passed."""
+    while (seconds := load.progress()[0]) < until_s:
+        time.sleep(LOOK_S)
+    return seconds, load.requests.succeeded

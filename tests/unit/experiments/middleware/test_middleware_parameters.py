@@ -8,7 +8,6 @@ from support.places import ROOT
 from looplab.errors import LabError, UsageError
 from looplab.experiments.middleware import LoadCell
 from looplab.experiments.middleware.controller import needs_host
-from looplab.experiments.middleware.limit import largest
 from looplab.experiments.middleware.parameters import read_parameters
 from looplab.experiments.middleware.placement import (
     default_cores,
@@ -18,6 +17,7 @@ from looplab.experiments.middleware.placement import (
     others,
     shared,
 )
+from looplab.experiments.middleware.trial import largest
 from looplab.lab.run_options import variables
 
 
