@@ -72,6 +72,11 @@ class Requests:
         """The successes so far, warm-up included."""
         return sum(self._counts["succeeded"])
 
+    def ended_of(self, seconds: range) -> list[Second]:
+        """Return what has ended by now of what was due in these seconds."""
+        fates = ((at, self._counts["succeeded"][at], self._counts["failed"][at]) for at in seconds)
+        return [Second(at, due=good + bad, succeeded=good, failed=bad) for at, good, bad in fates]
+
     def seconds(self, cpu_s: Mapping[int, float]) -> list[Second]:
         """Return a row for each second, at whose begin the CPU time was `cpu_s`; what has no end is unfinished."""
         return [self._second(second, cpu_s) for second in range(len(self._responses))]

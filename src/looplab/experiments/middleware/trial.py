@@ -100,13 +100,12 @@ class Measurement:
             time.sleep(max(0.01, min(LOOK_S, at - now_s)))
 
     def _so_far(self, requests: Requests, end: int) -> Trial:
-        rows = requests.seconds({})[self._p.warm_up_s : end]
+        loaded = requests.ended_of(range(self._p.warm_up_s, end))
         return Trial(
             cell=self._cell,
             repetition=self._repetition,
-            # What has no answer yet may still get one.
-            loaded=[replace(row, due=row.succeeded + row.failed, unfinished=0) for row in rows],
-            processed=sum(row.succeeded for row in rows),
+            loaded=loaded,
+            processed=sum(second.succeeded for second in loaded),
             histograms={"response": requests.times["response"]},
         )
 

@@ -70,6 +70,8 @@ def test_every_request_due_has_one_fate() -> None:
     assert [requests.times[name].max_ns for name in ("response", "sent_response")] == [5000, 4000]
     assert [row.cpu_us for row in rows] == [500_000, None, None]
     assert {row.response_p99_us for row in rows if row.succeeded} == {5.0}
+    # While it goes on, what waits has no fate.
+    assert sum(row.due for row in requests.ended_of(range(2, 5))) == 2
 
 
 def test_an_answer_after_the_load_is_a_success_but_not_in_time() -> None:

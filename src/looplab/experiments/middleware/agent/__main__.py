@@ -46,8 +46,7 @@ class Agent:
             )
             programs = part(body["system"], "programs").node(place)
         self.worker.submit(self.programs.start, programs, body["processors"]).result()
-        certificate = balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""
-        return {**self.programs.facts(), "certificate": certificate}
+        return {"certificate": balancer.CERTIFICATE.read_text() if body["part"] == BALANCER else ""}
 
     def _stop(self, request: Request) -> dict[str, Any]:
         self._allowed(request)

@@ -9,7 +9,6 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from looplab.system.processes import end_with_parent
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 5.0
 LOOK_S = 0.05
-KEPT_LINES = 20
 # Where memory ends, the kernel ends a program, not the agent that reports it.
 EXPENDABLE = "500"
 # As Go prints a duration: 1.234567ms, 850.3µs, 1m2.5s.
@@ -32,13 +30,13 @@ _US = {"h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3, "µs": 1.0, "ns": 1e-3}
 
 
 class Running:
-    """One program that was started on `processors`; its last lines are kept."""
+    """One program that was started on `processors`; its last line is kept."""
 
     def __init__(
         self, program: Program, processors: Sequence[int], note: Callable[[float], None], end_s: float
     ) -> None:
         self.program = program
-        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._last_line = "it printed nothing"
         self._note, self._end_s = note, end_s
         while not all(connects(*needed) for needed in program.after) and time.monotonic() < end_s:
             time.sleep(LOOK_S)
@@ -68,8 +66,7 @@ class Running:
         """
         while not answers(self.program.health):
             if self.process.poll() is not None or time.monotonic() > self._end_s:
-                last = self.lines[-1] if self.lines else "it printed nothing"
-                raise MachineError(f"{self.program.name} is not ready: {last}")
+                raise MachineError(f"{self.program.name} is not ready: {self._last_line}")
             time.sleep(LOOK_S)
 
     def stop(self) -> None:
@@ -86,12 +83,7 @@ class Running:
         facts = {"pid": self.process.pid, "ended": self.process.poll(), "cpu_s": usage.cpu_s(pids)}
         if light:
             return facts
-        return {
-            **facts,
-            "memory_bytes": usage.memory_bytes(pids),
-            "processors": usage.processors(pids),
-            "last_line": self.lines[-1] if self.lines else "",
-        }
+        return {**facts, "memory_bytes": usage.memory_bytes(pids), "processors": usage.processors(pids)}
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -100,7 +92,7 @@ class Running:
                 if duration := _DURATION.search(line):
                     self._note(microseconds(duration[1]))
             else:
-                self.lines.append(line.rstrip("\n")[:500])
+                self._last_line = line.rstrip("\n")[:500]
 
 
 class Programs:

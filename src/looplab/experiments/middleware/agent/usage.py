@@ -10,10 +10,6 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Fields of /proc/<pid>/stat after the name: parent, and utime, stime, cutime, cstime.
 PARENT, TIMES = 1, slice(11, 15)
 CGROUP = Path("/sys/fs/cgroup")
-OOM_FILES = (CGROUP / "memory.events", CGROUP / "memory/memory.oom_control")
-STAT_FILES = ("memory.stat", "memory/memory.stat")
-# Pages of files, programs above all, that were given up for lack of memory and soon wanted back.
-REFAULTS = "workingset_refault_file"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -55,19 +51,21 @@ def processors(pids: Iterable[int]) -> list[int]:
 
 def killed_for_memory() -> int:
     """Return how many processes of this container the kernel has killed for memory; 0 if it does not count."""
-    for path in OOM_FILES:
-        with contextlib.suppress(OSError, ValueError):
-            facts = dict(line.split(" ", 1) for line in path.read_text().splitlines())
-            return int(facts.get("oom_kill", 0))
-    return 0
+    return _counter("oom_kill", ("memory.events", "memory/memory.oom_control"), CGROUP)
 
 
 def read_again_bytes(group: Path = CGROUP) -> int:
     """Return how much a control group had to read again for lack of memory; 0 if the kernel does not count."""
-    for name in STAT_FILES:
+    # Pages of files, programs above all, that were given up for lack of memory and soon wanted back.
+    return _counter("workingset_refault_file", ("memory.stat", "memory/memory.stat"), group) * PAGE_BYTES
+
+
+def _counter(name: str, files: Iterable[str], group: Path) -> int:
+    """Return a counter of a control group, from the first of its files that can be read."""
+    for file in files:
         with contextlib.suppress(OSError, ValueError):
-            facts = dict(line.split(" ", 1) for line in (group / name).read_text().splitlines())
-            return int(facts.get(REFAULTS, 0)) * PAGE_BYTES
+            counters = dict(line.split(" ", 1) for line in (group / file).read_text().splitlines())
+            return int(counters.get(name, 0))
     return 0
 
 

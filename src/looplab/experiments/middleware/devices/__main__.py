@@ -43,14 +43,14 @@ class Service:
             "POST /begin": self._begin,
             "POST /progress": self._progress,
             "POST /end": self._end,
-            "POST /facts": lambda _request: {"pid": os.getpid(), "processors": sorted(os.sched_getaffinity(0))},
+            "POST /facts": lambda _request: {},
         }
         return {route: partial(_allowed, os.environ.get(TOKEN, ""), act) for route, act in orders.items()}
 
     def _take(self, request: Request) -> dict[str, Any]:
         """Take what the devices from number `first` on need to be known."""
         self._entries.update(enumerate(request.body["entries"], request.body["first"]))
-        return {"devices": len(self._entries)}
+        return {}
 
     def _begin(self, request: Request) -> dict[str, Any]:
         self._devices.kill()
