@@ -9,8 +9,8 @@ from support import host_fakes as fakes
 from support.terminal import Terminal
 from support.waiting import until
 
-from looplab.errors import LabError, MachineError
-from looplab.lab.docker.builds import build_command, build_image, build_with_compose
+from looplab.errors import MachineError
+from looplab.lab.docker.builds import build_image, build_with_compose
 
 
 @pytest.mark.parametrize(
@@ -31,18 +31,14 @@ def test_a_failing_build_shows_its_last_lines(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("failing", ["compose", "build"])
-def test_of_builds_at_once_the_one_that_fails_is_shown(
-    docker: fakes.Docker, tmp_path: Path, capsys: pytest.CaptureFixture[str], failing: str
+def test_a_failing_build_by_compose_names_its_command(
+    docker: fakes.Docker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    docker.fails(failing, "Step 2/3 : RUN go test\n--- FAIL\n")
-    with pytest.raises(LabError) as caught:
-        build_with_compose(
-            tmp_path, {"flood": "looplab/flood:1"}, [build_command(tmp_path / "flood", "looplab/flood:1")]
-        )
+    docker.fails("compose", "Step 2/3 : RUN go test\n--- FAIL\n")
+    with pytest.raises(MachineError) as caught:
+        build_with_compose(tmp_path, {"bridge": "looplab/bridge:1"})
     assert "--- FAIL" in capsys.readouterr().err
-    assert caught.value.remedy.endswith("build" if failing == "compose" else str(tmp_path / "flood"))
-    assert {call.split()[0] for call in docker.calls()} == {"build", "compose"}
+    assert caught.value.remedy.endswith("docker compose --profile * build")
 
 
 @pytest.mark.parametrize(
@@ -52,15 +48,12 @@ def test_the_last_image_is_named_and_no_time_left_is_promised(
     programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: str
 ) -> None:
     release, stream = tmp_path / "release", Terminal()
-    programs.script(
-        "docker",
-        f'[ "$1" = build ] || {{ echo "{done}"; exit 0; }}',
-        f"until [ -e {release} ]; do /bin/sleep 0.02; done",
-    )
+    wait = f"until [ -e {release} ]; do /bin/sleep 0.02; done"
+    programs.script("docker", f'case "$*" in *" build"*) echo "{done}"; {wait} ;; esac')
     monkeypatch.setattr(sys, "stderr", stream)
     images = {"bridge": "looplab/bridge:1", "magistrala": "looplab/magistrala:1"}
     with ThreadPoolExecutor(1) as pool:
-        built = pool.submit(build_with_compose, tmp_path, images, [build_command(tmp_path, images["magistrala"])])
+        built = pool.submit(build_with_compose, tmp_path, images)
         try:
             until(lambda: "1 of 2 images, last: magistrala, " in stream.getvalue(), "the last image", 20)
         finally:

@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from looplab.errors import MachineError
@@ -23,29 +22,21 @@ _IMAGE = re.compile(r"(?:Successfully tagged|naming to) (?:docker\.io/(?:library
 _NO_NETWORK = ("Temporary failure resolving", "Could not resolve", "Unable to fetch", "Failed to fetch")
 
 
-def build_command(folder: Path, reference: str, base: str = BASE_IMAGE, context: Path | None = None) -> list[str]:
-    """Return the docker build of the Dockerfile in `folder`, which is the context, too, upon the image `base`."""
-    words = ["docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}"]
-    return [*words, "--file", str(folder / "Dockerfile"), str(context or folder)]
-
-
 def build_image(folder: Path, reference: str, base: str = BASE_IMAGE, context: Path | None = None) -> None:
-    """Build the Dockerfile in `folder` as `reference`, as build_command does."""
+    """Build the Dockerfile in `folder`, which is the context, too, as `reference` upon the image `base`."""
+    command = ["docker", "build", "--tag", reference, "--build-arg", f"{BASE}={base}"]
+    command += ["--file", str(folder / "Dockerfile"), str(context or folder)]
     with Step(f"Building {reference}") as step:
-        command = build_command(folder, reference, base, context)
         _check(reference, follow(command, lambda line: step.note(line[:40]), timeout_s=TIMEOUT_S))
 
 
 def build_with_compose(
     root: Path,
     images: Mapping[str, str],
-    others: Sequence[Sequence[str]] = (),
     environment: Mapping[str, str] | None = None,
     profiles: Sequence[str] = EVERY_PROFILE,
 ) -> None:
-    """Build the own images {name: reference}: those of `profiles` by Compose, the others by these commands.
-
-    The image of the report is not among them.
+    """Build the own images {name: reference} that `profiles` start; that of the report is not among them.
 
     Print no time left: one image takes many times as long as another, and a cached one takes none.
     """
@@ -53,7 +44,7 @@ def build_with_compose(
     listed = call(["docker", "compose", *named, "config", "--services"], directory=str(root), environment=environment)
     services = [name for name in listed.stdout.split() if name not in REPORT_SERVICES] if listed.good else []
     built: set[str] = set()
-    with Step("Building the lab's images") as step, ThreadPoolExecutor(1 + len(others)) as pool:
+    with Step("Building the lab's images") as step:
 
         def watch(line: str) -> None:
             # They share layers: only complete images show the progress.
@@ -63,13 +54,10 @@ def build_with_compose(
             last = f", last: {left[0]}" if len(left) == 1 else ""
             step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
-        def build(command: Sequence[str]) -> Outcome:
-            return follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
-
-        ended = list(pool.map(build, [["docker", "compose", *named, "build", *services], *others]))
-    check_yaml(root, ended[0].stdout if not ended[0].good else "")
-    for done in ended:
-        _check("the lab's images", done)
+        command = ["docker", "compose", *named, "build", *services]
+        done = follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
+    check_yaml(root, done.stdout if not done.good else "")
+    _check("the lab's images", done)
 
 
 def _check(what: str, done: Outcome) -> None:

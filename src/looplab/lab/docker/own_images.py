@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from looplab.lab.docker.builds import EVERY_PROFILE, build_command, build_with_compose
+from looplab.lab.docker.builds import EVERY_PROFILE, build_image, build_with_compose
 from looplab.lab.docker.images import Images, is_here, local_images
 from looplab.lab.image_names import BASE, BASE_IMAGE, is_published
 from looplab.lab.programs import call
@@ -71,11 +71,11 @@ class OwnImages:
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
         share_authorities(self._root)
-        base, folder = {**os.environ, **variables}.get(BASE) or BASE_IMAGE, self._root / "images" / FLOOD
-        flood = [reference for name, reference in self.references.items() if name == FLOOD]
-        others = [build_command(folder, reference, base) for reference in flood]
+        base, composed = {**os.environ, **variables}.get(BASE) or BASE_IMAGE, dict(self.references)
         with self.replacing():
-            build_with_compose(self._root, self.references, others, variables, self._profiles)
+            if flood := composed.pop(FLOOD, ""):
+                build_image(self._root / "images" / FLOOD, flood, base)
+            build_with_compose(self._root, composed, variables, self._profiles)
 
     @contextlib.contextmanager
     def replacing(self) -> Iterator[None]:
