@@ -1,14 +1,13 @@
 """The parts of the experiment asip on this machine: simulated board, bridge, Python client, broker, controller."""
 
 import json
-import os
-import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from looplab.experiments.asip.board import BOARDS
 from looplab.experiments.asip.oscilloscope import Oscilloscope
+from support.board import Board
 from support.parts import HOST, Broker, Child, python
 from support.ports import free_port
 from support.waiting import until
@@ -21,8 +20,8 @@ ASIP_FILES = (
 )
 
 
-class AsipBoard:
-    """The simulated board on a pseudo-terminal, wired as in compose/experiments/asip; `port` is a link to that."""
+class AsipBoard(Board):
+    """The board of asip, wired as in compose/experiments/asip."""
 
     def __init__(
         self,
@@ -34,35 +33,15 @@ class AsipBoard:
         port: Path | None = None,
     ) -> None:
         self.board = BOARDS[board]
-        self.port = port or folder / f"{board}-{free_port()}"
-        # That of a board that was killed.
-        self.port.unlink(missing_ok=True)
-        self._statistics = free_port()
+        self.address = f"{HOST}:{free_port()}"
         pins = {number: pin.name for number, pin in self.board.pins.items()}
         wire = ["--wire", f"{pins[13]}:{pins[4]}"] if wired else []
-        self._child = Child(
-            [
-                str(files / "robot"), "--processor", self.board.processor,
-                "--firmware", str(files / f"asip-{board}.hex"), "--pty", str(self.port),
-                "--statistics", f"{HOST}:{self._statistics}", "--adapter", "none", "--boot-ms", "200", *wire,
-                "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
-            ],
-            folder / "board.log",
+        super().__init__(
+            files, folder, f"asip-{board}.hex", port or folder / f"{board}-{free_port()}",
+            "--processor", self.board.processor, "--statistics", self.address, "--adapter", "none",
+            "--boot-ms", "200", *wire, "--generator", pins[2], "--scope", f"{pins[2]},{pins[13]}", *options,
         )  # fmt: skip
-        until(self.port.is_symlink, f"the board's port: {self._child.said()}")
-        self.device = os.readlink(self.port)
-        self.address = f"{HOST}:{self._statistics}"
         self.scope = Oscilloscope(self.address)
-
-    def reset(self) -> None:
-        """Its reset button."""
-        self._child.signal(signal.SIGUSR2)
-
-    def close(self) -> None:
-        self._child.close()
-
-    def kill(self) -> None:
-        self._child.kill()
 
 
 class AsipParts:

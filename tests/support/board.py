@@ -1,11 +1,11 @@
-"""The robot's board on this machine: the lab's firmware in its simulator, on a pseudo-terminal."""
+"""A board on this machine: firmware in the lab's simulator, on a pseudo-terminal."""
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 from support.containers import copy_out
+from support.parts import Child
 from support.waiting import until
 
 # The board's program and its firmware, in the robot's image.
@@ -13,30 +13,30 @@ ROBOT_FILES = ("/usr/local/bin/robot", "/usr/share/looplab/mbot_ranger.hex")
 
 
 class Board:
-    """Program and firmware are copied out of `image` into `folder`, which is made."""
+    """`files` holds program and firmware; `port` is a link to the pseudo-terminal `device`."""
 
-    def __init__(self, folder: Path, image: str) -> None:
-        self._folder = folder
-        folder.mkdir()
-        copy_out(image, folder, *ROBOT_FILES)
-        self._process = self._start()
-        until(self._port.is_symlink, "the robot's pseudo-terminal", 30)
-        self.device = os.readlink(self._port)
+    def __init__(self, files: Path, folder: Path, firmware: str, port: Path, *options: str) -> None:
+        self.port = port
+        # That of a board that was killed.
+        port.unlink(missing_ok=True)
+        words = [str(files / "robot"), "--firmware", str(files / firmware), "--pty", str(port), *options]
+        self._child = Child(words, folder / "board.log")
+        until(port.is_symlink, f"the board's port: {self._child.said()}", 30)
+        self.device = os.readlink(port)
 
     def reset(self) -> None:
         """Its reset button, or its DTR line."""
-        self._process.send_signal(signal.SIGUSR2)
+        self._child.signal(signal.SIGUSR2)
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait(30)
+        self._child.close()
 
-    @property
-    def _port(self) -> Path:
-        return self._folder / "port"
+    def kill(self) -> None:
+        self._child.kill()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        firmware = self._folder / "mbot_ranger.hex"
-        words = [str(self._folder / "robot"), "--firmware", str(firmware), "--pty", str(self._port)]
-        with (self._folder / "robot.log").open("ab") as log:
-            return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+
+def robot_board(folder: Path, image: str) -> Board:
+    """Return the robot's board; its files are copied out of `image` into `folder`, which is made."""
+    folder.mkdir()
+    copy_out(image, folder, *ROBOT_FILES)
+    return Board(folder, folder, "mbot_ranger.hex", folder / "port")

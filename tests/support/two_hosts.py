@@ -16,7 +16,7 @@ import time
 import uuid
 from pathlib import Path
 
-from support.board import Board
+from support.board import Board, robot_board
 from support.containers import base_image
 from support.places import ROOT
 from support.waiting import until
@@ -124,7 +124,7 @@ class Pi:
 
     def plug_robot(self, image: str) -> None:
         """The simulated robot on a pseudo-terminal of this host, with the rights that the udev rule gives."""
-        self._board = Board(self._folder / "host", image)
+        self._board = robot_board(self._folder / "host", image)
         self.robot_device = by_rule(self._board.device)
 
     def install(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support.board import Board
+from support.board import robot_board
 from support.containers import own_image
 from support.e2e_lab import Lab
 from support.far_runs import (
@@ -60,7 +60,7 @@ def pi(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
     missing = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
     assert not missing, f"apt-get install {' '.join(missing)}"
     folder = tmp_path_factory.mktemp("pi-vm")
-    board = Board(folder / "board", own_image("robot"))
+    board = robot_board(folder / "board", own_image("robot"))
     try:
         with TapWire(os.getpid() % 200 + 20) as wire:
             put_on(wire, session_lab)
