@@ -11,7 +11,7 @@ from support.places import ROOT
 from looplab.lab.docker.builds import build_image
 from looplab.lab.docker.engine import find_engine, require_compose
 from looplab.lab.docker.images import image_facts
-from looplab.lab.machine.limits import FIFO, machine_variables, probe_limits, rt_budget_us
+from looplab.lab.machine.limits import FIFO, MOST_RTPRIO, RTPRIO, machine_variables, probe_limits, rt_budget_us
 
 pytestmark = pytest.mark.engine
 
@@ -36,12 +36,12 @@ def test_a_container_starts_with_the_limits_found(tmp_path: Path) -> None:
     options = ["--cap-add=SYS_NICE"]
     if limits.rt_group_sched:
         options.append("--cpu-rt-runtime=20000")
-    if limits.rtprio_max:
-        options.append(f"--ulimit=rtprio={limits.rtprio_max}")
+    if limits.grants(RTPRIO):
+        options.append(f"--ulimit=rtprio={MOST_RTPRIO}")
     ran = docker("run", "--rm", *options, base_image(), "chrt", "-f", "90", "true")
     assert (ran.returncode == 0) is limits.grants(FIFO), ran.stderr
-    if limits.rtprio_max < 99:
-        assert docker("run", "--rm", "--ulimit=rtprio=99", base_image(), "true").returncode != 0
+    if not limits.grants(RTPRIO):
+        assert docker("run", "--rm", f"--ulimit=rtprio={MOST_RTPRIO}", base_image(), "true").returncode != 0
 
 
 def test_priority_is_not_there_without_its_capability() -> None:

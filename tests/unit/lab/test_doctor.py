@@ -16,7 +16,7 @@ from looplab.lab.machine.limits import FIFO, GROUP, RTPRIO, SOCKETS, Limits
 
 HOST = HostFacts("Debian 12", "6.1.0", "x86_64", "A Processor", 4, 8 * 2**30, "tsc", 50 * 2**30, True)
 ENGINE = Engine(server_version="28.0.4", client_version="28.0.4", cgroup_version=2, compose=(2, 30, 0))
-LIMITS = Limits(rtprio_max=99, watch_group="/")
+LIMITS = Limits(watch_group="/")
 PORTS = {"LAB_BROKER_PORT": 1883}
 
 
@@ -60,7 +60,7 @@ def test_a_good_machine_has_nothing_to_complain_of() -> None:
         (port("mosquitto (process 7)"), "Port 1883", FAIL, "LAB_BROKER_PORT"),
         (port("container x of this lab"), "Port 1883", WARN, "./lab down"),
         (limits(unknown="no image"), "Real-time priority", WARN, "./lab setup"),
-        (limits(RTPRIO, rtprio_max=0), "rtprio limit", WARN, "CAP_SYS_RESOURCE"),
+        (limits(RTPRIO), "rtprio limit", WARN, "CAP_SYS_RESOURCE"),
         (limits(FIFO, rt_group_sched=True, rt_budget_us=0), "SCHED_FIFO", WARN, "sudo ./lab setup"),
         (limits(FIFO), "SCHED_FIFO", WARN, "rt_group_sched=0"),
         (limits(SOCKETS), "Socket options", WARN, "pidfd_getfd"),
@@ -77,7 +77,7 @@ def test_each_finding_has_its_state_and_remedy(found: Iterable[Check], name: str
 
 
 def test_serial_devices_are_shown(tmp_path: Path) -> None:
-    assert str(tmp_path) in checks.check_serial(replace(HOST, serial=(tmp_path,))).found
+    assert str(tmp_path) in checks.check_serial(replace(HOST, serial=(str(tmp_path),))).found
 
 
 def test_the_table_keeps_to_80_columns_and_ends_with_a_verdict() -> None:

@@ -72,7 +72,7 @@ def probe(cache: Path) -> Limits:
 def test_a_machine_that_grants_all(programs: fakes.Programs, cache: Path) -> None:
     programs.add("docker", answers())
     limits = probe(cache)
-    assert limits == Limits(rtprio_max=99, watch_group="/")
+    assert limits == Limits(watch_group="/")
     found = machine_variables(limits)
     assert "LAB_RTPRIO_BROKER" not in found  # the value of .env stands
     assert found["LAB_RT_RUNTIME_ROBOT_US"] == "0"  # cpu_rt_runtime is refused on such a kernel
@@ -84,7 +84,6 @@ def test_a_machine_that_grants_all(programs: fakes.Programs, cache: Path) -> Non
 def test_rtprio_refused_becomes_a_variable_and_a_reason(programs: fakes.Programs, cache: Path) -> None:
     programs.add("docker", answers(rtprio=("", fakes.RTPRIO_REFUSED, 125)))
     limits = probe(cache)
-    assert limits.rtprio_max == 0
     assert limits.refused["rtprio"] == "error setting rlimit type 14: operation not permitted"
     assert machine_variables(limits)["LAB_RTPRIO_BROKER"] == "0"
     assert machine_variables(limits)["LAB_RTPRIO_CONTROLLER"] == "0"

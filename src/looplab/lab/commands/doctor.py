@@ -42,14 +42,10 @@ def doctor(root: Path, *, as_json: bool = False) -> int:
             "run_possible": run_is_possible(found),
             "checks": [asdict(check) for check in found],
             "variables": machine_variables(limits),
-            "cpu": host.cpu,
-            "cores": host.cores,
-            "memory_bytes": host.memory_bytes,
-            "kernel": host.kernel,
+            **asdict(host),
             "engine": engine.server_version,
             "compose": show_version(engine.compose),
             "cgroup": engine.cgroup_version,
-            "serial": [str(device) for device in host.serial],
         }
         print(json.dumps(document, indent=2))
     else:

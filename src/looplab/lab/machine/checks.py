@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from looplab.lab.docker.engine import COMPOSE_REMEDY, Engine, show_version
 from looplab.lab.machine.facts import OF_THIS_LAB, HostFacts
-from looplab.lab.machine.limits import FIFO, GROUP, OWN_GROUP, RTPRIO, SOCKETS, Limits
+from looplab.lab.machine.limits import FIFO, GROUP, MOST_RTPRIO, OWN_GROUP, RTPRIO, SOCKETS, Limits
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -93,12 +94,10 @@ def check_limits(limits: Limits, engine: Engine) -> Iterator[Check]:
     if limits.unknown:
         yield Check("Real-time priority", f"not known yet: {limits.unknown}", WARN, "Run ./lab setup.")
         return
-    most, why = limits.rtprio_max, limits.refused.get(RTPRIO, "")
+    why = limits.refused.get(RTPRIO, "")
     yield _check(
         "rtprio limit",
-        (f"only {most} is granted ({why})" if most else f"refused by the engine ({why})")
-        if why
-        else f"up to {most} is granted",
+        f"refused by the engine ({why})" if why else f"up to {MOST_RTPRIO} is granted",
         not why,
         "Use a root engine with CAP_SYS_RESOURCE (not nested, not rootless) to run as published.",
         "The published runs only permit priority (rtprio 90, 99); a run here records that it was not applied.",
@@ -158,6 +157,6 @@ def check_images(missing: Sequence[str]) -> Check:
 def check_serial(host: HostFacts) -> Check:
     if not host.serial:
         return Check("Serial devices", "none (a real robot is optional)")
-    group = host.serial[0].stat().st_gid
-    found = ", ".join(map(str, host.serial))
+    group = Path(host.serial[0]).stat().st_gid
+    found = ", ".join(host.serial)
     return Check("Serial devices", found, why=f"For ROBOT=usb; group {group} may use it.")

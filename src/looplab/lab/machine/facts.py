@@ -33,7 +33,7 @@ class HostFacts:
     clock_source: str
     disk_free_bytes: int
     results_writable: bool
-    serial: tuple[Path, ...] = ()
+    serial: tuple[str, ...] = ()
 
 
 def host_facts(results: Path, engine: Engine) -> HostFacts:
@@ -52,7 +52,7 @@ def host_facts(results: Path, engine: Engine) -> HostFacts:
         clock_source=machine_facts.clock_source(),
         disk_free_bytes=shutil.disk_usage(folder).free,
         results_writable=os.access(folder, os.W_OK),
-        serial=serial_devices(),
+        serial=tuple(map(str, serial_devices())),
     )
     if not engine.in_a_machine_of_its_own:
         return facts

@@ -14,9 +14,8 @@ from looplab.lab.settings import RT_RUNTIME_US
 from looplab.system.machine_facts import boot_id
 
 CACHE = Path(".cache/limits.json")
-# The published limits; if the engine refuses them, the treatment is recorded as not applied.
-RTPRIO_BROKER = 90
-RTPRIO_CONTROLLER = 99
+# The published limits, 90 and 99; if the engine refuses the higher one, both are recorded as not applied.
+MOST_RTPRIO = 99
 # What the engine's own group should hold: the sum of RT_RUNTIME_US and room for probes, below the kernel's 950000.
 RT_BUDGET_US = 900_000
 # Small enough to fit beside a run.
@@ -60,7 +59,6 @@ class Limits:
     """`refused` says why, by name; `unknown` why nothing could be tried: then nothing is assumed to work."""
 
     unknown: str = ""
-    rtprio_max: int = 0
     rt_group_sched: bool = False
     rt_budget_us: int | None = None
     # One of TOP_GROUPS; "" if it is refused.
@@ -146,15 +144,13 @@ def _try_all(engine: Engine, image: str) -> Limits:
     elif fifo and grouped:
         fifo = _refusal(image, _FIFO, "--cap-add=SYS_NICE", f"--cpu-rt-runtime={PROBE_RUNTIME_US}")
     refused = {
-        RTPRIO: _refusal(image, "", f"--ulimit=rtprio={RTPRIO_CONTROLLER}"),
+        RTPRIO: _refusal(image, "", f"--ulimit=rtprio={MOST_RTPRIO}"),
         FIFO: fifo,
         SOCKETS: _refusal(image, _SOCKETS, "--cap-add=SYS_PTRACE"),
         GROUP: _refusal(image, "", f"--cgroup-parent={OWN_GROUP}"),
     }
-    lower = 0 if refused[RTPRIO] and _refusal(image, "", f"--ulimit=rtprio={RTPRIO_BROKER}") else RTPRIO_BROKER
     top = TOP_GROUPS.get(engine.cgroup_driver, "")
     return Limits(
-        rtprio_max=lower if refused[RTPRIO] else RTPRIO_CONTROLLER,
         rt_group_sched=grouped,
         rt_budget_us=budget_us,
         watch_group="" if not top or _refusal(image, "", f"--cgroup-parent={top}") else top,
@@ -185,11 +181,11 @@ def machine_variables(limits: Limits) -> dict[str, str]:
 
     Only refused priorities are set: a granted one keeps the value of .env, which the user may have chosen.
     """
-    published = {"LAB_RTPRIO_BROKER": RTPRIO_BROKER, "LAB_RTPRIO_CONTROLLER": RTPRIO_CONTROLLER}
+    refused = () if limits.grants(RTPRIO) else ("LAB_RTPRIO_BROKER", "LAB_RTPRIO_CONTROLLER")
     budgets = rt_runtimes_us(limits)
     return {
         **_groups(limits, rationed=any(budgets.values())),
-        **{name: "0" for name, wanted in published.items() if limits.rtprio_max < wanted},
+        **dict.fromkeys(refused, "0"),
         **{name: str(runtime_us) for name, runtime_us in budgets.items()},
     }
 
