@@ -1,15 +1,19 @@
 """Whether the link of a run was there: what its emulator reports between cells, as a treatment."""
 
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from looplab.errors import LabError
 from looplab.link import client
+from looplab.link.settings import LinkSettings
 from looplab.treatments.judgement import Treatment
 
 NO_LINK = "none"
 PINGS = 20
 TIMEOUT_S = 10.0
+# A run that is stopped has few seconds left.
+CLEAR_TIMEOUT_S = 2.0
 # What the mean may lie below the wanted one; above it, a loaded machine adds to it, in each direction.
 SHARE_BELOW, MS_BELOW = 0.02, 0.7
 SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
@@ -17,6 +21,43 @@ SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
 DEVIATIONS = 4.0
 # An echo of looplab.link.ping with its IP and Ethernet headers, and the time between two.
 ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
+
+
+# The links that each emulator shall make, by its name.
+Links = Mapping[str, Sequence[LinkSettings]]
+
+
+class Emulators(NamedTuple):
+    """The link emulators of an experiment whose cells have links of their own: `urls` by name."""
+
+    urls: Mapping[str, str]
+
+    def apply(self, links: Links) -> str:
+        """Set the links of a cell; return what makes them. Raises LabError if an emulator does not answer."""
+        return [str(client.apply(settings, self.urls[name])["backend"]) for name, settings in links.items()][-1]
+
+    def judge(self, links: Links) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
+        """Return what each emulator reports of its links after a cell, by emulator and peer, and what is wrong."""
+        reports: dict[tuple[str, str], dict[str, Any]] = {}
+        faults: list[str] = []
+        for name, settings in links.items():
+            try:
+                made = client.state(self.urls[name])["links"]
+            except LabError as error:
+                faults.append(f"the link emulator ended: {error.message}")
+                continue
+            if [link["settings"] for link in made] != [one.as_json() for one in settings]:
+                faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
+                continue
+            reports.update({(name, link["settings"]["peer"]): link for link in made})
+            faults += [f"link to {link['settings']['peer']}: {why}" for link in made if (why := deviation(link))]
+        return reports, faults
+
+    def clear(self, names: Iterable[str]) -> None:
+        """Remove the links of these emulators; one that does not answer has ended, and its links with it."""
+        for name in names:
+            with contextlib.suppress(LabError):
+                client.clear(self.urls[name], CLEAR_TIMEOUT_S)
 
 
 def look(url: str, pings: int = PINGS) -> dict[str, Any]:

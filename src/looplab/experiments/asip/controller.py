@@ -53,17 +53,19 @@ class Controller(CellRun[AsipParameters, AsipCell]):
 
     def measure_cell(self, index: int, cell: AsipCell) -> Measured:
         self.progress(index, cell, 0)
-        measured = Measured(cell)
+        measured, links = Measured(cell), placement.links(self.parameters, cell)
         self._own.append(measured)
         try:
-            placement.set_up(self.parameters, cell)
+            if links:
+                placement.EMULATORS.apply(links)
             self._measure(index, measured)
         except LabError as error:
             measured.faults.append(error.message)
             # A cell may have failed for want of the bridge.
             if cell.transport != "serial" and (missing := self._bridge.missing()):
                 measured.faults.append(missing.message)
-        measured.faults += placement.faults(self.parameters, cell)
+        measured.faults += placement.EMULATORS.judge(links)[1]
+        placement.EMULATORS.clear(links)
         return measured
 
     def treatments(self) -> list[Treatment]:
@@ -77,7 +79,9 @@ class Controller(CellRun[AsipParameters, AsipCell]):
         return files(self.parameters, self._own)
 
     def close(self) -> None:
-        placement.take_away(self.parameters)
+        placement.EMULATORS.clear(
+            {at for cell in self.parameters.cells for at in placement.links(self.parameters, cell)}
+        )
 
     def _measure(self, index: int, measured: Measured) -> None:
         p, language = self.parameters, measured.cell.language

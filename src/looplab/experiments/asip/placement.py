@@ -1,22 +1,18 @@
 """What runs elsewhere: emulated links, set for a cell and judged after it."""
 
-import contextlib
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from looplab.errors import LabError, MachineError
 from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.oscilloscope import Asked
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.link import client
 from looplab.link.settings import LinkSettings
-from looplab.treatments.link import deviation
+from looplab.treatments.link import Emulators
 
 # The emulator beside the bridge and that beside the broker. Each delays both ways of a link where it ends.
-EMULATORS: Mapping[str, str] = {"bridge": "http://asip-bridge:9107", "broker": "http://broker:9107"}
+EMULATORS = Emulators({"bridge": "http://asip-bridge:9107", "broker": "http://broker:9107"})
 BRIDGE = "asip-bridge"
-CLEAR_TIMEOUT_S = 2.0
 # Where clients reach the board.
 ADDRESSES = {"serial": "/pts", "tcp": "asip-bridge:5000", "mqtt": "broker:1883/asip/board"}
 # That of rpi/compose.yaml.
@@ -86,38 +82,6 @@ def links(p: AsipParameters, cell: AsipCell) -> dict[str, list[LinkSettings]]:
     if cell.placement == "bridge":
         return {"bridge" if cell.transport == "tcp" else "broker": _both_ways([host], p.bridge_delay_ms)}
     return {"broker": _both_ways([host, BRIDGE], p.broker_delay_ms)}
-
-
-def set_up(p: AsipParameters, cell: AsipCell, emulators: Mapping[str, str] = EMULATORS) -> None:
-    """Set a cell's links. Raises LabError if an emulator does not answer."""
-    for at, settings in links(p, cell).items():
-        client.apply(settings, emulators[at])
-
-
-def faults(p: AsipParameters, cell: AsipCell, emulators: Mapping[str, str] = EMULATORS) -> list[str]:
-    """Return what was wrong with the links of a cell, and take them away."""
-    wrong: list[str] = []
-    for at, settings in links(p, cell).items():
-        try:
-            state: dict[str, Any] = client.state(emulators[at])
-            client.clear(emulators[at], CLEAR_TIMEOUT_S)
-        except LabError as error:
-            wrong.append(f"the link emulator ended: {error.message}")
-            continue
-        if [link["settings"] for link in state["links"]] != [one.as_json() for one in settings]:
-            wrong.append("the link emulator was restarted: the delay was gone for a part of the cell")
-        else:
-            wrong += [
-                f"link to {link['settings']['peer']}: {why}" for link in state["links"] if (why := deviation(link))
-            ]
-    return wrong
-
-
-def take_away(p: AsipParameters, emulators: Mapping[str, str] = EMULATORS) -> None:
-    """Remove every link that a cell of this run may have set."""
-    for at in {at for cell in p.cells for at in links(p, cell)}:
-        with contextlib.suppress(LabError):
-            client.clear(emulators[at], CLEAR_TIMEOUT_S)
 
 
 def _both_ways(peers: list[str], delay_ms: float) -> list[LinkSettings]:

@@ -64,7 +64,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         return treatments.judge(self.parameters, looks, links, captured)
 
     def close(self) -> None:
-        network.take_away(EMULATORS)
+        EMULATORS.clear(EMULATORS.urls)
 
     def measure_cell(self, index: int, cell: DelayCell) -> MeasuredDelay:
         """One cell, its links, connections and capture its own."""
@@ -129,7 +129,7 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
 
         def answers() -> bool:
             try:
-                for url in EMULATORS.values():
+                for url in EMULATORS.urls.values():
                     emulator.state(url)
             except LabError as error:
                 errors.append(error)

@@ -5,26 +5,21 @@ arrives there. Delayed where it leaves, a packet would stay in its socket's acco
 sends no third one while two wait: netem takes them off that account, NFQUEUE cannot.
 """
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from looplab.errors import LabError
 from looplab.experiments.qos_delay import DelayCell
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.link import client
 from looplab.link.settings import LinkSettings
 from looplab.treatments import link as judgement
+from looplab.treatments.link import Emulators
 
 PROBES = 40
 PROBE_INTERVAL_MS = 5
-# A run that is stopped has few seconds left.
-CLEAR_TIMEOUT_S = 2.0
-
-# Where the emulator of each end answers: that of publisher and subscriber, and the broker's.
-Emulators = Mapping[str, str]
-EMULATORS: Emulators = {"own": client.URL, "broker": "http://broker:9107"}
+# The emulator of publisher and subscriber, and the broker's.
+EMULATORS = Emulators({"own": client.URL, "broker": "http://broker:9107"})
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,6 @@ class Made:
     """
 
     backend: str = ""
-    instances: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     delays_ms: dict[str, float] = field(default_factory=dict)
     probes: dict[str, Any] = field(default_factory=dict)
@@ -77,65 +71,41 @@ def ways(p: QosDelayParameters, cell: DelayCell) -> list[Way]:
     ]
 
 
-def links(p: QosDelayParameters, cell: DelayCell, at: str) -> list[LinkSettings]:
-    """What one emulator shall do; a way without a delay is left as it is."""
-    return [
-        LinkSettings(way.peer, "ingress", way.delay_ms, p.jitter_ms(way.delay_ms), p.distribution, reorder=p.reorder)
-        for way in ways(p, cell)
-        if way.at == at and way.delay_ms
-    ]
+def links(p: QosDelayParameters, cell: DelayCell) -> dict[str, list[LinkSettings]]:
+    """Return what each emulator shall do; a way without a delay is left as it is."""
+    wanted: dict[str, list[LinkSettings]] = {at: [] for at in EMULATORS.urls}
+    for way in ways(p, cell):
+        if way.delay_ms:
+            jitter_ms = p.jitter_ms(way.delay_ms)
+            settings = LinkSettings(way.peer, "ingress", way.delay_ms, jitter_ms, p.distribution, reorder=p.reorder)
+            wanted[way.at].append(settings)
+    return wanted
 
 
 def set_up(p: QosDelayParameters, cell: DelayCell, emulators: Emulators) -> Made:
     """Set a cell's links and probe them. Raises LabError where an emulator or the responder does not answer."""
-    made = Made()
-    for at, url in emulators.items():
-        made.backend = client.apply(links(p, cell, at), url)["backend"]
-        made.instances[at] = client.state(url)["instance"]
+    made = Made(emulators.apply(links(p, cell)))
     for link, peer in (("pb", p.host_pb), ("bs", p.host_bs)):
-        made.probes[link] = client.probe(peer, PROBES, PROBE_INTERVAL_MS, url=emulators["own"])
+        made.probes[link] = client.probe(peer, PROBES, PROBE_INTERVAL_MS, url=emulators.urls["own"])
     return made
 
 
 def judge(p: QosDelayParameters, cell: DelayCell, made: Made, emulators: Emulators) -> None:
     """Ask the emulators after a cell, and fill in what they made and what is wrong with it."""
-    by_way: dict[tuple[str, str], dict[str, Any]] = {}
-    for at, url in emulators.items():
-        try:
-            state = client.state(url)
-        except LabError as error:
-            made.faults.append(f"the link emulator ended: {error.message}")
-            return
-        settings = [link["settings"] for link in state["links"]]
-        if state["instance"] != made.instances[at] or settings != [link.as_json() for link in links(p, cell, at)]:
-            made.faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
-            return
-        by_way.update({(at, link["settings"]["peer"]): link for link in state["links"]})
+    reports, faults = emulators.judge(links(p, cell))
+    made.faults += faults
     for way in ways(p, cell):
-        if way.delay_ms:
-            _judge_way(way, by_way[way.at, way.peer], made)
-        elif way.forward:
+        if report := reports.get((way.at, way.peer)):
+            _judge_way(way, report, made)
+        elif way.forward and not way.delay_ms:
             made.delays_ms[way.link] = 0.0
-
-
-def take_away(emulators: Emulators) -> None:
-    """No delay any more: an emulator that has none to make ends quietly with its container.
-
-    One that does not answer has ended already, and its links with it.
-    """
-    for url in emulators.values():
-        with contextlib.suppress(LabError):
-            client.clear(url, CLEAR_TIMEOUT_S)
 
 
 def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
     probed = made.probes[way.link][way.probed]
-    name = f"from {way.peer}"
     made.ways.append({"link": way.link, **{key: value for key, value in link.items() if key != "addresses"}})
-    if why := judgement.deviation(dict(link)):
-        made.faults.append(f"{name}: {why}")
     if not probed["n"]:
-        made.faults.append(f"{name}: no probe came by")
+        made.faults.append(f"from {way.peer}: no probe came by")
     elif why := judgement.off(
         "the probes'",
         probed["mean"],
@@ -143,7 +113,7 @@ def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
         probed["n"],
         judgement.order_ms(link["settings"], link["theory_ms"]),
     ):
-        made.faults.append(f"{name}: {why}")
+        made.faults.append(f"from {way.peer}: {why}")
     if way.forward:
         figures = link["delay_ms"] if link["delay_ms"]["n"] else probed
         made.delays_ms[way.link] = float(figures["mean"] or 0.0)

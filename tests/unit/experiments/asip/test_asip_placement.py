@@ -1,9 +1,8 @@
-"""What runs elsewhere: which links a cell has, and that a link that was not there makes its cell INVALID."""
+"""What runs elsewhere: which links a cell has, and which bridge it is reached at."""
 
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from support.places import ROOT
@@ -12,7 +11,6 @@ from looplab.errors import LabError, UsageError
 from looplab.experiments.asip import LatencyCell, placement
 from looplab.experiments.asip.bridge import read_settings
 from looplab.experiments.asip.parameters import AsipParameters
-from looplab.system.json_service import Request, serve
 
 P = AsipParameters.read({"PLACEMENTS": "one,bridge,broker", "BRIDGE_DELAY_MS": "0.5", "BROKER_DELAY_MS": "6"})
 TCP, MQTT, FAR = (
@@ -106,69 +104,3 @@ def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, the
     # Here Compose gives both the same, and the treatments are judged by what they did.
     here = AsipParameters.read({"TRANSPORTS": "tcp,mqtt"})
     assert placement.Bridge(here, bridge("on", **there)).missing() is None
-
-
-class Emulator:
-    """Answers as the link's service does; `delay_ms` is what its packets were found to be delayed by."""
-
-    def __init__(self) -> None:
-        self.links: list[dict[str, Any]] = []
-        self.delay_ms: float | None = None
-        routes = {"PUT /links": self._apply, "GET /links": self._state, "DELETE /links": self._clear}
-        self.service = serve("127.0.0.1", 0, routes, "")
-        self.at = dict.fromkeys(placement.EMULATORS, f"http://127.0.0.1:{self.service.server_port}")
-
-    def end(self) -> None:
-        self.service.shutdown()
-        self.service.server_close()
-
-    def _apply(self, request: Request) -> dict[str, Any]:
-        self.links = request.body
-        return {}
-
-    def _clear(self, _request: Request) -> dict[str, Any]:
-        self.links = []
-        return {}
-
-    def _state(self, _request: Request) -> dict[str, Any]:
-        return {"links": [self._measured(settings) for settings in self.links]}
-
-    def _measured(self, settings: dict[str, Any]) -> dict[str, Any]:
-        mean = settings["delay_ms"] if self.delay_ms is None else self.delay_ms
-        theory = {"mean": settings["delay_ms"], "sd": 0.0}
-        return {"settings": settings, "packets": 9, "delay_ms": {"n": 9, "mean": mean}, "theory_ms": theory}
-
-
-@pytest.fixture
-def emulator() -> Iterator[Emulator]:
-    found = Emulator()
-    yield found
-    found.end()
-
-
-def test_a_link_without_fault_is_removed_after_its_cell(emulator: Emulator) -> None:
-    placement.set_up(P, FAR, emulator.at)
-    assert len(emulator.links) == 4
-    assert placement.faults(P, FAR, emulator.at) == []
-    assert emulator.links == []
-
-
-def test_an_emulator_that_was_restarted_is_a_fault(emulator: Emulator) -> None:
-    placement.set_up(P, TCP, emulator.at)
-    emulator.links = []
-    assert any("restarted" in why for why in placement.faults(P, TCP, emulator.at))
-
-
-def test_a_delay_that_was_not_made_is_a_fault(emulator: Emulator) -> None:
-    placement.set_up(P, FAR, emulator.at)
-    emulator.delay_ms = 1.0
-    found = placement.faults(P, FAR, emulator.at)
-    assert len(found) == 4
-    wrong = "link to asip-java: the egress link's mean delay is 1.00 ms, wanted 6.00 ms"
-    assert wrong in found
-
-
-def test_an_emulator_that_ended_is_a_fault_and_stops_nothing(emulator: Emulator) -> None:
-    emulator.end()
-    assert any("ended" in why for why in placement.faults(P, TCP, emulator.at))
-    placement.take_away(P, emulator.at)

@@ -131,6 +131,6 @@ def test_a_cell_that_was_not_captured_whole_is_invalid() -> None:
 @pytest.mark.parametrize("at", ["own", "broker"])
 def test_a_delay_of_nought_is_no_link(at: str) -> None:
     p = parameters(DELAYS_MS="", PAIRS_MS="0-20", JITTER_SHARE="0.2")
-    (link,) = network.links(p, p.cells[0], at)
+    (link,) = network.links(p, p.cells[0])[at]
     assert link.peer.endswith("-bs")
     assert (link.delay_ms, link.jitter_ms, link.distribution) == (20, 4, "normal")
