@@ -12,13 +12,14 @@ DISSECT_TIMEOUT_S = 660.0
 _CAPTURE = Service("capture", "See `docker compose logs` of the capture's service.")
 
 
-def answers(url: str = URL) -> bool:
+def check(url: str = URL) -> None:
+    """Raise LabError (exit code 3) unless the service answers."""
     try:
         _CAPTURE.ask(url, "GET")
     except LabError as error:
         # The service offers nothing to GET, and says so.
-        return error.exit_code != EXIT_MACHINE
-    return True
+        if error.exit_code == EXIT_MACHINE:
+            raise
 
 
 def start(broker_port: int, url: str = URL) -> None:

@@ -1,13 +1,14 @@
 """A run that measures its cells one after the other: what the controllers of most experiments share."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
+from looplab.errors import EXIT_USAGE, LabError
 from looplab.run.accounting import Columns
 from looplab.run.document import cell_document, samples_file
-from looplab.run.life import Run
+from looplab.run.life import Run, wait_for
 from looplab.run.record import File, Place, Record
 from looplab.spec.cell import Cell
 from looplab.spec.experiment import Experiment
@@ -135,6 +136,23 @@ class CellRun(Run, Generic[P, C]):
         if self._cut_short:
             found.append(f"ended after {len(self.measured)} of {len(self.parameters.cells)} cells: {self._cut_short}")
         return found
+
+    def wait_for_part(self, what: str, check: Callable[[], object]) -> None:
+        """Wait until `check` raises no LabError. Raises its last one after PARTS_TIMEOUT_S, wrong use at once."""
+        self.record.say("waiting", what=what)
+        errors: list[LabError] = []
+
+        def ready() -> bool:
+            try:
+                check()
+            except LabError as error:
+                if error.exit_code == EXIT_USAGE:
+                    raise
+                errors.append(error)
+                return False
+            return True
+
+        wait_for(ready, self.parameters.parts_timeout_s, lambda: errors[-1])
 
     def look(self) -> Look | None:
         """Have the treatments read while nothing is sent."""

@@ -1,11 +1,11 @@
 """One run of asip: has each client measure over each transport, and reads the oscilloscope beside it."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from looplab.errors import LabError, MachineError
+from looplab.errors import LabError
 from looplab.experiments.asip import EXPERIMENT, AsipCell, placement
 from looplab.experiments.asip.document import COLUMNS, Measured, files, measured_cell
 from looplab.experiments.asip.oscilloscope import Oscilloscope
@@ -15,7 +15,6 @@ from looplab.experiments.asip.treatments import judge
 from looplab.experiments.asip.workers import ANSWER_TIMEOUT_S, WorkerClient
 from looplab.run.cells import CellRun
 from looplab.run.cells import Measured as MeasuredCell
-from looplab.run.life import wait_for
 from looplab.run.record import File, Place
 from looplab.treatments.judgement import Treatment, on_off
 
@@ -37,18 +36,16 @@ class Controller(CellRun[AsipParameters, AsipCell]):
         self._bridge = placement.Bridge(parameters, addresses["tcp"])
         self._simulated = parameters.robot == "virtual"
         self._phases = Phases(parameters, self.record.store, self._scope, addresses, self._simulated)
-        self._error = LabError("")
 
     def prepare(self) -> None:
         """Wait for board, clients and bridge."""
         p = self.parameters
         if self._simulated:
-            self._error = MachineError("The simulated board does not answer.", "See `docker compose logs asip-board`.")
-            self._wait("simulated board", self._scope.answers)
+            self.wait_for_part("simulated board", self._scope.check)
         for language in p.languages:
-            self._wait(f"{language} client", partial(self._answers, language))
+            self.wait_for_part(f"{language} client", partial(_check_client, language))
         if any(cell.transport != "serial" for cell in p.cells):
-            self._wait("bridge on the Pi" if p.robot == "remote" else "bridge", self._bridge_serves)
+            self.wait_for_part(self._bridge.name, self._bridge.check)
         self.look()
 
     def measure_cell(self, index: int, cell: AsipCell) -> Measured:
@@ -62,8 +59,11 @@ class Controller(CellRun[AsipParameters, AsipCell]):
         except LabError as error:
             measured.faults.append(error.message)
             # A cell may have failed for want of the bridge.
-            if cell.transport != "serial" and (missing := self._bridge.missing()):
-                measured.faults.append(missing.message)
+            if cell.transport != "serial":
+                try:
+                    self._bridge.check()
+                except LabError as missing:
+                    measured.faults.append(missing.message)
         measured.faults += placement.EMULATORS.judge(links)[1]
         placement.EMULATORS.clear(links)
         return measured
@@ -95,23 +95,10 @@ class Controller(CellRun[AsipParameters, AsipCell]):
             self._phases.measure(p.rows(index), measured, worker)
             measured.board = self._scope.counts() if self._simulated else None
 
-    def _wait(self, what: str, ready: Callable[[], bool]) -> None:
-        self.record.say("waiting", what=what)
-        wait_for(ready, self.parameters.parts_timeout_s, lambda: self._error)
 
-    def _answers(self, language: str) -> bool:
-        try:
-            with WorkerClient(language, _worker(language)) as worker:
-                worker.hello()
-        except LabError as error:
-            self._error = error
-            return False
-        return True
-
-    def _bridge_serves(self) -> bool:
-        missing = self._bridge.missing()
-        self._error = missing or self._error
-        return missing is None
+def _check_client(language: str) -> None:
+    with WorkerClient(language, _worker(language)) as worker:
+        worker.hello()
 
 
 def _worker(language: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -77,12 +77,9 @@ class Oscilloscope:
     def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
         self._board = Asked("simulated board", address, "See `docker compose logs asip-board`.", timeout_s)
 
-    def answers(self) -> bool:
-        try:
-            self._board.ask(b"edges 0", 1)
-        except LabError:
-            return False
-        return True
+    def check(self) -> None:
+        """Raise LabError (exit code 3) unless it answers at once."""
+        self._board.ask(b"edges 0", 1)
 
     def wave(self, frequency_hz: float, edges: int) -> float:
         """Begin a square wave of so many edges; return its frequency, a whole number of cycles each half period."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from looplab.errors import LabError, MachineError
+from looplab.errors import MachineError, UsageError
 from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.oscilloscope import Asked
 from looplab.experiments.asip.parameters import AsipParameters
@@ -39,24 +39,20 @@ class Bridge:
     def __init__(self, p: AsipParameters, address: str) -> None:
         self._p = p
         self._remote = p.robot == "remote"
-        self._name = "bridge on the Pi" if self._remote else "bridge"
+        self.name = "bridge on the Pi" if self._remote else "bridge"
         self._remedy = f"On the Pi: {_UP}; `logs asip-bridge` names the reason." if self._remote else _LOGS
-        self._asked = Asked(self._name, address, self._remedy)
+        self._asked = Asked(self.name, address, self._remedy)
 
-    def missing(self) -> LabError | None:
-        """Return what a run must still wait for, None if the bridge is there.
+    def check(self) -> None:
+        """Raise MachineError if the bridge is not there yet.
 
-        Raises LabError (exit code 3) for a bridge on a Pi that would measure something else: waiting changes nothing.
+        Raises UsageError for a bridge on a Pi that would measure something else: waiting changes nothing.
         """
-        try:
-            settings = self._asked.counts()
-        except LabError as error:
-            return error
+        settings = self._asked.counts()
         if self._remote:
             self._compare(settings)
         if "mqtt" in self._p.transports and settings.get("broker") != "on":
-            return MachineError(f"The {self._name} has not connected to the broker.", self._remedy)
-        return None
+            raise MachineError(f"The {self.name} has not connected to the broker.", self._remedy)
 
     def _compare(self, settings: Mapping[str, str]) -> None:
         p, wanted = self._p, self._p.variables()
@@ -64,7 +60,7 @@ class Bridge:
         if differing:
             there = ", ".join(f"{name}={settings.get(name, 'unknown')}" for name in differing)
             here = ", ".join(f"{name}={wanted[name]}" for name in differing)
-            raise MachineError(
+            raise UsageError(
                 f"The bridge on the Pi runs with {there}, this run with {here}.",
                 f"On the Pi: set it in rpi/.env (TCP_NODELAY goes by FIDELITY={p.fidelity}), then {_UP}; "
                 "or choose here what is there. Another version: run rpi/install.sh of this one.",

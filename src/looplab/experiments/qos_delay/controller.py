@@ -17,7 +17,6 @@ from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.link import client as emulator
 from looplab.run.accounting import Columns
 from looplab.run.cells import CellRun, CutShort, Measured
-from looplab.run.life import wait_for
 from looplab.run.record import File, Place
 from looplab.run.samples import SampleStore
 from looplab.spec.columns import ABSENT, between
@@ -51,8 +50,8 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
         return [*super().files(), File("transport.csv", TRANSPORT_HEADER, transport_lines)]
 
     def prepare(self) -> None:
-        self._wait_for_emulator()
-        wait_for(lambda: capture.answers(self._capture), self.parameters.parts_timeout_s, self._no_capture)
+        self._wait_for_emulators()
+        self.wait_for_part("capture", lambda: capture.check(self._capture))
 
     def conclude(self, index: int) -> None:
         """Store the samples; the treatments were read while the cell's connections were there."""
@@ -115,32 +114,16 @@ class Controller(CellRun[QosDelayParameters, DelayCell]):
             if error.exit_code != EXIT_MACHINE:
                 raise
         try:
-            self._wait_for_emulator()
+            self._wait_for_emulators()
             return network.set_up(self.parameters, cell, EMULATORS)
         except LabError as error:
             if not self.measured:
                 raise
             raise CutShort(error.message) from error
 
-    def _wait_for_emulator(self) -> None:
-        """Wait until both emulators answer. Raises LabError (exit code 3) if one does not."""
-        self.record.say("waiting", what="link emulator")
-        errors: list[LabError] = []
-
-        def answers() -> bool:
-            try:
-                for url in EMULATORS.urls.values():
-                    emulator.state(url)
-            except LabError as error:
-                errors.append(error)
-                return False
-            return True
-
-        wait_for(answers, self.parameters.parts_timeout_s, lambda: errors[-1])
-
-    def _no_capture(self) -> LabError:
-        remedy = "See `docker compose logs qos-delay-capture`."
-        return MachineError(f"The capture at {self._capture} does not answer.", remedy)
+    def _wait_for_emulators(self) -> None:
+        """Wait until all emulators answer. Raises LabError (exit code 3) if one does not."""
+        self.wait_for_part("link emulator", lambda: [emulator.state(url) for url in EMULATORS.urls.values()])
 
     def _connect(self, ends: Ends) -> None:
         p = self.parameters

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from looplab.errors import LabError, MachineError, UsageError
+from looplab.errors import UsageError
 from looplab.experiments.twin import EXPERIMENT, TwinCell
 from looplab.experiments.twin.brokers import HEADER, windows
 from looplab.experiments.twin.database import Database
@@ -16,7 +16,6 @@ from looplab.experiments.twin.sending import Parts, Sending, Sent, clear, new_to
 from looplab.experiments.twin.treatments import judge, used_hosts
 from looplab.experiments.twin.usage import usage
 from looplab.run.cells import CellRun, Measured, entry
-from looplab.run.life import wait_for
 from looplab.run.record import File, Place
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.looks import Look
@@ -42,8 +41,7 @@ class Controller(CellRun[TwinParameters, TwinCell]):
         return [samples(self.parameters), File("sys.csv", HEADER, lambda _columns, _rows: self._lines)]
 
     def prepare(self) -> None:
-        self.record.say("waiting", what="database")
-        wait_for(self._database.answers, self.parameters.parts_timeout_s, _no_database)
+        self.wait_for_part("database", self._database.check)
 
     def conclude(self, index: int) -> None:
         """Store the samples; the treatments were read while the cell's connections were there."""
@@ -115,7 +113,3 @@ def counts(sent: Sent) -> Mapping[str, int]:
         "database_errors": sent.counted("database_errors"),
         "unstamped": sent.unstamped,
     }
-
-
-def _no_database() -> LabError:
-    return MachineError("The database does not answer.", "See `docker compose logs twin-database`.")

@@ -40,13 +40,9 @@ class Database:
         self._conninfo = conninfo
         self._connection: psycopg.Connection[Any] | None = None
 
-    def answers(self) -> bool:
-        """Return whether the database answers and has the table."""
-        try:
-            self._ask("SELECT 1 FROM message LIMIT 1")
-        except psycopg.Error:
-            return False
-        return True
+    def check(self) -> None:
+        """Raise LabError (exit code 3) unless the database answers and has the table."""
+        self._rows("SELECT 1 FROM message LIMIT 1", patience_s=0)
 
     def stored(self, token: str, rows: range) -> set[int]:
         """Return the sequences of a run's `rows` that are in the table. Raises LabError if the database is away."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from looplab.experiments.twin.database import Facts
-from looplab.experiments.twin.machines import MIB, Sizes, broker_machines
+from looplab.experiments.twin.host import MIB, Sizes, broker_machines
 from looplab.experiments.twin.parameters import BRIDGED, CPUSET, QUOTA, TwinParameters
 from looplab.treatments.judgement import Treatment, judge_nodelay, judge_policy, judge_process, on_off
 from looplab.treatments.loads import loads

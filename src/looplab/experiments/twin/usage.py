@@ -1,6 +1,6 @@
 """What each part used in a sending: processor time, the quota's stops, commits to disk, time within the instance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from looplab.experiments.twin import TwinCell
@@ -13,17 +13,13 @@ def usage(parameters: TwinParameters, cell: TwinCell, sent: Sent) -> dict[str, A
     """Return what goes into a cell of run.json beside what its rows tell; null where nothing was read."""
     before, after = sent.looks
     cost = sent.costs
+    syncs, sync_ms = (cost[1].syncs - cost[0].syncs, cost[1].sync_ms - cost[0].sync_ms) if cost else (0, 0.0)
     shares, stops = ({}, {}) if before is None or after is None else _parts(parameters, cell, before, after)
     return {
         "cpu_share": shares,
         "throttled_s": {host: round(ns / 1e9, 6) for host, (_count, ns) in stops.items()},
         "throttled": {host: count for host, (count, _ns) in stops.items()},
-        "fsync": None
-        if cost is None
-        else {
-            "count": cost[1].syncs - cost[0].syncs,
-            "seconds": round((cost[1].sync_ms - cost[0].sync_ms) / 1000, 6),
-        },
+        "fsync": {"count": syncs, "seconds": round(sync_ms / 1000, 6)} if cost else None,
         "unacknowledged_max": max((worker["unacknowledged_max"] for worker in sent.workers), default=None),
         "instance_s": {
             name: round(sum(worker[f"{name}_ns"] for worker in sent.workers) / 1e9, 6)
@@ -37,20 +33,17 @@ def _parts(p: TwinParameters, cell: TwinCell, before: Look, after: Look) -> tupl
     """Return shares of one processor by part; how often, and for how many ns, its quota stopped each machine."""
     elapsed_ns = after["clock_ns"] - before["clock_ns"]
     hosts = {host for host, _port in p.hosts(cell)}
-    brokers = [
-        pair
-        for pair in survivors(before, after, "broker")
-        if pair[1]["container"]["hostname"] in hosts or p.broker_hosts
-    ]
+    brokers, workers, controllers = (survivors(before, after, role) for role in ("broker", "workers", "controller"))
+    brokers = [pair for pair in brokers if p.broker_hosts or pair[1]["container"]["hostname"] in hosts]
+
+    def shares_of(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[float]:
+        return [_share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in pairs]
+
     shares = {
-        "broker": [_share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in brokers],
-        "instance": [
-            _share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in survivors(before, after, "workers")
-        ],
+        "broker": shares_of(brokers),
+        "instance": shares_of(workers),
         "database": _group_share(before, after, "database", elapsed_ns),
-        "controller": sum(
-            _share(was["cpu_ns"], now["cpu_ns"], elapsed_ns) for was, now in survivors(before, after, "controller")
-        ),
+        "controller": sum(shares_of(controllers)),
     }
     machines = {str(now["container"]["hostname"]): (was["container"], now["container"]) for was, now in brokers}
     keys = ("throttled", "throttled_ns")

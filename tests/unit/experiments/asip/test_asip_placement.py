@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.places import ROOT
 
-from looplab.errors import LabError, UsageError
+from looplab.errors import MachineError, UsageError
 from looplab.experiments.asip import LatencyCell, placement
 from looplab.experiments.asip.bridge import read_settings
 from looplab.experiments.asip.parameters import AsipParameters
@@ -76,19 +76,17 @@ def answering_bridge() -> Iterator[Serve]:
 
 def test_a_bridge_on_a_pi_is_there_once_it_has_the_broker(bridge: Serve) -> None:
     address = bridge("off")
-    missing = placement.Bridge(AsipParameters.read(ON_PI), address).missing()
-    assert missing is not None
-    assert "has not connected to the broker" in missing.message
-    assert placement.Bridge(AsipParameters.read(ON_PI), bridge("on")).missing() is None
+    with pytest.raises(MachineError, match="has not connected to the broker"):
+        placement.Bridge(AsipParameters.read(ON_PI), address).check()
+    placement.Bridge(AsipParameters.read(ON_PI), bridge("on")).check()
     over_tcp = {**ON_PI, "TRANSPORTS": "tcp"}
-    assert placement.Bridge(AsipParameters.read(over_tcp), bridge("off")).missing() is None
+    placement.Bridge(AsipParameters.read(over_tcp), bridge("off")).check()
 
 
 def test_a_bridge_that_is_silent_is_named() -> None:
-    missing = placement.Bridge(AsipParameters.read(ON_PI), "127.0.0.1:9").missing()
-    assert missing is not None
-    assert "127.0.0.1:9 does not answer" in missing.message
-    assert "asip-bridge" in missing.remedy
+    with pytest.raises(MachineError, match=r"127.0.0.1:9 does not answer") as missing:
+        placement.Bridge(AsipParameters.read(ON_PI), "127.0.0.1:9").check()
+    assert "asip-bridge" in missing.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -97,10 +95,10 @@ def test_a_bridge_that_is_silent_is_named() -> None:
 )
 def test_a_bridge_on_a_pi_that_is_set_up_otherwise_is_refused(bridge: Serve, there: dict[str, str]) -> None:
     p = AsipParameters.read(ON_PI)
-    with pytest.raises(LabError, match=r"runs with \w+=\w+, this run with") as error:
-        placement.Bridge(p, bridge("on", **there)).missing()
+    with pytest.raises(UsageError, match=r"runs with \w+=\w+, this run with") as error:
+        placement.Bridge(p, bridge("on", **there)).check()
     (name,) = there
     assert ("TCP_NODELAY" if name == "FIDELITY" else f"{name}={there[name]}") in error.value.message
     # Here Compose gives both the same, and the treatments are judged by what they did.
     here = AsipParameters.read({"TRANSPORTS": "tcp,mqtt"})
-    assert placement.Bridge(here, bridge("on", **there)).missing() is None
+    placement.Bridge(here, bridge("on", **there)).check()

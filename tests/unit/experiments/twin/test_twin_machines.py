@@ -8,8 +8,7 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.experiments.twin.database import Facts
-from looplab.experiments.twin.host import beside, variables
-from looplab.experiments.twin.machines import fitting_scale
+from looplab.experiments.twin.host import beside, fitting_scale, variables
 from looplab.experiments.twin.parameters import TwinParameters
 from looplab.experiments.twin.treatments import judge
 from looplab.system.containers import container_facts, files_of

@@ -48,7 +48,7 @@ def rows(run: Measured, language: str) -> tuple[Rows, Rows]:
     """Return what is published for a language by configuration, and what was measured by placement."""
     tracked = run.run.scenario == THROUGHPUT
     printed: dict[str, dict[str, Interval]] = {}
-    for one in published.figures():
+    for one in published.figures().itertuples():
         if (one.measure, one.language) == (THROUGHPUT_HZ if tracked else LATENCY_MS, language):
             printed.setdefault(one.configuration, {})[one.transport] = exact(one.value)
     here: dict[str, dict[str, Interval]] = {}

@@ -1,8 +1,9 @@
 """The figures that the source published, by language, configuration and transport."""
 
-import math
-from dataclasses import dataclass
 from functools import cache
+
+import pandas as pd
+from scipy import stats
 
 from looplab.report.printed import printed
 
@@ -16,43 +17,24 @@ TRANSPORTS = ("serial", "tcp", "mqtt")
 PLACEMENTS = ("one", "bridge", "broker")
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One printed figure; `placement` is that of this lab which comes nearest to the configuration."""
-
-    figure: str
-    measure: str
-    language: str
-    configuration: str
-    placement: str
-    transport: str
-    value: float
-
-
 @cache
-def figures() -> tuple[Figure, ...]:
-    """Return every printed figure in the order of the source."""
-    lines = printed(__file__, "asip.csv")
-    return tuple(Figure(**{**line, "value": float(line["value"])}) for line in lines)  # type: ignore[arg-type]
+def figures() -> pd.DataFrame:
+    """Return every printed figure in the order of the source.
+
+    `placement` is that of this lab which comes nearest to the `configuration`.
+    """
+    return pd.DataFrame(printed(__file__, "asip.csv")).astype({"value": float})
 
 
 def value(measure: str, language: str, transport: str, placement: str) -> float | None:
     """Return the figure of the first configuration with that placement (the MacBook Pro's), None if there is none."""
-    wanted = (measure, language, transport, placement)
-    return next((f.value for f in figures() if (f.measure, f.language, f.transport, f.placement) == wanted), None)
+    keys = {"measure": measure, "language": language, "transport": transport, "placement": placement}
+    alike = figures()[(figures()[[*keys]] == pd.Series(keys)).all(axis="columns")]
+    return float(alike["value"].iloc[0]) if len(alike) else None
 
 
 def ratio(measure: str, axis: str, before: str, after: str) -> float:
-    """Return the geometric mean of `after` over `before`, words of the field `axis`, where both were published."""
-    logs = [
-        math.log(two.value / one.value)
-        for one in figures()
-        for two in figures()
-        if one.measure == two.measure == measure
-        and (getattr(one, axis), getattr(two, axis)) == (before, after)
-        and all(getattr(one, name) == getattr(two, name) for name in _OTHERS[axis])
-    ]
-    return math.exp(sum(logs) / len(logs))
-
-
-_OTHERS = {"language": ("configuration", "transport"), "transport": ("configuration", "language")}
+    """Return the geometric mean of `after` over `before`, words of the column `axis`, where both were published."""
+    others = ["configuration", "transport" if axis == "language" else "language"]
+    table = figures().query("measure == @measure").pivot(index=others, columns=axis, values="value")
+    return float(stats.gmean((table[after] / table[before]).dropna()))
