@@ -1,11 +1,11 @@
 """The parameters of one run of twin, read from the environment that params.env and .env give its container."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import ceil
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from looplab.experiments.twin import NAME, TwinCell
 from looplab.experiments.twin.message import BRIDGED_PREFIX, LEAST_BYTES
@@ -175,10 +175,6 @@ class TwinParameters(RunParameters):
     def prefix(self, cell: TwinCell) -> str:
         """Return what the topics of a cell begin with."""
         return BRIDGED_PREFIX if cell.placement == BRIDGED else ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the effective parameters as run.json stores them."""
-        return {**asdict(self), "cells": [cell.key_document for cell in self.cells]}
 
     def device_of(self, row: int) -> int:
         """Return the device of a message, counted from 1."""

@@ -1,7 +1,5 @@
 """Parameters of twin: cells, what each write mode does, where brokers are, and what is refused."""
 
-import json
-
 import pytest
 from support.places import ROOT
 
@@ -73,14 +71,6 @@ def test_messages_are_spread_over_devices_then_brokers() -> None:
     rows = p.rows(0)
     assert [p.device_of(row) for row in rows] == [1, 2, 3] * 4
     assert [p.broker_of(row) for row in rows] == [1, 1, 1, 2, 2, 2] * 2
-
-
-def test_the_live_state_names_the_cells() -> None:
-    document = json.loads(json.dumps(TwinParameters.read(PARAMETERS.preset("quick")).as_json()))
-    assert len(document["cells"]) == 3
-    assert document["cells"][0] == {
-        "interval_ms": 100, "brokers": 1, "placement": "single", "write_mode": "published", "qos": 1, "repetition": 0,
-    }  # fmt: skip
 
 
 def test_a_search_keeps_the_rows_of_its_fastest_step() -> None:
