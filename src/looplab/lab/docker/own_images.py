@@ -18,7 +18,7 @@ IN_IMAGES = ("capture", "experiments", "exporter", "link", "metrics", "mqtt", "r
 SOURCES = {
     "src/looplab": "*.py",
     **dict.fromkeys((f"src/looplab/{room}" for room in IN_IMAGES), "**/*.py"),
-    "src/looplab/experiments/loop/report/published": "thesis_tables.csv",
+    "src": "looplab/experiments/*/report/published/thesis_tables.csv",
     **dict.fromkeys(("images", "firmware"), "**/*"),
 }
 REPORT_SOURCES = {"src": "**/*", "images/report": "*"}
