@@ -79,7 +79,7 @@ def inspect(root: Path, scenario: str | None, *, as_json: bool) -> int:
 def _kinds() -> dict[str, str]:
     """Return what each part is, by a word of its service's name or of its image; the first that fits."""
     roles = [role for experiment in EXPERIMENTS.values() for role in experiment.roles]
-    # Roles of several experiments share a name: asip's bridge has no words of its own.
+    # Roles of several experiments share a name; one of them may have no words of its own.
     about = {role.name: role.about for role in roles if role.about}
     return {**KINDS, **{load: f"load: {load}" for load in loads()}, **about}
 
