@@ -11,7 +11,7 @@ from looplab.spec.brokers import DEFAULT
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
-from looplab.treatments.looks import TreatmentsClient, running
+from looplab.treatments.looks import TreatmentsClient
 
 BRIDGE = {
     "tcp_nodelay": True, "framing": "line", "scheduling": "SCHED_FIFO 95", "instance": "ab12", "boot": "cd34",
@@ -258,10 +258,6 @@ def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
     assert wrong(judged(parameters(), [look()], {})) == {"bridge settings"}
 
 
-def test_isolation_refused_is_said() -> None:
-    assert not judged(parameters(), [look(robot=[process()])])["robot apart from the load"].verified
-
-
 # --- how strong a load was -------------------------------------------------------------------------------
 
 
@@ -414,12 +410,6 @@ def test_flood_strength_is_the_brokers_own_count() -> None:
     assert strength("flood", before, after) == {
         "seconds": 20.0, "flood_cpu_s": 0.0, "broker_publish_per_s": 300.0, "flood_messages_per_s": 200.0,
     }  # fmt: skip
-
-
-def test_running_needs_a_live_process() -> None:
-    assert running(look(stress=[STRESS]), "stress")
-    assert not running(look(), "stress")
-    assert not running(None, "stress")
 
 
 # --- the client ------------------------------------------------------------------------------------------

@@ -54,23 +54,9 @@ def test_an_answer_without_a_stamp_does_not_hold_up_later_ones() -> None:
     assert [told(sent), told(sent)] == [(0, 70, -1), (1, 70, 1)]
 
 
-def test_without_kernel_stamps_the_next_answer_has_the_rest() -> None:
-    sent = AnswerTimes()
-    sent.add(RUN, times(3, wake_up_ns=-1))
-    assert sent.take(RUN, False, nothing) == b",3,500,0,,"
-
-
 def test_stamps_that_never_come_do_not_fill_the_memory() -> None:
     sent = AnswerTimes()
     for sequence in range(3 * MOST_LEAVING):
         sent.take(RUN, True, nothing)
         sent.add(RUN, times(sequence))
     assert told(sent)[0] == 2 * MOST_LEAVING
-
-
-def test_another_run_starts_from_zero() -> None:
-    sent = AnswerTimes()
-    sent.add(b"warm-up", times(7))
-    assert told(sent, stamped=False) == (-1, -1, -1)
-    sent.add(RUN, times(0))
-    assert told(sent, stamped=False)[0] == 0
