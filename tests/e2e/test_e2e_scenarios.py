@@ -3,53 +3,33 @@
 import json
 import subprocess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from support.containers import docker
 from support.e2e_lab import Lab
 from support.hardening import judge_container
+from support.places import ROOT
 from support.run_checks import check_run, total, treatments
 
 from looplab.lab.image_names import is_own
 from looplab.lab.machine.limits import OWN_GROUP, TOP_GROUPS
+from looplab.lab.scenarios import published, scenarios
+
+# As published: tests/unit/compose compares them with the thesis's table.
+PUBLISHED: dict[str, Any] = {name: scenarios(ROOT)[name].parameters({}) for name in published(ROOT)}
 
 
-class Published(NamedTuple):
-    """One line of the published table: what is asked, what loads the machine, who may have priority."""
-
-    scenario: str
-    command: str
-    load: str
-    broker_priority: int
-    controller_priority: int
-    qos: tuple[int, ...] = (0,)
-
-
-PUBLISHED = [
-    Published("scenario0", "E", "none", 0, 0),
-    Published("scenario1", "T", "none", 0, 0),
-    Published("scenario2", "T", "stress", 0, 0),
-    Published("scenario3", "E", "stress", 0, 0),
-    Published("scenario4", "T", "stress", 90, 0),
-    Published("scenario5", "T", "stress", 90, 99),
-    Published("scenario6", "E", "stress", 90, 0),
-    Published("scenario7", "T", "flood", 0, 0),
-    Published("scenario8", "T", "flood", 0, 99, (0, 1, 2)),
-]
-NAMES = [published.scenario for published in PUBLISHED]
-
-
-def check_as_published(run: dict[str, Any], published: Published) -> None:
+def check_as_published(run: dict[str, Any], asked: Any) -> None:
     """The treatments of the published table, found on the live processes."""
     parameters, found = run["parameters"], treatments(run)
-    assert run["scenario"] == published.scenario
+    assert run["scenario"] == asked.scenario
     assert run["valid"], run["invalid_because"]
-    assert (parameters["command"], parameters["load"]) == (published.command, published.load)
-    assert tuple(parameters["qos"]) == published.qos
+    assert (parameters["command"], parameters["load"]) == (asked.command, asked.load)
+    assert tuple(parameters["qos"]) == asked.qos
     for load in ("stress", "flood"):
-        assert found[f"{load} load"]["found"] == ("running" if published.load == load else "not running")
-    for role, priority in (("broker", published.broker_priority), ("controller", published.controller_priority)):
+        assert found[f"{load} load"]["found"] == ("running" if asked.load == load else "not running")
+    for role, priority in (("broker", asked.priority_broker), ("controller", asked.priority_controller)):
         # As published: the flags permit priority and set none.
         assert found[f"{role} scheduling policy"]["found"] == "SCHED_OTHER"
         assert (f"{role} may use real-time priority" in found) == (priority > 0)
@@ -61,21 +41,21 @@ def check_as_published(run: dict[str, Any], published: Published) -> None:
     assert found["robot framing"]["found"] == "burst"
     for role in ("broker", "controller", "bridge"):
         assert found[f"{role} process"]["found"] == "the same in every look"
-    assert ("STRESS_CPU" in parameters["load_settings"]) == (published.load == "stress")
+    assert ("STRESS_CPU" in parameters["load_settings"]) == (asked.load == "stress")
     for cell in run["cells"]:
         assert set(cell["cpu_wait_us"]) == set(cell["cpu_runs"]) == {"broker", "controller", "bridge", "robot"}
         assert cell["robot_lag"].keys() == {"lag_max_us", "lag_mean_us", "lags_over_1ms", "deadlines"}
-        if published.load == "stress":
+        if asked.load == "stress":
             assert cell["load"]["stress_cpu_s"] > 0
-        if published.load == "flood":
+        if asked.load == "flood":
             assert cell["load"]["broker_publish_per_s"] > 60
-        if published.command == "T":
+        if asked.command == "T":
             # Wire, sensor and USB frames take milliseconds; an emulated answer takes none.
             assert cell["R_us"]["p50"] > 2000
             # Burst framing has no numbers: if a stall makes the bridge give a request up, its answer is taken for that
             # of a later request, which then seems to be answered at once. Without one, no answer is that fast.
             assert cell["R_us"]["min"] > 2000 or run["bridge"]["counts"]["timeouts"] > 0
-        elif published.load == "none":
+        elif asked.load == "none":
             assert cell["R_us"]["p50"] < 1000
         # The kernel stamps in containers as well: of most messages each part of O is known.
         assert cell["ledger_us"]["network"]["n"] > 0.5 * cell["answered"] or cell["qos"], run.get("ledger_gaps")
@@ -100,18 +80,16 @@ def test_run_all_prints_nine_documents(all_runs: subprocess.CompletedProcess[str
     assert all_runs.returncode == 0, all_runs.stderr
     document = json.loads(all_runs.stdout)
     assert document["schema"] == 1
-    assert [run["scenario"] for run in document["runs"]] == NAMES
+    assert [run["scenario"] for run in document["runs"]] == list(PUBLISHED)
 
 
-@pytest.mark.parametrize("published", PUBLISHED, ids=NAMES)
-def test_run_all_is_as_published(
-    session_lab: Lab, all_runs: subprocess.CompletedProcess[str], published: Published
-) -> None:
-    run = next(run for run in json.loads(all_runs.stdout)["runs"] if run["scenario"] == published.scenario)
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_run_all_is_as_published(session_lab: Lab, all_runs: subprocess.CompletedProcess[str], name: str) -> None:
+    run = next(run for run in json.loads(all_runs.stdout)["runs"] if run["scenario"] == name)
     folder = session_lab.root / "results" / run["run_id"]
     assert json.loads((folder / "run.json").read_text()) == run
     check_run(folder, run)
-    check_as_published(run, published)
+    check_as_published(run, PUBLISHED[name])
 
 
 def test_run_records_the_images_and_where_they_came_from(all_runs: subprocess.CompletedProcess[str]) -> None:
@@ -154,24 +132,22 @@ def check_light(lab: Lab, containers: dict[str, str]) -> None:
 
 
 # One of each make: no load, stress with both priorities, flood; ./lab starts all nine by the same profiles above.
-PLAIN = [published for published in PUBLISHED if published.scenario in ("scenario0", "scenario5", "scenario8")]
-
-
 # Stress and flood take the processors on purpose: starting up or a message may take longer than the test waits.
 @pytest.mark.loaded
-@pytest.mark.parametrize("published", PLAIN, ids=[published.scenario for published in PLAIN])
-def test_plain_compose_runs_by_itself(lab: Lab, published: Published) -> None:
-    broker = "broker-prioritised" if published.broker_priority else "broker"
+@pytest.mark.parametrize("name", ["scenario0", "scenario5", "scenario8"])
+def test_plain_compose_runs_by_itself(lab: Lab, name: str) -> None:
+    asked = PUBLISHED[name]
+    broker = "broker-prioritised" if asked.priority_broker else "broker"
     lab.compose(
-        "--profile", published.scenario, "up", "--detach",
+        "--profile", name, "up", "--detach",
         INTERVALS_MS="20", MESSAGES="25", REPETITIONS="2", WARMUP_MESSAGES="5", code=0,
     )  # fmt: skip
-    check_hardened(lab, published.scenario, published.load, broker)
-    assert lab.wait_for_end(published.scenario) == 0
+    check_hardened(lab, name, asked.load, broker)
+    assert lab.wait_for_end(name) == 0
     folder, run = lab.newest()
     check_run(folder, run)
-    check_as_published(run, published)
-    logs = lab.compose("logs", "--no-log-prefix", published.scenario).stdout
+    check_as_published(run, asked)
+    logs = lab.compose("logs", "--no-log-prefix", name).stdout
     assert f"Kept in results/{run['run_id']}" in logs
     assert "VALID" in logs
     # The run is over and its metrics are still served.
