@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from support.containers import docker
@@ -54,3 +55,12 @@ def test_a_broker_that_dies_makes_the_run_invalid(lab: Lab) -> None:
     run = lab.stored(output)
     assert (code, run["valid"]) == (1, False)
     assert any(reason.startswith("broker process: ") for reason in run["invalid_because"])
+
+
+def test_a_broker_that_cannot_start_ends_the_run_at_once(lab: Lab, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("services: {broker: {command: [-c, /nowhere.conf]}}\n")
+    # The controller would wait for longer than the test does.
+    done = lab.run("run", "scenario1", "--quick", code=3, LAB_OWN=str(own), PARTS_TIMEOUT_S="300")
+    assert "its broker ends whenever it is started. It reports: " in done.stderr
+    assert "/nowhere.conf" in done.stderr

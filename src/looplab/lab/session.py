@@ -14,6 +14,7 @@ from typing import Any
 from looplab.errors import EXIT_MACHINE, EXIT_USAGE, LabError, MachineError, UsageError
 from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
+from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import RunProgress
 from looplab.lab.scenarios import LOOP_FILE, Scenario, experiments
 from looplab.lab.scenarios import scenarios as scenarios_of
@@ -135,15 +136,20 @@ def _one(root: Path, compose: Compose, scenario: Scenario, stay: Sequence[str]) 
     compose.up(scenario.name)
     progress = RunProgress()
     run_id, kept, error = "", "", {}
-    for event in compose.events(scenario.name):
-        progress.show(event)
-        if event.get("event") == "finished":
-            run_id = event["run_id"]
-        elif event.get("event") == "interrupted":
-            kept = event["path"]
-        elif event.get("event") == "error":
-            error = event
+    broker = FailingBroker(compose, scenario.name)
+    with broker.waiting():
+        for event in compose.events(scenario.name):
+            if event.get("event") == "progress" or "broker" not in event.get("what", "broker"):
+                broker.over()
+            progress.show(event)
+            if event.get("event") == "finished":
+                run_id = event["run_id"]
+            elif event.get("event") == "interrupted":
+                kept = event["path"]
+            elif event.get("event") == "error":
+                error = event
     progress.close()
+    broker.check(scenario.name)
     if error:
         raise LabError(error["message"], _stored(kept) + error["remedy"], error["exit_code"])
     if not run_id:

@@ -1,0 +1,55 @@
+"""End a run whose broker cannot start: without it the controller would wait its whole patience for a connection."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from looplab.errors import MachineError
+from looplab.lab.docker.compose import Compose
+
+LOOK_EVERY_S = 2.0
+
+
+class FailingBroker:
+    """Looks for a broker that has ended, until `waiting` is over; stops `controller` if it finds one twice in a row.
+
+    Twice, because an engine restarts a broker that died by chance within one look.
+    """
+
+    def __init__(self, compose: Compose, controller: str) -> None:
+        self._compose = compose
+        self._controller = controller
+        self._over = threading.Event()
+        self._words: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Look while this context lasts, or until `over`."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self.over()
+
+    def over(self) -> None:
+        """Stop looking: from the first message on, nothing but the run uses the machine."""
+        self._over.set()
+
+    def check(self, profile: str) -> None:
+        """Raise MachineError (exit code 3) if the broker was found ended."""
+        for service, words in self._words.items():
+            raise MachineError(
+                f"{profile} was stopped: its {service} ends whenever it is started. It reports: {words or 'nothing'}",
+                "Correct its configuration (compose/broker.<name>.yaml, LAB_OWN), or take another broker: --broker.",
+            )
+
+    def _look(self) -> None:
+        before: dict[str, str] = {}
+        while not self._over.wait(LOOK_EVERY_S):
+            found = {name: words for name, words in self._compose.fallen().items() if "broker" in name}
+            if found.keys() & before.keys() and not self._over.is_set():
+                self._words = found
+                self._compose.stop(self._controller)
+                return
+            before = found

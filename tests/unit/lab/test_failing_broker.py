@@ -1,0 +1,65 @@
+"""A broker that cannot start ends the run at once; one that starts late or dies by chance does not."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from looplab.errors import EXIT_MACHINE, MachineError
+from looplab.lab import failing_broker
+from looplab.lab.failing_broker import FailingBroker
+
+
+class ComposeDouble:
+    """Answers each look with the next of `looks`, the last one for ever."""
+
+    def __init__(self, *looks: dict[str, str]) -> None:
+        self.looks = list(looks)
+        self.seen = threading.Event()
+        self.stopped: list[str] = []
+
+    def fallen(self) -> dict[str, str]:
+        if len(self.looks) == 1:
+            self.seen.set()
+            return self.looks[0]
+        return self.looks.pop(0)
+
+    def stop(self, service: str) -> None:
+        self.stopped.append(service)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(failing_broker, "LOOK_EVERY_S", 0.01)
+    return
+
+
+def test_a_broker_that_stays_down_ends_the_run_with_its_words() -> None:
+    compose = ComposeDouble({}, {"broker": "Error: Unable to open config file"})
+    broker = FailingBroker(compose, "scenario1")  # type: ignore[arg-type]
+    with broker.waiting():
+        broker._thread.join(10)
+    assert compose.stopped == ["scenario1"]
+    with pytest.raises(MachineError, match="It reports: Error: Unable to open config file") as caught:
+        broker.check("scenario1")
+    assert caught.value.exit_code == EXIT_MACHINE
+
+
+@pytest.mark.parametrize("other", [{}, {"flood": "done", "prepare": "done"}])
+def test_one_that_comes_back_and_other_parts_end_nothing(other: dict[str, str]) -> None:
+    compose = ComposeDouble({"broker": "killed"}, other, {"broker": "killed"}, other)
+    broker = FailingBroker(compose, "scenario1")  # type: ignore[arg-type]
+    with broker.waiting():
+        assert compose.seen.wait(10)
+    broker._thread.join(10)
+    assert compose.stopped == []
+    broker.check("scenario1")
+
+
+def test_nobody_looks_once_the_broker_has_answered() -> None:
+    compose = ComposeDouble({"broker": "killed"})
+    broker = FailingBroker(compose, "scenario1")  # type: ignore[arg-type]
+    broker.over()
+    with broker.waiting():
+        broker._thread.join(10)
+    assert (compose.seen.is_set(), compose.stopped) == (False, [])
