@@ -85,16 +85,14 @@ def test_cells_that_the_broker_does_not_know_are_left_out() -> None:
     assert read_parameters({**SCENARIO, "QOS": "0 1 2"}).qos_left_out == ()
 
 
-@pytest.mark.parametrize(
-    ("broker", "fidelity", "remedy"),
-    [("hivemq", "thesis", "Set TCP_NODELAY=on"), ("nanomq", "corrected", "Set TCP_NODELAY=off")],
-)
-def test_a_broker_that_cannot_set_tcp_nodelay_is_refused(broker: str, fidelity: str, remedy: str) -> None:
-    wanted = {**SCENARIO, "BROKER": broker, "FIDELITY": fidelity}
-    with pytest.raises(LabError, match=f"{broker} has TCP_NODELAY") as caught:
-        read_parameters(wanted)
-    assert (caught.value.exit_code, remedy in caught.value.remedy) == (2, True)
-    assert read_parameters({**wanted, "TCP_NODELAY": remedy.partition("=")[2]}).broker == broker
+@pytest.mark.parametrize("broker", ["hivemq", "nanomq"])
+def test_a_broker_that_cannot_set_tcp_nodelay_is_refused(broker: str) -> None:
+    wanted = {**SCENARIO, "BROKER": broker}
+    with pytest.raises(LabError, match=f"{broker} has TCP_NODELAY on") as caught:
+        read_parameters({**wanted, "FIDELITY": "thesis"})
+    assert (caught.value.exit_code, "Set TCP_NODELAY=on" in caught.value.remedy) == (2, True)
+    assert read_parameters({**wanted, "FIDELITY": "corrected"}).broker == broker
+    assert read_parameters({**wanted, "FIDELITY": "thesis", "TCP_NODELAY": "on"}).broker == broker
 
 
 def test_a_run_of_what_the_broker_does_not_know_is_wrong_use() -> None:
