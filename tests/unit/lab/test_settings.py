@@ -8,7 +8,7 @@ from support.places import ROOT
 
 from looplab.errors import UsageError
 from looplab.lab.checkout import Lab
-from looplab.lab.settings import ADDRESSES, RULES, check_settings
+from looplab.lab.settings import ADDRESSES, RULES, check_settings, read_machine_file, write_machine_file
 from looplab.system.env_files import read_env
 
 
@@ -46,3 +46,14 @@ def test_the_projects_name_is_always_said(
     monkeypatch.setenv("COMPOSE_PROJECT_NAME", "")
     programs.script("docker", 'echo "$COMPOSE_PROJECT_NAME"')
     assert Lab(tmp_path).compose().down().stdout == "mine\n"
+
+
+def test_the_machine_file_comes_back_as_written(tmp_path: Path) -> None:
+    assert read_machine_file(tmp_path) == {}
+    variables = {"LAB_RTPRIO_BROKER": "0", "GRAFANA": "off"}
+    path = write_machine_file(tmp_path, variables)
+    assert path.name == ".env.machine"
+    assert read_machine_file(tmp_path) == variables
+    write_machine_file(tmp_path, {"GRAFANA": "on"})
+    assert read_machine_file(tmp_path) == {"GRAFANA": "on"}
+    assert [entry.name for entry in tmp_path.iterdir()] == [".env.machine"]
