@@ -1,63 +1,18 @@
 """Whether the link of a run was there: what its emulator reports between cells, as a treatment."""
 
-import contextlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from looplab.errors import LabError
 from looplab.link import client
-from looplab.link.settings import LinkSettings
+from looplab.treatments.emulators import deviation, off, order_ms
 from looplab.treatments.judgement import Treatment
 
 NO_LINK = "none"
 PINGS = 20
 TIMEOUT_S = 10.0
-# A run that is stopped has few seconds left.
-CLEAR_TIMEOUT_S = 2.0
-# What the mean may lie below the wanted one; above it, a loaded machine adds to it, in each direction.
-SHARE_BELOW, MS_BELOW = 0.02, 0.7
-SHARE_ABOVE, MS_ABOVE = 0.25, 3.0
-# Of a mean over few packets. In order, a packet may also wait for one that drew this much more.
-DEVIATIONS = 4.0
 # An echo of looplab.link.ping with its IP and Ethernet headers, and the time between two.
 ECHO_BITS, ECHO_INTERVAL_MS = 8 * 50, 10.0
-
-
-# The links that each emulator shall make, by its name.
-Links = Mapping[str, Sequence[LinkSettings]]
-
-
-class Emulators(NamedTuple):
-    """The link emulators of an experiment whose cells have links of their own: `urls` by name."""
-
-    urls: Mapping[str, str]
-
-    def apply(self, links: Links) -> str:
-        """Set the links of a cell; return what makes them. Raises LabError if an emulator does not answer."""
-        return [str(client.apply(settings, self.urls[name])["backend"]) for name, settings in links.items()][-1]
-
-    def judge(self, links: Links) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
-        """Return what each emulator reports of its links after a cell, by emulator and peer, and what is wrong."""
-        reports: dict[tuple[str, str], dict[str, Any]] = {}
-        faults: list[str] = []
-        for name, settings in links.items():
-            try:
-                made = client.state(self.urls[name])["links"]
-            except LabError as error:
-                faults.append(f"the link emulator ended: {error.message}")
-                continue
-            if [link["settings"] for link in made] != [one.as_json() for one in settings]:
-                faults.append("the link emulator was restarted: the delay was gone for a part of the cell")
-                continue
-            reports.update({(name, link["settings"]["peer"]): link for link in made})
-            faults += [f"link to {link['settings']['peer']}: {why}" for link in made if (why := deviation(link))]
-        return reports, faults
-
-    def clear(self, names: Iterable[str]) -> None:
-        """Remove the links of these emulators; one that does not answer has ended, and its links with it."""
-        for name in names:
-            with contextlib.suppress(LabError):
-                client.clear(self.urls[name], CLEAR_TIMEOUT_S)
 
 
 def look(url: str, pings: int = PINGS) -> dict[str, Any]:
@@ -116,26 +71,6 @@ def _made(link: dict[str, Any]) -> str:
     return f"{delay['mean']:.2f} ms (SD {delay['sd']:.2f}, n {delay['n']})"
 
 
-def deviation(link: dict[str, Any]) -> str:
-    """Return what is wrong with one direction, "" if nothing is."""
-    direction, delay = link["settings"]["direction"], link["delay_ms"]
-    if not link["packets"]:
-        return f"no packet came by the {direction} link"
-    if link.get("overflowed"):
-        return f"{link['overflowed']} packets of the {direction} link were lost by a full queue"
-    if not delay["n"]:
-        return ""
-    waits_ms = float(link.get("waits_ms") or 0.0)
-    if not link["settings"]["rate_kbit"]:
-        waits_ms = min(waits_ms, order_ms(link["settings"], link["theory_ms"]))
-    return off(f"the {direction} link's", delay["mean"], link["theory_ms"], delay["n"], waits_ms)
-
-
-def order_ms(settings: dict[str, Any], theory: dict[str, float]) -> float:
-    """Return how long packets may wait for those before them at most, on average: 0 if they may pass one another."""
-    return 0.0 if settings["reorder"] and not settings["rate_kbit"] else DEVIATIONS * float(theory["sd"])
-
-
 def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
     """Return what is wrong with the round trips; the only measure if the kernel makes the link."""
     last, wrong = looks[-1], []
@@ -152,23 +87,6 @@ def _trip_deviations(looks: Sequence[dict[str, Any]]) -> list[str]:
         waits_ms = sum(order_ms(link["settings"], link["theory_ms"]) for link in links) + _echo_ms(links)
         wrong.append(off("the round trip's", _mean(figures), theory, _count(figures), waits_ms, len(links)))
     return [why for why in wrong if why]
-
-
-def off(
-    whose: str, mean_ms: float, theory: dict[str, float], n: int, waits_ms: float = 0.0, directions: int = 1
-) -> str:
-    """Return what is wrong with a mean delay, over `n` packets through so many `directions`; "" if nothing is.
-
-    `waits_ms` is what waiting for other packets, or for a rate, may add to `theory`.
-    """
-    chance_ms = DEVIATIONS * theory["sd"] / n**0.5
-    least = theory["mean"] - max(SHARE_BELOW * theory["mean"], MS_BELOW) - chance_ms
-    slowest = theory["mean"] + waits_ms
-    most = slowest + max(SHARE_ABOVE * slowest, directions * MS_ABOVE) + chance_ms
-    if least <= mean_ms <= most:
-        return ""
-    wanted = f"{theory['mean']:.2f} ms" + (f" and waits up to {waits_ms:.2f} ms" if waits_ms else "")
-    return f"{whose} mean delay is {mean_ms:.2f} ms, wanted {wanted}"
 
 
 def _echo_ms(links: Sequence[dict[str, Any]]) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 from looplab.link.settings import LinkSettings
 from looplab.system.json_service import Request, serve
-from looplab.treatments.link import Emulators
+from looplab.treatments.emulators import Emulators
 
 LINKS = {"here": [LinkSettings("peer", way, 6.0, reorder=False) for way in ("egress", "ingress")]}
 

@@ -8,7 +8,7 @@ from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.oscilloscope import Asked
 from looplab.experiments.asip.parameters import AsipParameters
 from looplab.link.settings import LinkSettings
-from looplab.treatments.link import Emulators
+from looplab.treatments.emulators import Emulators
 
 # The emulator beside the bridge and that beside the broker. Each delays both ways of a link where it ends.
 EMULATORS = Emulators({"bridge": "http://asip-bridge:9107", "broker": "http://broker:9107"})

@@ -13,8 +13,7 @@ from looplab.experiments.qos_delay import DelayCell
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.link import client
 from looplab.link.settings import LinkSettings
-from looplab.treatments import link as judgement
-from looplab.treatments.link import Emulators
+from looplab.treatments.emulators import Emulators, off, order_ms
 
 PROBES = 40
 PROBE_INTERVAL_MS = 5
@@ -106,12 +105,12 @@ def _judge_way(way: Way, link: Mapping[str, Any], made: Made) -> None:
     made.ways.append({"link": way.link, **{key: value for key, value in link.items() if key != "addresses"}})
     if not probed["n"]:
         made.faults.append(f"from {way.peer}: no probe came by")
-    elif why := judgement.off(
+    elif why := off(
         "the probes'",
         probed["mean"],
         link["theory_ms"],
         probed["n"],
-        judgement.order_ms(link["settings"], link["theory_ms"]),
+        order_ms(link["settings"], link["theory_ms"]),
     ):
         made.faults.append(f"from {way.peer}: {why}")
     if way.forward:

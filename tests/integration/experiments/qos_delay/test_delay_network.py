@@ -11,7 +11,7 @@ from looplab.experiments.qos_delay import network
 from looplab.experiments.qos_delay.network import Made
 from looplab.experiments.qos_delay.parameters import QosDelayParameters
 from looplab.system.json_service import Request, serve
-from looplab.treatments.link import Emulators
+from looplab.treatments.emulators import Emulators
 
 P = QosDelayParameters.read({"DELAYS_MS": "20", "QOS": "0", "MESSAGES": "10"})
 CELL = P.cells[0]
