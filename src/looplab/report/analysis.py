@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from looplab.report.cell import MeasuredCell
-from looplab.report.claims import claims
+from looplab.report.claims import claims, mean_of
 from looplab.report.csv_rows import cell_row, part_rows
 from looplab.report.drawing import Drawing, Sections, Sketch, under
 from looplab.report.finding import Finding, finding_rows
@@ -46,10 +46,23 @@ def analysed(experiment: Experiment, measured: Sequence[Measured]) -> Analysis:
     if own:
         made: Analysis = own.analyse(measured)
         return made
-    runs, figures = by_fidelity(measured), experiment.optional_part("report.figures")
-    titles = figures.TITLES if figures else {}
-    sketches = [one for by_scenario in runs.values() for one in figures.sketches(by_scenario)] if figures else []
-    return analysis(experiment.name, measured, judge(claims(experiment), runs), sketches=sketches, titles=titles)
+    return by_spec(experiment, measured)
+
+
+def by_spec(experiment: Experiment, measured: Sequence[Measured], **more: Any) -> Analysis:
+    """Return what these runs show by claims.py and figures.py of the experiment's report; `more` is as in `analysis`.
+
+    Runs with a factor set are no part of the claims. `add_causes` of claims.py puts other causes beside verdicts.
+    """
+    runs = by_fidelity([m for m in measured if not m.run.factors])
+    verdicts = judge(claims(experiment), runs)
+    if add_causes := getattr(experiment.optional_part("report.claims"), "add_causes", None):
+        add_causes(runs, verdicts)
+    figures = experiment.optional_part("report.figures")
+    if figures:
+        sketches = [sketch for by_scenario in runs.values() for sketch in figures.sketches(by_scenario)]
+        more = {"sketches": sketches, "titles": figures.TITLES, **more}
+    return analysis(experiment.name, measured, verdicts, **more)
 
 
 def analysis(
@@ -60,9 +73,8 @@ def analysis(
     sketches: Iterable[Sketch] = (),
     titles: Mapping[str, Sequence[str]] | None = None,
     files: Files | None = None,
-    axis: str = "measured over published (first figure of each finding)",
+    axis: str = "measured over published (mean of each finding's figures)",
     compared: Compared | None = None,
-    same: str = "no change",
 ) -> Analysis:
     """Return an analysis with CSV files of cells and findings; `titles` are headings with their figures' numbers."""
     cells = (cell_row(m, cell) for m in measured for cell in m.cells.values())
@@ -75,18 +87,17 @@ def analysis(
         f"{name}-findings.csv": finding_rows(verdicts),
     }
     context = {"sections": {"claims": "Findings", "cells": "Cells"}.items(), "show": show, "parts": parts}
-    drawable = [*overview(verdicts, axis, compared or first_figure, same), *sketches]
+    same = "no change" if compared else "as published"
+    drawable = [*overview(verdicts, axis, compared or over_published, same), *sketches]
     return Analysis(verdicts, drawable, csv_files, context, partial(under, titles or {}))
 
 
-def first_figure(_claim: Claim, found: Verdict) -> tuple[Interval | None, float | None]:
-    """Return how far the finding's first figure is from the published one, as a share; None if none was published."""
-    lines = found.lines if isinstance(found, Finding) else ()
-    for line in lines:
-        printed = line.published.split()[-1:]
-        if printed and printed[0].replace(".", "", 1).isdigit():
-            return line.value.over(float(printed[0])).change, 0.0
-    return None, None
+def over_published(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:
+    """Return how far a finding's figures are from the published ones, as a share; None if none was published."""
+    lines = verdict.lines if isinstance(verdict, Finding) else ()
+    printed = [(line.value, line.published.split()[-1]) for line in lines if line.published]
+    ratios = [value.over(float(text)) for value, text in printed if text.replace(".", "", 1).isdigit()]
+    return (mean_of(ratios).change, 0.0) if ratios else (None, None)
 
 
 def show(value: float, unit: str) -> str:

@@ -2,27 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 
-from looplab.experiments.asip import NAME, THROUGHPUT
+from looplab.experiments.asip import EXPERIMENT, THROUGHPUT
 from looplab.experiments.asip.report import MeasuredAsip, published, usable
-from looplab.experiments.asip.report.claims import add_causes, claims
-from looplab.experiments.asip.report.figures import NAMES, TITLES, rows, sketches
-from looplab.report.analysis import Analysis, analysis
+from looplab.experiments.asip.report.figures import NAMES, rows
+from looplab.report.analysis import Analysis, by_spec
 from looplab.report.finding import Finding
-from looplab.report.samples import Measured, by_fidelity
+from looplab.report.samples import Measured
 from looplab.report.statistics import Interval
-from looplab.report.verdicts import Claim, Verdict, judge
+from looplab.report.verdicts import Claim, Verdict
 
 
 def analyse(measured: Sequence[Measured]) -> Analysis:
     """Return what these runs show: of each scenario, one of each fidelity."""
     usual = [m for m in measured if not m.run.factors]
-    runs = by_fidelity(usual)
-    verdicts = judge(claims(), runs)
-    add_causes(runs, verdicts)
-    drawn, axis = chain.from_iterable(map(sketches, usual)), "second side over first (Java over Python, and so on)"
-    common = analysis(NAME, measured, verdicts, sketches=drawn, titles=TITLES, axis=axis, compared=_compared)
+    axis = "second side over first (Java over Python, and so on)"
+    common = by_spec(EXPERIMENT, measured, axis=axis, compared=_compared)
     titles = ("claims", "Claims"), ("published", "Published and measured"), ("factors", "Factors"), ("cells", "Cells")
     context = {
         "sections": titles,

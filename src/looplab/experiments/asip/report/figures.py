@@ -17,7 +17,7 @@ from looplab.experiments.asip.report.published import LATENCY_MS, PLACEMENTS, TH
 from looplab.experiments.asip.report.scope import scopes
 from looplab.report.drawing import GREY, Lines, Plot, Point, Sketch, shares
 from looplab.report.finding import exact
-from looplab.report.samples import Measured
+from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Floats, Interval
 
 if TYPE_CHECKING:
@@ -60,8 +60,12 @@ def rows(run: Measured, language: str) -> tuple[Rows, Rows]:
     return printed, here
 
 
-def sketches(run: Measured) -> list[Sketch]:
-    """Return the figures of one run; those for which it has no cells are left out."""
+def sketches(runs: Runs) -> list[Sketch]:
+    """Return the figures of the runs of one fidelity; those for which they have no cells are left out."""
+    return [sketch for run in runs.values() for sketch in _sketches(run)]
+
+
+def _sketches(run: Measured) -> list[Sketch]:
     cells, tracked = usable(run), run.run.scenario == THROUGHPUT
     if not cells:
         return []

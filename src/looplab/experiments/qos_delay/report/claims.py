@@ -12,9 +12,9 @@ from looplab.experiments.qos_delay.report import MeasuredDelay
 from looplab.report.claims import NEAR, about, at_least, claims_of, outcome_of
 from looplab.report.finding import Finding, Line, exact, within
 from looplab.report.printed import printed
-from looplab.report.samples import Measured
+from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import SIGNIFICANCE, Floats
-from looplab.report.verdicts import NO_RUN, NOT_REPRODUCED, REPRODUCED, SEED, UNDECIDED, Claim, Verdicts
+from looplab.report.verdicts import FIDELITIES, NO_RUN, NOT_REPRODUCED, REPRODUCED, SEED, UNDECIDED, Claim, Verdicts
 
 QOS = (0, 1, 2)
 # "Hardly depends", "does not matter": less than this share.
@@ -96,10 +96,11 @@ def places(run: Measured) -> dict[tuple[float, int], list[MeasuredDelay]]:
     return {key: sorted(cells, key=lambda c: c.delay_pb_ms) for key, cells in sorted(groups.items()) if len(cells) > 1}
 
 
-def add_causes(runs: Mapping[str, Measured], verdicts: Verdicts) -> None:
+def add_causes(runs: Mapping[str, Runs], verdicts: Verdicts) -> None:
     """Where the corrected run shows another cause, put it beside the finding."""
-    if not {"thesis", "corrected"} <= runs.keys():
+    if not {*FIDELITIES} <= runs.keys():
         return
+    thesis, corrected = (usable(runs[fidelity][NAME]) for fidelity in FIDELITIES)
     findings = {claim.name: by_fidelity for claim, by_fidelity in verdicts}
     for name in ("round-trip-beyond", "aggregation-grows"):
         by_fidelity = findings[name]
@@ -108,8 +109,8 @@ def add_causes(runs: Mapping[str, Measured], verdicts: Verdicts) -> None:
                 "With TCP_NODELAY on (corrected) it is gone: not the delay itself, but Nagle's algorithm, which "
                 "holds a small packet back until the one before it was acknowledged, makes it."
             )
-    corrected = {cell.key: cell for cell in usable(runs["corrected"])}
-    both = [(c, corrected[c.key]) for c in symmetrical(runs["thesis"], 2) if c.key in corrected]
+    by_key = {cell.key: cell for cell in corrected}
+    both = [(c, by_key[c.key]) for c in thesis if c.symmetrical and c.qos == 2 and c.key in by_key]
     if both:
         before, after = (float(np.mean([pair[k].interval("ratio").estimate for pair in both])) for k in (0, 1))
         findings["qos-2-average"]["thesis"].beside.append(

@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from looplab.experiments.qos_delay import NAME
 from looplab.experiments.qos_delay.report import MeasuredDelay
 from looplab.experiments.qos_delay.report.claims import QOS, places, symmetrical, usable
 from looplab.report.drawing import Lines, Plot, Point, point
-from looplab.report.samples import Measured
+from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Interval
 
 TITLES = {
@@ -21,8 +22,9 @@ _RATIO = "latency over end-to-end delay"
 _BARS = "Symmetrical links; bars are 95 % intervals, where they are wider than the mark."
 
 
-def sketches(run: Measured) -> list[Plot]:
+def sketches(runs: Runs) -> list[Plot]:
     """Return figures 3a, 3b, 4 and 5; those for which the run has no cells are left out."""
+    run = runs[NAME]
     latency = _over_delay(run, lambda c: _point(c, c.mean("L"), 1000), "publisher to subscriber in ms")
     ratio = _over_delay(run, lambda c: _point(c, c.interval("ratio")), _RATIO)
     packets = _over_delay(run, lambda c: _point(c, c.interval("packets_per_segment")), "MQTT packets in a segment")
