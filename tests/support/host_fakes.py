@@ -118,7 +118,6 @@ case "$1 $2" in
     echo "${3%:*} ${3##*:} <none> sha256:built" >"$(place images "$3")"
     ;;
 "compose "*)
-    printf '%s' "$LAB_TAG" >"$here/tag"
     fails compose && exit 1
     case "$*" in *" build"*) /bin/mv "$here"/compose-builds/* "$here/images/" 2>/dev/null ;; esac
     ;;
@@ -175,10 +174,6 @@ class Docker:
     def built(self) -> list[str]:
         """The tags of what was built by `docker build`, in the order of the calls."""
         return [call.split()[2] for call in self.calls("build")]
-
-    def tag(self) -> str:
-        """The LAB_TAG that Compose last found in its environment."""
-        return (self.place / "tag").read_text()
 
     def _put(self, folder: str, names: tuple[str, ...], digest: str, content: str = "") -> None:
         for name in names:

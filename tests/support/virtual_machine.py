@@ -6,7 +6,6 @@ over the other), busybox as init. Needs root, docker, qemu-system-x86, busybox-s
 
 import json
 import lzma
-import os
 import shutil
 import subprocess
 import sys
@@ -81,45 +80,21 @@ def _run(*words: str, cwd: Path | None = None) -> str:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A Debian kernel and those of its modules that the machine has; more of QEMU's words, for its clock or devices."""
+    """A Debian kernel and those of its modules that the machine has; QEMU's words for clock, devices, processors."""
 
     kernel: str = KERNEL
     modules: tuple[str, ...] = MODULES
     words: tuple[str, ...] = ICOUNT
-    processors: int = 1
-    # More words for the kernel.
-    append: str = ""
-    # The Debian suite of the kernel, "" for what this machine's apt knows.
-    suite: str = ""
 
 
-def unpack_kernel(folder: Path, name: str = KERNEL, suite: str = "") -> tuple[Path, Path]:
-    """(kernel, its modules) out of Debian's package; LAB_DEBIAN_MIRROR names a mirror of the house."""
-    options = _suite_options(folder, suite) if suite else []
-    depends = _run("apt-cache", *options, "depends", name).splitlines()
+def unpack_kernel(folder: Path, name: str) -> tuple[Path, Path]:
+    """(kernel, its modules) out of Debian's package."""
+    depends = _run("apt-cache", "depends", name).splitlines()
     package = next(line.split()[-1] for line in depends if "Depends: linux-image-" in line)
-    _run("apt-get", *options, "download", package, cwd=folder)
+    _run("apt-get", "download", package, cwd=folder)
     _run("dpkg-deb", "-x", str(next(folder.glob("linux-image-*.deb"))), str(folder / "kernel"))
     # lib/modules, from Debian 13 on usr/lib/modules.
     return next((folder / "kernel/boot").glob("vmlinuz-*")), next((folder / "kernel").glob("**/lib/modules/*"))
-
-
-def _suite_options(folder: Path, suite: str) -> list[str]:
-    """Words for apt's programs that make them know only `suite`."""
-    (folder / "lists/partial").mkdir(parents=True)
-    sources = folder / "sources.list"
-    own = _run("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", "Label: Debian").split()
-    sources.write_text(f"deb {os.environ.get('LAB_DEBIAN_MIRROR') or own[0]} {suite} main\n")
-    settings = {
-        "Dir::Etc::SourceList": sources,
-        "Dir::Etc::SourceParts": "/dev/null",
-        "Dir::State::Lists": folder / "lists",
-        "Dir::Cache::pkgcache": "",
-        "Dir::Cache::srcpkgcache": "",
-    }
-    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-    _run("apt-get", *options, "update")
-    return options
 
 
 def export(image: str, place: Path) -> None:
@@ -188,9 +163,9 @@ def boot(kernel: Path, archive: Path, hardware: Hardware = Hardware()) -> Result
     """Boot, echo the console to standard error, return (who, result) of each line."""
     command = [
         *("timeout", str(TIMEOUT_S), "qemu-system-x86_64", "-nographic", "-no-reboot", "-accel", "tcg"),
-        *("-m", str(MEMORY_MB), "-smp", str(hardware.processors), *hardware.words),
+        *("-m", str(MEMORY_MB), *hardware.words),
         *("-kernel", str(kernel), "-initrd", str(archive)),
-        *("-append", f"console=ttyS0 quiet panic=-1 init=/init {hardware.append}"),
+        *("-append", "console=ttyS0 quiet panic=-1 init=/init"),
     ]
     results = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as machine:
@@ -222,7 +197,7 @@ def run(
         folder = Path(name)
         # apt's own user writes here.
         folder.chmod(0o755)
-        kernel, modules = unpack_kernel(folder, hardware.kernel, hardware.suite)
+        kernel, modules = unpack_kernel(folder, hardware.kernel)
         root = make_root(folder, images, modules, hardware.modules, init, files)
         return boot(kernel, root, hardware)
 
