@@ -149,17 +149,18 @@ def flood_is_stopped(lab: Lab) -> None:
     lab.kill_process("flood", signal.SIGSTOP)
 
 
+# Stress takes the processors on purpose, from the test as well.
+LOADED = pytest.mark.loaded
 # What happens, in which scenario of how many repetitions; what is wanted then, and what is found or noted.
 WEAKENED = [
-    (stress_dies, "scenario3", 2, "stress load", r"seen in [12] of [23] looks"),
-    (stress_is_paused, "scenario3", 3, "stress not paused", "paused or limited"),
-    (flood_is_stopped, "scenario7", 8, "flood in every cell", "messages/s in cell 1 of 1"),
+    pytest.param(stress_dies, "scenario3", 2, "stress load", r"seen in [12] of [23] looks", marks=[LOADED, needs_root]),
+    pytest.param(stress_is_paused, "scenario3", 3, "stress not paused", "paused or limited", marks=LOADED),
+    pytest.param(
+        flood_is_stopped, "scenario7", 8, "flood in every cell", "messages/s in cell 1 of 1", marks=needs_root
+    ),
 ]
 
 
-# Stress takes the processors on purpose, from the test as well.
-@pytest.mark.loaded
-@needs_root
 @pytest.mark.parametrize(("weaken", "scenario", "repetitions", "what", "words"), WEAKENED)
 def test_a_run_whose_load_was_weakened_is_invalid(
     lab: Lab, weaken: Callable[[Lab], None], scenario: str, repetitions: int, what: str, words: str
