@@ -71,11 +71,3 @@ def test_the_twin_is_looked_up_without_reading_the_whole_table(stored: Postgres)
     )
     assert "Seq Scan on message" not in plan
     assert "message_pkey" in plan
-
-
-@pytest.mark.parametrize(
-    "sql", ["DELETE FROM message", "INSERT INTO message (run) VALUES ('x')", "CREATE TABLE mine (a int)"]
-)
-def test_grafanas_user_may_only_read(stored: Postgres, sql: str) -> None:
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        read(stored, sql)

@@ -33,11 +33,6 @@ def test_what_is_set_alone_is_run(given: dict[str, str], pairs: list[tuple[float
     assert list(QosDelayParameters.read(given).pairs_ms) == pairs
 
 
-def test_fidelity_and_the_factor_alone() -> None:
-    assert QosDelayParameters.read({"FIDELITY": "corrected"}).tcp_nodelay is True
-    assert QosDelayParameters.read({"FIDELITY": "corrected", "TCP_NODELAY": "off"}).tcp_nodelay is False
-
-
 def test_jitter_is_a_share_of_the_mean_if_delays_vary() -> None:
     assert QosDelayParameters.read({"JITTER_SHARE": "0.25"}).jitter_ms(20) == 5
     assert QosDelayParameters.read({"DISTRIBUTION": "constant"}).jitter_ms(20) == 0

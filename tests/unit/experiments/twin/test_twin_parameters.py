@@ -3,7 +3,6 @@
 import pytest
 from support.places import ROOT
 
-from looplab.errors import UsageError
 from looplab.experiments.twin.message import MOST_BYTES, Message, parse, payload
 from looplab.experiments.twin.parameters import PARAMETERS, TwinParameters
 from looplab.lab.run_options import variables
@@ -76,19 +75,6 @@ def test_messages_are_spread_over_devices_then_brokers() -> None:
 def test_a_search_keeps_the_rows_of_its_fastest_step() -> None:
     p = TwinParameters.read({"SCENARIO": "twin-limit", "STEP_S": "2", "MAX_RATE_PER_S": "500"})
     assert (p.search, p.messages, p.intervals_ms) == (True, 1000, (2.0,))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"BROKERS": "3"}, {"PLACEMENTS": "single"}, {"SCENARIO": "scenario0"}, {"BROKER_HOSTS": "a;b"},
-        {"MESSAGES": "1000000", "REPETITIONS": "1000"},
-    ],
-)  # fmt: skip
-def test_a_wrong_value_is_named(wrong: dict[str, str]) -> None:
-    with pytest.raises(UsageError) as caught:
-        TwinParameters.read(wrong)
-    assert any(name in caught.value.message + caught.value.remedy for name in wrong)
 
 
 def test_a_payload_says_which_message_it_is() -> None:

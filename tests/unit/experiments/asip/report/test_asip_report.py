@@ -13,7 +13,6 @@ from support.simulated_asip_runs import WIRE_US, as_published, near_the_wire, wr
 
 from looplab.experiments.asip.report import published
 from looplab.experiments.asip.report.scope import scopes
-from looplab.report.stored import StoredRun, read_run
 from looplab.report.verdicts import FEW_RUNS, NO_RUN, NOT_REPRODUCED, ONE_RUN, REPRODUCED, UNDECIDED
 
 RUNS = 5
@@ -181,14 +180,3 @@ def test_the_oscilloscope_shows_the_waves_at_the_limit(tmp_path: Path) -> None:
     assert len({cycle - 48_000 for cycle in copied} - wave) <= 1
     (folder / "edges.csv").unlink()
     assert not list(scopes(folder, "thesis", cells))
-
-
-def test_a_layout_of_its_own_for_each_scenario(tmp_path: Path) -> None:
-    from looplab.experiments.registry import EXPERIMENTS
-
-    latency = read_run(write_latency_run(tmp_path), EXPERIMENTS)
-    frequency = read_run(write_throughput_run(tmp_path), EXPERIMENTS)
-    assert isinstance(latency, StoredRun)
-    assert isinstance(frequency, StoredRun)
-    assert list(latency.layout.metrics) == ["latency"]
-    assert not frequency.layout.metrics

@@ -175,13 +175,6 @@ def test_an_invalid_cell_is_left_out(tmp_path: Path) -> None:
     assert "INVALID" in found.beside[0]
 
 
-def test_runs_alike_are_read_as_one(tmp_path: Path) -> None:
-    for day in (1, 2, 3):
-        write_twin_run(tmp_path, [single(100), single(10)], start=f"2026050{day}T000000Z")
-    found = findings(tmp_path)["fifteen"]
-    assert found.lines[0].value.known
-
-
 def test_of_three_runs_each_counts_once_whatever_its_cells(tmp_path: Path) -> None:
     """Runs 10 % apart: what their many repetitions agree in does not make the interval narrow."""
     for day, factor in ((1, 0.9), (2, 1.0), (3, 1.1)):
