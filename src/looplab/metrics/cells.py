@@ -143,7 +143,7 @@ def stored_texts(folder: Path, run: Mapping[str, Any], own: type[Cell]) -> Texts
     texts = {**_cell_texts(own, labelled), **_started(own, folder.name, [labels for labels, _cell in labelled])}
     if not own.curves:
         return texts
-    counted = {_key_text(cell): LiveCell(cell, labels) for labels, cell in labelled}
+    counted = {",".join(cell.key_texts.values()): LiveCell(cell, labels) for labels, cell in labelled}
     _read_samples(folder / "samples.csv", own, counted)
     for one in counted.values():
         if one.sent != own.total().of(one.cell):
@@ -198,10 +198,6 @@ def _started(own: type[Cell], run_id: str, labels: Iterable[Mapping[str, str]]) 
     """A longer run of before has cells that this one lacks: dashboards leave them out by this time."""
     start, name = started(run_id), f"{own.family}_cell_run_started_timestamp_seconds"
     return {} if start is None else {name: "".join(line(name, one, start) for one in labels)}
-
-
-def _key_text(cell: Cell) -> str:
-    return ",".join(key.text(value) for key, value in zip(cell.key_columns(), cell.key, strict=True))
 
 
 def _read_samples(path: Path, own: type[Cell], cells: Mapping[str, LiveCell]) -> None:

@@ -6,9 +6,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from looplab.spec.cell import Cell
+
 KEY, NUMBER, WORD = "float32", "float64", "category"
 # Read in one piece, a file takes four times the memory of its columns.
 _LINES_AT_ONCE = 200_000
+
+
+def key_types(cell: type[Cell]) -> dict[str, str]:
+    """Return the types of the columns that say which cell a line is of."""
+    return {key.name: WORD if key.kind is str else KEY for key in cell.key_columns()}
+
+
+def lines_of(lines: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+    """Return the lines of one cell."""
+    return lines[np.logical_and.reduce([lines[name] == value for name, value in cell.key_document.items()])]
 
 
 class Unreadable(Exception):

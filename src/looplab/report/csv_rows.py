@@ -47,7 +47,7 @@ def _key_row(measured: Measured, cell: MeasuredCell) -> dict[str, object]:
         "fidelity": measured.run.fidelity,
         "factors": " ".join(measured.run.factors),
         "valid": "yes" if cell.valid else "no",
-        **{key.name: key.text(value) for key, value in zip(cell.key_columns(), cell.key, strict=True)},
+        **cell.key_texts,
     }
 
 

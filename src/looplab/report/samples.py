@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from looplab.report.cell import QUANTILES, Key, MeasuredCell, quantile
-from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, read_csv
+from looplab.report.csv_file import KEY, NUMBER, WORD, Unreadable, key_types, read_csv
 from looplab.report.statistics import Floats
 from looplab.report.stored import Layout, Selection, StoredRun, Unusable, differences, run_order
 from looplab.spec.columns import Count, Figure
@@ -145,7 +145,7 @@ def read_cells(run: StoredRun) -> Mapping[Key, MeasuredCell] | Unusable:
 
 def _columns(layout: Layout) -> dict[str, str]:
     return {
-        **{name: WORD if name in layout.words else KEY for name in layout.keys},
+        **key_types(layout.cell),
         "repetition": KEY,
         **dict.fromkeys(layout.metrics.values(), NUMBER),
         "outcome": WORD,

@@ -40,7 +40,6 @@ class Layout:
         self.read: Callable[[StoredRun], Mapping[Key, MeasuredCell] | Unusable] | None = getattr(report, "read", None)
         keys, latencies = self.cell.key_columns(), self.cell.latencies()
         self.keys = tuple(key.name for key in keys)
-        self.words = tuple(key.name for key in keys if key.kind is str)
         self.metrics = {one.name: one.column for one in latencies if one.column}
         self.total = self.cell.total().name
         self.outcomes = {outcome: count.path[0] for outcome, count in self.cell.outcomes().items()}

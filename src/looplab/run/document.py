@@ -40,7 +40,7 @@ def sample_lines(
     cells, size = parameters.cells, parameters.messages * parameters.repetitions
     own = type(cells[0])
     stored, fates = list(_stored(own).values()), outcomes_by_fate(own)
-    keys = [",".join(key.text(value) for key, value in zip(own.key_columns(), cell.key, strict=True)) for cell in cells]
+    keys = [",".join(cell.key_texts.values()) for cell in cells]
     repeats = "repetition" not in own.columns
     due, sent, received, state = (columns[name] for name in (*TIMES, "state"))
     for row in rows:

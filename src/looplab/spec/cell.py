@@ -92,6 +92,11 @@ class Cell:
         return tuple(key.of(self) for key in self.key_columns())
 
     @property
+    def key_texts(self) -> dict[str, str]:
+        """The texts of its key by name, as samples.csv writes them."""
+        return {key.name: key.text(value) for key, value in zip(self.key_columns(), self.key, strict=True)}
+
+    @property
     def key_document(self) -> dict[str, Any]:
         """The part of the cell's document that is its key."""
         return {key.name: self.document[key.name] for key in self.key_columns()}

@@ -15,7 +15,7 @@ from looplab.run.document import More, cell_document, samples_file
 from looplab.run.record import File
 from looplab.run.samples import ABSENT, NOT_SENT
 
-EDGES_HEADER = "language,transport,placement,step,pin,level,cycle"
+EDGES_HEADER = ",".join([*(key.name for key in AsipCell.key_columns()), "step", "pin", "level", "cycle"])
 # Columns of the sample store beside the common ones: of a test, and of a step.
 COLUMNS = ("edge_in_cycle", "edge_out_cycle", "frequency_uhz", "edges_in", "edges_out")
 

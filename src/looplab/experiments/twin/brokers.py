@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import NamedTuple
 
+from looplab.experiments.twin import TwinCell
 from looplab.mqtt.client import ClientOptions, MqttClient, wait
 from looplab.mqtt.dial import Target
 from looplab.treatments.judgement import Treatment
@@ -20,7 +21,7 @@ TOPICS = {
     b"$SYS/broker/store/messages/count": "stored_messages",
 }
 NAMES = tuple(TOPICS.values())
-HEADER = f"interval_ms,brokers,placement,write_mode,qos,repetition,time_ns,broker,{','.join(NAMES)}"
+HEADER = ",".join([*(key.name for key in TwinCell.key_columns()), "time_ns", "broker", *NAMES])
 
 
 class Heard(NamedTuple):

@@ -166,11 +166,9 @@ class Sending:
             self._devices.wait(perf_counter_ns() + LOOK_NS)
 
     def _end(self) -> list[dict[str, int]]:
-        cell = self._cell
         self._devices.close()
         self._counters.close()
-        key = f"{cell.interval_ms:g},{cell.brokers},{cell.placement},{cell.write_mode},{cell.qos},{cell.repetition}"
-        self._parts.lines.extend(self._counters.lines(key))
+        self._parts.lines.extend(self._counters.lines(",".join(self._cell.key_texts.values())))
         self._close_order()
         return self._counts.as_json(self._order.count)
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from looplab.experiments.asip import AsipCell
 from looplab.experiments.asip.board import CLOCK_HZ, OUTPUT_PIN, WAVE_PIN
 from looplab.experiments.asip.report import MeasuredAsip, MeasuredThroughput
-from looplab.report.csv_file import WORD, Unreadable, read_csv
+from looplab.report.csv_file import Unreadable, key_types, lines_of, read_csv
 from looplab.report.drawing import Plot
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ FILE = "edges.csv"
 # As many edges of pin 2 are drawn.
 EDGES_SHOWN = 12
 PINS = {WAVE_PIN: ("#0072b2", 0.0, "pin 2, the generator"), OUTPUT_PIN: ("#d55e00", 1.5, "pin 13, the client")}
-_CELL = ("language", "transport", "placement")
-_COLUMNS = {**dict.fromkeys(_CELL, WORD), **dict.fromkeys(("step", "pin", "level", "cycle"), "int64")}
+_COLUMNS = {**key_types(AsipCell), **dict.fromkeys(("step", "pin", "level", "cycle"), "int64")}
 
 # A row of (cycle, level) for each edge.
 Trace = NDArray[np.int64]
@@ -38,8 +38,7 @@ def scopes(folder: Path, fidelity: str, cells: Sequence[MeasuredAsip]) -> Iterat
         edges = read_csv(folder / FILE, _COLUMNS)
     except Unreadable:
         return
-    edges = edges[np.logical_and.reduce([edges[name] == word for name, word in zip(_CELL, cell.key, strict=True)])]
-    edges = edges.sort_values("cycle", kind="stable")
+    edges = lines_of(edges, cell).sort_values("cycle", kind="stable")
     for name, step, says in _steps(cell):
         of_step = edges[edges["step"] == step]
         traces = {pin: of_step.loc[of_step["pin"] == pin, ["cycle", "level"]].to_numpy() for pin in PINS}

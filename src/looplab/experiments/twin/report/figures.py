@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from looplab.experiments.twin import TwinCell
 from looplab.experiments.twin.report import MeasuredTwin
 from looplab.experiments.twin.report.claims import by_mode, searched
 from looplab.experiments.twin.report.groups import CENTRAL, DISTRIBUTED, cells_of, groups
-from looplab.report.csv_file import KEY, NUMBER, WORD, read_csv
+from looplab.report.csv_file import NUMBER, WORD, key_types, lines_of, read_csv
 from looplab.report.drawing import STYLES, Plot
 from looplab.report.samples import Measured
 from looplab.report.stored import StoredRun
@@ -23,13 +24,7 @@ if TYPE_CHECKING:
 
 # As many points as a figure can show.
 POINTS = 400
-_KEYS = ("interval_ms", "brokers", "placement", "write_mode", "qos", "repetition")
-_COLUMNS = {
-    **{name: WORD if name in ("placement", "write_mode") else KEY for name in _KEYS},
-    "outcome": WORD,
-    "sent_ns": NUMBER,
-    "committed_ns": NUMBER,
-}
+_COLUMNS = {**key_types(TwinCell), "outcome": WORD, "sent_ns": NUMBER, "committed_ns": NUMBER}
 # The figures under each heading.
 TITLES = {
     "Figure 1: the queue over time": ("1",),
@@ -175,8 +170,7 @@ def curves(run: StoredRun, cells: list[MeasuredTwin]) -> list[Curve]:
 
 
 def _curve(samples: pd.DataFrame, cell: MeasuredTwin) -> Curve:
-    of_cell = [samples[name] == value for name, value in zip(_KEYS, cell.key, strict=True)]
-    rows = samples[np.logical_and.reduce(of_cell)]
+    rows = lines_of(samples, cell)
     sent = rows["sent_ns"].to_numpy()
     committed = rows.loc[rows["outcome"] == "stored", "committed_ns"].to_numpy()
     at = np.concatenate([sent, committed])
