@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import yaml
 from support.places import ROOT
-from support.run_files import MACHINE
-from support.simulated_delay_runs import write_delay_run
+from support.run_files import MACHINE, treatment
+from support.simulated_delay_runs import Figure, one_way, write_delay_run
 from support.simulated_runs import simulated_cell, write_run
 from support.simulated_twin_runs import single, write_twin_run
 
 from looplab.errors import LabError, UsageError
 from looplab.exercises.exercise import Band, Exercise, exercises, parse_exercise, read_exercise
 from looplab.exercises.hand_in import answer_form
-from looplab.exercises.marking import mark
+from looplab.exercises.marking import Marked, mark
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import check, hand_in
 from looplab.lab.commands.new import new
@@ -309,37 +309,21 @@ def test_the_form_is_yaml_whatever_the_questions_say() -> None:
     assert mark(exercise, [], {"q": "a"}).got == 1
 
 
+def delay_marks(results: Path, ratio: Figure, *pairs: tuple[float, float]) -> Marked:
+    """Return the marks of a thesis run as published and a corrected one with such latencies over its delays."""
+    made = {"treatments": [treatment("link delay", "in every cell")]}
+    runs = [write_delay_run(results, changes=made), write_delay_run(
+        results, fidelity="corrected", start="20260301T000000Z", ratio=ratio, pairs=pairs, changes=made
+    )]  # fmt: skip
+    exercise = read_exercise(ROOT, "qos-delay", EXPERIMENTS)
+    return mark(exercise, [read_run(run, EXPERIMENTS) for run in runs], {"ratio-thesis": "2"})
+
+
 def test_an_exercise_looks_at_cells_of_qos_delay_too(tmp_path: Path) -> None:
-    text = """
-title: Delay
-runs:
-  thesis: {scenario: qos-delay, fidelity: thesis}
-points:
-  round-trip:
-    says: About a round trip
-    value: {run: thesis, name: ratio, delay_pb_ms: 20, delay_bs_ms: 20}
-    from: 1.41
-    to: 2.83
-  place:
-    says: The place is of no matter
-    value: {run: thesis, name: L.avg, delay_pb_ms: 0, delay_bs_ms: 20, qos: 1}
-    over: {run: thesis, name: L.avg, delay_pb_ms: 20, delay_bs_ms: 0, qos: 1}
-    from: 0.8
-    to: 1.25
-questions:
-  carried:
-    asks: How many packets?
-    value: {run: thesis, name: packets_per_segment, delay_pb_ms: 20, delay_bs_ms: 20}
-"""
-    exercise = parsed(text, "qos-delay")
-    folder = write_delay_run(tmp_path, pairs=((20, 20), (0, 20), (20, 0)))
-    marked = mark(exercise, [read_run(folder, EXPERIMENTS)], {"carried": 8})
-    assert (marked.got, marked.worth) == (4, 4), marked.marks
-    too_slow = write_delay_run(
-        tmp_path, start="20260301T000000Z", ratio=lambda _p, _b, _q: 4.0, pairs=((20, 20), (0, 20))
-    )
-    marked = mark(exercise, [read_run(too_slow, EXPERIMENTS)], {"carried": 1})
-    reasons = {m.name: m.reason for m in marked.marks}
-    assert "expected 1.41 to 2.83" in reasons["round-trip"]
-    assert "has no cell at 20 + 0 ms, QoS 1" in reasons["place"]
-    assert [m.name for m in marked.marks if m.got] == ["thesis"]
+    sound = delay_marks(tmp_path / "sound", one_way, (20, 20), (0, 40), (40, 0))
+    lost = {one.name for one in sound.marks if one.got < one.worth}
+    assert lost == {"prediction", "ratio-qos-2", "more-packets", "slowest"}, "which were not answered"
+    slow = delay_marks(tmp_path / "slow", lambda _p, _b, _q: 4.0, (20, 20), (0, 40))
+    reasons = {one.name: one.reason for one in slow.marks}
+    assert "expected 0.9 to 1.41" in reasons["one-way"]
+    assert "has no cell at 40 + 0 ms, QoS 0" in reasons["place"]
