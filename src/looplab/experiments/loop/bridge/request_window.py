@@ -29,8 +29,8 @@ class NumberedAnswer(NamedTuple):
 
 def is_offered(identity: str) -> bool:
     """Return whether the robot of this identity answers numbered requests."""
-    found = _IDENTITY.match(identity)
-    return found is not None and (int(found[1]), int(found[2])) >= FIRST_VERSION
+    match = _IDENTITY.match(identity)
+    return match is not None and (int(match[1]), int(match[2])) >= FIRST_VERSION
 
 
 def check_letter(text: bytes) -> int:
@@ -40,10 +40,10 @@ def check_letter(text: bytes) -> int:
 
 def parse_numbered(line: bytes) -> NumberedAnswer | None:
     """Return the answer in `line` (without its line end), None if it is damaged or its number is not in NUMBERS."""
-    found = _ANSWER.fullmatch(line)
-    if found is None or line[0] not in NUMBERS or line[-1] != check_letter(line[:-1]):
+    match = _ANSWER.fullmatch(line)
+    if match is None or line[0] not in NUMBERS or line[-1] != check_letter(line[:-1]):
         return None
-    digits = found[2]
+    digits = match[2]
     if digits == b"E":
         return NumberedAnswer(line[0], b"")
     sign, digits = (b"-", digits[1:]) if digits.startswith(b"-") else (b"", digits)

@@ -88,8 +88,8 @@ class Answers:
         lines = [line for line in lines if not self._is_greeting(line)]
         if not self.numbered:
             return [reply for line in lines for reply in self._plain_line(line)], b""
-        found = [self._numbered_line(line) for line in lines]
-        return [reply for replies, _ in found for reply in replies], b"".join(to_send for _, to_send in found)
+        answers = [self._numbered_line(line) for line in lines]
+        return [reply for replies, _ in answers for reply in replies], b"".join(to_send for _, to_send in answers)
 
     def saw_reset(self, data: bytes) -> bool:
         """Return whether a ready line is in what is ignored: then nothing of an old answer is on its way."""
@@ -110,12 +110,12 @@ class Answers:
         answer = parse_numbered(line)
         if answer is None:
             return self._unreadable(), b""
-        found = self._window.answered(answer.number)
-        if found is None:
+        request = self._window.answered(answer.number)
+        if request is None:
             return [Reply(answer.value, stands_for=0)], b""
         if not answer.value:
             self._no_reading()
-        skipped, to_send = found
+        skipped, to_send = request
         garbled, self.garbled = self.garbled, False
         return [Reply(answer.value, skipped=skipped, garbled=garbled)], to_send
 

@@ -39,7 +39,7 @@ def open_port(url: str, others: Sequence[str] = USB_PORTS) -> serial.SerialBase:
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None) or 0
         words = _WORDS.get(number, str(error)).format(path=path)
-        raise LabError(f"{path}: {words}{_found(others) if number == errno.ENOENT else ''}") from error
+        raise LabError(f"{path}: {words}{_ports_there(others) if number == errno.ENOENT else ''}") from error
 
 
 def _open_url(url: str) -> serial.SerialBase:
@@ -56,18 +56,18 @@ def _open_url(url: str) -> serial.SerialBase:
     return port
 
 
-def _found(others: Sequence[str]) -> str:
+def _ports_there(patterns: Sequence[str]) -> str:
     """Name the ports there are: no udev rule renames an adapter it does not know."""
-    found = sorted(port for pattern in others for port in glob.glob(pattern))
-    return f" (there is {', '.join(found)}: if that is the robot, name it in SERIAL_URL)" if found else ""
+    ports = sorted(port for pattern in patterns for port in glob.glob(pattern))
+    return f" (there is {', '.join(ports)}: if that is the robot, name it in SERIAL_URL)" if ports else ""
 
 
 def _single(pattern: str) -> str:
     if not glob.has_magic(pattern):
         return pattern
-    found = sorted(glob.glob(pattern))
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    ports = sorted(glob.glob(pattern))
+    if len(ports) == 1:
+        return ports[0]
+    if not ports:
         raise LabError(f"{pattern}: {_WORDS[errno.ENOENT]}")
-    raise LabError(f"{pattern}: there are {len(found)} ({', '.join(found)}): name one in ROBOT_DEVICE")
+    raise LabError(f"{pattern}: there are {len(ports)} ({', '.join(ports)}): name one in ROBOT_DEVICE")

@@ -112,11 +112,10 @@ def _applied(about: str, before: Measured, after: Measured) -> bool:
     """Return whether what the claim is about differed: of priority, what the processes were found with."""
     if about not in _PRIORITISED:
         return True
-    found = [m.run.treatment(f"{_PRIORITISED[about]} scheduling policy") for m in (before, after)]
-    policies = [str(treatment.get("found")) for treatment in found if treatment is not None]
-    if len(policies) == len(found):
-        return policies[0] != policies[1]
-    return bool(after.run.parameters.get("apply_priority"))
+    first, second = (m.run.treatment(f"{_PRIORITISED[about]} scheduling policy") for m in (before, after))
+    if first is None or second is None:
+        return bool(after.run.parameters.get("apply_priority"))
+    return str(first.get("found")) != str(second.get("found"))
 
 
 def _to_control(verdict: Comparing) -> None:

@@ -132,8 +132,8 @@ def _arms(side: Side, figure: str) -> Iterator[Interval]:
     for by_arm in by_study.values():
         values = [by_arm[arm] for arm in sorted(by_arm)]
         if len(values) == 2 and all(np.isfinite(arm).all() and min(arm) > 0 for arm in values):
-            if found := compare(*values):
-                yield found.share
+            if comparison := compare(*values):
+                yield comparison.share
             else:
                 shift = np.mean(np.log(values[1])) - np.mean(np.log(values[0]))
                 yield Interval(math.expm1(float(shift)), math.nan, math.nan)
@@ -167,12 +167,12 @@ def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[st
 
 def _reached(compared: Sequence[Measured]) -> list[str]:
     """Return which runs had a load that delayed the parts which stand for another machine more than O allows."""
-    found = [(one.run, one.run.treatment("robot untouched by the load")) for m in compared for one in m.runs]
-    reached = [(run, t.get("found")) for run, t in found if t is not None and not t.get("verified", True)]
+    judged = [(one.run, one.run.treatment("robot untouched by the load")) for m in compared for one in m.runs]
+    reached = [(run, t.get("found")) for run, t in judged if t is not None and not t.get("verified", True)]
     if not reached:
         return []
     run, how = reached[0]
-    return [f"the load reached bridge and robot in {len(reached)} of {len(found)} runs (in {run.run_id}: {how})"]
+    return [f"the load reached bridge and robot in {len(reached)} of {len(judged)} runs (in {run.run_id}: {how})"]
 
 
 def cells_text(keys: Sequence[Key]) -> str:
