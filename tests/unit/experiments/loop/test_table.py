@@ -71,13 +71,6 @@ def test_rare_counts_are_named_only_where_there_are_any() -> None:
     assert "out of order" not in text
 
 
-def test_an_invalid_run_says_why() -> None:
-    reason = "broker scheduling policy: wanted SCHED_FIFO 90, found SCHED_OTHER"
-    lines = table(run(cell(), because=(reason, "stress load: wanted running, found not running"))).splitlines()
-    assert lines[lines.index("INVALID:") + 1] == f"  - {reason}"
-    assert not any("VALID:" in line for line in lines if line != "INVALID:")
-
-
 def test_what_is_not_required_and_not_so_is_said() -> None:
     limit = {
         "what": "controller rtprio limit", "wanted": "99", "found": "0", "verified": False, "required": False,

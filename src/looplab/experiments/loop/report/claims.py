@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from looplab.experiments.loop import COMPARED
-from looplab.experiments.loop.report import cells_of, losses, published
+from looplab.experiments.loop.report import cells_of, lost_messages, published
 from looplab.experiments.loop.report.comparison import Comparing, cells_text, compare_sides, guarded
 from looplab.report.page import show_percent
 from looplab.report.rules import directed, no_gain
@@ -37,7 +37,7 @@ def claims() -> list[Claim]:
             lambda _share: no_earlier,
             judged="response p95",
         ),
-        *losses.claims(),
+        *lost_messages.claims(),
         Claim("qos-2", "QoS 2 takes longer than QoS 1", _qos_2),
     ]
 
