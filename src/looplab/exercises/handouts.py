@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from looplab.exercises.exercise import Exercise, exercises, experiment_of, read_exercise
-from looplab.report.claims import claims
 from looplab.run.life import run_table
 from looplab.run.table import table_words
 from looplab.spec.columns import Column
@@ -49,7 +48,7 @@ def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
         ]
         text = _with_card((folder / "README.md").read_text(encoding="utf-8"), exercise)
         text = with_block(text, "links", " · ".join(links), after=r"^# .+\n")
-        text = with_block(text, "prediction", _prediction(exercise, experiment), before=r"^## Run\n")
+        text = with_block(text, "prediction", _prediction(exercise), before=r"^## Run\n")
         shown_in = first.setdefault(_sample_path(root, experiment, exercise.runs[-1].scenario), exercise)
         there = f"[{shown_in.title}]({os.path.relpath(folders[shown_in.name], folder)}/README.md)"
         sample = _sample(root, exercise, experiment, "" if shown_in is exercise else there)
@@ -84,21 +83,13 @@ def _with_card(text: str, exercise: Exercise) -> str:
     return re.sub(r"^(\| parts \|.*\n)", lambda match: match[1] + made, text, count=1, flags=re.MULTILINE)
 
 
-def _prediction(exercise: Exercise, experiment: Experiment) -> str:
+def _prediction(exercise: Exercise) -> str:
     lines = []
     for question in (question for question in exercise.questions if question.predicts):
         options = [f"- {option}: {text}" for option, text in question.options.items()]
         lines += [f"**{question.asks}**", "", *options, ""]
     lines.append(FORM.format(name=exercise.name, total=exercise.total))
-    if exercise.card.claims:
-        titles = claim_titles(experiment)
-        lines += ["", "The report judges by your runs:", "", *(f"- {titles[claim]}" for claim in exercise.card.claims)]
     return "\n".join(lines)
-
-
-def claim_titles(experiment: Experiment) -> dict[str, str]:
-    """Return the titles of the claims that the report of an experiment judges, by their names."""
-    return {claim.name: claim.title for claim in claims(experiment)}
 
 
 def _sample(root: Path, exercise: Exercise, experiment: Experiment, there: str) -> str:

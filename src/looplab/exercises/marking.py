@@ -189,9 +189,12 @@ class _Judge:
             good, seen = self._treatment(wants) if isinstance(wants, WantedTreatment) else self._band(wants)
             brief, advice = ("shown", "") if good else ("not shown", f" {point.otherwise}".rstrip())
         except Unjudged as why:
-            good, seen, brief, advice = False, f"not judged, {why}", "not judged", ""
+            good, seen, brief, advice = False, f"not judged, {why}", "", ""
         if not good and point.or_lost and isinstance(wants, Band) and self._lost(wants.value):
             good, seen, brief, advice = True, f"{seen}. {AS_PUBLISHED}", AS_PUBLISHED, ""
+        if not brief:
+            # What a run should show, named before there is one, would answer the prediction.
+            return self._mark(RESULT, point, False, seen, "not judged")
         return self._mark(RESULT, point, good, f"{point.says}: {seen}.{advice}", f"{point.says}: {brief}.{advice}")
 
     def question(self, question: Question, answer: Any) -> Mark:

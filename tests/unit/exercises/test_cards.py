@@ -8,9 +8,10 @@ from support.handouts import HANDOUTS, commands, exercise_of, name_of, paper_que
 from support.places import ROOT
 
 from looplab.exercises.exercise import exercises, experiment_of
-from looplab.exercises.handouts import DATA_PAGE, SAMPLES, claim_titles, data_page, handouts, sample_run, words
+from looplab.exercises.handouts import DATA_PAGE, SAMPLES, data_page, handouts, sample_run, words
 from looplab.exercises.printed import LINES_TO_WRITE, printed
 from looplab.experiments.registry import EXPERIMENTS
+from looplab.report.claims import claims
 from looplab.run.life import run_table
 
 # Starting and stopping the containers of a run.
@@ -34,7 +35,7 @@ def test_a_prediction_is_about_something_that_the_runs_show(handout: Path) -> No
 
 def test_each_claim_of_the_thesis_has_an_exercise() -> None:
     asked = {claim for handout in HANDOUTS for claim in exercise_of(handout).card.claims}
-    assert claim_titles(EXPERIMENTS["loop"]).keys() <= asked
+    assert {claim.name for claim in claims(EXPERIMENTS["loop"])} <= asked
 
 
 @pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
