@@ -20,7 +20,7 @@ class FailingBroker:
         self._compose = compose
         self._controller = controller
         self._over = threading.Event()
-        self._words: dict[str, str] = {}
+        self._ended = ""
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     @contextmanager
@@ -38,18 +38,18 @@ class FailingBroker:
 
     def check(self, profile: str) -> None:
         """Raise MachineError (exit code 3) if the broker was found ended."""
-        for service, words in self._words.items():
+        if self._ended:
             raise MachineError(
-                f"{profile} was stopped: its {service} ends whenever it is started. It reports: {words or 'nothing'}",
+                f"{profile} was stopped: its {self._ended} ends whenever it is started; its last lines are above.",
                 "Correct its configuration (compose/broker.<name>.yaml, LAB_OWN), or take another broker: --broker.",
             )
 
     def _look(self) -> None:
-        before: dict[str, str] = {}
+        before: set[str] = set()
         while not self._over.wait(LOOK_EVERY_S):
-            found = {name: words for name, words in self._compose.fallen().items() if "broker" in name}
-            if found.keys() & before.keys() and not self._over.is_set():
-                self._words = found
+            found = {name for name in self._compose.fallen() if "broker" in name}
+            if found & before and not self._over.is_set():
+                self._ended = min(found & before)
                 self._compose.stop(self._controller)
                 return
             before = found
