@@ -116,9 +116,10 @@ class Trial:
 
     @property
     def misplaced(self) -> list[str]:
-        """The services of the middleware that ran on other processors than wanted."""
+        """The services of the middleware that ran on other processors than wanted; one that has ended runs on none."""
         wanted = sorted(self.wanted_processors)
-        return [name for name in self.under_test if name in self.affinity and sorted(self.affinity[name]) != wanted]
+        used = {name: sorted(self.affinity.get(name, ())) for name in self.under_test}
+        return [name for name, processors in used.items() if processors and processors != wanted]
 
 
 def cell_document(trials: Sequence[Trial]) -> dict[str, Any]:

@@ -78,6 +78,8 @@ def test_services_on_other_processors_are_named() -> None:
     assert treatments(made())["processors of the middleware"][0]
     moved = made(affinity={"http": [0, 1], "auth": [0]})
     assert treatments(moved)["processors of the middleware"] == (False, "others: http")
+    # One that was killed runs on none.
+    assert treatments(made(affinity={"http": [], "auth": [0]}))["processors of the middleware"][0]
     assert not treatments(made(shared=True))["processors of devices and data"][0]
 
 
