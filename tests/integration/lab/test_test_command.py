@@ -25,6 +25,7 @@ def test_a_page_is_spelt_and_linked(
     (chosen,) = [one for one in LINTERS if one.name == linter]
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     programs = Path(sys.executable).parent
+    (tmp_path / "pyproject.toml").write_text("[tool.looplab.rooms]\n")
     (tmp_path / "page.md").write_text(page)
     assert not lint(tmp_path, programs, [chosen])
     assert found in capsys.readouterr().out

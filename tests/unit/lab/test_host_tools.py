@@ -3,9 +3,11 @@
 import io
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 from support.terminal import Terminal
 from support.waiting import until
 
@@ -95,8 +97,34 @@ def test_git_decides_which_files_are_the_projects(tmp_path: Path) -> None:
     assert [path.name for path in project_files(tmp_path)] == [".gitignore", "kept.sh"]
 
 
+@pytest.mark.parametrize(("lines", "result"), [(3, "all passed"), (4, "FAILED: size of house")])
+def test_a_room_that_outgrows_its_limit_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int, result: str
+) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    table = '[tool.looplab.rooms]\nhouse = {folders = ["src/a", "src/b"], limit = 3, goal = 2}\n'
+    for name, text in (
+        ("pyproject.toml", table), ("src/a/x.py", "one\n"), ("src/b/c/y.py", "one\n" * (lines - 1)),
+        ("src/a/z.txt", "no Python\n"), ("src/aa/x.py", "another room\n"),
+    ):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert lint(tmp_path, Path("/usr/bin"), []) is (lines == 3)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[:4] for line in printed if line.startswith("house")] == [["house", str(lines), "3", "2"]]
+    assert printed[-1] == f"lint: {result}"
+
+
+def test_every_package_has_a_room() -> None:
+    rooms = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["looplab"]["rooms"].values()
+    folders = {folder for room in rooms for folder in room["folders"]}
+    packages = {path.parent.relative_to(ROOT) for path in ROOT.glob("src/looplab/*/__init__.py")}
+    assert {str(package) for package in packages} <= folders
+
+
 def test_every_linter_is_named_with_its_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.looplab.rooms]\n")
     (tmp_path / "a.sh").write_text("fine\n")
     passes = [Linter("all", ("true",)), Linter("chosen", ("grep", "-q", "fine"), is_shell)]
     assert lint(tmp_path, Path("/usr/bin"), passes)

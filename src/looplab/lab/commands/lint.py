@@ -1,5 +1,6 @@
-"""The linters of the lab, in one list; the first part of `./lab test`."""
+"""The linters of the lab, in one list, and the size of each room; the first part of `./lab test`."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -76,10 +77,28 @@ def shorten(text: str) -> str:
     return "\n".join(lines[:COMPLAINT_LINES] + more)
 
 
+def check_rooms(root: Path, files: Sequence[Path]) -> list[str]:
+    """Print the lines of Python of each room in pyproject.toml; return the rooms that have outgrown their limit."""
+    rooms = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["looplab"]["rooms"]
+    sizes = {path: path.read_bytes().count(b"\n") for path in files if path.suffix == ".py"}
+    outgrown = []
+    print(f"{'lines of Python':<16}{'now':>6}{'limit':>7}{'goal':>7}")
+    for name, room in rooms.items():
+        folders = [root / folder for folder in room["folders"]]
+        lines = sum(size for path, size in sizes.items() if any(map(path.is_relative_to, folders)))
+        print(f"{name:<16}{lines:>6}{room['limit']:>7}{room['goal']:>7}")
+        if lines > room["limit"]:
+            outgrown.append(name)
+    if outgrown:
+        print(f"Make {', '.join(outgrown)} smaller, or raise the limit and give a reason in docs/decisions.md.")
+    return outgrown
+
+
 def lint(root: Path, programs: Path, linters: Sequence[Linter] = LINTERS) -> bool:
-    """Run all linters, print a line for each and its complaints; return whether all passed."""
-    check = partial(complaint, root=root, programs=programs, files=project_files(root))
-    failed = []
+    """Print sizes of rooms; run all linters, print a line for each and its complaints; return whether all passed."""
+    files = project_files(root)
+    failed = [f"size of {room}" for room in check_rooms(root, files)]
+    check = partial(complaint, root=root, programs=programs, files=files)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for linter, found in zip(linters, pool.map(check, linters), strict=True):
             print(f"lint {linter.name:<14} {'FAILED' if found else 'passed'}", flush=True)
