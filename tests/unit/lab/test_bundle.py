@@ -10,7 +10,9 @@ from support import host_fakes as fakes
 
 from looplab.errors import LabError, MachineError, UsageError
 from looplab.lab.bundle_file import load_bundle, read_bundle, write_bundle
-from looplab.lab.commands.bundle import decisions, tag_pinned
+from looplab.lab.commands.bundle import decisions, load, tag_pinned
+from looplab.lab.docker.own_images import read_stamps
+from looplab.lab.settings import read_machine_file, write_machine_file
 
 PAYLOAD = os.urandom(1_500_000)
 IMAGES = ("looplab/robot:1", "eclipse-mosquitto:2")
@@ -119,3 +121,21 @@ def test_what_is_pinned_is_saved_and_named_without_its_digest(docker: fakes.Dock
     replaced = {"GRAFANA": "off", "FLOOD_IMAGE": "looplab/flood:1"}
     assert decisions({**chosen, "LAB_TAG": "0.1.0"}) == replaced
     assert decisions({**chosen, "MOSQUITTO_IMAGE": broker}) == {**replaced, "MOSQUITTO_IMAGE": name}
+
+
+def test_loading_takes_over_decisions_and_stamps(
+    docker: fakes.Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".env").touch()
+    write_machine_file(tmp_path, {"GRAFANA": "off", "LAB_RTPRIO_BROKER": "0"})
+    decided = {"FLOOD_IMAGE": "looplab/flood:1", "PATH": "/not/ours"}
+    facts = {"lab": "0.1.0", "variables": decided, "stamps": {IMAGES[0]: "sources id"}, "profiles": ["scenario1"]}
+    write_bundle(tmp_path / "room.bundle", IMAGES, facts)
+    monkeypatch.setattr("looplab.lab.commands.bundle.require_compose", lambda _engine: None)
+    assert load(tmp_path, tmp_path / "room.bundle") == 0
+    # Grafana is looked for again: the bundle may have brought its image.
+    assert read_machine_file(tmp_path) == {"LAB_RTPRIO_BROKER": "0", "FLOOD_IMAGE": "looplab/flood:1"}
+    assert read_stamps(tmp_path) == {IMAGES[0]: "sources id"}
+    printed = capsys.readouterr().err
+    assert "This checkout also needs looplab/" in printed
+    assert printed.endswith("2 images are here. No network is needed from now on: ./lab run scenario1\n")
