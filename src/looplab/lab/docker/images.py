@@ -36,6 +36,11 @@ def local_images(references: Iterable[str]) -> dict[str, str]:
     return {reference: here[name] for reference in references if (name := _listed_name(reference)) in here}
 
 
+def untagged() -> set[str]:
+    """Return the ids of the images without a name: those whose name a later build took, and stages of builds."""
+    return set(call(["docker", "image", "ls", "--quiet", "--filter", "dangling=true"]).stdout.split())
+
+
 def image_facts(references: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return {name: {reference, id, origin}} of the local ones, for run.json; origin is `registry` or `built`.
 
