@@ -1,5 +1,6 @@
 """Builds: their progress, and what a failing one shows."""
 
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,3 +61,11 @@ def test_the_last_image_is_named_and_no_time_left_is_promised(
             release.touch()
         built.result()
     assert "about" not in stream.getvalue()
+
+
+def test_services_of_one_image_are_built_once(programs: fakes.Programs, tmp_path: Path) -> None:
+    services = {name: {"image": "looplab/controller:1", "build": {}} for name in ("scenario0", "scenario1")}
+    services |= {"pages": {"image": "looplab/report:1", "build": {}}, "grafana": {"image": "grafana/grafana:1"}}
+    programs.script("docker", f"case \"$*\" in *config*) echo '{json.dumps({'services': services})}' ;; esac")
+    build_with_compose(tmp_path, {"controller": "looplab/controller:1"})
+    assert programs.calls("docker")[-1] == "compose --profile * build scenario1"

@@ -1,9 +1,11 @@
 """Build images with progress; a build that fails shows its last lines and a remedy."""
 
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from looplab.errors import MachineError
 from looplab.lab.docker.compose import check_yaml
@@ -41,8 +43,10 @@ def build_with_compose(
     Print no time left: one image takes many times as long as another, and a cached one takes none.
     """
     named = [word for profile in profiles for word in ("--profile", profile)]
-    listed = call(["docker", "compose", *named, "config", "--services"], directory=str(root), environment=environment)
-    services = [name for name in listed.stdout.split() if name not in REPORT_SERVICES] if listed.good else []
+    resolved = call(
+        ["docker", "compose", *named, "config", "--format", "json"], directory=str(root), environment=environment
+    )
+    services = _one_for_each_image(json.loads(resolved.stdout or "{}").get("services", {})) if resolved.good else []
     built: set[str] = set()
     with Step("Building the lab's images") as step:
 
@@ -58,6 +62,12 @@ def build_with_compose(
         done = follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
     check_yaml(root, done.stdout if not done.good else "")
     _check("the lab's images", done)
+
+
+def _one_for_each_image(services: Mapping[str, Any]) -> list[str]:
+    """Return a service for each image: every further build of it would leave one without a name."""
+    built = {service["image"]: name for name, service in services.items() if "build" in service}
+    return [name for name in built.values() if name not in REPORT_SERVICES]
 
 
 def _check(what: str, done: Outcome) -> None:
