@@ -1,10 +1,7 @@
 """What a run ends with: one row a latency, or one line a cell, and what to doubt."""
 
-import csv
 from collections.abc import Iterator, Mapping
-from functools import cache
 from math import floor, log10
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -12,12 +9,11 @@ from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.fitted import depends, fitted
 from looplab.experiments.loop.losses import CAUSES
 from looplab.experiments.loop.table import FITTED, notices
+from looplab.experiments.loop.thesis_tables import rows
 from looplab.run.stalls import LATE_US
 from looplab.run.table import WIDTH, aligned, verdict
 from looplab.system.terminal import plural
 
-# The only file of that folder in the controller's image (.dockerignore).
-PUBLISHED = Path(__file__).with_name("report") / "published/thesis_tables.csv"
 ROWS = {"T": "response time", "R": "robot", "O": "MQTT and network"}
 QUANTILES = {"p50": "half within", "p95": "95 of 100", "p99": "99 of 100", "max": "slowest"}
 MEAN = "thesis mean"
@@ -57,12 +53,13 @@ def _head(run: Mapping[str, Any]) -> list[str]:
 
 def _one(run: Mapping[str, Any], cell: Mapping[str, Any]) -> Iterator[str]:
     """Yield the latencies of a run with one cell, a row each, then its counts."""
-    means = published_ms().get((run["scenario"], cell["qos"], cell["interval_ms"]), {})
-    rows = [["", "", *QUANTILES.values(), *([MEAN] if means else [])]]
+    key = (run["scenario"], cell["qos"], cell["interval_ms"])
+    means = next((row.latency_us for row in rows() if (row.scenario, row.qos, row.interval_ms) == key), {})
+    lines = [["", "", *QUANTILES.values(), *([MEAN] if means else [])]]
     for name, about in ROWS.items():
-        published = [significant(means.get(name))] if means else []
-        rows.append([about, _marked(run, name), *(_text(cell[f"{name}_us"], q) for q in QUANTILES), *published])
-    yield from (f"{INDENT}{line}" for line in aligned(rows, left=1))
+        published = [_in_ms(means.get(f"{name}_avg"))] if means else []
+        lines.append([about, _marked(run, name), *(_text(cell[f"{name}_us"], q) for q in QUANTILES), *published])
+    yield from (f"{INDENT}{line}" for line in aligned(lines, left=1))
     yield ""
     yield from fill(_counts(cell), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2).splitlines()
     if behind := LoopCell(cell).behind:
@@ -73,21 +70,21 @@ def _many(run: Mapping[str, Any]) -> Iterator[str]:
     """Yield one line a cell."""
     shown = [(name, q) for name in ("T", "O") for q in ("p50", "p95", "max")]
     heads = (f"{_marked(run, name)} {QUANTILES[q].split()[0]}" for name, q in shown)
-    rows = [["interval", "QoS", "sent", "lost", "late", *heads]]
+    lines = [["interval", "QoS", "sent", "lost", "late", *heads]]
     for cell in run["cells"]:
         counts = (cell[name] for name in ("qos", "sent", "lost", "late"))
         figures = (_text(cell[f"{name}_us"], q) for name, q in shown)
-        rows.append([f"{cell['interval_ms']:g} ms", *map(str, counts), *figures])
-    yield from (f"{INDENT}{line}" for line in aligned(rows, gap=" "))
+        lines.append([f"{cell['interval_ms']:g} ms", *map(str, counts), *figures])
+    yield from (f"{INDENT}{line}" for line in aligned(lines, gap=" "))
     yield f"{INDENT}half, 95: within these times half, 95 of 100 messages were answered"
 
 
 def _counts(cell: Mapping[str, Any]) -> str:
     lost_by = cell.get("lost_by", {})
-    causes = [CAUSE_WORDS[cause] for cause in CAUSES if lost_by.get(cause)]
-    if len(causes) > 1:
-        causes = [f"{lost_by[cause]}: {CAUSE_WORDS[cause]}" for cause in CAUSES if lost_by.get(cause)]
-    why = f" ({'; '.join(causes)})" if causes else ""
+    causes = {CAUSE_WORDS[cause]: lost_by[cause] for cause in CAUSES if lost_by.get(cause)}
+    # A single cause needs no number of its own.
+    reasons = [f"{count}: {words}" for words, count in causes.items()] if len(causes) > 1 else causes
+    why = f" ({'; '.join(reasons)})" if causes else ""
     errors = f", {plural(cell['robot_errors'], 'error')} of the robot" if cell["robot_errors"] else ""
     return f"{cell['answered']} answered, {cell['lost']} lost{why}, {cell['late']} late{errors}"
 
@@ -99,9 +96,7 @@ def _doubts(run: Mapping[str, Any]) -> Iterator[str]:
         facts = run.get("environment", {})
         load = facts.get("load_before", [0])[0]
         before = f" (load {load:.1f} on {plural(facts['cores'], 'core')} before the run)" if load else ""
-        yield (
-            f"This machine was busy{before}: 1 of 100 requests left {significant(latest_us / 1000)} ms late or later."
-        )
+        yield (f"This machine was busy{before}: 1 of 100 requests left {_in_ms(latest_us)} ms late or later.")
 
 
 def _marked(run: Mapping[str, Any], name: str) -> str:
@@ -111,7 +106,11 @@ def _marked(run: Mapping[str, Any], name: str) -> str:
 def _text(figures: Mapping[str, Any], statistic: str) -> str:
     """A latency that is null although there are messages is that of a lost one."""
     value = figures.get(statistic)
-    return ("lost" if figures.get("n") else "-") if value is None else significant(value / 1000)
+    return "lost" if value is None and figures.get("n") else _in_ms(value)
+
+
+def _in_ms(microseconds: float | None) -> str:
+    return significant(None if microseconds is None else microseconds / 1000)
 
 
 def significant(value: float | None) -> str:
@@ -120,17 +119,3 @@ def significant(value: float | None) -> str:
         return "-"
     decimals = 2 - floor(log10(abs(value))) if value else 2
     return f"{value:.{min(max(decimals, 0), 3)}f}"
-
-
-@cache
-def published_ms() -> Mapping[tuple[str, int, float], Mapping[str, float]]:
-    """Return the thesis's means in ms by scenario, QoS and interval: tables 5.2 to 5.9."""
-    if not PUBLISHED.is_file():
-        return {}
-    with PUBLISHED.open(newline="", encoding="utf-8") as file:
-        return {
-            (f"scenario{row['scenario']}", int(row["qos"]), float(row["interval_ms"])): {
-                name: float(row[f"{name}_avg_us"]) / 1000 for name in ROWS if row[f"{name}_avg_us"]
-            }
-            for row in csv.DictReader(file)
-        }

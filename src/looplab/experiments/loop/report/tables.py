@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from looplab.experiments.loop import thesis_tables
 from looplab.experiments.loop.fitted import fitted, standing
-from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
-from looplab.experiments.loop.report.published import PublishedRow
+from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.experiments.loop.thesis_tables import PublishedRow
 from looplab.report.cell import QUANTILES
 from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, Runs
@@ -82,7 +83,7 @@ Tables = Sequence[tuple[str, Mapping[str, Table]]]
 
 def tables(runs: Mapping[str, Runs]) -> Tables:
     """Return the tables of each scenario of the thesis, then of every other that was run; by fidelity, thesis first."""
-    named = dict.fromkeys(row.scenario for row in published.rows())
+    named = dict.fromkeys(row.scenario for row in thesis_tables.rows())
     others = sorted({scenario for of_fidelity in runs.values() for scenario in of_fidelity} - set(named))
     shown: list[tuple[str, Mapping[str, Table]]] = []
     for scenario in [*named, *others]:
@@ -94,7 +95,7 @@ def tables(runs: Mapping[str, Runs]) -> Tables:
 
 def _table(scenario: str, measured: Measured | None) -> Table:
     """Return all cells that were printed or measured, in the thesis's order first."""
-    printed = [row for row in published.rows() if row.scenario == scenario]
+    printed = [row for row in thesis_tables.rows() if row.scenario == scenario]
     cells = dict(cells_of(measured)) if measured else {}
     shown: list[tuple[float, int, PublishedRow | None, MeasuredLoop | None]] = [
         (line.interval_ms, line.qos, line, cells.pop((line.interval_ms, line.qos), None)) for line in printed

@@ -10,7 +10,7 @@ import pytest
 from support.places import STORED_RUNS
 from support.reports import Page, rows, write
 
-from looplab.experiments.loop.report import published
+from looplab.experiments.loop import thesis_tables
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report import painters
 from looplab.report.overview import Mark, Overview
@@ -68,7 +68,7 @@ def test_the_first_printed_page_names_machine_and_claims(report: Path) -> None:
 
 def test_the_tables_hold_published_and_measured_figures(report: Path, stored_runs: Path) -> None:
     table = rows(report / "tables.csv")
-    for line in published.rows():
+    for line in thesis_tables.rows():
         key = {"scenario": line.scenario, "interval_ms": f"{line.interval_ms:g}", "qos": str(line.qos)}
         found = [row for row in table if key.items() <= row.items()]
         assert {row["metric"] for row in found} == {"T", "R", "O"}

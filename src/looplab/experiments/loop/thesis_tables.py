@@ -1,0 +1,49 @@
+"""Tables 5.2 to 5.9 of the thesis: the report compares with them, and a run's summary shows their means."""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+# The only file of that folder in the controller's image (.dockerignore).
+TABLES = Path(__file__).with_name("report") / "published/thesis_tables.csv"
+SLIPS = {
+    ("5.2", 100.0, "O"): "as printed: the same O row is under 100 ms and 10 ms, with O(max) above T(max)",
+    ("5.2", 10.0, "O"): "as printed: the same O row is under 100 ms and 10 ms",
+}
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """One cell of tables 5.2 to 5.9; latencies by name, e.g. `O_avg`, empty where the thesis prints none."""
+
+    table: str
+    scenario: str
+    qos: int
+    interval_ms: float
+    outcome: str
+    latency_us: dict[str, float]
+
+    def figure(self, metric: str, statistic: str) -> float | None:
+        return self.latency_us.get(f"{metric}_{statistic}")
+
+    def slip(self, metric: str) -> str:
+        """Return what is odd about the printed figures, "" if nothing is."""
+        return SLIPS.get((self.table, self.interval_ms, metric), "")
+
+
+@cache
+def rows() -> list[PublishedRow]:
+    """Return the rows of all tables in the order printed."""
+    with TABLES.open(newline="", encoding="utf-8") as file:
+        return [
+            PublishedRow(
+                line["table"],
+                f"scenario{line['scenario']}",
+                int(line["qos"]),
+                float(line["interval_ms"]),
+                line["outcome"],
+                {key.removesuffix("_us"): float(us) for key, us in line.items() if key.endswith("_us") and us},
+            )
+            for line in csv.DictReader(file)
+        ]
