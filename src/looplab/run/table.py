@@ -92,12 +92,13 @@ def verdict(run: dict[str, Any], *, brief: bool = False) -> list[str]:
     if beside and brief:
         lines.append(f"{plural(len(beside), 'treatment')} not as wanted, and not required: ./lab show --treatments")
     elif beside:
-        lines += ["Not required, and not as wanted:", *_items(map(_as_found, beside))]
+        lines += ["Not required, and not as wanted:", *_items(map(as_found, beside))]
     looked = dict.fromkeys(entry["command"] for entry in run.get("inspections", []))
     return [*lines, *([f"Looked inside meanwhile: {', '.join(looked)}."] if looked else [])]
 
 
-def _as_found(treatment: dict[str, Any]) -> str:
+def as_found(treatment: dict[str, Any]) -> str:
+    """Return what a treatment is, what was wanted and what was found."""
     note = f" ({treatment['note']})" if treatment["note"] else ""
     return f"{treatment['what']}: wanted {treatment['wanted']}, found {treatment['found']}{note}"
 

@@ -8,7 +8,7 @@ from typing import Any
 from looplab.errors import EXIT_GOOD, UsageError
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.run.life import run_table
-from looplab.run.table import WIDTH
+from looplab.run.table import WIDTH, as_found
 
 
 def show(root: Path, run: str, *, treatments: bool) -> int:
@@ -40,7 +40,5 @@ def _treatments(document: dict[str, Any]) -> str:
     lines = [f"{document['run_id']}: what was done to the system"]
     for treatment in document["treatments"]:
         mark = "ok" if treatment["verified"] else "NO" if treatment["required"] else "no"
-        note = f" ({treatment['note']})" if treatment["note"] else ""
-        text = f"{treatment['what']}: wanted {treatment['wanted']}, found {treatment['found']}{note}"
-        lines.append(fill(text, WIDTH, initial_indent=f"  {mark}  ", subsequent_indent="        "))
+        lines.append(fill(as_found(treatment), WIDTH, initial_indent=f"  {mark}  ", subsequent_indent="        "))
     return "\n".join([*lines, "ok: as wanted; NO: not, the run is INVALID; no: not, and not required"])
