@@ -119,6 +119,7 @@ case "$1 $2" in
     ;;
 "compose "*)
     fails compose && exit 1
+    case "$*" in *" config "*) echo '{"services": {}}' ;; esac
     case "$*" in *" build"*) /bin/mv "$here"/compose-builds/* "$here/images/" 2>/dev/null ;; esac
     ;;
 "load --quiet") fails load && exit 1; /bin/cp "$last" "$here/loaded" ;;

@@ -13,6 +13,9 @@ from support.waiting import until
 from looplab.errors import MachineError
 from looplab.lab.docker.builds import build_image, build_with_compose
 
+# What the shell of a fake prints as the answer of `docker compose config`.
+NO_SERVICES = """'{"services": {}}'"""
+
 
 @pytest.mark.parametrize(
     ("said", "remedy"),
@@ -49,8 +52,9 @@ def test_the_last_image_is_named_and_no_time_left_is_promised(
     programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: str
 ) -> None:
     release, stream = tmp_path / "release", Terminal()
+    answers = f'*" config "*) echo {NO_SERVICES} ;;'
     wait = f"until [ -e {release} ]; do /bin/sleep 0.02; done"
-    programs.script("docker", f'case "$*" in *" build"*) echo "{done}"; {wait} ;; esac')
+    programs.script("docker", f'case "$*" in {answers} *" build"*) echo "{done}"; {wait} ;; esac')
     monkeypatch.setattr(sys, "stderr", stream)
     images = {"bridge": "looplab/bridge:1", "magistrala": "looplab/magistrala:1"}
     with ThreadPoolExecutor(1) as pool:

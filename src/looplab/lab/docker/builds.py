@@ -1,16 +1,16 @@
 """Build images with progress; a build that fails shows its last lines and a remedy."""
 
-import json
+import contextlib
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from looplab.errors import MachineError
-from looplab.lab.docker.compose import check_yaml
+from looplab.errors import MachineError, UsageError
+from looplab.lab.docker.compose import Compose, check_yaml
 from looplab.lab.image_names import BASE, BASE_IMAGE
-from looplab.lab.programs import Outcome, call, follow
+from looplab.lab.programs import Outcome, follow
 from looplab.system.terminal import Step
 
 TIMEOUT_S = 3600.0
@@ -43,10 +43,10 @@ def build_with_compose(
     Print no time left: one image takes many times as long as another, and a cached one takes none.
     """
     named = [word for profile in profiles for word in ("--profile", profile)]
-    resolved = call(
-        ["docker", "compose", *named, "config", "--format", "json"], directory=str(root), environment=environment
-    )
-    services = _one_for_each_image(json.loads(resolved.stdout or "{}").get("services", {})) if resolved.good else []
+    services: Mapping[str, Any] = {}
+    # The build itself reports what is wrong.
+    with contextlib.suppress(UsageError):
+        services = Compose(root, environment or {}).config(*profiles)["services"]
     built: set[str] = set()
     with Step("Building the lab's images") as step:
 
@@ -58,7 +58,7 @@ def build_with_compose(
             last = f", last: {left[0]}" if len(left) == 1 else ""
             step.note(f"{len(images) - len(left)} of {len(images)} images{last}")
 
-        command = ["docker", "compose", *named, "build", *services]
+        command = ["docker", "compose", *named, "build", *_one_for_each_image(services)]
         done = follow(command, watch, timeout_s=TIMEOUT_S, directory=str(root), environment=environment)
     check_yaml(root, done.stdout if not done.good else "")
     _check("the lab's images", done)
