@@ -32,9 +32,9 @@ SAMPLE_HEAD = "### The table that you will read\n\n"
 
 def handouts(root: Path, experiments: Experiments) -> dict[Path, str]:
     """Return what the README of each exercise with a card must hold, by its path."""
-    known = [read_exercise(root, name, experiments) for name in exercises(root)]
-    with_card = [exercise for exercise in known if exercise.card.goals]
     folders = exercises(root)
+    known = [read_exercise(root, name, experiments) for name in folders]
+    with_card = [exercise for exercise in known if exercise.card.goals]
     texts = {}
     # The handout that shows a sample: the first of those that read such a table.
     first: dict[Path, Exercise] = {}

@@ -9,7 +9,7 @@
 | | `stored(hosts, secrets, prefix)`: the names of the messages that it keeps |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,8 @@ POSTGRES, REDIS = 5432, 6379
 # Owner of the databases, whichever system uses them (images/magistrala, make-database).
 OWNER = "magistrala"
 CONNECTIONS = 400
+# Asks the middleware: method, path, bearer token, body as JSON; returns the answer's JSON. Raises LabError.
+Ask = Callable[[str, str, str, object], Any]
 
 
 @dataclass(frozen=True)

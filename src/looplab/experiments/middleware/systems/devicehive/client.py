@@ -6,19 +6,17 @@ It keeps them in Kafka and Redis, not in PostgreSQL.
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
 from looplab.errors import MachineError
-from looplab.experiments.middleware.systems import Answer, Client
+from looplab.experiments.middleware.systems import Answer, Ask, Client
 from looplab.experiments.middleware.systems.devicehive import AUTH, FRONTEND
 
 JSON = "application/json"
 # The name of every notification; their parameters distinguish them.
 NOTIFICATION = "lab"
-# Asks the middleware: method, path, bearer token, body as JSON; returns the answer's JSON. Raises LabError.
-Ask = Callable[[str, str, str, object], Any]
 # What a fresh database of DeviceHive has; nothing but the balancer is published.
 ACCOUNT = {"login": "dhadmin", "password": "dhadmin_#911"}
 TIMEOUT_S = 10.0

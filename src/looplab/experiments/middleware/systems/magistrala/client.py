@@ -2,16 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from looplab.errors import LabError
-from looplab.experiments.middleware.systems import OWNER, POSTGRES, Answer, Client
+from looplab.experiments.middleware.systems import OWNER, POSTGRES, Answer, Ask, Client
 
 JSON, SENML = "application/json", "application/senml+json"
-# Asks the middleware: method, path, bearer token, body as JSON; returns the answer's JSON. Raises LabError.
-Ask = Callable[[str, str, str, object], dict[str, Any]]
 EMAIL = "admin@looplab.invalid"
 BULK = 100
 AT_ONCE = 8
@@ -75,7 +73,7 @@ def provision(ask: Ask, password: str, devices: int, token: str) -> list[dict[st
 def _patient(ask: Ask) -> Ask:
     """Return `ask` that tries again for PATIENCE_S."""
 
-    def asked(method: str, path: str, bearer: str, document: object) -> dict[str, Any]:
+    def asked(method: str, path: str, bearer: str, document: object) -> Any:
         end_s = time.monotonic() + PATIENCE_S
         while True:
             try:
