@@ -13,9 +13,6 @@ from support.waiting import until
 from looplab.errors import MachineError
 from looplab.lab.docker.builds import build_image, build_with_compose
 
-# What the shell of a fake prints as the answer of `docker compose config`.
-NO_SERVICES = """'{"services": {}}'"""
-
 
 @pytest.mark.parametrize(
     ("said", "remedy"),
@@ -52,7 +49,7 @@ def test_the_last_image_is_named_and_no_time_left_is_promised(
     programs: fakes.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: str
 ) -> None:
     release, stream = tmp_path / "release", Terminal()
-    answers = f'*" config "*) echo {NO_SERVICES} ;;'
+    answers = """*" config "*) echo '{"services": {}}' ;;"""
     wait = f"until [ -e {release} ]; do /bin/sleep 0.02; done"
     programs.script("docker", f'case "$*" in {answers} *" build"*) echo "{done}"; {wait} ;; esac')
     monkeypatch.setattr(sys, "stderr", stream)
