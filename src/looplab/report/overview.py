@@ -60,7 +60,8 @@ def overview(
         for fidelity, found in answers.items()
         if found.outcome != NO_RUN
     ]
-    shown = [mark for mark in marks if mark.share or mark.outcome not in TOO_FEW]
+    # A published mark alone compares nothing; a claim on counts has its verdict.
+    shown = [mark for mark in marks if mark.share or (mark.published is None and mark.outcome not in TOO_FEW)]
     return [Overview(shown, axis, same)] if shown else []
 
 
