@@ -66,7 +66,9 @@ class OwnImages:
 
     def must_build(self, base: str = BASE_IMAGE) -> bool:
         """Return whether a build is due; without the image `base` only of missing ones."""
-        return bool(self._missing()) or (is_here(base) and not self._is_stamped())
+        here = self._stamps()
+        missing = len(here) < len({*self.references.values()})
+        return missing or (is_here(base) and not here.items() <= read_stamps(self._root).items())
 
     def build(self, variables: Mapping[str, str]) -> None:
         """Build them all; the builder keeps what has not changed. Compose gets `variables` over the shell's own."""
@@ -104,9 +106,6 @@ class OwnImages:
     def _missing(self) -> list[str]:
         here = local_images(self.references.values())
         return [reference for reference in self.references.values() if reference not in here]
-
-    def _is_stamped(self) -> bool:
-        return self._stamps().items() <= read_stamps(self._root).items()
 
     def _stamps(self) -> dict[str, str]:
         """Return sources and id of each image that is here; another checkout may build other sources as this name."""

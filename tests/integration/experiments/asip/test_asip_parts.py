@@ -310,7 +310,8 @@ def test_a_real_board_is_measured_by_the_clients_clock_alone(parts: Start) -> No
     _, run = here.run(ROBOT="usb", ASIP_BOARD=f"{HOST}:9", MESSAGES="5", WARMUP_TESTS="10", INTERVAL_MS="20")
     assert run["invalid_because"] == ["treatments service: wanted answers, found no answer"]
     for cell in run["cells"]:
-        assert cell["answered"] == 5
+        assert cell["answered"] + cell["late"] + cell["lost"] == cell["tests"] == 5
+        assert cell["answered"] > 0
         assert cell["edge_tests"] == 0
         assert cell["board_lag_us"] is None
     code, _ = here.run(ROBOT="usb", SCENARIO="asip-throughput")
