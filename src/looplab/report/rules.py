@@ -1,33 +1,49 @@
-"""From a comparison to an outcome: direction and size of a change both count."""
+"""From a comparison to an outcome: direction, size and scale of a change all count.
+
+A rule asks two questions of which at most one is true: is there no difference, and is there one that matters? The
+first is answered by the permutation test, the second by one-sided t tests; both p-values are adjusted for the page.
+"""
 
 import math
 from functools import partial
 
 from looplab.report.statistics import SIGNIFICANCE, Comparison
-from looplab.report.verdicts import NOT_REPRODUCED, OPPOSITE, REPRODUCED, UNDECIDED, WEAKER, Rule
+from looplab.report.verdicts import NOT_REPRODUCED, OPPOSITE, OTHER_SCALE, REPRODUCED, UNDECIDED, WEAKER, Adjusted, Rule
 
 # A change below this share does not matter; the thesis itself calls 3 % "little difference".
 MATTERS = 0.10
+# A baseline that differs from the published one by more than this factor is another scale.
+SCALE = 2.0
 
 
-def directed(what: str, direction: int, published_share: float | None) -> Rule:
-    """Return the rule of a claim that `what` is higher (+1) or lower (-1), by `published_share` if that is known."""
-    return partial(_directed, what, direction, published_share)
+def directed(what: str, direction: int, published_share: float | None, baseline: float | None = None) -> Rule:
+    """Return the rule of a claim that `what` is higher (+1) or lower (-1), by `published_share` if that is known.
+
+    With the published `baseline` (the figure before the change) also by the absolute change.
+    """
+    published = _size(published_share, direction) if published_share is not None else None
+    most = min(half(published), MATTERS) if published else MATTERS
+    return Rule(partial(_directed, what, direction, (published_share, baseline)), partial(_p_less, direction, most))
 
 
 def no_gain(what: str) -> Rule:
     """Return the rule of a claim that `what` is not lowered by as much as matters."""
-    return partial(_unchanged, what, -1, "lowered", "gain")
+    return Rule(partial(_unchanged, what, -1, "lowered", "gain"), lambda found: found.p_above(-MATTERS), alike=True)
 
 
 def no_cost(what: str) -> Rule:
     """Return the rule of a claim that `what` is not raised by as much as matters."""
-    return partial(_unchanged, what, +1, "raised", "cost")
+    return Rule(partial(_unchanged, what, +1, "raised", "cost"), lambda found: found.p_below(MATTERS), alike=True)
 
 
 def alike(what: str, share: float) -> Rule:
-    """Return the rule of a claim that `what` does not differ by more than a factor of 1 + `share`."""
-    return partial(_alike, what, share)
+    """Return the rule of a claim that `what` does not differ by more than a factor of 1 + `share`.
+
+    By two one-sided tests (Schuirmann 1987).
+    """
+    least = 1 / (1 + share) - 1
+    tests = lambda found: max(found.p_below(share), found.p_above(least))  # noqa: E731
+    return Rule(partial(_alike, what, share), tests, alike=True)
 
 
 def half(share: float) -> float:
@@ -35,58 +51,83 @@ def half(share: float) -> float:
     return math.sqrt(1 + share) - 1
 
 
+def _p_less(direction: int, most: float, found: Comparison) -> float:
+    """Return the p-value of a change of `most` or more in its direction."""
+    return found.p_below(most) if direction > 0 else found.p_above(1 / (1 + most) - 1)
+
+
 def _directed(
-    what: str, direction: int, published_share: float | None, found: Comparison, p_value: float
+    what: str, direction: int, printed: tuple[float | None, float | None], found: Comparison, p: Adjusted
 ) -> tuple[str, str]:
     word, other = ("higher", "lower") if direction > 0 else ("lower", "higher")
     # In mid-sentence; a name keeps its capital.
     inner = f"the{what.removeprefix('The')}" if what.startswith("The ") else what
-    published = _size(published_share, direction) if published_share is not None else None
+    published = _size(printed[0], direction) if printed[0] is not None else None
     low, middle, high = sorted(
         _size(share, direction) for share in (found.share.low, found.share.estimate, found.share.high)
     )
     enough = half(published) if published else MATTERS
+    least = min(enough, MATTERS)
     shown = abs(found.share.estimate)
-    if high < min(enough, MATTERS):
-        if low < 0 < high or p_value >= SIGNIFICANCE:
-            return NOT_REPRODUCED, f"If {inner} is {word} at all, then by less than {min(enough, MATTERS):.0%}."
-        if high < 0:
-            return OPPOSITE, f"{what} is {other} by {shown:.0%}: the other way round."
+    certain = p.difference < SIGNIFICANCE
+    if high < 0 and certain:
+        return OPPOSITE, f"{what} is {other} by {shown:.0%}: the other way round."
+    if high < least and p.equivalence < SIGNIFICANCE:
+        if low < 0 or not certain:
+            return NOT_REPRODUCED, f"If {inner} is {word} at all, then by less than {least:.0%}."
         return NOT_REPRODUCED, f"{what} is {word} by {shown:.1%}: too little to be what was published."
     if low <= 0:
         return UNDECIDED, "The interval holds both no difference and one that matters."
-    if p_value >= SIGNIFICANCE:
+    if not certain:
         return UNDECIDED, f"The interval says that {inner} is {word}; the test of whole runs does not reach 5 %."
-    return _by_size(what, word, (low, middle, high), published, enough)
+    outcome, reason = _by_size(what, word, (low, middle, high), published, enough)
+    return _by_scale(outcome, reason, printed, found)
 
 
 def _by_size(
     what: str, word: str, measured: tuple[float, float, float], published: float | None, enough: float
 ) -> tuple[str, str]:
-    """Return the outcome of a change whose direction is that of the claim."""
-    _low, middle, high = measured
-    if middle >= enough:
+    """Return the outcome of a change whose direction is that of the claim: the whole interval must hold enough."""
+    low, _middle, high = measured
+    if low >= enough:
         return REPRODUCED, f"{what} is {word}, as published."
     if published is not None and high < published:
-        return WEAKER, f"{what} is {word}, and by less than half of what was published."
+        return WEAKER, f"{what} is {word}, and by less than was published."
     return UNDECIDED, f"{what} is {word}; by how much is open."
 
 
-def _unchanged(what: str, direction: int, word: str, change: str, found: Comparison, p_value: float) -> tuple[str, str]:
+def _by_scale(
+    outcome: str, reason: str, printed: tuple[float | None, float | None], found: Comparison
+) -> tuple[str, str]:
+    """Return OTHER_SCALE where baseline or absolute change is far from the published one."""
+    share, baseline = printed
+    if outcome not in (REPRODUCED, WEAKER) or share is None or not baseline:
+        return outcome, reason
+    times = found.before / baseline
+    if not 1 / SCALE <= times <= SCALE:
+        why = f"the baseline is {times:.2g} times the published one"
+    elif outcome == REPRODUCED and abs(found.change.estimate) < abs(half(share) * baseline):
+        why = f"the absolute change is {found.change.estimate / (share * baseline):.2g} times the published one"
+    else:
+        return outcome, reason
+    return OTHER_SCALE, f"{reason.removesuffix('.').removesuffix(', as published')}. The scale is another: {why}."
+
+
+def _unchanged(what: str, direction: int, word: str, change: str, found: Comparison, p: Adjusted) -> tuple[str, str]:
     low, high = sorted((direction * found.share.low, direction * found.share.high))
-    if high < MATTERS:
+    if high < MATTERS and p.equivalence < SIGNIFICANCE:
         return REPRODUCED, f"{what} is not {word} by {MATTERS:.0%} or more."
-    if low > MATTERS and p_value < SIGNIFICANCE:
+    if low > MATTERS and p.difference < SIGNIFICANCE:
         return NOT_REPRODUCED, f"{what} is {word} by more than {MATTERS:.0%}."
     return UNDECIDED, f"The interval holds both no {change} and one of {MATTERS:.0%} or more."
 
 
-def _alike(what: str, most: float, found: Comparison, p_value: float) -> tuple[str, str]:
+def _alike(what: str, most: float, found: Comparison, p: Adjusted) -> tuple[str, str]:
     share, least = found.share, 1 / (1 + most) - 1
     sentence = f"{what} differs by {share.estimate:+.1%}"
-    if least <= share.low and share.high <= most:
+    if least <= share.low and share.high <= most and p.equivalence < SIGNIFICANCE:
         return REPRODUCED, f"{sentence}; the whole interval is within a factor {1 + most:g}."
-    if (share.low > most or share.high < least) and p_value < SIGNIFICANCE:
+    if (share.low > most or share.high < least) and p.difference < SIGNIFICANCE:
         return NOT_REPRODUCED, f"{sentence}, beyond a factor {1 + most:g}."
     return UNDECIDED, f"{sentence}; the interval holds both less and more than a factor {1 + most:g}."
 

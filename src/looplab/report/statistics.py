@@ -1,7 +1,8 @@
 """How sure one can be over several runs: each figure is one value a run.
 
-Student's t (Welch's for two sides) on the scale of the logarithm, and permutation tests of whole runs. Within one run,
-what varies is the repetition: repetitions.py.
+Student's t (Welch's for two sides) on the scale of the logarithm, and permutation tests of whole runs. Runs of one
+round are a block: they are compared, and dealt out anew, within it. Within one run, what varies is the repetition:
+repetitions.py.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 Floats = NDArray[np.float64]
 
@@ -63,18 +64,35 @@ UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class Comparison:
-    """`after` against `before`: geometric means of `units` figures a side, the share of the change, and a test.
+    """`after` against `before`: geometric means of `units` figures a side, the change, and a test.
 
-    `least_p` is the smallest p-value that so many units could give, `effect_size` the shift in SD of a unit.
+    `share` is the relative change, `change` the absolute one in the figure's unit. `least_p` is the smallest p-value
+    that so many units could give, `effect_size` the shift in SD of a unit. The shift of the logarithm has a standard
+    `error` with so many degrees of `freedom`; `blocks` is how many rounds it was taken within, 0 for none.
     """
 
     before: float
     after: float
     share: Interval
+    change: Interval
     p_value: float
     least_p: float
     effect_size: float
     units: tuple[int, int]
+    error: float
+    freedom: float
+    blocks: int = 0
+
+    def p_below(self, share: float) -> float:
+        """Return the one-sided p-value of the change being `share` or more: small where it is surely less."""
+        return self._p(math.log1p(self.share.estimate) - math.log1p(share))
+
+    def p_above(self, share: float) -> float:
+        """Return the one-sided p-value of the change being `share` or less: small where it is surely more."""
+        return self._p(math.log1p(share) - math.log1p(self.share.estimate))
+
+    def _p(self, beyond: float) -> float:
+        return float(stdtr(self.freedom, beyond / self.error)) if self.error > 0 else float(beyond >= 0)
 
 
 def over_runs(figures: Sequence[float | None]) -> Interval | None:
@@ -100,39 +118,142 @@ def compare(before: Sequence[float] | Floats, after: Sequence[float] | Floats) -
     scale of the logarithm, the p-value that of a studentised permutation test of whole units.
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (before, after)]
-    if any(side.size < FEWEST_REPETITIONS or not np.isfinite(side).all() or side.min() <= 0 for side in sides):
+    if any(side.size < FEWEST_REPETITIONS or not _comparable(side) for side in sides):
         return None
-    logs = [np.log(side) for side in sides]
-    shift, half = _welch(logs[0][np.newaxis], logs[1][np.newaxis])
-    p = permutation_p(logs[0][np.newaxis], logs[1][np.newaxis])
-    low, middle, high = (math.expm1(min(float(value), 700.0)) for value in (*(shift - half), *shift, *(shift + half)))
-    spread = math.sqrt(float(np.mean([log.var(ddof=1) for log in logs])))
+    logs = [np.log(side)[np.newaxis] for side in sides]
+    shift, error, freedom = (float(one[0]) for one in _welch(*logs))
     units = (sides[0].size, sides[1].size)
-    return Comparison(
-        before=math.exp(logs[0].mean()),
-        after=math.exp(logs[1].mean()),
-        share=Interval(middle, low, high),
-        p_value=float(p[0]),
-        least_p=least_p(*units) if math.comb(sum(units), units[0]) <= EXACT_SPLITS else 1 / (1 + RANDOM_SPLITS),
-        effect_size=float(shift[0]) / spread if spread else math.nan,
-        units=units,
+    return _comparison(
+        sides,
+        (shift, error, freedom),
+        change_error=float(_welch(sides[0][np.newaxis], sides[1][np.newaxis])[1][0]),
+        p_value=float(permutation_p(*logs)[0]),
+        least=least_p(*units) if math.comb(sum(units), units[0]) <= EXACT_SPLITS else 1 / (1 + RANDOM_SPLITS),
+        spread=math.sqrt(float(np.mean([log.var(ddof=1) for log in logs]))),
     )
+
+
+# The figures of both sides in one round.
+Block = tuple[Sequence[float], Sequence[float]]
+
+
+def compare_blocks(blocks: Sequence[Block]) -> Comparison | None:
+    """Return the comparison within `blocks`: what a round has in common, e.g. drift, is in none of the differences.
+
+    A round counts once, by the difference of its sides. The interval is Student's t over the rounds, the p-value that
+    of a studentised permutation test which deals out the runs of each round anew. None as for `compare`.
+    """
+    if len(blocks) < FEWEST_REPETITIONS or not all(_comparable(np.array(side)) for block in blocks for side in block):
+        return None
+    logs = [(np.log(before), np.log(after)) for before, after in blocks]
+    shifts = np.array([after.mean() - before.mean() for before, after in logs])
+    changes = np.array([math.exp(after.mean()) - math.exp(before.mean()) for before, after in logs])
+    p_value, least = _blocked_p(logs)
+    sides = [np.concatenate([np.asarray(block[at], dtype=np.float64) for block in blocks]) for at in (0, 1)]
+    within = [side - side.mean() for block in logs for side in block if side.size > 1]
+    # Of one run a side and round, its differences vary by the SD of two runs.
+    squares = sum(float(side @ side) for side in within) / max(1, sum(side.size - 1 for side in within))
+    spread = math.sqrt(squares) if within else float(shifts.std(ddof=1)) / math.sqrt(2)
+    error, change_error = (float(one.std(ddof=1)) / math.sqrt(len(blocks)) for one in (shifts, changes))
+    t = (float(shifts.mean()), error, len(blocks) - 1.0)
+    return _comparison(sides, t, change_error, p_value, least, spread, len(blocks))
+
+
+def _comparable(side: Floats) -> bool:
+    return bool(side.size and np.isfinite(side).all() and side.min() > 0)
+
+
+def _comparison(
+    sides: Sequence[Floats],
+    t: tuple[float, float, float],
+    change_error: float,
+    p_value: float,
+    least: float,
+    spread: float,
+    blocks: int = 0,
+) -> Comparison:
+    """Return a comparison from shift, error and freedom of Student's t on the scale of the logarithm."""
+    shift, error, freedom = t
+    # What rounding leaves of values that are all alike.
+    error = error if error > 1e-12 else 0.0
+    half = t_quantile(freedom)
+    # A float ends beyond exp(709).
+    low, middle, high = (math.expm1(min(shift + k * half * error, 700.0)) for k in (-1, 0, 1))
+    before = math.exp(float(np.log(sides[0]).mean()))
+    change = before * middle
+    return Comparison(
+        before=before,
+        after=before * (1 + middle),
+        share=Interval(middle, low, high),
+        change=Interval(change, change - half * change_error, change + half * change_error),
+        p_value=p_value,
+        least_p=least,
+        effect_size=shift / spread if spread > 1e-12 else math.nan,
+        units=(sides[0].size, sides[1].size),
+        error=error,
+        freedom=freedom,
+        blocks=blocks,
+    )
+
+
+def _blocked_p(blocks: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
+    """Return the two-sided p-value of runs dealt out anew within each block, and the smallest that there could be.
+
+    Exact where all ways to deal can be tried, else of RANDOM_SPLITS.
+    """
+    ways = []
+    for before, after in blocks:
+        both, size = np.concatenate([before, after]), len(before)
+        taken = np.array(list(itertools.combinations(range(both.size), size)))
+        first = both[taken].sum(axis=1)
+        ways.append((both.sum() - first) / (both.size - size) - first / size)
+    count = math.prod(len(one) for one in ways)
+    if exact := count <= EXACT_SPLITS:
+        dealt = np.array(list(itertools.product(*ways)))
+    else:
+        rng = np.random.default_rng(len(ways))
+        dealt = np.stack([rng.choice(one, RANDOM_SPLITS) for one in ways], axis=1)
+    # The first way of each block is the one that was.
+    seen = np.array([[one[0] for one in ways]])
+    # Rounding must not tell a mirrored split from the one that was.
+    beyond = int((_t_squares(dealt) >= _t_squares(seen) * (1 - 1e-9)).sum())
+    if not exact:
+        return (1 + beyond) / (1 + RANDOM_SPLITS), 1 / (1 + RANDOM_SPLITS)
+    mirrored = all(len(before) == len(after) for before, after in blocks)
+    return beyond / count, (2 if mirrored else 1) / count
+
+
+def _t_squares(differences: Floats) -> Floats:
+    """Return the square of Student's t of each row."""
+    mean, spread = differences.mean(axis=1), differences.var(axis=1, ddof=1)
+    squares: Floats = mean**2 / np.maximum(spread, 1e-24)
+    return squares
 
 
 def called(before: Floats, after: Floats) -> NDArray[np.bool_]:
     """Return which rows a verdict calls different: interval and permutation test agree. Logarithms, a unit a column."""
-    shift, half = _welch(before, after)
+    shift, error, freedom = _welch(before, after)
+    half = stdtrit(freedom, 0.5 + CONFIDENCE / 2) * error
     found: NDArray[np.bool_] = (np.abs(shift) > half) & (permutation_p(before, after) < SIGNIFICANCE)
     return found
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted for having asked all these questions (Holm 1979), in the order given."""
-    count, highest = len(p_values), 0.0
-    adjusted = [0.0] * count
-    for rank, at in enumerate(sorted(range(count), key=lambda k: p_values[k])):
-        highest = max(highest, min(1.0, (count - rank) * p_values[at]))
-        adjusted[at] = highest
+def holm(questions: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the p-values adjusted for having asked all these questions (Holm 1979), in the order given.
+
+    Of the hypotheses of one question, e.g. "no difference" and "a difference that matters", at most one is true
+    (Shaffer 1986): a question counts until all of its hypotheses are rejected.
+    """
+    adjusted = [[0.0] * len(one) for one in questions]
+    left = [len(one) for one in questions]
+    highest = 0.0
+    for at, which in sorted(
+        ((a, w) for a, one in enumerate(questions) for w in range(len(one))),
+        key=lambda place: questions[place[0]][place[1]],
+    ):
+        highest = max(highest, min(1.0, sum(map(bool, left)) * questions[at][which]))
+        adjusted[at][which] = highest
+        left[at] -= 1
     return adjusted
 
 
@@ -199,15 +320,14 @@ def _welch_squares(sums: Floats, of_squares: Floats, squares: Floats, size: int)
     return alike * (1 / size + 1 / other) ** 2, error
 
 
-def _welch(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return the shift of each row and half the width of its interval."""
+def _welch(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the shift of each row, its standard error and degrees of freedom."""
     errors = [side.var(axis=1, ddof=1) / side.shape[1] for side in (before, after)]
     total = errors[0] + errors[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = [error**2 / (side.shape[1] - 1) for error, side in zip(errors, (before, after), strict=True)]
         freedom = np.nan_to_num(total**2 / (parts[0] + parts[1]), nan=1.0)
-    t = stdtrit(np.maximum(freedom, 1.0), 0.5 + CONFIDENCE / 2)
-    return after.mean(axis=1) - before.mean(axis=1), t * np.sqrt(total)
+    return after.mean(axis=1) - before.mean(axis=1), np.sqrt(total), np.maximum(freedom, 1.0)
 
 
 def t_quantile(freedom: float) -> float:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, answerable, holm
 
 FIDELITIES = ("thesis", "corrected")
 REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not reproduced"
+OTHER_SCALE = "same direction, other scale"
 OPPOSITE, NO_CONTRAST, UNDECIDED = "opposite", "no contrast applied", "undecided"
 ONE_RUN, FEW_RUNS, NO_RUN = "one run: no verdict", "two runs: no verdict", "not run"
 TOO_FEW = (ONE_RUN, FEW_RUNS)
@@ -15,6 +17,7 @@ TOO_FEW = (ONE_RUN, FEW_RUNS)
 SIGNS = {
     REPRODUCED: "✓",
     WEAKER: "≈",
+    OTHER_SCALE: "∝",
     NOT_REPRODUCED: "✗",
     OPPOSITE: "↔",
     NO_CONTRAST: "=",
@@ -23,8 +26,25 @@ SIGNS = {
 # Fixed, so that the same runs give the same report.
 SEED = 20201028
 
-# From a comparison and its p-value, adjusted for all questions of the report, to an outcome and its reason.
-Rule = Callable[[Comparison, float], tuple[str, str]]
+
+class Adjusted(NamedTuple):
+    """The p-values of a claim's two questions, adjusted for all of the page: no difference; one that matters."""
+
+    difference: float
+    equivalence: float
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a comparison decides a claim.
+
+    `decide` returns outcome and reason; `equivalence` the p-value of a difference that matters. A claim that sides are
+    `alike` can be reproduced by the second alone.
+    """
+
+    decide: Callable[[Comparison, Adjusted], tuple[str, str]]
+    equivalence: Callable[[Comparison], float]
+    alike: bool = False
 
 
 @dataclass
@@ -47,11 +67,11 @@ class Verdict:
         """The figure for the overview, "" if there is none."""
         return ""
 
-    def settle(self, p_value: float, questions: int) -> None:
-        """Decide by the adjusted p-value; say what `questions` asked together cost."""
+    def settle(self, p_values: Adjusted, questions: int) -> None:
+        """Decide by the adjusted p-values; say what `questions` asked together cost."""
         assert self.tested is not None
         assert self.rule is not None
-        self.outcome, self.reason = self.rule(self.tested, p_value)
+        self.outcome, self.reason = self.rule.decide(self.tested, p_values)
         if self.outcome == UNDECIDED:
             self.reason += why_undecided(self.tested, questions)
 
@@ -86,11 +106,12 @@ def judge(claims: Iterable[Claim], runs: Mapping[str, Runs]) -> Verdicts:
     By Holm, over the questions that so many runs could answer at all.
     """
     found = [(claim, {name: claim.judge(runs.get(name, {})) for name in FIDELITIES}) for claim in claims]
-    tested = [(v, v.tested) for _, answers in found for v in answers.values() if v.rule and v.tested]
-    counted = answerable([comparison.least_p for _, comparison in tested])
-    adjusted = dict(zip(counted, holm([tested[at][1].p_value for at in counted]), strict=True))
-    for at, (verdict, _) in enumerate(tested):
-        verdict.settle(adjusted.get(at, 1.0), max(1, len(counted)))
+    tested = [(v, v.tested, v.rule) for _, answers in found for v in answers.values() if v.rule and v.tested]
+    counted = answerable([0.0 if rule.alike else comparison.least_p for _, comparison, rule in tested])
+    p_values = [(tested[at][1].p_value, tested[at][2].equivalence(tested[at][1])) for at in counted]
+    adjusted = {at: Adjusted(*both) for at, both in zip(counted, holm(p_values), strict=True)}
+    for at, (verdict, _, _) in enumerate(tested):
+        verdict.settle(adjusted.get(at, Adjusted(1.0, 1.0)), max(1, len(counted)))
     return found
 
 

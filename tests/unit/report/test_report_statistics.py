@@ -16,6 +16,7 @@ from looplab.report.statistics import (
     over_runs,
     permutation_p,
 )
+from looplab.report.verdicts import Adjusted
 
 # Runs of a simulated machine: SD of a run's level, share of runs that stall and take half as long again.
 MACHINES = {"calm": (0.05, 0.0), "stressed": (0.3, 0.0), "outliers": (0.1, 0.05)}
@@ -79,9 +80,14 @@ def test_p_values_of_null_studies_are_those_of_a_dice() -> None:
 
 
 def test_holm_is_that_of_the_textbook() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert [one for (one,) in holm([[0.01], [0.04], [0.03], [0.005]])] == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
-    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([[0.6], [0.9]]) == [[1.0], [1.0]]
+
+
+def test_two_hypotheses_of_one_question_count_once() -> None:
+    """At most one of them is true: a question counts until both are rejected."""
+    assert holm([(0.01, 0.9), (0.02, 0.03)]) == [pytest.approx([0.02, 0.9]), pytest.approx([0.04, 0.06])]
 
 
 def test_a_question_without_an_answer_costs_the_others_nothing() -> None:
@@ -162,9 +168,20 @@ def test_constant_values_give_a_point_and_no_warning() -> None:
         assert (interval.low, interval.estimate, interval.high) == (7, 7, 7)
 
 
+def test_a_one_sided_test_agrees_with_the_interval() -> None:
+    """The end of a 95 % interval is where the one-sided p is 2.5 %."""
+    c = compare([10.0, 11.0, 9.5, 10.4], [12.0, 13.1, 12.7, 12.2])
+    assert c is not None
+    assert c.p_below(c.share.high) == pytest.approx(0.025) == c.p_above(c.share.low)
+    assert c.p_below(c.share.low) == pytest.approx(0.975)
+    assert c.change.estimate == pytest.approx(c.after - c.before)
+    assert c.change.low < c.change.estimate < c.change.high
+
+
 def test_a_reason_fits_its_place_in_the_sentence() -> None:
     alike = compare([10.0, 10.1, 9.9, 10.0], [10.0, 9.9, 10.1, 10.02])
     assert alike is not None
-    said = {what: directed(what, +1, None)(alike, 1.0)[1] for what in ("The optimal load", "QoS 2")}
+    p_values = Adjusted(1.0, 0.01)
+    said = {what: directed(what, +1, None).decide(alike, p_values)[1] for what in ("The optimal load", "QoS 2")}
     assert said["The optimal load"].startswith("If the optimal load is higher at all")
     assert said["QoS 2"].startswith("If QoS 2 is higher at all")

@@ -20,7 +20,7 @@ def claim(name: str, shift: float, runs: int = RUNS) -> Claim:
     assert found is not None
 
     def answer(_runs: Runs) -> Verdict:
-        return Verdict(UNDECIDED, "", tested=found, rule=directed(name, +1, None))
+        return Verdict(UNDECIDED, "", tested=found, rule=directed(name, +1, 0.04))
 
     return Claim(name, name, answer)
 

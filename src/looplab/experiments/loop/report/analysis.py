@@ -66,7 +66,7 @@ def _sections(drawn: Sequence[Drawing]) -> Sections:
 def _compared(_claim: Claim, verdict: Verdict) -> tuple[Interval | None, float | None]:
     assert isinstance(verdict, Comparing)
     effect = verdict.effects.get(verdict.judged)
-    return effect.share if effect else None, verdict.published_share
+    return effect.share if effect else None, verdict.published.share
 
 
 def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
@@ -85,12 +85,15 @@ def _verdict_rows(verdicts: Verdicts) -> Iterator[dict[str, object]]:
                     "before_us": number(e.before if e else None),
                     "after_us": number(e.after if e else None),
                     **spread("share", e.share if e else None, ".4f"),
+                    **spread("change_us", e.change if e else None),
                     "p_value": number(e.p_value if e else None, ".4f"),
                     "least_p": number(e.least_p if e else None, ".5f"),
                     "effect_size_sd": number(e.effect_size if e else None, ".2f"),
                     "compared": f"{e.units[0]} and {e.units[1]} {verdict.units}s" if e else "",
                     "null": verdict.null,
-                    "published_share": number(verdict.published_share, ".4f"),
+                    "published_share": number(verdict.published.share, ".4f"),
+                    "published_before_us": number(verdict.published.before),
+                    "published_change_us": number(verdict.published.change),
                     "runs": " ".join(verdict.run_ids),
                     "beside": " ".join(verdict.beside),
                 }

@@ -5,15 +5,15 @@ from functools import partial
 
 from looplab.experiments.loop import COMPARED
 from looplab.experiments.loop.report import cells_of, lost_messages, published
-from looplab.experiments.loop.report.comparison import Comparing, cells_text, compare_sides, guarded
+from looplab.experiments.loop.report.comparison import Comparing, Printed, cells_text, compare_sides, guarded
 from looplab.report.page import show_percent
 from looplab.report.rules import directed, no_gain
 from looplab.report.samples import Measured, Runs
 from looplab.report.verdicts import NO_CONTRAST, NO_RUN, UNDECIDED, Claim, Rule, Verdicts
 from looplab.treatments import NO_LOAD
 
-# The rule of a claim, made from the share that was published.
-MakeRule = Callable[[float | None], Rule]
+# The rule of a claim, made from the published share and the published figure before the change.
+MakeRule = Callable[[float | None, float | None], Rule]
 _higher, _lower = partial(directed, "O", +1), partial(directed, "O", -1)
 # Whose scheduling a claim on priority is about.
 _PRIORITISED = {"priority_broker": "broker", "priority_controller": "controller"}
@@ -34,7 +34,7 @@ def claims() -> list[Claim]:
             "client-priority",
             "Prioritising the client as well adds nothing",
             client,
-            lambda _share: no_earlier,
+            lambda _share, _baseline: no_earlier,
             judged="response p95",
         ),
         *lost_messages.claims(),
@@ -60,19 +60,19 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
         named = [key for key in both if all(_published_us(side, key) is not None for side in (before, after))]
         keys = named or both
         intervals = [interval for interval, _ in keys]
-        share = _share(*(published.mean_us(side, intervals, 0) for side in (before, after)))
+        printed = Printed(*(published.mean_us(side, intervals, 0) for side in (before, after)))
         verdict = Comparing(
             UNDECIDED,
             "The runs have no cell (interval and QoS) in common.",
             beside=[note for m in (a, b) for note in _causes(m, names)],
             sides=(before, after),
             cells=cells_text(keys),
-            published_share=share,
+            published=printed,
             judged=judged,
         )
         if not keys:
             return guarded(verdict, [a, b])
-        compare_sides(verdict, (a, keys), (b, keys), rule(share))
+        compare_sides(verdict, (a, keys), (b, keys), rule(printed.share, printed.before))
         if not _applied(names[0], a, b):
             _to_control(verdict)
         return guarded(verdict, [a, b], names)
@@ -89,19 +89,16 @@ def _qos_2(runs: Runs) -> Comparing:
     )
     if not intervals:
         return Comparing(NO_RUN, "The run of scenario8 has no cells of both QoS 1 and QoS 2.", run_ids=a.run_ids)
-    share = _share(*(published.mean_us("scenario8", intervals, qos) for qos in (1, 2)))
-    verdict = Comparing(UNDECIDED, "", sides=("QoS 1", "QoS 2"), published_share=share)
+    printed = Printed(*(published.mean_us("scenario8", intervals, qos) for qos in (1, 2)))
+    verdict = Comparing(UNDECIDED, "", sides=("QoS 1", "QoS 2"), published=printed)
     verdict.cells = cells_text([(i, 2) for i in intervals]).replace("QoS 2", "QoS 1 and 2")
-    compare_sides(verdict, (a, [(i, 1) for i in intervals]), (a, [(i, 2) for i in intervals]), _higher(share))
+    rule = _higher(printed.share, printed.before)
+    compare_sides(verdict, (a, [(i, 1) for i in intervals]), (a, [(i, 2) for i in intervals]), rule)
     return guarded(verdict, [a])
 
 
 def _published_us(scenario: str, key: tuple[float, int]) -> float | None:
     return published.mean_us(scenario, key[:1], key[1])
-
-
-def _share(first: float | None, second: float | None) -> float | None:
-    return second / first - 1 if first and second else None
 
 
 def _no_run(missing: Sequence[str]) -> Comparing:

@@ -9,7 +9,7 @@ import numpy as np
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.report.cell import Key
-from looplab.report.page import show_percent
+from looplab.report.page import show_ms, show_percent, show_signed_ms
 from looplab.report.samples import Measured
 from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, Interval, compare
 from looplab.report.stored import differences
@@ -25,6 +25,22 @@ LOST = "lost messages"
 Side = tuple[Measured, Sequence[Key]]
 
 
+@dataclass(frozen=True)
+class Printed:
+    """The mean O of both sides in us as published, None where it is not."""
+
+    before: float | None = None
+    after: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        return self.after / self.before - 1 if self.before and self.after else None
+
+    @property
+    def change(self) -> float | None:
+        return self.after - self.before if self.before and self.after else None
+
+
 @dataclass
 class Comparing(Verdict):
     """A verdict on two sides, as changes by figure ("O mean", "response p95"), or on counts (no `effects`).
@@ -35,7 +51,7 @@ class Comparing(Verdict):
     effects: dict[str, Comparison] = field(default_factory=dict)
     sides: tuple[str, str] = ("before", "after")
     cells: str = ""
-    published_share: float | None = None
+    published: Printed = Printed()
     run_ids: list[str] = field(default_factory=list)
     units: str = "run"
     judged: str = "O mean"
@@ -45,9 +61,16 @@ class Comparing(Verdict):
     def glance(self) -> str:
         if self.judged not in self.effects:
             return ""
-        return (
-            f"{show_percent(self.effects[self.judged].share.estimate)} (published {show_percent(self.published_share)})"
-        )
+        effect, printed = self.effects[self.judged], self.published
+        here = _scaled(effect.share.estimate, effect.change.estimate, effect.before)
+        return f"{here}; published {_scaled(printed.share, printed.change, printed.before)}"
+
+
+def _scaled(share: float | None, change_us: float | None, before_us: float | None) -> str:
+    """Return a change in both measures: "+57 %, +5.00 ms on 8.74"; a dash where it is unknown."""
+    if share is None or change_us is None:
+        return "–"
+    return f"{show_percent(share)}, {show_signed_ms(change_us)} ms on {show_ms(before_us)}"
 
 
 def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule) -> None:
