@@ -39,6 +39,8 @@ def check_as_published(run: dict[str, Any], asked: Any) -> None:
         assert found[f"{role} TCP_NODELAY"]["found"] == "off"
     assert found["bridge TCP_NODELAY"]["found"] == "off"
     assert found["robot framing"]["found"] == "burst"
+    for leg in ("controller's subscription to answer/", "bridge's subscription to request/", "answers"):
+        assert found[leg]["found"] == "QoS 0"
     for role in ("broker", "controller", "bridge"):
         assert found[f"{role} process"]["found"] == "the same in every look"
     assert ("STRESS_CPU" in parameters["load_settings"]) == (asked.load == "stress")

@@ -53,6 +53,7 @@ def write_run(
         "priority_controller": 99 if scenario in PRIORITY["controller"] else 0,
         "tcp_nodelay": corrected,
         "robot_framing": "line" if corrected else "burst",
+        "qos_legs": "all" if corrected else "request",
         "apply_priority": corrected,
         **(parameters or {}),
     }

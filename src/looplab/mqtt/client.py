@@ -126,7 +126,9 @@ class MqttClient:
         self.message_id = b""
         self._options, self._holds = options, options.holds
         self._on_message, self._on_connect = on_message, on_connect
-        self._unconfirmed = 0
+        # The QoS that the broker granted by topic, 128 for a refusal, and the subscriptions without its answer by id.
+        self.granted: dict[str, int] = {}
+        self._asked: dict[int | None, str] = {}
         # Between the broker's acceptance and on_connect.
         self._announcing = False
         self._early: list[tuple[str, bytes, int, bool]] = []
@@ -158,7 +160,7 @@ class MqttClient:
     @property
     def subscribed(self) -> bool:
         """Whether the broker has confirmed every subscription."""
-        return self.connected and self._unconfirmed == 0
+        return self.connected and not self._asked
 
     @property
     def wants_write(self) -> bool:
@@ -320,13 +322,13 @@ class MqttClient:
             return
         self.connected = self._announcing = True
         self._dialler.accepted()
-        self._unconfirmed = len(self._options.subscriptions)
         # Now, because paho next sends what waits at QoS 1 and 2: the answers must find this client subscribed.
-        for topic, qos in self._options.subscriptions:
-            self._paho.subscribe(topic, qos)
+        self._asked = {self._paho.subscribe(topic, qos)[1]: topic for topic, qos in self._options.subscriptions}
 
-    def _confirmed(self, *_answer: object) -> None:
-        self._unconfirmed -= 1
+    def _confirmed(self, _client: object, _data: object, number: int, granted: Sequence[ReasonCode], _p: object) -> None:
+        """Note the QoS of a SUBACK."""
+        if (topic := self._asked.pop(number, None)) is not None:
+            self.granted[topic] = granted[0].value
 
     def _lost(self, _client: object, _data: object, _flags: object, _reason: object, _p: object) -> None:
         if self.connected and not self._closing:

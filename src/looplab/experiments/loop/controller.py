@@ -29,6 +29,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_BRIDGE_STATUS,
     TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
+    subscription_qos,
 )
 from looplab.experiments.loop.request_loop import Measurement
 from looplab.mqtt.client import ClientOptions, MqttClient
@@ -135,6 +136,7 @@ class Controller(CellRun[Parameters, LoopCell]):
             *treatments.judge(self.parameters, self.looks, bridge),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
+            *treatments.judge_legs(self.parameters, self._client.granted.get(TOPIC_ANSWER), bridge, self._answer_qos()),
             *treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
             *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
@@ -180,6 +182,11 @@ class Controller(CellRun[Parameters, LoopCell]):
         form = f"{p.command}-{token}-%d".encode()
         requests = Messages(TOPIC_REQUEST, form, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
         return Measurement(self._client, store, requests, token, self.news.take)
+
+    def _answer_qos(self) -> set[tuple[int, int]]:
+        """Return the QoS of requests, each with that of an answer."""
+        cells = self.parameters.cells
+        return {(cells[index].qos, came) for index, came in self.measurement.answer_qos}
 
     def _note_connection(self) -> None:
         self._connected_ns.append(perf_counter_ns())
@@ -277,6 +284,6 @@ def _client(parameters: Parameters, token: str, received: Any, connected: Callab
         host, port = access.host, access.port
     # Each by its name: RabbitMQ gives a wildcard no retained message.
     news = (TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS)
-    options = ClientOptions([(TOPIC_ANSWER, max(parameters.qos)), *((topic, 1) for topic in news)])
+    options = ClientOptions([(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos))), *((topic, 1) for topic in news)])
     target = Target(host, port, parameters.tcp_nodelay, pairing)
     return MqttClient(target, f"controller-{token}", options, received, connected)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from looplab.errors import UsageError
 from looplab.experiments.loop import LoopCell, loop_file
-from looplab.experiments.loop.protocol import FRAMINGS
+from looplab.experiments.loop.protocol import FRAMINGS, LEGS
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
     INTERVALS,
@@ -42,6 +42,7 @@ MOST_SEED = 999_999_999
 ORDER = Option("--order", "ORDER", "", "the order of the cells", (PUBLISHED, RANDOM))
 ROBOT = Option("--robot", "ROBOT", "", "where the robot is", ROBOTS)
 BROKER = Option("--broker", "BROKER", "", "the broker under test", tuple(BROKERS))
+QOS_LEGS = Option("--qos-legs", "QOS_LEGS", "", "which of the loop's four legs have the QoS", tuple(LEGS.values()))
 LINK = Option("--link", "LINK", "NAME", "the bridge's link: none, wifi, custom (LINK_DELAY_MS=…)")
 
 
@@ -67,6 +68,7 @@ class Parameters(RunParameters):
     load_settings: Mapping[str, str] = param(lambda get, _name: _load_settings(get))
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
+    qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
     pacing: str = choice({"thesis": SLEEP, "corrected": SCHEDULE}, PACINGS, option=PACING)
     link: str = matching(
         NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml", option=LINK

@@ -29,6 +29,19 @@ COMMANDS = {b"T": "temperature?", b"E": "an emulated answer?"}
 
 # How bytes from the robot become answers, by fidelity.
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
+# Which legs of the loop have the cell's QoS, by fidelity: the publication of the request alone, or all four.
+LEGS = {"thesis": "request", "corrected": "all"}
+
+
+def subscription_qos(legs: str, highest: int) -> int:
+    """Return the QoS of bridge's and controller's subscriptions; the bridge answers at the QoS that it receives."""
+    return 0 if legs == LEGS["thesis"] else highest
+
+
+def legs_of(granted: object) -> str | None:
+    """Return which legs have the QoS by what a broker granted to a subscription, None if that is not known."""
+    return None if granted is None else LEGS["corrected" if granted else "thesis"]
+
 
 STATUS_OK = "ok"
 STATUS_TIMEOUT = "timeout"

@@ -12,6 +12,7 @@ from looplab.experiments.loop.protocol import (
     TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
     TOPIC_ROBOT_STATUS,
+    legs_of,
 )
 from looplab.treatments.judgement import Treatment, on_off
 
@@ -127,8 +128,10 @@ def _set_up_otherwise(parameters: Parameters, info: Mapping[str, Any]) -> Missin
             "Run rpi/install.sh of this version on the Pi again, with a bundle made by this lab.",
             settled=True,
         )
-    wanted = {"TCP_NODELAY": parameters.tcp_nodelay, "ROBOT_FRAMING": parameters.robot_framing}
-    found = {"TCP_NODELAY": info.get("tcp_nodelay"), "ROBOT_FRAMING": info.get("framing")}
+    names = ("TCP_NODELAY", "ROBOT_FRAMING", "QOS_LEGS")
+    wanted = dict(zip(names, (parameters.tcp_nodelay, parameters.robot_framing, parameters.qos_legs), strict=True))
+    reported = (info.get("tcp_nodelay"), info.get("framing"), legs_of(info.get("subscription_qos")))
+    found = dict(zip(names, reported, strict=True))
     differing = [name for name in wanted if wanted[name] != found[name]]
     if not info or not differing:
         return None

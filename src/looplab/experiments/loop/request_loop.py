@@ -28,10 +28,13 @@ class Measurement(OpenLoop):
         super().__init__(sender, store, requests)
         self._token = token.encode()
         self._on_other = on_other
+        # (number of the cell, QoS) at which answers came.
+        self.answer_qos: set[tuple[int, int]] = set()
+        self._per_cell = requests.per_cell
         self._robot, self._wire_robot, self._wait_ns = store["robot_ns"], store["wire_robot_ns"], store["wait_ns"]
         self._wake_up, self._send_path = store["bridge_wake_up_ns"], store["bridge_send_path_ns"]
 
-    def received(self, topic: bytes, payload: bytes, _qos: int) -> None:
+    def received(self, topic: bytes, payload: bytes, qos: int) -> None:
         """Record one message; MqttClient's `on_message`. T2 is the first instruction."""
         now = perf_counter_ns()
         if topic != _ANSWER_TOPIC:
@@ -43,6 +46,7 @@ class Measurement(OpenLoop):
         elif answer.run != self._token:
             self.counts.foreign += 1
         elif self.awaits(answer.sequence, now):
+            self.answer_qos.add((answer.sequence // self._per_cell, qos))
             # Before the state, which is what readers of the store go by.
             self._robot[answer.sequence] = answer.robot_ns
             self.answered(answer.sequence, now, self._sender.sock, answer.status == _STATUS_OK)

@@ -1,11 +1,11 @@
 """The treatments of the loop: which roles are judged in a run, and by what."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
 from looplab.experiments.loop.parameters import Parameters
-from looplab.experiments.loop.protocol import COMMAND_ROBOT
+from looplab.experiments.loop.protocol import COMMAND_ROBOT, LEGS, TOPIC_ANSWER, TOPIC_REQUEST, subscription_qos
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.treatments.judgement import (
@@ -109,6 +109,31 @@ def judge_broker(parameters: Parameters, version: str) -> list[Treatment]:
     left_out = ", ".join(map(str, parameters.qos_left_out))
     note = f"it knows no QoS {left_out}: those cells are left out" if left_out else ""
     return [Treatment("broker", parameters.broker, found, bool(version), note=note)]
+
+
+def judge_legs(
+    parameters: Parameters, controller: int | None, bridge: Mapping[str, Any], answers: Collection[tuple[int, int]]
+) -> list[Treatment]:
+    """Judge which legs of the loop had the QoS.
+
+    `controller` and the bridge's report are what the broker granted to the subscriptions, `answers` the QoS of requests
+    with that at which their answers came.
+    """
+    known, legs = max(BROKERS[parameters.broker].qos), parameters.qos_legs
+    granted = {
+        TOPIC_ANSWER: ("controller", subscription_qos(legs, max(parameters.qos)), controller),
+        TOPIC_REQUEST: ("bridge", min(known, subscription_qos(legs, 2)), bridge.get("subscription_qos")),
+    }
+    wrong = sorted(pair for pair in answers if pair[1] != subscription_qos(legs, pair[0]))
+    wanted = "QoS 0" if legs == LEGS["thesis"] else "the request's QoS"
+    found = ", ".join(f"QoS {came} to a request at QoS {asked}" for asked, came in wrong) or wanted
+    return [
+        *(
+            Treatment(f"{role}'s subscription to {topic}", f"QoS {qos}", f"QoS {found}", found == qos)
+            for topic, (role, qos, found) in granted.items()
+        ),
+        *([Treatment("answers", wanted, found, not wrong)] if answers else []),
+    ]
 
 
 def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:

@@ -368,6 +368,12 @@ def test_the_bridge_reports_how_it_is_really_set_up(lab: LoopLab, nodelay: str) 
     assert found["scheduling"].startswith("SCHED_")
 
 
+@pytest.mark.parametrize(("legs", "granted"), [("request", 0), ("all", 2)])
+def test_the_bridge_reports_the_qos_it_was_granted(lab: LoopLab, legs: str, granted: int) -> None:
+    lab.online_bridge(QOS_LEGS=legs)
+    assert until(lambda: lab.listener.bridge_info, "its settings")["subscription_qos"] == granted
+
+
 def test_a_wrong_setting_is_one_sentence(start_child: Callable[..., Child]) -> None:
     child = start_child(BRIDGE, ROBOT_FRAMING="lines")
     assert child.wait() == 2

@@ -67,13 +67,28 @@ def test_a_good_run_is_valid_and_whole(lab: LoopLab) -> None:
     assert done == list(range(20, 161, 20))
 
 
+@pytest.mark.parametrize(("legs", "answered"), [("request", {0}), ("all", {0, 1, 2})])
+def test_the_legs_have_the_qos_as_set(lab: LoopLab, legs: str, answered: set[int]) -> None:
+    """As printed, the request alone has the cell's QoS: the broker hands it on at 0, and so the bridge answers."""
+    lab.online_bridge(QOS_LEGS=legs)
+    child = lab.controller(QOS="0 1 2", QOS_LEGS=legs)
+    assert child.wait() == 0, child.said()
+    assert {message.qos for message in lab.listener.messages if message.topic == TOPIC_REQUEST} == {0, 1, 2}
+    assert {message.qos for message in lab.listener.messages if message.topic == TOPIC_ANSWER} == answered
+    found = {entry["what"]: entry["found"] for entry in check(lab.run)["treatments"]}
+    granted = f"QoS {max(answered)}"
+    assert found["controller's subscription to answer/"] == found["bridge's subscription to request/"] == granted
+
+
 def test_a_treatment_that_did_not_take_makes_the_run_invalid(lab: LoopLab) -> None:
     lab.bridge(FIDELITY="thesis")
     child = lab.controller(LOOPLAB_EVENTS="")
     assert child.wait() == 1
     run = check(lab.run)
     assert not run["valid"]
-    assert [why.partition(":")[0] for why in run["invalid_because"]] == ["bridge TCP_NODELAY", "robot framing"]
+    assert [why.partition(":")[0] for why in run["invalid_because"]] == [
+        "bridge TCP_NODELAY", "robot framing", "bridge's subscription to request/",
+    ]  # fmt: skip
     assert "INVALID" in child.said()
     assert run["cells"][0]["answered"] + run["cells"][0]["late"] == 40
 
@@ -98,7 +113,7 @@ def oracle(broker: Broker) -> Iterator[Callable[[Reply], None]]:
 
     def begin(reply: Reply) -> None:
         answer_requests(listener, lambda run, k: [OK] if run.startswith("w") else reply(k))
-        info = {"tcp_nodelay": True, "framing": "line", "counts": {}, "instance": "ab12", "boot": "cd34"}
+        info = {"tcp_nodelay": True, "framing": "line", "subscription_qos": 2, "counts": {}, "instance": "ab12", "boot": "cd34"}
         listener.say("lab/bridge/info", json.dumps(info), retain=True)
         listener.say("lab/bridge/status", "online", retain=True)
 

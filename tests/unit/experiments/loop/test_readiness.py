@@ -14,7 +14,7 @@ from looplab.experiments.loop.protocol import TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_ST
 from looplab.experiments.loop.table import table
 from looplab.run.samples import ANSWERED, LATE, WAITING
 
-GOOD = {"version": __version__, "tcp_nodelay": False, "framing": "burst", "robot_fault": ""}
+GOOD = {"version": __version__, "tcp_nodelay": False, "framing": "burst", "subscription_qos": 0, "robot_fault": ""}
 
 
 def missing(robot: str, status: str = "online", robot_status: str = "online", **info: Any) -> readiness.Missing | None:
@@ -37,6 +37,7 @@ CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
     "robot never told": ({"robot_status": ""}, "its robot is offline", False),
     "another framing": ({"framing": "line"}, "ROBOT_FRAMING=line, this run with ROBOT_FRAMING=burst", True),
     "another socket option": ({"tcp_nodelay": True}, "TCP_NODELAY=on, this run with TCP_NODELAY=off", True),
+    "other legs": ({"subscription_qos": 2}, "QOS_LEGS=all, this run with QOS_LEGS=request", True),
     "an older version": ({"version": "0.0.9"}, "of version 0.0.9", True),
     "a version that tells none": ({"version": None}, "of version None", True),
 }

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.experiments.loop.treatments import applied, cell_facts, elsewhere, judge, judge_broker, roles
+from looplab.experiments.loop.treatments import applied, cell_facts, elsewhere, judge, judge_broker, judge_legs, roles
 from looplab.spec.brokers import DEFAULT
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
@@ -256,6 +256,30 @@ def test_a_bridge_that_is_set_up_otherwise_is_invalid() -> None:
     assert wrong(found) == {"bridge TCP_NODELAY", "robot framing"}
     assert "FIDELITY" in found["robot framing"].note
     assert wrong(judged(parameters(), [look()], {})) == {"bridge settings"}
+
+
+ON_REQUESTS, ON_ALL = {(0, 0), (1, 0), (2, 0)}, {(0, 0), (1, 1), (2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "controller", "bridge", "answers", "faults"),
+    [
+        ({"QOS_LEGS": "request"}, 0, 0, ON_REQUESTS, []),
+        ({"QOS_LEGS": "all"}, 2, 2, ON_ALL, []),
+        ({"QOS_LEGS": "all", "BROKER": "rabbitmq"}, 1, 1, {(0, 0), (1, 1)}, []),  # it grants no more
+        ({"QOS_LEGS": "request"}, 2, 2, ON_ALL, ["controller", "bridge", "answers"]),
+        ({"QOS_LEGS": "all"}, 2, 0, ON_REQUESTS, ["bridge", "answers"]),
+        ({"QOS_LEGS": "all"}, 128, 2, set(), ["controller"]),  # refused
+        ({"QOS_LEGS": "request"}, None, None, set(), ["controller", "bridge"]),  # nobody answered
+    ],
+)
+def test_legs_are_judged_by_what_the_broker_granted(
+    settings: dict[str, str], controller: int | None, bridge: int | None, answers: set[tuple[int, int]],
+    faults: list[str],
+) -> None:  # fmt: skip
+    found = judge_legs(parameters(QOS="0 1 2", **settings), controller, {"subscription_qos": bridge}, answers)
+    assert [t.what.partition("'")[0] for t in found if not t.verified] == faults
+    assert len(found) == (3 if answers else 2)
 
 
 # --- how strong a load was -------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from looplab.experiments.loop.bridge.robot_port import RobotPort
 from looplab.experiments.loop.bridge.state import Counts
 from looplab.experiments.loop.protocol import (
     FRAMINGS,
+    LEGS,
     OFFLINE,
     STATUS_GARBLED,
     STATUS_OFFLINE,
@@ -29,6 +30,7 @@ from looplab.experiments.loop.protocol import (
     Request,
     merged_payload,
     parse_request,
+    subscription_qos,
 )
 from looplab.mqtt.address import read_broker
 from looplab.mqtt.kernel_stamps import ABSENT
@@ -90,6 +92,7 @@ class Bridge:
         port: int,
         *,
         tcp_nodelay: bool,
+        qos_legs: str,
         robot: RobotPort,
         state_dir: Path | None = None,
         pairing: Path | None = None,
@@ -111,7 +114,11 @@ class Bridge:
             Target(host, port, tcp_nodelay, pairing),
             # Not the host's name: containers of a cloned card share it, and two clients of one id end each other.
             f"bridge-{self._reporter.identity['instance']}",
-            ClientOptions([(TOPIC_REQUEST, 2)], will=(TOPIC_BRIDGE_STATUS, OFFLINE), keepalive_s=KEEPALIVE_S),
+            ClientOptions(
+                [(TOPIC_REQUEST, subscription_qos(qos_legs, 2))],
+                will=(TOPIC_BRIDGE_STATUS, OFFLINE),
+                keepalive_s=KEEPALIVE_S,
+            ),
             self._request,
             self._reporter.announce,
         )
@@ -236,11 +243,15 @@ class Bridge:
         self._reporter.report()
 
 
-def _settings(environment: dict[str, str]) -> tuple[bool, str]:
-    """Return whether TCP_NODELAY is set, and the framing. Raises LabError (exit code 2)."""
+def _settings(environment: dict[str, str]) -> tuple[bool, str, str]:
+    """Return whether TCP_NODELAY is set, the framing, and which legs have the QoS. Raises LabError (exit code 2)."""
     reader = Reader(environment, "compose/scenarios/NAME")
     nodelay = reader.switch("TCP_NODELAY", reader.fidelity == "corrected")
-    return nodelay, reader.choice("ROBOT_FRAMING", FRAMINGS[reader.fidelity], tuple(FRAMINGS.values()))
+    framing, legs = (
+        reader.choice(name, reader.default(by_fidelity), tuple(by_fidelity.values()))
+        for name, by_fidelity in (("ROBOT_FRAMING", FRAMINGS), ("QOS_LEGS", LEGS))
+    )
+    return nodelay, framing, legs
 
 
 def main() -> int:
@@ -248,7 +259,7 @@ def main() -> int:
     processes.set_name("lab-bridge")
     settings = dict(os.environ)
     try:
-        nodelay, framing = _settings(settings)
+        nodelay, framing, legs = _settings(settings)
         robot = RobotPort(settings.get("SERIAL_URL", "").strip() or "socket://robot:4000", framing)
         # In a thread: opening resets the board, and its boot loader takes up to 2 s; the rest is prepared meanwhile.
         robot.maintain()
@@ -257,7 +268,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     state_dir = Path(settings["STATE_DIR"]) if settings.get("STATE_DIR") else None
-    bridge = Bridge(host, port, tcp_nodelay=nodelay, robot=robot, state_dir=state_dir, pairing=pairing)
+    bridge = Bridge(host, port, tcp_nodelay=nodelay, qos_legs=legs, robot=robot, state_dir=state_dir, pairing=pairing)
     print(
         f"bridge: robot at {robot.url}, framing {framing}, broker {host}:{port}{' (TLS)' if pairing else ''}",
         flush=True,

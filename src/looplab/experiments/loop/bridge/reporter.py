@@ -15,6 +15,7 @@ from looplab.experiments.loop.protocol import (
     ONLINE,
     TOPIC_BRIDGE_INFO,
     TOPIC_BRIDGE_STATUS,
+    TOPIC_REQUEST,
     TOPIC_ROBOT_STATUS,
 )
 from looplab.system import processes
@@ -106,6 +107,8 @@ class Reporter:
         return {
             "framing": robot.framing,
             "tcp_nodelay": bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) if sock else None,
+            # As the broker granted it.
+            "subscription_qos": self.mqtt.granted.get(TOPIC_REQUEST),
             "tls": sock.tls if sock else "",
             # Why the kernel stamps nothing, "" if it does.
             "unstamped": sock.unstamped if sock else "not connected",
