@@ -19,6 +19,11 @@ from looplab.lab.scenarios import published, scenarios
 # As published: tests/unit/compose compares them with the thesis's table.
 PUBLISHED: dict[str, Any] = {name: scenarios(ROOT)[name].parameters({}) for name in published(ROOT)}
 
+LEGS = (
+    "answers", "bridge's subscription to request/", "controller's subscription to answer/",
+    "publisher's subscription to request/",
+)  # fmt: skip
+
 
 def check_as_published(run: dict[str, Any], asked: Any) -> None:
     """The treatments of the published table, found on the live processes."""
@@ -39,8 +44,9 @@ def check_as_published(run: dict[str, Any], asked: Any) -> None:
         assert found[f"{role} TCP_NODELAY"]["found"] == "off"
     assert found["bridge TCP_NODELAY"]["found"] == "off"
     assert found["robot framing"]["found"] == "burst"
-    for leg in ("controller's subscription to answer/", "bridge's subscription to request/", "answers"):
-        assert found[leg]["found"] == "QoS 0"
+    legs = {what: one["found"] for what, one in found.items() if "subscription" in what or what == "answers"}
+    assert legs == dict.fromkeys(LEGS, "QoS 0")
+    assert found["controller connections"]["found"] == "2"
     for role in ("broker", "controller", "bridge"):
         assert found[f"{role} process"]["found"] == "the same in every look"
     assert ("STRESS_CPU" in parameters["load_settings"]) == (asked.load == "stress")

@@ -54,6 +54,7 @@ def write_run(
         "tcp_nodelay": corrected,
         "robot_framing": "line" if corrected else "burst",
         "qos_legs": "all" if corrected else "request",
+        "connections": "one" if corrected else "two",
         "apply_priority": corrected,
         **(parameters or {}),
     }

@@ -325,7 +325,9 @@ class MqttClient:
         # Now, because paho next sends what waits at QoS 1 and 2: the answers must find this client subscribed.
         self._asked = {self._paho.subscribe(topic, qos)[1]: topic for topic, qos in self._options.subscriptions}
 
-    def _confirmed(self, _client: object, _data: object, number: int, granted: Sequence[ReasonCode], _p: object) -> None:
+    def _confirmed(
+        self, _client: object, _data: object, number: int, granted: Sequence[ReasonCode], _p: object
+    ) -> None:
         """Note the QoS of a SUBACK."""
         if (topic := self._asked.pop(number, None)) is not None:
             self.granted[topic] = granted[0].value

@@ -280,7 +280,7 @@ def test_the_schedule_goes_on_while_the_broker_is_away(broker: Broker, make_clie
         on_message=lambda *message: measurement.received(*message),
     )
     requests = Messages(TOPIC_REQUEST, b"E-run-%d", store.count, 1000)
-    measurement = Measurement(client, store, requests, "run", lambda *_: None)
+    measurement = Measurement(client, client, store, requests, "run", lambda *_: None)
     assert client.connect(LIMIT_S)
     echo = Listener(broker.port, TOPIC_REQUEST)
     answer_requests(echo, lambda _run, _k: [OK])

@@ -9,6 +9,7 @@ from typing import Any
 from looplab.errors import LabError, MachineError
 from looplab.experiments.loop import EXPERIMENT, LoopCell, ledger, readiness, treatments
 from looplab.experiments.loop.bridge_news import BridgeNews
+from looplab.experiments.loop.connections import Connections
 from looplab.experiments.loop.document import (
     COLUMNS,
     TRANSPORT_HEADER,
@@ -32,7 +33,7 @@ from looplab.experiments.loop.protocol import (
     subscription_qos,
 )
 from looplab.experiments.loop.request_loop import Measurement
-from looplab.mqtt.client import ClientOptions, MqttClient
+from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
 from looplab.run import stalls
@@ -71,7 +72,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         self.news = BridgeNews(token, p.samples)
         self.seen = Looks(p, self.client, self.looks)
         self._connected_ns: list[int] = []
-        self._client = _client(p, token, self._received, self._note_connection)
+        self._client = _connections(p, token, self._received, self._note_connection)
         self._tls = self._unstamped = ""
         self._warmup = {"sent": 0, "answered": 0}
         # Messages that this run itself has published by the last look, answers included.
@@ -136,7 +137,8 @@ class Controller(CellRun[Parameters, LoopCell]):
             *treatments.judge(self.parameters, self.looks, bridge),
             *treatments.judge_robot(self.parameters, cells, virtual=treatments.is_virtual(bridge)),
             *treatments.judge_connections(self.parameters, self._tls, bridge),
-            *treatments.judge_legs(self.parameters, self._client.granted.get(TOPIC_ANSWER), bridge, self._answer_qos()),
+            *treatments.judge_legs(self.parameters, self._client.granted, bridge, self._answer_qos()),
+            treatments.judge_number(self.parameters, self.looks),
             *treatments.judge_broker(self.parameters, self.record.versions.get("broker", "")),
             *readiness.other_bridges(self.news.reports, answered_twice=any(self.measurement.counts.duplicates)),
             self.seen.judge_link(),
@@ -181,7 +183,7 @@ class Controller(CellRun[Parameters, LoopCell]):
         p = self.parameters
         form = f"{p.command}-{token}-%d".encode()
         requests = Messages(TOPIC_REQUEST, form, per_cell, p.deadline_ms, sleeps=p.pacing == SLEEP)
-        return Measurement(self._client, store, requests, token, self.news.take)
+        return Measurement(self._client, self._client.subscriber, store, requests, token, self.news.take)
 
     def _answer_qos(self) -> set[tuple[int, int]]:
         """Return the QoS of requests, each with that of an answer."""
@@ -194,7 +196,7 @@ class Controller(CellRun[Parameters, LoopCell]):
     def _evidence(self) -> Evidence:
         """Return what explains lost messages."""
         away = [] if self._client.connected else [NEVER_NS]
-        returns = [*self._connected_ns[1:], *away, *self.news.returns_ns()]
+        returns = [*self._connected_ns[len(self._client.clients) :], *away, *self.news.returns_ns()]
         return Evidence(self.news.merged, self.measurement.counts.expired, returns)
 
     def _received(self, topic: bytes, payload: bytes, qos: int) -> None:
@@ -215,8 +217,8 @@ class Controller(CellRun[Parameters, LoopCell]):
             wait_for(self.seen.load_runs, p.parts_timeout_s, self._no_load, self._step)
 
     def _connect(self) -> None:
-        client, timeout_s = self._client, self.parameters.parts_timeout_s
-        self.record.say("waiting", what=f"broker at {client.target.host}:{client.target.port}")
+        client, p, timeout_s = self._client, self.parameters, self.parameters.parts_timeout_s
+        self.record.say("waiting", what=f"broker at {p.broker_host}:{p.broker_port}")
         if not client.connect(timeout_s):
             raise MachineError(
                 f"No broker within {timeout_s} s: {client.last_error or 'no answer'}.",
@@ -225,7 +227,6 @@ class Controller(CellRun[Parameters, LoopCell]):
             )
         if client.sock:
             self._tls, self._unstamped = client.sock.tls, client.sock.unstamped
-        p = self.parameters
         self.record.versions["broker"] = version(BROKERS[p.broker], p.broker_host, p.broker_port)
 
     def _wait_for_bridge(self) -> None:
@@ -275,8 +276,8 @@ class Controller(CellRun[Parameters, LoopCell]):
         self._client.wait(perf_counter_ns() + STEP_NS)
 
 
-def _client(parameters: Parameters, token: str, received: Any, connected: Callable[[], None]) -> MqttClient:
-    """Return the controller's client; with BROKER_TLS=on by its pairing file. Raises LabError (exit code 2)."""
+def _connections(parameters: Parameters, token: str, received: Any, connected: Callable[[], None]) -> Connections:
+    """Return the controller's connections; with BROKER_TLS=on by its pairing file. Raises LabError (exit code 2)."""
     host, port, pairing = parameters.broker_host, parameters.broker_port, None
     if parameters.broker_tls:
         pairing = Path(os.environ.get("BROKER_PAIRING") or PAIRING)
@@ -284,6 +285,8 @@ def _client(parameters: Parameters, token: str, received: Any, connected: Callab
         host, port = access.host, access.port
     # Each by its name: RabbitMQ gives a wildcard no retained message.
     news = (TOPIC_BRIDGE_STATUS, TOPIC_BRIDGE_INFO, TOPIC_BRIDGE_MERGED, TOPIC_ROBOT_STATUS)
-    options = ClientOptions([(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos))), *((topic, 1) for topic in news)])
+    options = ClientOptions(
+        [(TOPIC_ANSWER, subscription_qos(parameters.qos_legs, max(parameters.qos))), *((topic, 1) for topic in news)]
+    )
     target = Target(host, port, parameters.tcp_nodelay, pairing)
-    return MqttClient(target, f"controller-{token}", options, received, connected)
+    return Connections(parameters.connections, target, token, options, received, connected)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from looplab.errors import UsageError
 from looplab.experiments.loop import LoopCell, loop_file
-from looplab.experiments.loop.protocol import FRAMINGS, LEGS
+from looplab.experiments.loop.protocol import CONNECTIONS, FRAMINGS, LEGS, ONE, TWO
 from looplab.spec.brokers import BROKERS, DEFAULT
 from looplab.spec.parameters import (
     INTERVALS,
@@ -69,6 +69,7 @@ class Parameters(RunParameters):
     tcp_nodelay: bool = switch({"thesis": False, "corrected": True})
     robot_framing: str = choice(FRAMINGS, tuple(FRAMINGS.values()))
     qos_legs: str = choice(LEGS, tuple(LEGS.values()), option=QOS_LEGS)
+    connections: str = choice({"thesis": TWO, "corrected": ONE}, tuple(CONNECTIONS))
     pacing: str = choice({"thesis": SLEEP, "corrected": SCHEDULE}, PACINGS, option=PACING)
     link: str = matching(
         NO_LINK, r"[a-z0-9][a-z0-9-]{0,40}", "none, wifi, custom or a file compose/link.<name>.yaml", option=LINK

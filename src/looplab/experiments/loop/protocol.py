@@ -31,6 +31,9 @@ COMMANDS = {b"T": "temperature?", b"E": "an emulated answer?"}
 FRAMINGS = {"thesis": "burst", "corrected": "line"}
 # Which legs of the loop have the cell's QoS, by fidelity: the publication of the request alone, or all four.
 LEGS = {"thesis": "request", "corrected": "all"}
+# How many connections the controller has.
+TWO, ONE = "two", "one"
+CONNECTIONS = {TWO: 2, ONE: 1}
 
 
 def subscription_qos(legs: str, highest: int) -> int:

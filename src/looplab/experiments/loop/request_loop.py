@@ -14,18 +14,21 @@ _STATUS_OK = STATUS_OK.encode()
 class Measurement(OpenLoop):
     """Sends the requests `<command>-<token>-<k>` and stamps their answers.
 
-    `on_other(topic, payload)` gets what arrives on topics other than the answers'.
+    `sender` publishes, `receiver` hears the answers; both may be one. `on_other(topic, payload)` gets what arrives on
+    topics other than the answers'.
     """
 
     def __init__(
         self,
         sender: Sender,
+        receiver: Sender,
         store: SampleStore,
         requests: Messages,
         token: str,
         on_other: Callable[[bytes, bytes], None],
     ) -> None:
         super().__init__(sender, store, requests)
+        self._receiver = receiver
         self._token = token.encode()
         self._on_other = on_other
         # (number of the cell, QoS) at which answers came.
@@ -49,7 +52,7 @@ class Measurement(OpenLoop):
             self.answer_qos.add((answer.sequence // self._per_cell, qos))
             # Before the state, which is what readers of the store go by.
             self._robot[answer.sequence] = answer.robot_ns
-            self.answered(answer.sequence, now, self._sender.sock, answer.status == _STATUS_OK)
+            self.answered(answer.sequence, now, self._receiver.sock, answer.status == _STATUS_OK)
             if 0 <= answer.wire_sequence < self._store.count:
                 self._wire_robot[answer.wire_sequence] = answer.wire_robot_ns
                 self._wait_ns[answer.wire_sequence] = answer.wait_ns

@@ -5,10 +5,19 @@ from typing import Any
 
 from looplab.experiments.loop import BRIDGE, EXPERIMENT, ROBOT
 from looplab.experiments.loop.parameters import Parameters
-from looplab.experiments.loop.protocol import COMMAND_ROBOT, LEGS, TOPIC_ANSWER, TOPIC_REQUEST, subscription_qos
+from looplab.experiments.loop.protocol import (
+    COMMAND_ROBOT,
+    CONNECTIONS,
+    LEGS,
+    TOPIC_ANSWER,
+    TOPIC_REQUEST,
+    TWO,
+    subscription_qos,
+)
 from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import BROKER, CONTROLLER, LINK, Role
 from looplab.treatments.judgement import (
+    TLS_PORT,
     Treatment,
     judge_isolation,
     judge_nodelay,
@@ -22,7 +31,7 @@ from looplab.treatments.judgement import (
 from looplab.treatments.link import NO_LINK
 from looplab.treatments.loads import loads
 from looplab.treatments.loads.load import strength
-from looplab.treatments.looks import Look, grown
+from looplab.treatments.looks import Look, grown, mqtt_sockets
 
 VIRTUAL_ROBOT = "socket://robot:"
 # Bridge and robot take the place of another machine. Their own delay must be small beside what the report compares: at
@@ -112,28 +121,44 @@ def judge_broker(parameters: Parameters, version: str) -> list[Treatment]:
 
 
 def judge_legs(
-    parameters: Parameters, controller: int | None, bridge: Mapping[str, Any], answers: Collection[tuple[int, int]]
+    parameters: Parameters,
+    controller: Mapping[str, int],
+    bridge: Mapping[str, Any],
+    answers: Collection[tuple[int, int]],
 ) -> list[Treatment]:
     """Judge which legs of the loop had the QoS.
 
-    `controller` and the bridge's report are what the broker granted to the subscriptions, `answers` the QoS of requests
-    with that at which their answers came.
+    `controller` (by topic) and the bridge's report are what the broker granted to subscriptions, `answers` the QoS of
+    requests with that at which their answers came.
     """
     known, legs = max(BROKERS[parameters.broker].qos), parameters.qos_legs
-    granted = {
-        TOPIC_ANSWER: ("controller", subscription_qos(legs, max(parameters.qos)), controller),
-        TOPIC_REQUEST: ("bridge", min(known, subscription_qos(legs, 2)), bridge.get("subscription_qos")),
-    }
+    granted = [
+        ("controller", TOPIC_ANSWER, subscription_qos(legs, max(parameters.qos)), controller.get(TOPIC_ANSWER)),
+        ("bridge", TOPIC_REQUEST, min(known, subscription_qos(legs, 2)), bridge.get("subscription_qos")),
+    ]
+    if parameters.connections == TWO:
+        granted.append(("publisher", TOPIC_REQUEST, 0, controller.get(TOPIC_REQUEST)))
     wrong = sorted(pair for pair in answers if pair[1] != subscription_qos(legs, pair[0]))
     wanted = "QoS 0" if legs == LEGS["thesis"] else "the request's QoS"
     found = ", ".join(f"QoS {came} to a request at QoS {asked}" for asked, came in wrong) or wanted
     return [
         *(
             Treatment(f"{role}'s subscription to {topic}", f"QoS {qos}", f"QoS {found}", found == qos)
-            for topic, (role, qos, found) in granted.items()
+            for role, topic, qos, found in granted
         ),
         *([Treatment("answers", wanted, found, not wrong)] if answers else []),
     ]
+
+
+def judge_number(parameters: Parameters, looks: Sequence[Look | None]) -> Treatment:
+    """Judge how many connections to the broker the controller had in each look."""
+    found = set()
+    for look in filter(None, looks):
+        sockets = mqtt_sockets([look], CONTROLLER.name, (parameters.broker_port, TLS_PORT))
+        unreadable = next((one for one in sockets if isinstance(one, str)), "")
+        found.add(unreadable or str(len(sockets)))
+    wanted = str(CONNECTIONS[parameters.connections])
+    return Treatment("controller connections", wanted, ", ".join(sorted(found)), found == {wanted})
 
 
 def judge_connections(parameters: Parameters, controller: str, bridge: Mapping[str, Any]) -> list[Treatment]:

@@ -80,6 +80,16 @@ def test_the_legs_have_the_qos_as_set(lab: LoopLab, legs: str, answered: set[int
     assert found["controller's subscription to answer/"] == found["bridge's subscription to request/"] == granted
 
 
+@pytest.mark.parametrize(("number", "returned"), [("one", False), ("two", True)])
+def test_a_publisher_of_its_own_has_a_connection(lab: LoopLab, number: str, returned: bool) -> None:
+    lab.online_bridge()
+    child = lab.controller(CONNECTIONS=number, QOS="0 2")
+    assert child.wait() == 0, child.said()
+    found = {entry["what"]: entry["found"] for entry in check(lab.run)["treatments"]}
+    assert found["controller connections"] == ("2" if returned else "1")
+    assert ("publisher's subscription to request/" in found) is returned
+
+
 def test_a_treatment_that_did_not_take_makes_the_run_invalid(lab: LoopLab) -> None:
     lab.bridge(FIDELITY="thesis")
     child = lab.controller(LOOPLAB_EVENTS="")
@@ -113,7 +123,14 @@ def oracle(broker: Broker) -> Iterator[Callable[[Reply], None]]:
 
     def begin(reply: Reply) -> None:
         answer_requests(listener, lambda run, k: [OK] if run.startswith("w") else reply(k))
-        info = {"tcp_nodelay": True, "framing": "line", "subscription_qos": 2, "counts": {}, "instance": "ab12", "boot": "cd34"}
+        info = {
+            "tcp_nodelay": True,
+            "framing": "line",
+            "subscription_qos": 2,
+            "counts": {},
+            "instance": "ab12",
+            "boot": "cd34",
+        }
         listener.say("lab/bridge/info", json.dumps(info), retain=True)
         listener.say("lab/bridge/status", "online", retain=True)
 

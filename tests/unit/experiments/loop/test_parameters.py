@@ -14,7 +14,7 @@ def test_thesis_is_the_default() -> None:
     found = read_parameters(SCENARIO)
     assert found.fidelity == "thesis"
     assert (found.tcp_nodelay, found.robot_framing, found.apply_priority) == (False, "burst", False)
-    assert (found.pacing, found.qos_legs) == ("sleep", "request")
+    assert (found.pacing, found.qos_legs, found.connections) == ("sleep", "request", "two")
     assert found.intervals_ms == (100, 50, 20, 10)
     assert (found.qos, found.messages, found.repetitions, found.command) == ((0,), 100, 10, "T")
     assert found.samples == 4 * 100 * 10
@@ -23,7 +23,7 @@ def test_thesis_is_the_default() -> None:
 def test_corrected_sets_the_factors() -> None:
     found = read_parameters({**SCENARIO, "FIDELITY": "corrected"})
     assert (found.tcp_nodelay, found.robot_framing, found.apply_priority) == (True, "line", True)
-    assert (found.pacing, found.qos_legs) == ("schedule", "all")
+    assert (found.pacing, found.qos_legs, found.connections) == ("schedule", "all", "one")
     assert (found.order, found.cell_order) == ("random", ())
 
 
@@ -35,6 +35,7 @@ def test_corrected_sets_the_factors() -> None:
         ("ROBOT_FRAMING", "robot_framing", {"burst": "burst", "line": "line"}),
         ("APPLY_PRIORITY", "apply_priority", {"on": True, "off": False}),
         ("QOS_LEGS", "qos_legs", {"request": "request", "all": "all"}),
+        ("CONNECTIONS", "connections", {"one": "one", "two": "two"}),
         ("PACING", "pacing", {"sleep": "sleep", "schedule": "schedule"}),
     ],
 )

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from looplab.experiments.loop.parameters import Parameters, read_parameters
-from looplab.experiments.loop.treatments import applied, cell_facts, elsewhere, judge, judge_broker, judge_legs, roles
+from looplab.experiments.loop.treatments import (
+    applied,
+    cell_facts,
+    elsewhere,
+    judge,
+    judge_broker,
+    judge_legs,
+    judge_number,
+    roles,
+)
 from looplab.spec.brokers import DEFAULT
 from looplab.treatments.judgement import Treatment
 from looplab.treatments.loads import loads
@@ -277,9 +286,29 @@ def test_legs_are_judged_by_what_the_broker_granted(
     settings: dict[str, str], controller: int | None, bridge: int | None, answers: set[tuple[int, int]],
     faults: list[str],
 ) -> None:  # fmt: skip
-    found = judge_legs(parameters(QOS="0 1 2", **settings), controller, {"subscription_qos": bridge}, answers)
+    found = judge_legs(
+        parameters(QOS="0 1 2", **settings), {} if controller is None else {"answer/": controller},
+        {"subscription_qos": bridge}, answers,
+    )  # fmt: skip
     assert [t.what.partition("'")[0] for t in found if not t.verified] == faults
     assert len(found) == (3 if answers else 2)
+
+
+def test_a_publisher_of_its_own_hears_its_requests() -> None:
+    two = parameters(CONNECTIONS="two", QOS_LEGS="request")
+    for requests, verified in ({"request/": 0}, True), ({}, False):
+        found = judge_legs(two, {"answer/": 0, **requests}, {"subscription_qos": 0}, set())
+        assert {t.what: t.verified for t in found}["publisher's subscription to request/"] is verified
+
+
+@pytest.mark.parametrize(
+    ("number", "sockets", "found"),
+    [("one", 1, "1"), ("two", 2, "2"), ("two", 1, "1"), ("one", UNREADABLE, UNREADABLE)],
+)
+def test_the_controllers_connections_are_counted(number: str, sockets: int | str, found: str) -> None:
+    seen = sockets if isinstance(sockets, str) else process()["sockets"][:1] * sockets
+    one = judge_number(parameters(CONNECTIONS=number), [look(controller=[process(sockets=seen)]), None])
+    assert (one.found, one.verified) == (found, {"one": "1", "two": "2"}[number] == found)
 
 
 # --- how strong a load was -------------------------------------------------------------------------------
