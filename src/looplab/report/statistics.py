@@ -83,13 +83,18 @@ class Comparison:
     freedom: float
     blocks: int = 0
 
+    @property
+    def shift(self) -> float:
+        """The change on the scale of the logarithm."""
+        return math.log1p(self.share.estimate)
+
     def p_below(self, share: float) -> float:
         """Return the one-sided p-value of the change being `share` or more: small where it is surely less."""
-        return self._p(math.log1p(self.share.estimate) - math.log1p(share))
+        return self._p(self.shift - math.log1p(share))
 
     def p_above(self, share: float) -> float:
         """Return the one-sided p-value of the change being `share` or less: small where it is surely more."""
-        return self._p(math.log1p(share) - math.log1p(self.share.estimate))
+        return self._p(math.log1p(share) - self.shift)
 
     def _p(self, beyond: float) -> float:
         return float(stdtr(self.freedom, beyond / self.error)) if self.error > 0 else float(beyond >= 0)

@@ -36,6 +36,11 @@ class Study:
         done = {(run["block"], run["arm"]) for run in self.runs}
         return [(at, arm) for at, block in enumerate(self.blocks) for arm in block if (at, arm) not in done]
 
+    @property
+    def places(self) -> dict[str, tuple[int, str]]:
+        """Return round and arm of each run that is done, by run id."""
+        return {str(run["run_id"]): (int(run["block"]), str(run["arm"])) for run in self.runs}
+
     def path(self, results: Path) -> Path:
         return results / f"{self.study}{SUFFIX}"
 
@@ -57,8 +62,3 @@ def read_studies(results: Path) -> list[Study]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return found
-
-
-def arms_of(results: Path) -> dict[str, tuple[str, str]]:
-    """Return the study and the arm of each run that is part of a study, by run id."""
-    return {str(run["run_id"]): (study.study, str(run["arm"])) for study in read_studies(results) for run in study.runs}

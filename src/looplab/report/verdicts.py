@@ -12,7 +12,9 @@ REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not
 OTHER_SCALE = "same direction, other scale"
 OPPOSITE, NO_CONTRAST, UNDECIDED = "opposite", "no contrast applied", "undecided"
 ONE_RUN, FEW_RUNS, NO_RUN = "one run: no verdict", "two runs: no verdict", "not run"
-TOO_FEW = (ONE_RUN, FEW_RUNS)
+# A study whose rounds are not all done, and runs of which nobody settled before how many there would be.
+INTERIM, NO_PLAN = "interim: no verdict", "no plan: no verdict"
+TOO_FEW = (ONE_RUN, FEW_RUNS, INTERIM, NO_PLAN)
 # A sign beside each word: in grey print, colours say nothing.
 SIGNS = {
     REPRODUCED: "✓",

@@ -8,7 +8,7 @@ import pytest
 
 from looplab.errors import UsageError
 from looplab.lab.commands import study
-from looplab.report.study_file import Study, arms_of, read_studies
+from looplab.report.study_file import Study, read_studies
 from looplab.system.terminal import show_duration
 
 LOADS = {"scenario1": "none", "scenario2": "stress", "scenario4": "stress"}
@@ -54,7 +54,7 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
     found = study._unfinished(tmp_path, ["stress"], options(2), {"INTERVALS_MS": "20"}, WHERE)
     assert found is not None
     assert found.left == whole[4:]
-    assert arms_of(tmp_path)["r0" + whole[0][1]] == (plan.study, whole[0][1])
+    assert found.places["r0" + whole[0][1]] == (0, whole[0][1])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Statistics against known truth: what is there is found, what is not is not."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,9 +9,12 @@ import pytest
 from looplab.report.repetitions import cell_intervals
 from looplab.report.rules import directed
 from looplab.report.statistics import (
+    Block,
+    Comparison,
     answerable,
     called,
     compare,
+    compare_blocks,
     holm,
     least_p,
     over_runs,
@@ -114,6 +118,54 @@ def test_intervals_over_runs_hold_the_truth_95_of_100_times(machine: str, rounds
         held[1] += mean.low <= math.exp(truth) <= mean.high
     assert 0.93 <= held[1] / 1500 <= 0.97
     assert 0.93 <= held[0] / 1500 <= 0.985
+
+
+def rounds(
+    rng: np.random.Generator, count: int, arms: tuple[int, int], shift: float, drift: float = 0.3
+) -> list[Block]:
+    """Rounds with a level of their own (SD `drift` of the logarithm), whose runs differ by 5 % among themselves."""
+    levels = 7 + rng.normal(0, drift, count)
+    return [
+        (list(np.exp(rng.normal(at, 0.05, arms[0]))), list(np.exp(rng.normal(at + shift, 0.05, arms[1]))))
+        for at in levels
+    ]
+
+
+def found(blocks: list[Block], how: Callable[[list[Block]], Comparison | None]) -> bool:
+    """Whether a verdict would call the sides different."""
+    c = how(blocks)
+    assert c is not None
+    return c.p_value < 0.05 and not c.share.low <= 0 <= c.share.high
+
+
+def as_one(blocks: list[Block]) -> Comparison | None:
+    return compare([v for before, _ in blocks for v in before], [v for _, after in blocks for v in after])
+
+
+@pytest.mark.parametrize(("count", "arms"), [(5, (2, 2)), (6, (2, 1)), (8, (1, 1))])
+def test_a_shift_under_drift_is_found_within_rounds_alone(count: int, arms: tuple[int, int]) -> None:
+    rng = np.random.default_rng(16)
+    studies = [rounds(rng, count, arms, math.log(1.2)) for _ in range(200)]
+    assert np.mean([found(study, as_one) for study in studies]) < 0.4
+    assert np.mean([found(study, compare_blocks) for study in studies]) > 0.95
+
+
+@pytest.mark.parametrize(("count", "arms"), [(5, (2, 2)), (6, (2, 1)), (8, (1, 1)), (12, (2, 2))])
+def test_at_most_6_percent_of_null_rounds_are_called_different(count: int, arms: tuple[int, int]) -> None:
+    rng = np.random.default_rng(17)
+    share = np.mean([found(rounds(rng, count, arms, 0.0), compare_blocks) for _ in range(1000)])
+    assert 0.01 <= share <= 0.06
+
+
+def test_few_rounds_have_a_smallest_p() -> None:
+    rng = np.random.default_rng(18)
+    for count, arms, least in ((5, (1, 1), 2 / 32), (3, (2, 1), 2 / 27), (3, (2, 2), 2 / 216)):
+        c = compare_blocks(rounds(rng, count, arms, 5.0))
+        assert c is not None
+        assert c.p_value == pytest.approx(least)
+        assert c.least_p == pytest.approx(least if len(set(arms)) == 1 else least / 2)
+        assert (c.blocks, c.units) == (count, (count * arms[0], count * arms[1]))
+    assert compare_blocks(rounds(rng, 2, (2, 2), 5.0)) is None
 
 
 def test_the_direction_and_size_of_a_shift() -> None:

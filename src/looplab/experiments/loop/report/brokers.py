@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from looplab.experiments.loop.report import MeasuredLoop, cells_of
 from looplab.experiments.loop.report.claims import claims
-from looplab.experiments.loop.report.comparison import null_text
+from looplab.experiments.loop.report.comparison import null_text, nulls_of
 from looplab.report.cell import Key
 from looplab.report.csv_rows import number, spread
 from looplab.report.samples import Measured, by_fidelity
-from looplab.report.verdicts import FEW_RUNS, NO_RUN, ONE_RUN, UNDECIDED, Verdict, judge
+from looplab.report.verdicts import NO_RUN, TOO_FEW, UNDECIDED, Verdict, judge
 from looplab.spec.brokers import BROKERS, DEFAULT
 
-_NO_VERDICT = (NO_RUN, ONE_RUN, FEW_RUNS, UNDECIDED)
+_NO_VERDICT = (NO_RUN, UNDECIDED, *TOO_FEW)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def null(side: Sequence[Line]) -> str:
     for line in side:
         if line.cell is not None:
             keys.setdefault(line.broker, (line.measured, []))[1].append(line.key)
-    texts = {broker: null_text([one], "O mean") for broker, one in keys.items()}
+    texts = {broker: null_text(nulls_of(one, "O mean")) for broker, one in keys.items()}
     return "; ".join(f"{broker}, O mean: {text}" for broker, text in texts.items() if text)
 
 

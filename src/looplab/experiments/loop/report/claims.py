@@ -6,6 +6,7 @@ from functools import partial
 from looplab.experiments.loop import COMPARED
 from looplab.experiments.loop.report import cells_of, lost_messages, published
 from looplab.experiments.loop.report.comparison import Comparing, Printed, cells_text, compare_sides, guarded
+from looplab.experiments.loop.report.rounds import study_of, within
 from looplab.report.page import show_percent
 from looplab.report.rules import directed, no_gain
 from looplab.report.samples import Measured, Runs
@@ -54,7 +55,8 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
         missing = [scenario for scenario in (before, after) if scenario not in runs]
         if missing:
             return _no_run(missing)
-        a, b = runs[before], runs[after]
+        study = study_of([runs[before], runs[after]])
+        a, b = (within(study, runs[side]) for side in (before, after))
         both = [key for key in cells_of(a) if key in cells_of(b)]
         # Those with published figures, if there are any.
         named = [key for key in both if all(_published_us(side, key) is not None for side in (before, after))]
@@ -72,7 +74,7 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
         )
         if not keys:
             return guarded(verdict, [a, b])
-        compare_sides(verdict, (a, keys), (b, keys), rule(printed.share, printed.before))
+        compare_sides(verdict, (a, keys), (b, keys), rule(printed.share, printed.before), study)
         if not _applied(names[0], a, b):
             _to_control(verdict)
         return guarded(verdict, [a, b], names)
@@ -83,7 +85,8 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
 def _qos_2(runs: Runs) -> Comparing:
     if "scenario8" not in runs:
         return _no_run(["scenario8"])
-    a = runs["scenario8"]
+    study = study_of([runs["scenario8"]])
+    a = within(study, runs["scenario8"])
     intervals = sorted(
         {interval for interval, _ in cells_of(a) if {(interval, 1), (interval, 2)} <= cells_of(a).keys()}
     )
@@ -93,7 +96,7 @@ def _qos_2(runs: Runs) -> Comparing:
     verdict = Comparing(UNDECIDED, "", sides=("QoS 1", "QoS 2"), published=printed)
     verdict.cells = cells_text([(i, 2) for i in intervals]).replace("QoS 2", "QoS 1 and 2")
     rule = _higher(printed.share, printed.before)
-    compare_sides(verdict, (a, [(i, 1) for i in intervals]), (a, [(i, 2) for i in intervals]), rule)
+    compare_sides(verdict, (a, [(i, 1) for i in intervals]), (a, [(i, 2) for i in intervals]), rule, study)
     return guarded(verdict, [a])
 
 

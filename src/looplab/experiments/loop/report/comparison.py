@@ -1,20 +1,20 @@
 """Two sides compared, of two scenarios or of QoS 1 and 2 of one: figures, the machine's own difference, the verdict."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from looplab.experiments.loop.fitted import FITTED_CONSTANTS, fitted
-from looplab.experiments.loop.report import MeasuredLoop, cells_of
+from looplab.experiments.loop.report import MeasuredLoop, cells_of, rounds
 from looplab.report.cell import Key
 from looplab.report.page import show_ms, show_percent, show_signed_ms
 from looplab.report.samples import Measured
-from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, Interval, compare
+from looplab.report.statistics import FEWEST_REPETITIONS, FEWEST_RUNS, Comparison, compare, compare_blocks
 from looplab.report.stored import differences
-from looplab.report.study_file import arms_of
-from looplab.report.verdicts import FEW_RUNS, ONE_RUN, UNDECIDED, Rule, Verdict
+from looplab.report.study_file import Study
+from looplab.report.verdicts import FEW_RUNS, INTERIM, NO_PLAN, ONE_RUN, UNDECIDED, Adjusted, Rule, Verdict
 
 # Figures of O, as the thesis has them, and of the response, where a lost message counts.
 FIGURES = ("O mean", "O p50", "O p95", "response p50", "response p95")
@@ -55,7 +55,19 @@ class Comparing(Verdict):
     run_ids: list[str] = field(default_factory=list)
     units: str = "run"
     judged: str = "O mean"
-    null: str = ""
+    plan: str = ""
+    nulls: Mapping[str, Comparison] = field(default_factory=dict)
+
+    def settle(self, p_values: Adjusted, questions: int) -> None:
+        super().settle(p_values, questions)
+        assert self.tested is not None
+        if self.outcome != UNDECIDED and (why := rounds.veto(self.tested, self.nulls)):
+            self.outcome, self.reason = UNDECIDED, f"{self.reason} {why} So nothing is decided."
+
+    @property
+    def null(self) -> str:
+        """What the A/A arms differ by, "" without such arms."""
+        return null_text(self.nulls)
 
     @property
     def glance(self) -> str:
@@ -73,22 +85,56 @@ def _scaled(share: float | None, change_us: float | None, before_us: float | Non
     return f"{show_percent(share)}, {show_signed_ms(change_us)} ms on {show_ms(before_us)}"
 
 
-def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule) -> None:
-    """Compare runs where each side has enough, else the repetitions of the newest run; set what the verdict is."""
+def compare_sides(verdict: Comparing, before: Side, after: Side, rule: Rule, study: Study | None) -> None:
+    """Compare runs where each side has enough, else the repetitions of the newest run; set what the verdict is.
+
+    Runs of a study are compared round by round, two cells of the same runs run by run.
+    """
     sides, judged = (before, after), verdict.judged
     runs = [len(measured.runs) for measured, _ in sides]
     verdict.units = "run" if min(runs) >= FEWEST_RUNS else "repetition"
     values = {figure: [_values(side, figure, verdict.units) for side in sides] for figure in FIGURES}
-    compared = {figure: compare(*both) for figure, both in values.items()}
+    by_round = {figure: rounds.blocks(_by_run(sides, figure), study) for figure in FIGURES}
+    blocked = verdict.units == "run" and len(by_round[judged]) >= FEWEST_RUNS
+    compared = {
+        figure: compare_blocks(by_round[figure]) if blocked else compare(*both) for figure, both in values.items()
+    }
     verdict.effects = {figure: comparison for figure, comparison in compared.items() if comparison is not None}
+    verdict.plan = _plan(study)
     if min(runs) < FEWEST_RUNS:
         verdict.outcome, verdict.reason = ONE_RUN if min(runs) == 1 else FEW_RUNS, _one_run(verdict, runs)
         return
-    verdict.null = null_text(sides, judged)
-    if judged in verdict.effects:
+    verdict.nulls = rounds.nulls(_by_run(sides, judged), study)
+    if study is None:
+        verdict.outcome, verdict.reason = NO_PLAN, NOT_PLANNED
+    elif study.left:
+        verdict.outcome, verdict.reason = INTERIM, "Not all of its runs are done: what they show may still change."
+    elif not blocked:
+        verdict.reason = f"{len(by_round[judged])} rounds have both sides; {FEWEST_RUNS} are the fewest."
+    elif judged in verdict.effects:
         verdict.tested, verdict.rule = verdict.effects[judged], rule
     else:
         verdict.reason = _no_figure(judged, values[judged])
+
+
+NOT_PLANNED = (
+    "How many runs there would be was not settled before the first one: who looks after each run finds a difference of "
+    "nothing in one of nine studies. `./lab study` plans its rounds, and `./lab run … --rounds N` does."
+)
+
+
+def _plan(study: Study | None) -> str:
+    if study is None:
+        return "No study: the number of runs was not planned."
+    done = f"{len(study.runs)} of {len(study.runs) + len(study.left)} runs are done"
+    return f"Study {study.study}: {study.rounds} rounds were planned before its first run, {done}."
+
+
+def _by_run(sides: Sequence[Side], figure: str) -> list[tuple[Measured, rounds.Value]]:
+    def value(keys: Sequence[Key]) -> rounds.Value:
+        return lambda one: _values((one, keys), figure, "run")[0]
+
+    return [(measured, value(keys)) for measured, keys in sides]
 
 
 def _values(side: Side, figure: str, unit: str) -> list[float]:
@@ -133,33 +179,18 @@ def _one_run(verdict: Comparing, runs: Sequence[int]) -> str:
     return f"{shown} How much two runs differ without a cause is unknown: a verdict needs {FEWEST_RUNS} runs a side."
 
 
-def null_text(sides: Sequence[Side], figure: str) -> str:
+def null_text(nulls: Mapping[str, Comparison]) -> str:
     """Return what two arms of each scenario in a study differ by: this machine's own difference, nothing behind it."""
-    arms = {side[0].run.scenario: share for side in sides for share in _arms(side, figure)}
     return "; ".join(
-        f"A/A: two arms of {scenario} differ by {show_percent(share.estimate)}"
-        + (f" ({show_percent(share.low)} … {show_percent(share.high)})" if share.known else "")
-        for scenario, share in arms.items()
+        f"A/A: two arms of {scenario} differ by {show_percent(null.share.estimate)} "
+        f"({show_percent(null.share.low)} … {show_percent(null.share.high)})"
+        for scenario, null in nulls.items()
     )
 
 
-def _arms(side: Side, figure: str) -> Iterator[Interval]:
-    """Yield the difference of the arms that ran this scenario under two names."""
-    measured, keys = side
-    by_study: dict[str, dict[str, list[float]]] = {}
-    arms = arms_of(measured.run.path.parent)
-    for one in measured.runs:
-        if one.run.run_id in arms:
-            study, arm = arms[one.run.run_id]
-            by_study.setdefault(study, {}).setdefault(arm, []).extend(_values((one, keys), figure, "run"))
-    for by_arm in by_study.values():
-        values = [by_arm[arm] for arm in sorted(by_arm)]
-        if len(values) == 2 and all(np.isfinite(arm).all() and min(arm) > 0 for arm in values):
-            if comparison := compare(*values):
-                yield comparison.share
-            else:
-                shift = np.mean(np.log(values[1])) - np.mean(np.log(values[0]))
-                yield Interval(math.expm1(float(shift)), math.nan, math.nan)
+def nulls_of(side: Side, figure: str) -> Mapping[str, Comparison]:
+    """Return the difference of a side's A/A arms in the newest study that has runs of it."""
+    return rounds.nulls(_by_run([side], figure), rounds.study_of([side[0]]))
 
 
 def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[str] | None = None) -> Comparing:

@@ -1,0 +1,80 @@
+"""Which study a verdict rests on, what was measured in each of its rounds, and how far its A/A arms are apart.
+
+A study's rounds are settled before its first run. Its runs alone enter its verdict, and only when all are done: a look
+after each round would find a difference of nothing in every ninth study.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from looplab.report.samples import Measured
+from looplab.report.statistics import Block, Comparison, compare_blocks
+from looplab.report.study_file import Study, read_studies
+
+# How surely an A/A pair must differ to forbid a verdict: of sound studies with two pairs, one in fifty loses its own.
+VETO = 0.01
+
+
+def study_of(sides: Sequence[Measured]) -> Study | None:
+    """Return the newest study that is done and has runs of all sides, else the newest that is not; None without one."""
+    own = [{one.run.run_id for one in side.runs} for side in sides]
+    studies = [
+        study
+        for study in read_studies(sides[0].run.path.parent)
+        if all(run_ids & study.places.keys() for run_ids in own)
+    ]
+    return max(studies, key=lambda study: (not study.left, study.study), default=None)
+
+
+def within(study: Study | None, side: Measured) -> Measured:
+    """Return a side with the runs of the study alone; as it is without a study."""
+    if study is None:
+        return side
+    runs = [one for one in side.runs if one.run.run_id in study.places]
+    return replace(side, run=runs[-1].run, repeated=runs) if len(runs) > 1 else runs[0]
+
+
+# One figure of a run.
+Value = Callable[[Measured], float]
+
+
+def blocks(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> list[Block]:
+    """Return the figures of both sides by round, of rounds with both; two cells of one run are compared within it."""
+    same = sides[0][0] is sides[1][0]
+    if study is None and not same:
+        return []
+    places = study.places if study else {}
+    found: dict[object, tuple[list[float], list[float]]] = {}
+    for at, (measured, value) in enumerate(sides):
+        for one in measured.runs:
+            run_id = one.run.run_id
+            found.setdefault(run_id if same else places[run_id][0], ([], []))[at].append(value(one))
+    return [block for block in found.values() if all(block)]
+
+
+def nulls(sides: Sequence[tuple[Measured, Value]], study: Study | None) -> Mapping[str, Comparison]:
+    """Return, by scenario, the difference of the two arms that a study has of it: chance alone."""
+    places = study.places if study else {}
+    found = {}
+    for measured, value in sides:
+        by_round: dict[int, dict[str, float]] = {}
+        for one in measured.runs:
+            if one.run.run_id in places:
+                block, arm = places[one.run.run_id]
+                by_round.setdefault(block, {})[arm] = value(one)
+        arms = sorted({arm for by_arm in by_round.values() for arm in by_arm})
+        pairs = [tuple([by_arm[arm]] for arm in arms) for by_arm in by_round.values() if len(by_arm) == len(arms)]
+        if len(arms) == 2 and (null := compare_blocks([(before, after) for before, after in pairs])):
+            found[measured.run.scenario] = null
+    return found
+
+
+def veto(effect: Comparison, null: Mapping[str, Comparison]) -> str:
+    """Return why two arms of the same scenario forbid a verdict on `effect`, "" if they do not."""
+    certain = not effect.share.low <= 0 <= effect.share.high
+    for scenario, arms in null.items():
+        if 2 * min(arms.p_below(0.0), arms.p_above(0.0)) < VETO:
+            return f"Two arms of {scenario}, which nothing distinguishes, differ by more than chance."
+        if certain and abs(arms.shift) >= abs(effect.shift):
+            return f"Two arms of {scenario}, which nothing distinguishes, differ by as much."
+    return ""
