@@ -1,6 +1,7 @@
 """Count MQTT packets in the TCP segments of a capture."""
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +77,7 @@ def count(segments: Iterable[Segment], connections: Sequence[Connections]) -> di
         elif segment.destination in subscribers:
             way = "subscriber"
         place = (segment.source, segment.destination, segment.sequence)
-        if place in seen:
+        if place in seen and not segment.packets:
             sent_again[way] += 1
         else:
             seen.add(place)
@@ -108,35 +109,41 @@ def _mean_and_max(values: Sequence[int]) -> dict[str, float | None]:
 
 
 def _dissect(segments: Sequence[Segment]) -> None:
-    """Fill in `packets`, following each stream in its own order: a segment may have been overtaken on the way."""
+    """Fill in `packets`: each packet belongs to the first captured segment that held its last byte.
+
+    A stream is followed in its own order, for a segment may have been overtaken. TCP may send several segments again
+    as one, so a later segment may hold what an earlier one held, and more.
+    """
     streams: dict[tuple[int, int], list[Segment]] = defaultdict(list)
     for segment in segments:
         streams[segment.source, segment.destination].append(segment)
     for stream in streams.values():
         first = stream[0].sequence
         # Sequence numbers wrap; what the first captured segment overtook has a lower number.
-        stream.sort(key=lambda segment: (segment.sequence - first + _SEQUENCES // 2) % _SEQUENCES)
-        _follow(stream)
+        starts = [(segment.sequence - first + _SEQUENCES // 2) % _SEQUENCES for segment in stream]
+        ends = dict(_follow(sorted(zip(starts, (segment.data for segment in stream), strict=True))))
+        places = sorted(ends)
+        for start, segment in zip(starts, stream, strict=True):
+            held = places[bisect_right(places, start) : bisect_right(places, start + len(segment.data))]
+            segment.packets = [ends.pop(end) for end in held if end in ends]
 
 
-def _follow(stream: Iterable[Segment]) -> None:
-    """Fill in `packets` of one stream, sorted. After a gap, a packet begins where the next segment does."""
-    open_bytes, following = b"", None
-    for segment in stream:
-        known = (following - segment.sequence) % _SEQUENCES if following is not None else _SEQUENCES
-        if known > _SEQUENCES // 2:
-            open_bytes, known = b"", 0
-        fresh = segment.data[known:]
-        if known and not fresh:
-            # Sent again: it holds what an earlier one held.
-            continue
-        following = (segment.sequence + len(segment.data)) % _SEQUENCES
-        segment.packets, open_bytes = _packets(open_bytes + fresh)
+def _follow(stream: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
+    """Yield where each packet of a sorted stream ends, and its type. After a gap, a packet begins at the next start."""
+    open_bytes, following = b"", -1
+    for start, data in stream:
+        if start > following:
+            open_bytes, following = b"", start
+        fresh = data[following - start :]
+        octets, following = open_bytes + fresh, following + len(fresh)
+        packets, open_bytes = _packets(octets)
+        for end, kind in packets:
+            yield following - len(octets) + end, kind
 
 
-def _packets(octets: bytes) -> tuple[list[str], bytes]:
-    """Return the types of the whole MQTT packets at the start of `octets`, and the bytes that remain."""
-    found: list[str] = []
+def _packets(octets: bytes) -> tuple[list[tuple[int, str]], bytes]:
+    """Return where each whole MQTT packet of `octets` ends, with its type, and the bytes that remain."""
+    found: list[tuple[int, str]] = []
     start = 0
     while head := _HEAD.match(octets, start):
         end = head.end() + sum((octet & 0x7F) << 7 * place for place, octet in enumerate(head[1]))
@@ -145,7 +152,7 @@ def _packets(octets: bytes) -> tuple[list[str], bytes]:
         kind = octets[start] >> 4
         if kind not in TYPES:
             raise ValueError(f"no MQTT packet has type {kind}")
-        found.append(TYPES[kind])
+        found.append((end, TYPES[kind]))
         start = end
     if len(octets) - start > _MOST_LENGTH_BYTES:
         raise ValueError("the length of an MQTT packet has at most 4 bytes")

@@ -68,6 +68,18 @@ def test_packets_in_each_segment_are_those_that_were_put_there(tmp_path: Path) -
     }
 
 
+def test_segments_sent_again_as_one_lose_no_packet(tmp_path: Path) -> None:
+    """TCP joins small segments that it sends again: each packet counts once, where it was first sent."""
+    sent = stream([[publish(n, 0)] for n in range(200)], PUBLISHER, PORT)
+    joined = Segment(101, PUBLISHER, PORT, sent[50].sequence, b"".join(one.data for one in sent[50:53]))
+    # The last one sent again, with two packets behind it that were never sent alone.
+    grown = Segment(103, PUBLISHER, PORT, sent[199].sequence, sent[199].data + publish(200, 0) + publish(201, 0))
+    found = figures(tmp_path / "joined.pcap", [*sent[:53], joined, *sent[53:], grown])
+    assert found["published"] == 202
+    publisher = found["segments"]["publisher"]  # type: ignore[index]
+    assert (publisher["sent_again"], publisher["histogram"]) == (1, {"1": 200, "2": 1})
+
+
 def test_a_packet_that_spans_two_segments_is_one(tmp_path: Path) -> None:
     whole = b"".join(publish(n, 0) for n in range(1, 51))
     cut = len(publish(1, 0)) * 30 + 11
