@@ -80,8 +80,9 @@ def lab(options: argparse.Namespace, bridge: str, controller: str, robot: str) -
             sys.exit(f"the run failed: {done.stdout}{done.stderr}")
         cell = json.loads(stored[0].read_text())["cells"][0]
     return {
-        "transport": cell["transport_O_us"]["p50"],
-        "application": cell["O_us"]["p50"],
+        # Of the same messages.
+        "transport": cell["ledger_us"]["transport_O"]["p50"],
+        "application": cell["ledger_us"]["O"]["p50"],
         "lateness_p99": cell["send_lateness_us"]["p99"],
     }
 

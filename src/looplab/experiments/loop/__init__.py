@@ -1,6 +1,7 @@
 """The control loop of the thesis: what stress, priority, flood and QoS do to T, R and O."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -33,6 +34,8 @@ STUDIES = {
     "flood-qos-1-2": ("scenario8",),
     "qos-2": ("scenario8",),
 }
+# What `ledger_us` holds beside the parts of O: O and transport O of the very same messages, O of the others.
+WHOLE = ("O", "transport_O", "others_O")
 # R is some 70 us without a robot.
 _ROBOT_DECADES = (-5, 0)
 
@@ -60,6 +63,21 @@ def _service(columns: Any, row: int) -> int:
 
 def _delivered(cell: "LoopCell") -> float | None:
     return 1 - (cell.lost - cell.merged) / cell.sent if cell.sent else None
+
+
+@dataclass(frozen=True)
+class KnownParts:
+    """The mean parts of O in us of `count` messages, of `measured` ones; `others_us` is the mean O of the others."""
+
+    count: int
+    measured: int
+    parts_us: Mapping[str, float]
+    others_us: float | None
+
+    @property
+    def sum_us(self) -> float:
+        """The mean O of the messages whose parts these are."""
+        return sum(self.parts_us.values())
 
 
 class LoopCell(Cell):
@@ -130,7 +148,7 @@ class LoopCell(Cell):
         "T - R: MQTT, network and containers", heading="O", column="overhead_us", made=_overhead
     )
     transport_O = Latency(
-        "O where bytes enter and leave the socket; O minus it is the programs' own share",
+        "O where bytes enter and leave the socket; `ledger_us` has O and transport O of the same messages",
         heading="O transport",
         made=_transport,
         prometheus=None,
@@ -156,11 +174,13 @@ class LoopCell(Cell):
         unit="us",
     )
     ledger = Part(
-        "the parts of O, of answers of which all are known; their means add up to that of O",
+        "the parts of O, of answers of which all are known; their means add up to `O`, that of the same messages. "
+        "`transport_O` is of these, too, `others_O` of all others",
         each("latency"),
         path="ledger_us",
         unit="us",
     )
+    negative_remainders = Count("answers whose known parts are longer than O: no part of the ledger", prometheus=None)
     delivered_share = Figure(
         "share that MQTT delivered, merged answers included", made=_delivered, heading="lost by", prometheus=None
     )
@@ -178,6 +198,19 @@ class LoopCell(Cell):
         return ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in self.lost_by.items() if count)
 
     @property
+    def known_parts(self) -> "KnownParts | None":
+        """The means of O's parts, of the messages of which all are known; None if there is no such message."""
+        parts = {name: part for name, part in self.ledger.items() if name not in WHOLE}
+        count = parts["network"]["n"] if parts else 0
+        if not count:
+            return None
+        parts_us = {name: float(part["avg"]) for name, part in parts.items()}
+        measured, others = self.O.get("n") or count, None
+        if measured > count:
+            others = (measured * self.O["avg"] - count * sum(parts_us.values())) / (measured - count)
+        return KnownParts(count, measured, parts_us, others)
+
+    @property
     def free_R(self) -> Mapping[str, Any]:  # noqa: N802
         """R without queueing at the robot; {} if nothing queued."""
         return self.service_R if self.service_R.get("n") and self.waited else {}
@@ -191,7 +224,7 @@ class LoopCell(Cell):
         if self.behind is not None:
             yield "messages_beyond_interval_total", {}, self.behind
         for part, statistics in self.ledger.items():
-            if statistics["n"]:
+            if statistics["n"] and part not in WHOLE:
                 yield "overhead_part_seconds", {"part": part}, statistics["avg"] / 1e6
 
 

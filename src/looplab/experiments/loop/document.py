@@ -25,6 +25,7 @@ def of_rows(cell: LoopCell, columns: Columns, rows: range) -> dict[str, Any]:
     sent, measured = tally(columns, rows)
     return {
         "ledger_us": ledger.summary(columns, measured),
+        "negative_remainders": ledger.negative(columns, measured),
         "waited": sum(columns["wait_ns"][row] > 0 for row in measured),
         "response_us": response(columns, sent),
         "beyond_interval": beyond(columns, sent, round(cell.interval_ms * 1e6)),

@@ -6,9 +6,10 @@
 One machine's clock times each part except the last. Network and broker is the remainder, so the sum is O exactly.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from looplab.experiments.loop import WHOLE
 from looplab.run.accounting import Columns, summarise
 from looplab.run.samples import ABSENT
 from looplab.spec.columns import between
@@ -55,12 +56,35 @@ def of_row(columns: Columns, row: int) -> Parts:
 
 
 def summary(columns: Columns, rows: Iterable[int]) -> dict[str, Any]:
-    """Return `ledger_us` of a cell: a distribution of each part over the messages of which all parts are known."""
-    complete = [parts for row in rows if ABSENT not in (parts := of_row(columns, row))]
-    return {name: summarise([parts[at] for parts in complete]) for at, name in enumerate(NAMES)}
+    """Return `ledger_us` of a cell: a distribution of each part over the messages of which all parts are known.
+
+    Beside them, of the very same messages, O and transport O; and O of the others.
+    """
+    parts, transport, others = [], [], []
+    for row in rows:
+        own, total = of_row(columns, row), transport_ns(columns, row)
+        if ABSENT in own or total == ABSENT:
+            others.append(columns["received_ns"][row] - columns["sent_ns"][row] - columns["robot_ns"][row])
+        else:
+            parts.append(own)
+            transport.append(total)
+    figures = {name: summarise([own[at] for own in parts]) for at, name in enumerate(NAMES)}
+    known = (list(map(sum, parts)), transport, others)
+    return {**figures, **{name: summarise(values) for name, values in zip(WHOLE, known, strict=True)}}
 
 
-def gaps(columns: Columns, rows: Iterable[int], unstamped: str, bridge: Mapping[str, Any]) -> list[str]:
+def transport_ns(columns: Columns, row: int) -> int:
+    """Return O of an answered message where bytes enter and leave the socket, ABSENT where unknown."""
+    total, robot = between("wire_sent_ns", "wire_received_ns", columns, row), int(columns["wire_robot_ns"][row])
+    return ABSENT if ABSENT in (total, robot) else total - robot
+
+
+def negative(columns: Columns, rows: Iterable[int]) -> int:
+    """Return of how many answered messages the known parts are longer than O: they are no part of the ledger."""
+    return sum(own.network == ABSENT and ABSENT not in own[:-1] for own in (of_row(columns, row) for row in rows))
+
+
+def gaps(columns: Columns, rows: Sequence[int], unstamped: str, bridge: Mapping[str, Any]) -> list[str]:
     """Return in sentences why the ledger of some answered messages has gaps.
 
     `unstamped` is why the controller's kernel stamps nothing, `bridge` what the bridge reports of itself.
@@ -70,4 +94,5 @@ def gaps(columns: Columns, rows: Iterable[int], unstamped: str, bridge: Mapping[
         return [f"{kernel} gives no time stamps ({why})." for kernel, why in kernels.items() if why]
     every = [of_row(columns, row) for row in rows]
     counts = {why: sum(getattr(parts, name) == ABSENT for parts in every) for name, why in _GAPS.items()}
+    counts["have a negative remainder: their parts are longer than O"] = negative(columns, rows)
     return [f"{count} of {len(every)} answered messages {why}." for why, count in counts.items() if count]

@@ -40,10 +40,17 @@ def _cell(cell: LoopCell, parameters: Mapping[str, Any]) -> Iterator[str]:
     if cell.causes:
         yield f"   lost by: {cell.causes}"
     yield _LATENCY_HEAD
+    whole = cell.ledger.get("O", {"n": 0})
     for one in cell.latencies():
         if one.heading and one.path[0] in cell.document:
-            yield _latencies(one.heading + (FITTED if depends(parameters, one.name) else ""), one.of(cell))
-    yield from _ledger(cell.ledger)
+            figures, mark = one.of(cell), FITTED if depends(parameters, one.name) else ""
+            if one.name == "transport_O" and whole["n"]:
+                # Of the same messages as O above it: the two are compared.
+                figures = cell.ledger["transport_O"]
+                if whole["n"] < cell.O["n"]:
+                    yield _latencies(f"O of {whole['n']}{mark}", whole)
+            yield _latencies(one.heading + mark, figures)
+    yield from _ledger(cell)
     if cell.free_R:
         yield _latencies("R free", cell.free_R)
     for share in cell.figures():
@@ -59,19 +66,23 @@ def _latencies(label: str, figures: Mapping[str, Any]) -> str:
     return f"{label:>14} " + " ".join(unknown if value is None else milliseconds(value) for value in values)
 
 
-def _ledger(parts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what O is made of: the averages of its parts, which add up to O's where all of them are known."""
-    if not parts or not parts["network"]["n"]:
+def _ledger(cell: LoopCell) -> Iterator[str]:
+    """Yield what O is made of: the averages of its parts, their sum, and O of the messages without all parts."""
+    known = cell.known_parts
+    if not known:
         return
-    avg = {name: milliseconds(part["avg"]).strip() for name, part in parts.items() if part["n"]}
+    avg = {name: milliseconds(us).strip() for name, us in known.parts_us.items()}
     yield (
         f"{'O is made of':>14} {avg['send_path']} send path + {avg['wake_up']} wake-up + {avg['network']} network and "
         "broker"
     )
-    yield (
-        f"{'':>14} + {avg['bridge_send_path']} send path + {avg['bridge_wake_up']} wake-up of the bridge (mean of "
-        f"{parts['network']['n']})"
-    )
+    yield f"{'':>14} + {avg['bridge_send_path']} send path + {avg['bridge_wake_up']} wake-up of the bridge"
+    share = f"{known.count} of {known.measured} answers ({known.count / max(1, known.measured):.0%})"
+    yield f"{'':>14} = {milliseconds(known.sum_us).strip()}, mean O of {share}"
+    if known.others_us is not None:
+        yield f"{'':>14} {milliseconds(known.others_us).strip()} is the mean O of the others: a part is unknown"
+    if cell.negative_remainders:
+        yield f"{'':>14} {cell.negative_remainders} answers have parts longer than O, and are no part of it"
 
 
 def _load(load: Mapping[str, Any]) -> Iterator[str]:

@@ -49,9 +49,30 @@ def test_an_unknown_part_is_empty_and_so_is_the_rest(store: SampleStore, lacking
     assert len(empty) == 2
     assert empty[1] == "network"
     assert None not in (second[f"{name}_us"] for name in ledger.NAMES)
-    assert [part["n"] for part in ledger.summary(store, range(50)).values()] == [49] * 5
+    counts = {name: part["n"] for name, part in ledger.summary(store, range(50)).items()}
+    assert counts == {**dict.fromkeys((*ledger.NAMES, "O", "transport_O"), 49), "others_O": 1}
     (gap,) = ledger.gaps(store, range(50), "", STAMPED)
     assert gap.startswith("1 of 50 answered messages ")
+
+
+def test_parts_and_transport_are_those_of_one_o(store: SampleStore) -> None:
+    """Six of 50 messages lack a stamp and took 134 ms: they are in none of the figures that are compared."""
+    for row in range(6):
+        store["arrived_ns"][row] = ABSENT
+        store["received_ns"][row] = SENT_NS + 134_000_000 + store["robot_ns"][row]
+    figures = ledger.summary(store, range(50))
+    assert sum(figures[name]["avg"] for name in ledger.NAMES) == pytest.approx(figures["O"]["avg"], abs=0.01)
+    assert figures["others_O"] == {**figures["others_O"], "n": 6, "avg": 134_000.0}
+    # What the program itself adds is a difference of the same messages: 0 in these.
+    assert figures["O"]["avg"] == figures["transport_O"]["avg"]
+    store["wire_robot_ns"][10] = ABSENT
+    assert [part["n"] for part in ledger.summary(store, range(50)).values()] == [*[43] * 7, 7]
+
+
+def test_a_negative_remainder_is_counted(store: SampleStore) -> None:
+    store["bridge_wake_up_ns"][1] = store["bridge_wake_up_ns"][2] = 10**12
+    assert ledger.negative(store, range(50)) == 2
+    assert "2 of 50 answered messages have a negative remainder" in ledger.gaps(store, range(50), "", STAMPED)[-1]
 
 
 def test_parts_that_cannot_be_are_no_parts(store: SampleStore) -> None:

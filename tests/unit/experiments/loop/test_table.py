@@ -54,11 +54,33 @@ def test_r_free_is_shown_where_requests_queued() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_parts_transport_and_o_are_of_the_same_messages() -> None:
+    """Ten answers of 1 ms, two of 100 ms without all stamps: O is 17.5 ms, and its parts sum to 1 ms."""
+    ledger = {name: figures(*[200_000] * 10) for name in NAMES}
+    ledger |= {"O": figures(*[1_000_000] * 10), "transport_O": figures(*[800_000] * 10)}
+    ledger["others_O"] = figures(*[100_000_000] * 2)
+    o_us = figures(*[1_000_000] * 10, *[100_000_000] * 2)
+    text = table(run(cell(O_us=o_us, ledger_us=ledger, transport_O_us=figures(77_000_000), negative_remainders=2)))
+    assert words(text, "O  ")[2] == "17.500"
+    assert words(text, "O of 10")[4] == "1.000"
+    assert words(text, "O transport")[3] == "0.800"
+    assert "= 1.000, mean O of 10 of 12 answers (83%)" in text
+    assert "100.000 is the mean O of the others" in text
+    assert "2 answers have parts longer than O" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_what_o_is_made_of_is_shown_within_the_width() -> None:
     parts = {name: figures(1_000_000, 999_000_000) for name in NAMES}
-    text = table({**run(cell(ledger_us=parts)), "ledger_gaps": ["1 of 3 answered messages left without a stamp."]})
+    text = table(
+        {
+            **run(cell(O_us=figures(1, 2), ledger_us=parts)),
+            "ledger_gaps": ["1 of 3 answered messages left without a stamp."],
+        }
+    )
     assert "O is made of 500.000 send path + 500.000 wake-up + 500.000 network and broker" in text
-    assert "+ 500.000 send path + 500.000 wake-up of the bridge (mean of 2)" in text
+    assert "+ 500.000 send path + 500.000 wake-up of the bridge" in text
+    assert "= 2500.000, mean O of 2 of 2 answers (100%)" in text
     assert "What O is made of: 1 of 3 answered messages left without a stamp." in text
     assert max(map(len, text.splitlines())) <= 80
     assert "made of" not in table(run(cell(ledger_us={name: figures() for name in NAMES})))
