@@ -22,6 +22,7 @@ from looplab.lab.image_names import is_own
 from looplab.lab.run_options import variables
 from looplab.lab.scenarios import Scenario, check_one_kind, chosen
 from looplab.lab.session import After, Session, check_parts
+from looplab.lab.study_power import power
 from looplab.report.study_file import Study, read_studies
 from looplab.run.folder import SCHEMA
 from looplab.spec.brokers import BROKERS, DEFAULT, STUDY
@@ -128,7 +129,7 @@ def conduct(
         say(f"Going on with {plan.study}: {len(plan.runs)} of {len(plan.runs) + len(plan.left)} runs are done.")
     left = plan.left
     seconds = sum(parameters[plan.arms[arm], plan.brokers.get(arm, "")].whole_s + RUN_OVERHEAD_S for _, arm in left)
-    say(_summary(plan, seconds))
+    say(f"{_summary(plan, seconds)}. {power(plan, root / 'results')}")
     return _run(sessions, plan, [known[plan.arms[arm]] for _, arm in left], options)
 
 
