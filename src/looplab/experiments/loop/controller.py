@@ -42,7 +42,7 @@ from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages
 from looplab.run.record import File, Place
-from looplab.run.samples import ANSWERED, WAITING, SampleStore
+from looplab.run.samples import ANSWERED, WAITING, SampleStore, limit_ns
 from looplab.spec.brokers import BROKERS
 from looplab.spec.parameters import SLEEP
 from looplab.spec.roles import Role
@@ -56,6 +56,8 @@ WARMUP_INTERVAL_NS = 20_000_000
 STEP_NS = 100_000_000
 # Twice the bridge's own pause before it publishes its counts.
 BRIDGE_REPORT_NS = 600_000_000
+# So many time limits after its last message, a run still listens for answers of lost ones.
+HEAR_OUT = 2
 # Compose mounts it there; `prepare` makes it.
 PAIRING = "/run/looplab/controller"
 
@@ -125,7 +127,17 @@ class Controller(CellRun[Parameters, LoopCell]):
         end_ns = perf_counter_ns() + BRIDGE_REPORT_NS * (2 if twice else 1)
         while (twice or self.news.retained.get(TOPIC_BRIDGE_INFO) == known) and perf_counter_ns() < end_ns:
             self._client.wait(perf_counter_ns() + 20_000_000)
+        self._hear_out()
         return []
+
+    def _hear_out(self) -> None:
+        """Listen for the answers of messages that were lost for no known cause: one that comes now has expired."""
+        every = range(self.parameters.samples)
+        missing = Losses(self.record.store, every, self._evidence()).unknown(every)
+        end_ns = perf_counter_ns() + HEAR_OUT * limit_ns(self.parameters.deadline_ms)
+        while missing and perf_counter_ns() < end_ns:
+            self._step()
+            missing = [row for row in missing if row not in self.measurement.counts.expired]
 
     def treatments(self) -> list[Treatment]:
         bridge, store = self.news.info(), self.record.store

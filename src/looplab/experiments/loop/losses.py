@@ -1,7 +1,8 @@
 """Why messages were lost: evidence collected during a run, one cause for each lost message.
 
 `merged`: the bridge took its answer for another's. `disconnected`: sent while the controller or the bridge had no
-connection to the broker. `expired`: answered after the time limit. `unknown`: none of these was found.
+connection to the broker. `expired`: answered after the time limit; a run listens for it at its end, too. `unknown`:
+none of these was found.
 """
 
 from bisect import bisect_left
@@ -40,6 +41,10 @@ class Losses:
             if state[row] == WAITING:
                 counts[self._cause(row)] += 1
         return counts
+
+    def unknown(self, rows: Iterable[int]) -> list[int]:
+        """Return which of `rows` were lost for no known cause."""
+        return [row for row in rows if self._columns["state"][row] == WAITING and self._cause(row) == "unknown"]
 
     def _cause(self, row: int) -> str:
         if row in self._evidence.merged:

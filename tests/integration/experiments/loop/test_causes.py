@@ -15,7 +15,7 @@ from looplab.experiments.loop.protocol import TOPIC_REQUEST
 
 SETTINGS = {"MESSAGES": "100", "REPETITIONS": "1", "WARMUP_MESSAGES": "0"}
 # Beyond the end of a run with a deadline of 100 ms.
-BEYOND_MS = 4000
+BEYOND_MS = 9000
 STOPPED_MS = 300
 
 
@@ -114,6 +114,20 @@ def test_messages_that_never_left_have_no_cause(lab: LoopLab) -> None:
     run = Run(lab.run)
     assert lost_by(run) == {"unknown": run.cell["lost"]}
     assert run.cell["lost"] > 40
+
+
+def test_what_is_answered_after_its_limit_and_after_the_run_has_expired(lab: LoopLab) -> None:
+    """The bridge is frozen from shortly before the last message until long after that one's limit of 1.1 s."""
+    bridge = lab.bridge()
+    child = lab.controller(DEADLINE_MS="100", **SETTINGS)
+    measuring(lab.listener, 80)
+    bridge.signal(signal.SIGSTOP)
+    time.sleep(2.4)
+    bridge.signal(signal.SIGCONT)
+    child.wait()
+    run = Run(lab.run)
+    assert run.cell["lost"] > 0
+    assert lost_by(run) == {"expired": run.cell["lost"]}
 
 
 def test_late_or_lost_does_not_depend_on_the_cells_place(lab: LoopLab) -> None:
