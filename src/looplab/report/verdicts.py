@@ -9,7 +9,8 @@ from looplab.report.statistics import FEWEST_RUNS, SIGNIFICANCE, Comparison, ans
 
 FIDELITIES = ("thesis", "corrected")
 REPRODUCED, WEAKER, NOT_REPRODUCED = "reproduced", "weaker than published", "not reproduced"
-OTHER_SCALE = "same direction, other scale"
+# What a constant decides that was fitted to the published figure confirms nothing.
+OTHER_SCALE, BY_CONSTRUCTION = "same direction, other scale", "by construction"
 OPPOSITE, NO_CONTRAST, UNDECIDED = "opposite", "no contrast applied", "undecided"
 ONE_RUN, FEW_RUNS, NO_RUN = "one run: no verdict", "two runs: no verdict", "not run"
 # A study whose rounds are not all done, and runs of which nobody settled before how many there would be.
@@ -20,6 +21,7 @@ SIGNS = {
     REPRODUCED: "✓",
     WEAKER: "≈",
     OTHER_SCALE: "∝",
+    BY_CONSTRUCTION: "≡",
     NOT_REPRODUCED: "✗",
     OPPOSITE: "↔",
     NO_CONTRAST: "=",

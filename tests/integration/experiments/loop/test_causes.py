@@ -116,7 +116,7 @@ def test_messages_that_never_left_have_no_cause(lab: LoopLab) -> None:
     assert run.cell["lost"] > 40
 
 
-def test_what_is_answered_after_its_limit_and_after_the_run_has_expired(lab: LoopLab) -> None:
+def test_an_answer_after_limit_and_run_has_expired(lab: LoopLab) -> None:
     """The bridge is frozen from shortly before the last message until long after that one's limit of 1.1 s."""
     bridge = lab.bridge()
     child = lab.controller(DEADLINE_MS="100", **SETTINGS)

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.reports import Shown, shown
-from support.run_files import MACHINE
+from support.run_files import MACHINE, edited
 from support.simulated_runs import nine_scenarios, simulated_cell, write_run, write_study
 
+from looplab.experiments.loop.report.lost_messages import rate
 from looplab.report.verdicts import (
+    BY_CONSTRUCTION,
     FEW_RUNS,
     INTERIM,
     NO_CONTRAST,
@@ -307,13 +309,15 @@ def test_no_common_cell(results: Path) -> None:
     assert "no cell" in found.reason
 
 
-def losing(results: Path, at_10_ms: int, at_20_ms: int, runs: int = 3, cells_ms: tuple[float, ...] = (20, 10)) -> Any:
-    """Verdict on runs of scenario 1 of 500 messages a cell that lose so many at 10 and at 20 ms."""
+def losing(
+    results: Path, at_10_ms: int, at_20_ms: int, runs: int = 3, cells_ms: tuple[float, ...] = (20, 10), **more: Any
+) -> Any:
+    """Verdict on runs of scenario 1 of 500 messages a cell; so many are lost at 10 ms, and in the first at 20 ms."""
     rng = np.random.default_rng(6)
     for number in range(runs):
         cells = {(float(i), 0): simulated_cell(rng, 5, 100, 900, 4290) for i in cells_ms}
-        lost = {(10.0, 0): at_10_ms, (20.0, 0): at_20_ms}
-        write_run(results, "scenario1", start=start(number), cells=cells, lost=lost)
+        lost = {(10.0, 0): at_10_ms, (20.0, 0): 0 if number else at_20_ms}
+        write_run(results, "scenario1", start=start(number), cells=cells, lost=lost, **more)
     return shown(results).verdict("loss-10-ms")
 
 
@@ -321,7 +325,10 @@ def losing(results: Path, at_10_ms: int, at_20_ms: int, runs: int = 3, cells_ms:
     ("at_10_ms", "at_20_ms", "runs", "outcome"),
     [
         (37, 0, 3, REPRODUCED),
-        (37, 5, 3, NOT_REPRODUCED),
+        # One message of 1500 is no rate that differs from none.
+        (37, 1, 3, REPRODUCED),
+        (1, 0, 3, UNDECIDED),
+        (37, 20, 3, UNDECIDED),
         (0, 0, 3, NOT_REPRODUCED),
         (37, 0, 1, ONE_RUN),
     ],
@@ -330,6 +337,27 @@ def test_loss_at_10_ms_and_not_above(results: Path, at_10_ms: int, at_20_ms: int
     found = losing(results, at_10_ms, at_20_ms, runs)
     assert found.outcome == outcome, found.reason
     assert f"{at_10_ms * runs} of {500 * runs} lost" in found.reason
+
+
+def test_what_merged_answers_alone_decide_is_by_construction(results: Path) -> None:
+    """The robot's sensor was fitted so that answers merge at 10 ms: that they do confirms nothing."""
+    losing(results, 37, 0, parameters={"robot": "virtual"})
+    assert shown(results).verdict("loss-10-ms").outcome == REPRODUCED
+    for folder in results.glob("*-scenario1"):
+        with edited(folder) as run:
+            losing_cell = next(cell for cell in run["cells"] if cell["interval_ms"] == 10)
+            losing_cell["lost_by"] = {"merged": 36, "disconnected": 0, "expired": 0, "unknown": 1}
+    assert shown(results).verdict("loss-10-ms").outcome == BY_CONSTRUCTION
+
+
+def test_an_exact_interval_of_a_rate() -> None:
+    """Textbook: 0 of 1000 and 10 of 1000; of runs that differ by more than chance, messages count for less."""
+    assert rate([(0, 1000)]).high == pytest.approx(0.00368, abs=1e-5)
+    even, bursts = rate([(10, 1000)] * 3), rate([(0, 1000), (30, 1000), (0, 1000)])
+    assert (even.low, even.high) == pytest.approx((0.00675, 0.01424), abs=2e-5)
+    assert even.estimate == bursts.estimate == pytest.approx(0.01)
+    assert bursts.low < 0.001
+    assert bursts.high > 0.03
 
 
 def test_identical_runs_losses_stand_in_the_verdict(results: Path) -> None:
