@@ -1,6 +1,6 @@
 """From raw samples to figures: every message is counted exactly once, no latency is left out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -72,11 +72,22 @@ def held_us(columns: Columns, sent: Sequence[int]) -> float:
     A delay counts once: messages that fell due meanwhile, and left in a bunch after it, were not held again.
     """
     due, left = columns["due_ns"], columns["sent_ns"]
-    held_ns = last_ns = 0
-    for row in sent:
-        delay_ns = left[row] - max(due[row], last_ns)
+    return _held_us((due[row], left[row]) for row in sent)
+
+
+def answers_held_us(columns: Columns, measured: Sequence[int], usual_ns: float) -> float:
+    """Return, likewise, how long answers were held back that should have come `usual_ns` after sending, R included."""
+    left, received = columns["sent_ns"], columns["received_ns"]
+    return _held_us((left[row] + usual_ns, received[row]) for row in measured)
+
+
+def _held_us(times: Iterable[tuple[float, float]]) -> float:
+    """Return the sum of delays from when each was expected, and all before it were over, to when it came."""
+    held_ns = last_ns = 0.0
+    for expected_ns, came_ns in times:
+        delay_ns = came_ns - max(expected_ns, last_ns)
         held_ns += delay_ns if delay_ns >= HELD_NS else 0
-        last_ns = left[row]
+        last_ns = max(last_ns, came_ns)
     return held_ns / 1000
 
 

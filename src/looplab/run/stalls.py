@@ -1,4 +1,5 @@
-"""Who waited in a cell, and why a sender was late: the machine, or the scheduler that gave the processor to others."""
+"""Who waited in a cell, and why a sender or its answers were late: the machine, or the scheduler, which gave the
+processor to others."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import fill
@@ -10,8 +11,8 @@ from looplab.treatments.looks import Look, cpu_wait_us
 
 # A cell whose p99 of lateness is above this must name the cause.
 LATE_US = 20_000
-# A cause explains lateness if it is at least this share of it: one stall of the machine of the p99, the run-queue waits
-# of a cell of all the time that the sender was held back.
+# A cause explains lateness if it is at least this share of it: one stall of the machine of the p99, all stalls and the
+# run-queue waits of a cell of all the time that the sender, or the answers, were held back.
 SHARE = 0.5
 MACHINE, SCHEDULER, UNKNOWN = "machine", "scheduler", "unknown"
 _SENTENCES = {
@@ -37,14 +38,32 @@ def explained(cell: Mapping[str, Any], stalled: Mapping[str, Any], held_us: floa
     lateness = cell["send_lateness_us"]
     if not lateness["n"] or lateness["p99"] <= LATE_US:
         return dict(stalled)
-    machine_us = float(noise.worst(stalled.get("noise_floor", ())).get("max_us", 0))
+    # Waits are a sum over the cell: many short ones must not pass for the cause of a long delay.
     wait_us = float(stalled.get("cpu_wait_us", {}).get("controller", 0))
-    if machine_us >= SHARE * lateness["p99"]:
-        cause = MACHINE
-    else:
-        # Waits are a sum over the cell: many short ones must not pass for the cause of a long delay.
-        cause = SCHEDULER if wait_us >= SHARE * max(held_us, lateness["p99"]) else UNKNOWN
-    return {**stalled, "late_because": cause}
+    return {**stalled, "late_because": _cause(stalled, lateness["p99"], held_us, wait_us)}
+
+
+def answers(cell: Mapping[str, Any], stalled: Mapping[str, Any], held_us: float) -> dict[str, Any]:
+    """Return `slow_because` of a cell whose answers came far beyond their median, {} if no cause explains it.
+
+    `held_us` is how long the answers were held back. A link may make them slow as well, so no cause is no fault.
+    """
+    times = cell["T_us"]
+    late_us = (times["p99"] or 0) - (times["p50"] or 0)
+    if late_us <= LATE_US:
+        return {}
+    cause = _cause(stalled, late_us, held_us, max(stalled.get("cpu_wait_us", {}).values(), default=0.0))
+    return {} if cause == UNKNOWN else {"slow_because": cause}
+
+
+def _cause(stalled: Mapping[str, Any], p99_us: float, held_us: float, wait_us: float) -> str:
+    least_us = SHARE * max(held_us, p99_us)
+    machine = noise.worst(stalled.get("noise_floor", ()))
+    longest_us = float(machine.get("max_us", 0))
+    stalls_us = float(machine.get("sum_us", longest_us))
+    if noise.real_time(machine) and longest_us >= SHARE * p99_us and stalls_us >= least_us:
+        return MACHINE
+    return SCHEDULER if wait_us >= least_us else UNKNOWN
 
 
 def facts(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -73,8 +92,24 @@ def why_late(cell: Mapping[str, Any]) -> str:
     return f"The sender was late: {why}"
 
 
+def why_slow(cell: Mapping[str, Any]) -> str:
+    """Return why the answers of a cell were slow though most were not, as a sentence; "" if nothing explains it."""
+    if not (cause := cell.get("slow_because")):
+        return ""
+    waits = cell.get("cpu_wait_us", {})
+    most = max(waits, key=lambda role: float(waits[role]), default="")
+    how = {
+        MACHINE: f"the machine itself stalled for {noise.worst(cell['noise_floor'])['max_us'] / 1000:.0f} ms"
+        if cell.get("noise_floor")
+        else "",
+        SCHEDULER: f"the {most} waited {waits.get(most, 0) / 1000:.0f} ms on the run queue in this cell",
+    }[cause]
+    return f"One answer in a hundred was slow: {how}."
+
+
 def lines(cell: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a cell in a run's table: run-queue waits, the noise floor, why the sender was late."""
+    """Yield the lines of a cell in a run's table: run-queue waits, the noise floor, why sender or answers were late."""
     for what, figures in facts(cell):
         yield from fill(f"{what:>14} {figures}", WIDTH, subsequent_indent=" " * 15).splitlines()
-    yield from fill(why_late(cell), WIDTH, initial_indent="  ", subsequent_indent="  ").splitlines()
+    for why in (why_late(cell), why_slow(cell)):
+        yield from fill(why, WIDTH, initial_indent="  ", subsequent_indent="  ").splitlines()

@@ -22,8 +22,8 @@ STALL_NS = 1_000_000
 _PER_OCTAVE = 8
 _BINS = 40 * _PER_OCTAVE
 _STALLS = 512
-# In 64-bit numbers: stalls, bins of wake-ups, then (due, lateness) of the last stalls.
-_COUNT, _FIRST_BIN = 0, 1
+# In 64-bit numbers: stalls, their sum, bins of wake-ups, then (due, lateness) of the last stalls.
+_COUNT, _SUM, _FIRST_BIN = 0, 1, 2
 _FIRST_STALL = _FIRST_BIN + _BINS
 _NUMBERS = _FIRST_STALL + 2 * _STALLS
 
@@ -76,6 +76,7 @@ def _watch(row: memoryview, parent: int) -> None:
         if late_ns >= STALL_NS:
             at = _FIRST_STALL + 2 * (row[_COUNT] % _STALLS)
             row[at], row[at + 1] = due, late_ns
+            row[_SUM] += late_ns
             row[_COUNT] += 1
         due += PERIOD_NS * (1 + max(0, late_ns) // PERIOD_NS)
 
@@ -104,6 +105,7 @@ def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
         "policy": policy,
         "wakeups": sum(bins),
         "stalls": row[_COUNT],
+        "stalled_ns": row[_SUM],
         "bins": {str(number): count for number, count in enumerate(bins) if count},
         "latest": [[due, late] for due, late in zip(stalls[::2], stalls[1::2], strict=True) if late],
     }
@@ -112,8 +114,8 @@ def _seen(processor: int, policy: str, row: memoryview) -> dict[str, Any]:
 def floor(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the noise floor between two looks, one entry a processor; [] where a look has none.
 
-    `count` are stalls of at least STALL_NS, `max_us` and `p99_us` the lateness of all wake-ups (upper end of a bin
-    of 9 %, `max_us` exact where it was a stall), `policy` what the probe ran under.
+    `count` are stalls of at least STALL_NS, `sum_us` is their sum, `max_us` and `p99_us` the lateness of all wake-ups
+    (upper end of a bin of 9 %, `max_us` exact where it was one of the last stalls), `policy` what the probe ran under.
     """
     first = {entry["processor"]: entry for entry in before.get("noise", ())}
     since_ns = before["clock_ns"]
@@ -132,13 +134,17 @@ def over(looks: Sequence[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
 
 def _between(first: Mapping[str, Any], last: Mapping[str, Any], since_ns: int) -> dict[str, Any]:
     counts = {int(number): count - first["bins"].get(number, 0) for number, count in last["bins"].items()}
-    longest = [late / 1000 for due, late in last["latest"] if due >= since_ns]
+    latest = [late for due, late in last["latest"] if due >= since_ns]
+    # The bins keep what was longest however many stalls came after it.
+    most = max(number for number, count in counts.items() if count)
+    longest_us = max(latest) / 1000 if latest and _bin(max(latest)) == most else _edge_us(most)
     return {
         "processor": last["processor"],
         "policy": last["policy"],
         "wakeups": last["wakeups"] - first["wakeups"],
         "count": last["stalls"] - first["stalls"],
-        "max_us": round(max(longest, default=_edge_us(max(n for n, count in counts.items() if count))), 3),
+        "sum_us": round((last["stalled_ns"] - first["stalled_ns"]) / 1000, 3),
+        "max_us": round(longest_us, 3),
         "p99_us": round(_quantile_us(counts, 0.99), 3),
     }
 
@@ -150,6 +156,11 @@ def _quantile_us(counts: Mapping[int, int], share: float) -> float:
         if left <= 0:
             return _edge_us(number)
     raise ValueError("no wake-ups")
+
+
+def real_time(entry: Mapping[str, Any]) -> bool:
+    """Return whether the probe ran above all others: what delays any other may be a task, not the machine."""
+    return str(entry.get("policy", "")).startswith("SCHED_FIFO")
 
 
 def worst(floors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from looplab.experiments.loop.document import beyond
-from looplab.run.accounting import held_us, quantile, response, summarise
+from looplab.run.accounting import answers_held_us, held_us, quantile, response, summarise
 from looplab.run.samples import ANSWERED, FAILED, LATE, WAITING, SampleStore
 
 
@@ -77,3 +77,11 @@ def test_what_a_sender_held_back_counts_once(sleeps: bool) -> None:
     assert held_us(store, range(10)) == pytest.approx(140_400)
     assert held_us(store, range(3)) == 0
     assert held_us(store, []) == 0
+
+
+def test_answers_held_back_by_one_stall_count_once() -> None:
+    """Sent each 10 ms and answered within 2 ms, but 40 ms during which all wait; then two catch up in a bunch."""
+    sent = [0, 10, 20, 30, 40, 50]
+    came = [2, 12, 62, 62, 63, 63]
+    columns = {name: [at * 1_000_000 for at in times] for name, times in (("sent_ns", sent), ("received_ns", came))}
+    assert answers_held_us(columns, range(6), 2_000_000) == pytest.approx(41_000)

@@ -17,6 +17,7 @@ def look(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[
         "policy": "SCHED_FIFO 98",
         "wakeups": sum(bins.values()),
         "stalls": len(stalls),
+        "stalled_ns": sum(late for _, late in stalls),
         "bins": bins,
         "latest": [list(stall) for stall in stalls],
     }
@@ -25,10 +26,19 @@ def look(clock_ns: int, bins: dict[str, int], *stalls: tuple[int, int]) -> dict[
 
 def test_only_what_lies_between_the_looks_counts() -> None:
     before = look(1000, {"5": 100, "90": 1}, (900, 7_000_000))
-    after = look(2000, {"5": 298, "90": 1, "80": 2}, (900, 7_000_000), (1500, 3_000_000))
+    longest = str(noise._bin(3_000_000))
+    after = look(2000, {"5": 298, "90": 1, longest: 2}, (900, 7_000_000), (1500, 3_000_000))
     (entry,) = noise.floor(before, after)
-    assert (entry["wakeups"], entry["count"], entry["max_us"]) == (200, 1, 3000)
+    assert (entry["wakeups"], entry["count"], entry["max_us"], entry["sum_us"]) == (200, 1, 3000, 3000)
     assert entry["p99_us"] < 10
+
+
+def test_the_longest_stall_stays_however_many_follow() -> None:
+    """One of 400 ms, then 600 of 1.5 ms: a probe remembers each of the last 512 alone."""
+    bins = {"5": 10, str(noise._bin(1_500_000)): 600, str(noise._bin(400_000_000)): 1}
+    after = look(9, bins, *[(8, 1_500_000)] * 512)
+    (entry,) = noise.floor(look(0, {"5": 10}), after)
+    assert 400_000 <= entry["max_us"] <= 1.1 * 400_000
 
 
 def test_a_quiet_processor_shows_the_edge_of_its_last_bin() -> None:

@@ -187,6 +187,7 @@ class LoopCell(Cell):
     load = Part("what the load did: processor seconds, messages", each("number"), heading="load")
     noise_floor = Part("stalls of the machine, as of the run", defined("noise_floor"))
     late_because = Word("why messages left late: `machine`, `scheduler` or `unknown`; absent if they did not")
+    slow_because = Word("why answers came far beyond their median: `machine` or `scheduler`; absent if neither did it")
     steal_s = Figure("processor time that the hypervisor gave to others", unit="s", prometheus=None)
     beyond_interval = Figure(
         "share of messages without an answer when the next one was due", heading="beyond interval", prometheus=None

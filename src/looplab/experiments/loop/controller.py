@@ -37,7 +37,7 @@ from looplab.mqtt.client import ClientOptions
 from looplab.mqtt.dial import Target
 from looplab.mqtt.pairing import read_pairing
 from looplab.run import stalls
-from looplab.run.accounting import held_us, tally
+from looplab.run.accounting import answers_held_us, held_us, tally
 from looplab.run.cells import CellRun, Measured, entry
 from looplab.run.life import wait_for
 from looplab.run.open_loop import Messages
@@ -165,8 +165,10 @@ class Controller(CellRun[Parameters, LoopCell]):
             "lost_by": self._losses.count(rows),
         }
         document = entry(Measured(cell, more), store, rows)
-        sent, _ = tally(store, rows)
-        return {**document, **stalls.explained(document, document, held_us(store, sent))}
+        sent, answered = tally(store, rows)
+        usual_ns = 1000 * (document["T_us"]["p50"] or 0)
+        slow = stalls.answers(document, document, answers_held_us(store, answered, usual_ns))
+        return {**document, **stalls.explained(document, document, held_us(store, sent)), **slow}
 
     def contents(self) -> dict[str, Any]:
         counts, store = self.measurement.counts, self.record.store

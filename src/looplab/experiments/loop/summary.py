@@ -10,7 +10,7 @@ from looplab.experiments.loop.fitted import depends, fitted
 from looplab.experiments.loop.losses import CAUSES
 from looplab.experiments.loop.table import FITTED, notices
 from looplab.experiments.loop.thesis_tables import rows
-from looplab.run.stalls import LATE_US
+from looplab.run.stalls import LATE_US, why_slow
 from looplab.run.table import WIDTH, aligned, verdict
 from looplab.system.terminal import plural
 
@@ -97,6 +97,8 @@ def _doubts(run: Mapping[str, Any]) -> Iterator[str]:
         load = facts.get("load_before", [0])[0]
         before = f" (load {load:.1f} on {plural(facts['cores'], 'core')} before the run)" if load else ""
         yield (f"This machine was busy{before}: 1 of 100 requests left {_in_ms(latest_us)} ms late or later.")
+    # Once for all cells: `./lab show` has each.
+    yield from dict.fromkeys(why for cell in run["cells"] if (why := why_slow(cell)))
 
 
 def _marked(run: Mapping[str, Any], name: str) -> str:

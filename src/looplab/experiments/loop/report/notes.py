@@ -141,7 +141,7 @@ def _of_cells(m: Measured) -> Iterator[str]:
         elif cell.repetitions < run.repetitions:
             silent = run.repetitions - cell.repetitions
             yield f"{name}, {cell}: {silent} of {run.repetitions} repetitions had no answer at all."
-        if why := stalls.why_late(cell.document):
+        for why in filter(None, (stalls.why_late(cell.document), stalls.why_slow(cell.document))):
             yield f"{name}, {cell}: {why}"
 
 
