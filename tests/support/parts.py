@@ -29,6 +29,7 @@ from looplab.experiments.loop.protocol import (
     parse_answer,
 )
 from looplab.system.json_service import Request, serve
+from looplab.system.processes import cpu_s
 from looplab.system.processors import processor_times
 from looplab.treatments.service import treat
 from support.places import ROOT
@@ -333,7 +334,7 @@ class TreatmentsDouble:
     def _facts(self, _request: Request) -> dict[str, Any]:
         pids = self._pids()
         roles = {role: treat(pids.get(role, []), self._fifo.get(role, 0)) for role in self.ROLES}
-        times = {"processors": processor_times(), "clock_ns": time.perf_counter_ns()}
+        times = {"processors": processor_times(), "clock_ns": time.perf_counter_ns(), "own_cpu_s": cpu_s()}
         return {"roles": roles, **times, "noise": self.noise()}
 
     def close(self) -> None:

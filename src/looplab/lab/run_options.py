@@ -13,6 +13,8 @@ from looplab.spec.parameters import Option, quick_settings
 MOST_ROUNDS = 1000
 # Where the chosen options say so: the published length of an experiment whose usual one is less.
 FULL = "FULL"
+# Runs on a machine that strangers use count in verdicts, too.
+BUSY = "LAB_BUSY"
 
 
 def variables(root: Path, names: Sequence[str], given: Mapping[str, str | None], quick: bool) -> dict[str, str]:
@@ -87,5 +89,6 @@ def _add_options(run: argparse.ArgumentParser) -> None:
         group.add_argument(option.flag, dest=option.variable, help=option.help.replace("%", "%%"), **form)
     run.add_argument("--quick", action="store_true", help="a few cells and messages: seconds of sending")
     run.add_argument("--full", dest=FULL, action="store_const", const="on", help="the published length: hours")
+    run.add_argument("--busy", dest=BUSY, action="store_const", const="on", help="let runs beside strangers count")
     run.add_argument("--json", dest="as_json", action="store_true", help="one JSON document on standard output")
     run.add_argument("--allow-invalid", action="store_true", help="exit code 0 for an invalid run, too")

@@ -16,11 +16,14 @@ from looplab.lab.checkout import Lab
 from looplab.lab.docker.compose import Compose
 from looplab.lab.failing_broker import FailingBroker
 from looplab.lab.progress import RunProgress
+from looplab.lab.run_options import BUSY
 from looplab.lab.scenarios import LOOP_FILE, Scenario, experiments
 from looplab.lab.scenarios import scenarios as scenarios_of
+from looplab.run.quiet import MOST_STRANGERS
 from looplab.spec.brokers import DEFAULT
 from looplab.spec.experiment import Experiment
-from looplab.system.terminal import say
+from looplab.system.processors import busy_share
+from looplab.system.terminal import plural, say
 from looplab.treatments.link import NO_LINK
 
 # Called with a run.json.
@@ -39,6 +42,8 @@ DONE_BEFORE = ("prepare",)
 LOG = Path(".cache/containers.log")
 # Ctrl-C; `kill`, timeout(1); a terminal that was closed.
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# How long the processors are watched before a session.
+LOOK_S = 1.0
 # Exit code of a container whose process got SIGKILL.
 KILLED = 137
 NOTICE_LOOKS = 10
@@ -55,7 +60,13 @@ class Session:
         lab.check_ports(done)
         self.lab = lab
         self.facts = lab.environment_facts(done)
-        facts = {**self.facts, "command_line": _command_line(lab.wanted)}
+        # Another machine's engine is not disturbed by what this one does.
+        share = busy_share(LOOK_S) if done.engine.local else 0.0
+        wanted = lab.settings().get(BUSY) == "on"
+        if share > MOST_STRANGERS and not wanted:
+            say(busy_text(share, os.getloadavg()[0], os.cpu_count() or 1))
+        busy = {"busy_wanted": wanted, "busy_before": round(share, 3)}
+        facts = {**self.facts, **busy, "command_line": _command_line(lab.wanted)}
         self._variables = {"LOOPLAB_EVENTS": "json", "LOOPLAB_ENVIRONMENT": json.dumps(facts)}
 
     def run(self, scenarios: Sequence[Scenario], after: After) -> bool:
@@ -96,6 +107,14 @@ class Session:
             seen.insert(0, f"reports http://{address}:{settings['LAB_PAGES_PORT']}")
         say(f"Next: ./lab report --open    ./lab show    ./lab down stops everything\n  {', '.join(seen)}")
         sys.stdout.flush()
+
+
+def busy_text(share: float, load: float, cores: int) -> str:
+    """Return what a busy machine does to the runs that are about to start."""
+    return (
+        f"This machine is busy: load {load:.1f} on {plural(cores, 'core')}, {share:.0%} of the processors are in use. "
+        "Wait, or take --busy: no verdict rests on runs beside other programs otherwise."
+    )
 
 
 def check_parts(root: Path, settings: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from looplab.errors import LabError, MachineError
 from looplab.run import inspections
 from looplab.run.accounting import Columns
 from looplab.run.folder import SCHEMA, RunFolder
+from looplab.run.quiet import why_not
 from looplab.run.samples import SampleStore
 from looplab.spec.parameters import RunParameters
 from looplab.system.machine_facts import describe
@@ -138,6 +139,7 @@ class Record:
         The run is INVALID by a required treatment that was not found as wanted, or by any of `faults`.
         """
         wrong = [*reasons(treatments), *faults]
+        environment = {**self._environment, "versions": self.versions, "steal_s": self._stolen_s()}
         return {
             "schema": SCHEMA,
             **self._marks,
@@ -146,13 +148,14 @@ class Record:
             "fidelity": self._parameters.fidelity,
             "valid": not wrong,
             "invalid_because": wrong,
+            "quiet": not why_not({**contents, "environment": environment}),
             "parameters": self._parameters.as_json(),
             "command_line": self._command_line,
             "token": self.token,
             **contents,
             "treatments": list(map(asdict, treatments)),
             "inspections": inspections.read(self._folder.path),
-            "environment": {**self._environment, "versions": self.versions, "steal_s": self._stolen_s()},
+            "environment": environment,
         }
 
     def _stolen_s(self) -> float | None:

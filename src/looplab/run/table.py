@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
+from looplab.run import quiet
 from looplab.spec.cell import Cell
 from looplab.spec.columns import Column, Figure, Key, Latency
 from looplab.system.terminal import plural
@@ -86,9 +87,13 @@ def verdict(run: dict[str, Any], *, brief: bool = False) -> list[str]:
     """Return whether a run is valid, or why not; then what was not as wanted and is not required, `brief`: how many."""
     beside = [t for t in run.get("treatments", []) if not (t["verified"] or t["required"])]
     if run["valid"]:
-        lines = [f"VALID: every treatment {'that is required ' if beside else ''}was found as wanted."]
+        noisy = "" if run.get("quiet", True) else ", not quiet"
+        lines = [f"VALID{noisy}: every treatment {'that is required ' if beside else ''}was found as wanted."]
     else:
         lines = ["INVALID:", *_items(run["invalid_because"])]
+    if noise := quiet.why_not(run):
+        out = "no verdict rests on it" if not quiet.counts(run) else "it counts all the same, as --busy asked"
+        lines += fill(f"Not quiet: {noise}; {out}.", WIDTH, subsequent_indent="  ").splitlines()
     if beside and brief:
         lines.append(f"{plural(len(beside), 'treatment')} not as wanted, and not required: ./lab show --treatments")
     elif beside:

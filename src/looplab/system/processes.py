@@ -144,6 +144,16 @@ def facts(pid: int, proc: Path = Path("/proc")) -> dict[str, Any] | None:
         return None
 
 
+def cpu_s(proc: Path = Path("/proc")) -> float:
+    """Return the processor time of all processes that are seen, and of their children that have ended."""
+    ticks = 0
+    for entry in proc.iterdir():
+        # A process may end meanwhile.
+        with contextlib.suppress(OSError, IndexError):
+            ticks += sum(map(int, _stat_fields(entry)[11:15])) if entry.name.isdigit() else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def set_fifo(pid: int, priority: int) -> str:
     """Put every thread of `pid` under SCHED_FIFO; return "" or why the kernel refused."""
     try:

@@ -42,6 +42,7 @@ def answer(request: dict[str, Any], probes: Probes | None = None) -> dict[str, A
     reply: dict[str, Any] = {
         "roles": roles,
         "processors": processor_times(),
+        "own_cpu_s": processes.cpu_s(),
         "clock_ns": perf_counter_ns(),
         "noise": probes.read() if probes else [],
     }

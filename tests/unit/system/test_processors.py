@@ -15,8 +15,8 @@ def test_idle_is_also_what_waited_for_a_disk(tmp_path: Path) -> None:
     stat, hz = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
     stat.write_text(STAT)
     assert processor_times(stat) == {
-        "0": {"idle_s": 750 / hz, "steal_s": 25 / hz},
-        "11": {"idle_s": 100 / hz, "steal_s": 50 / hz},
+        "0": {"idle_s": 750 / hz, "steal_s": 25 / hz, "interrupts_s": 3 / hz},
+        "11": {"idle_s": 100 / hz, "steal_s": 50 / hz, "interrupts_s": 3 / hz},
     }
     assert steal_s(stat) == pytest.approx(75 / hz)
     assert steal_s(tmp_path / "none") is None

@@ -189,6 +189,7 @@ class LoopCell(Cell):
     late_because = Word("why messages left late: `machine`, `scheduler` or `unknown`; absent if they did not")
     slow_because = Word("why answers came far beyond their median: `machine` or `scheduler`; absent if neither did it")
     steal_s = Figure("processor time that the hypervisor gave to others", unit="s", prometheus=None)
+    strangers_cpu_s = Figure("processor time of programs beside the lab", unit="s", prometheus=None)
     beyond_interval = Figure(
         "share of messages without an answer when the next one was due", heading="beyond interval", prometheus=None
     )

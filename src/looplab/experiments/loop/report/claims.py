@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from looplab.experiments.loop import COMPARED
-from looplab.experiments.loop.report import cells_of, lost_messages, published
+from looplab.experiments.loop.report import cells_of, lost_messages, published, rounds
 from looplab.experiments.loop.report.comparison import Comparing, Printed, cells_text, compare_sides, guarded
 from looplab.experiments.loop.report.rounds import study_of, within
 from looplab.report.page import show_percent
@@ -77,9 +77,18 @@ def _between(name: str, title: str, about: str, rule: MakeRule, judged: str = "O
         compare_sides(verdict, (a, keys), (b, keys), rule(printed.share, printed.before), study)
         if not _applied(names[0], a, b):
             _to_control(verdict)
+        verdict.beside += _left_out((runs[before], a), (runs[after], b))
         return guarded(verdict, [a, b], names)
 
     return Claim(name, title, judge)
+
+
+def _left_out(*sides: tuple[Measured, Measured]) -> Iterator[str]:
+    """Yield which runs of each side (all; those used) the verdict does not rest on, and why."""
+    for every, used in sides:
+        for run_id, why in rounds.left_out(every).items():
+            if run_id not in used.run_ids:
+                yield f"{run_id} is left out: {why}."
 
 
 def _qos_2(runs: Runs) -> Comparing:

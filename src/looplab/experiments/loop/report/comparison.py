@@ -203,6 +203,7 @@ def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[st
     if about is not None:
         first, second = compared
         troubles += [f"the runs differ in {what} too" for what in differences(first.run, second.run, about)]
+    troubles += [f"{run_id}: {why}" for m in compared for run_id, why in rounds.left_out(m).items()]
     troubles += _reached(compared)
     if troubles:
         verdict.outcome, verdict.tested, verdict.rule = UNDECIDED, None, None

@@ -6,13 +6,18 @@ after each round would find a difference of nothing in every ninth study.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
+from typing import Any
 
 from looplab.report.samples import Measured
 from looplab.report.statistics import Block, Comparison, compare_blocks
 from looplab.report.study_file import Study, read_studies
+from looplab.run import quiet
 
 # How surely an A/A pair must differ to forbid a verdict: of sound studies with two pairs, one in fifty loses its own.
 VETO = 0.01
+# A load is judged by its dose: a run whose load took more or less than the side's others by this share is another.
+SAME_DOSE = 0.20
 
 
 def study_of(sides: Sequence[Measured]) -> Study | None:
@@ -27,11 +32,31 @@ def study_of(sides: Sequence[Measured]) -> Study | None:
 
 
 def within(study: Study | None, side: Measured) -> Measured:
-    """Return a side with the runs of the study alone; as it is without a study."""
-    if study is None:
+    """Return a side with the runs that enter its verdict; all of them where none may, which `guarded` then says."""
+    out = left_out(side)
+    runs = [one for one in side.runs if one.run.run_id not in out and (study is None or one.run.run_id in study.places)]
+    if not runs or len(runs) == len(side.runs):
         return side
-    runs = [one for one in side.runs if one.run.run_id in study.places]
     return replace(side, run=runs[-1].run, repeated=runs) if len(runs) > 1 else runs[0]
+
+
+def left_out(side: Measured) -> dict[str, str]:
+    """Return the runs of a side that no verdict rests on, and why: not quiet, or another dose of the load."""
+    found = {one.run.run_id: quiet.why_not(one.run.document) for one in side.runs if not quiet.counts(one.run.document)}
+    doses = {one.run.run_id: dose for one in side.runs if (dose := dose_of(one.run.document))}
+    usual = median(dose for run_id, dose in doses.items() if run_id not in found) if doses.keys() - found else 0.0
+    for run_id, dose in doses.items():
+        if usual and abs(dose / usual - 1) > SAME_DOSE:
+            found.setdefault(run_id, f"its load took {dose:.2f} CPU s/s, {dose / usual:.0%} of the usual")
+    return found
+
+
+def dose_of(document: Mapping[str, Any]) -> float:
+    """Return the processor seconds a second that the load of a run took, 0 without one."""
+    name = f"{document['parameters'].get('load')}_cpu_s"
+    loads = [load for cell in document["cells"] if (load := cell.get("load") or {}).get(name)]
+    seconds = sum(load["seconds"] for load in loads)
+    return sum(load[name] for load in loads) / seconds if seconds else 0.0
 
 
 # One figure of a run.
