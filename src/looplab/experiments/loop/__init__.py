@@ -132,6 +132,7 @@ class LoopCell(Cell):
     waited = Count("requests that queued at the robot", prometheus=None)
     merged = Count("lost: the bridge took the answer for another's", path="lost_by.merged", prometheus=None)
     disconnected = Count("lost: a connection was down", path="lost_by.disconnected", prometheus=None)
+    too_late = Count("lost: answered after the time limit", path="lost_by.expired", prometheus=None)
     unexplained = Count("lost for a reason unknown", path="lost_by.unknown", prometheus=None)
     T = Latency(
         "response time at the controller, T2 - T1", heading="T", column="total_us", times=("sent_ns", "received_ns")

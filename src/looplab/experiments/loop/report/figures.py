@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from looplab.experiments.loop.report import cells_of, published
+from looplab.experiments.loop.report import MeasuredLoop, cells_of, published
 from looplab.report.drawing import STYLES, Drawing, Plot, shares
 from looplab.report.samples import Measured, Runs
 from looplab.report.statistics import Floats
@@ -28,7 +27,10 @@ LOG_FROM = 4.0
 
 @dataclass(frozen=True)
 class Curve:
-    """A CDF over `x_us`: of all values, and the band of the repetitions' own CDFs."""
+    """A CDF over `x_us`: of all `count` messages that were sent, and the band of the repetitions' own CDFs.
+
+    A lost message has no latency: with losses the curve ends below 1.
+    """
 
     scenario: str
     count: int
@@ -40,7 +42,12 @@ class Curve:
     high: Floats
 
     def quantile_us(self, share: float) -> float:
+        """Return a quantile, the largest value where fewer messages were answered."""
         return float(np.interp(share, self.share, self.x_us))
+
+    def below(self, share: float) -> str:
+        """Return a quantile in words."""
+        return f"below {self.quantile_us(share) / 1000:.3g} ms" if share <= self.share[-1] else "not all answered"
 
 
 @dataclass(frozen=True)
@@ -98,9 +105,8 @@ class Sketch:
     def _alternative(self) -> str:
         texts = []
         for curve in self.curves:
-            p50, p95 = (curve.quantile_us(share) / 1000 for share in (0.5, 0.95))
             texts.append(
-                f"{curve.scenario}: half of {curve.count} messages below {p50:.3g} ms, 95 % below {p95:.3g} ms"
+                f"{curve.scenario}: half of {curve.count} messages {curve.below(0.5)}, 95 % {curve.below(0.95)}"
             )
         texts += [f"published for {p.scenario}: {p.share:.0%} below {p.below_us / 1000:g} ms" for p in self.points]
         return f"Cumulative distribution of {self.metric}. " + "; ".join(texts) + "."
@@ -130,23 +136,25 @@ def curve_of(measured: Measured, metric: str) -> Curve | None:
     # Denser towards the tail, to the very maximum.
     at = np.unique(np.concatenate([at, 1 - np.geomspace(1 / values.size, 0.05, 60), [1.0]]))
     x = np.unique(np.quantile(values, at))
-    own = _own_curves([(cell.repetition_of, cell.latency_us[metric]) for cell in cells], x)
+    own = _own_curves(cells, metric, x)
     low, high = np.quantile(own, BAND, axis=0)
     intervals = tuple(sorted(cell.interval_ms for cell in cells))
-    share = np.searchsorted(values, x, side="right") / values.size
-    return Curve(measured.run.scenario, values.size, own.shape[0], intervals, x, share, low, high)
+    sent = sum(cell.sent for cell in cells)
+    share = np.searchsorted(values, x, side="right") / sent
+    return Curve(measured.run.scenario, sent, own.shape[0], intervals, x, share, low, high)
 
 
-def _own_curves(cells: Sequence[tuple[NDArray[np.int64], Floats]], x: Floats) -> Floats:
+def _own_curves(cells: Sequence[MeasuredLoop], metric: str, x: Floats) -> Floats:
     """Return the CDF of each repetition at `x`, where repetition k is that of all intervals together."""
-    size = 1 + max(int(repetition.max()) for repetition, _ in cells)
+    size = 1 + max(int(cell.response_repetition.max()) for cell in cells)
     bins = np.zeros(size * (x.size + 1), dtype=np.int64)
-    for repetition, values in cells:
-        slots = repetition.astype(np.int64) * (x.size + 1) + np.searchsorted(x, values)
+    sent = np.zeros(size, dtype=np.int64)
+    for cell in cells:
+        slots = cell.repetition_of.astype(np.int64) * (x.size + 1) + np.searchsorted(x, cell.latency_us[metric])
         bins += np.bincount(slots, minlength=bins.size)
-    counts = np.cumsum(bins.reshape(size, -1), axis=1)
-    counts = counts[counts[:, -1] > 0]
-    own: Floats = counts[:, :-1] / counts[:, -1:]
+        sent += np.bincount(cell.response_repetition, minlength=size)
+    counts = np.cumsum(bins.reshape(size, -1), axis=1)[sent > 0]
+    own: Floats = counts[:, :-1] / sent[sent > 0][:, np.newaxis]
     return own
 
 

@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.reports import Shown, shown
 from support.run_files import edited
 from support.simulated_runs import simulated_cell, write_run
 
+from looplab.experiments.loop.report.figures import curve_of
 from looplab.run.accounting import summarise
 
 
@@ -53,3 +55,25 @@ def test_merged_messages_do_not_count_as_undelivered(results: Path) -> None:
     }
     assert found == {"answered_share": 0.9, "delivered_share": 0.98, "beyond_interval": 0.123}
     assert measured.cells[20.0, 0].figure("beyond_interval") is None
+
+
+def test_a_curve_is_of_all_messages_sent(results: Path) -> None:
+    """10 of 200 are lost: the curve ends at 95 %, as in Grafana."""
+    (measured,) = loop(results).measured
+    curve = curve_of(measured, "O")
+    assert curve is not None
+    assert curve.count == 200
+    assert curve.share[-1] == pytest.approx(0.95)
+    assert curve.low[-1] <= curve.high[-1] <= 1
+    assert curve.below(0.99) == "not all answered"
+
+
+def test_several_runs_have_the_causes_of_all(results: Path) -> None:
+    cells = {(10.0, 0): simulated_cell(np.random.default_rng(1), 4, 25, 900, 70)}
+    for number in (1, 2):
+        with edited(
+            write_run(results, "scenario0", start=f"2026010{number}T000000Z", cells=cells, lost={(10.0, 0): 3})
+        ) as run:
+            run["cells"][0]["lost_by"] = {"merged": 1, "disconnected": 0, "expired": 2, "unknown": 0}
+    (measured,) = shown(results).measured
+    assert measured.cells[10.0, 0].causes == "2 merged, 4 expired"
