@@ -150,11 +150,10 @@ def flood_is_stopped(lab: Lab) -> None:
 
 
 # Stress takes the processors on purpose, from the test as well.
-LOADED = pytest.mark.loaded
 # What happens, in which scenario of how many repetitions; what is wanted then, and what is found or noted.
 WEAKENED = [
-    pytest.param(stress_dies, "scenario3", 2, "stress load", r"seen in [12] of [23] looks", marks=[LOADED, needs_root]),
-    pytest.param(stress_is_paused, "scenario3", 3, "stress not paused", "paused or limited", marks=LOADED),
+    pytest.param(stress_dies, "scenario3", 2, "stress load", r"seen in [12] of [23] looks", marks=needs_root),
+    pytest.param(stress_is_paused, "scenario3", 3, "stress not paused", "paused or limited"),
     pytest.param(
         flood_is_stopped, "scenario7", 8, "flood in every cell", "messages/s in cell 1 of 1", marks=needs_root
     ),
@@ -178,7 +177,6 @@ def test_a_run_whose_load_was_weakened_is_invalid(
     assert any(why.startswith(what) for why in run["invalid_because"])
 
 
-@pytest.mark.loaded
 def test_a_run_whose_stress_was_throttled_is_invalid(lab: Lab) -> None:
     """A tenth of two processors from the beginning, as by `--cpus`: less than stress gets beside any other work."""
     words = "run scenario3 --intervals 20 --messages 100 --repetitions 2 --json"

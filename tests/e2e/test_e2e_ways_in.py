@@ -51,7 +51,6 @@ def test_a_new_scenario_is_listed_and_runnable(own_lab: Lab) -> None:
 
 
 # Stress takes the processors on purpose: a message may come later than its deadline.
-@pytest.mark.loaded
 def test_corrected_runs_with_priority_and_without_nagle(lab: Lab) -> None:
     budgets = affordable_budgets(lab)
     ran = lab.run("run", "scenario5", "--quick", "--fidelity", "corrected", **budgets)
