@@ -1,8 +1,8 @@
 """Print messages as the broker hands them on: what `./lab listen` starts beside the broker.
 
-`python3 -m looplab.experiments.listen NAME`, until SIGINT or SIGTERM, or until the broker ends. NAME is an experiment;
-its protocol.py, if it has one, names the topics and decodes the payloads. The subscription is at QoS 0: the broker
-keeps nothing for it, and a slow terminal delays nobody.
+`python3 -m looplab.experiments.listen NAME [SECONDS]`, until SIGINT or SIGTERM, until the broker ends, or for SECONDS
+from the subscription on. NAME is an experiment; its protocol.py, if it has one, names the topics and decodes the
+payloads. The subscription is at QoS 0: the broker keeps nothing for it, and a slow terminal delays nobody.
 """
 
 import os
@@ -61,6 +61,7 @@ def _text(payload: bytes) -> str:
 
 def main() -> int:
     """Listen; return 3 if there is no broker."""
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else None
     protocol = EXPERIMENTS[sys.argv[1]].optional_part("protocol")
     view, over = View(protocol.decode if protocol else lambda _payload: None), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -81,7 +82,7 @@ def main() -> int:
         return EXIT_MACHINE
     client.subscribe([(topic, 0) for topic in (protocol.TOPICS if protocol else ["#"])])
     client.loop_start()
-    over.wait()
+    over.wait(seconds)
     client.disconnect()
     return EXIT_GOOD
 

@@ -31,3 +31,8 @@ def test_without_a_broker_it_says_so(start_command: Callable[..., Child]) -> Non
     listening = start_command([*LISTEN, "loop"], BROKER_PORT="1")
     assert listening.wait() == 3
     assert "no broker at 127.0.0.1:1" in listening.said()
+
+
+def test_it_ends_by_itself_after_the_seconds_asked(broker: Broker, start_command: Callable[..., Child]) -> None:
+    listening = start_command([*LISTEN, "loop", "0.2"], BROKER_PORT=str(broker.port))
+    assert listening.wait() == 0

@@ -37,9 +37,11 @@ def listen(root: Path, *, seconds: float) -> int:
     experiment = next((known[name].experiment.name for name in running if name in known), EXPERIMENTS.default)
     image = own_reference("controller", lab.settings())
     words = ["--entrypoint", "python3", image, "-m", "looplab.experiments.listen", experiment]
+    # Counted there: a busy machine needs seconds to start the container.
+    words += [str(seconds)] if seconds else []
     command = _in_network_of_broker(lab, running, words)
     with _looking(root, "listen"):
-        return _run(command, None, seconds)
+        return _run(command, None)
 
 
 def pcap(root: Path, file: Path, *, seconds: float, interface: str) -> int:
@@ -110,7 +112,7 @@ def _in_network_of_broker(lab: Lab, running: dict[str, str], words: Sequence[str
     ]
 
 
-def _run(command: Sequence[str], output: IO[bytes] | None, seconds: float, grace_s: float = 0.0) -> int:
+def _run(command: Sequence[str], output: IO[bytes] | None, seconds: float = 0.0, grace_s: float = 0.0) -> int:
     """Run a container until it ends, Ctrl-C, or `seconds` have passed (0: no end); return the exit code.
 
     It goes on for `grace_s` more, then ends by SIGINT: a Ctrl-C at the terminal does not reach it by itself.
