@@ -1,6 +1,5 @@
 """The other ways into the lab: a bare up, a scenario of one's own, the corrected fidelity, down."""
 
-import pytest
 from support.e2e_lab import Lab, affordable_budgets
 from support.run_checks import check_run, total, treatments
 
