@@ -55,7 +55,7 @@ def measure(selection: Selection) -> list[Measured]:
     """
     by_kind: dict[tuple[object, ...], list[Measured]] = {}
     for run in sorted(selection.runs, key=lambda run: run.path.name, reverse=True):
-        found = by_kind.setdefault((run.scenario, run.fidelity, run.factors), [])
+        found = by_kind.setdefault((run.scenario, run.fidelity, run.factors, run.overrides), [])
         if found and (unlike := differences(found[0].run, run)):
             selection.set_aside.append((run, f"a newer run is used, which differs: {unlike[0]}"))
             continue
@@ -118,9 +118,9 @@ def _numbered(repetitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def by_fidelity(measured: Sequence[Measured]) -> dict[str, dict[str, Measured]]:
-    """Return the runs by fidelity and scenario."""
+    """Return the runs by fidelity and scenario; those with a fidelity's factor overridden only where no others are."""
     runs: dict[str, dict[str, Measured]] = {}
-    for m in measured:
+    for m in sorted(measured, key=lambda m: not m.run.overrides):
         runs.setdefault(m.run.fidelity, {})[m.run.scenario] = m
     return runs
 

@@ -196,7 +196,7 @@ def nulls_of(side: Side, figure: str) -> Mapping[str, Comparison]:
 def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[str] | None = None) -> Comparing:
     """Give no verdict from runs that are INVALID or differ in more than the claim is `about` (None: not compared).
 
-    Beside the verdict go overridden factors, and the fitted constants on which its figure depends.
+    Nor from runs with an overridden factor. Beside the verdict go the fitted constants on which its figure depends.
     """
     verdict.run_ids = [run_id for m in compared for run_id in m.run_ids]
     troubles = [f"{m.run.run_id} is INVALID ({m.run.invalid_because})" for m in compared if not m.run.valid]
@@ -205,18 +205,18 @@ def guarded(verdict: Comparing, compared: Sequence[Measured], about: Sequence[st
         troubles += [f"the runs differ in {what} too" for what in differences(first.run, second.run, about)]
     troubles += [f"{run_id}: {why}" for m in compared for run_id, why in rounds.left_out(m).items()]
     troubles += _reached(compared)
-    if troubles:
-        verdict.outcome, verdict.tested, verdict.rule = UNDECIDED, None, None
-        verdict.reason = f"Cannot be judged: {'; '.join(troubles)}."
-    overrides = [
-        f"{m.run.scenario} was run with {', '.join(m.run.overrides)}, which is not fidelity {m.run.fidelity}."
+    troubles += [
+        f"{m.run.scenario} was run with {', '.join(m.run.overrides)}, which is not fidelity {m.run.fidelity}"
         for m in compared
         if m.run.overrides
     ]
+    if troubles:
+        verdict.outcome, verdict.tested, verdict.rule = UNDECIDED, None, None
+        verdict.reason = f"Cannot be judged: {'; '.join(troubles)}."
     figure = verdict.judged.split()[0]
     constants = {one for m in compared for one in fitted(m.run.parameters) if figure in one.figures}
     names = [f"Fitted: {one}" for one in FITTED_CONSTANTS if one in constants]
-    verdict.beside = [*overrides, *verdict.beside, *names]
+    verdict.beside = [*verdict.beside, *names]
     return verdict
 
 
